@@ -1,0 +1,62 @@
+"""The only place that starts a short-lived external command and waits for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from holdfast.errors import CommandError, Unavailable
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Slurm gives its hooks no PATH at all, so commands are found along this one."""
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+) -> str:
+    """Standard output of ``argv``.
+
+    Raises ``Unavailable`` when it does not end within ``timeout_s`` (it is killed and, should the kill not take, left
+    behind unwaited), ``CommandError`` when it cannot start or exits non-zero.
+    """
+    full_env = {"PATH": PATH, **os.environ, **(env or {})}
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=full_env,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CommandError(argv, f"cannot start: {error.strerror or error}") from None
+    try:
+        out, err = child.communicate(stdin, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _abandon(child)
+        raise Unavailable(argv, f"no answer in {timeout_s:g} s") from None
+    if child.returncode:
+        raise CommandError(argv, f"exit status {child.returncode}", err or out, child.returncode)
+    return out
+
+
+def _abandon(child: subprocess.Popen[str]) -> None:
+    """Kill without waiting: a process in uninterruptible sleep would hold us for ever."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    for stream in (child.stdin, child.stdout, child.stderr):
+        if stream is not None:
+            stream.close()
+    child.poll()
+    child.returncode = child.returncode if child.returncode is not None else -signal.SIGKILL

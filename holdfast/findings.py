@@ -1,0 +1,56 @@
+"""What a check says (Finding) and what all checks together say of a node (Verdict)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.vocabulary import Action, Severity, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One fault that one check saw on this node.
+
+    ``code``     the fault catalogue's code, e.g. ``XID79`` (holdfast/faults.py).
+    ``subject``  what it was seen on: a GPU UUID, ``mlx5_0``, ``/mnt/training`` or ``node``.
+    ``detail``   one line for people; becomes the detail of the drain reason.
+    ``action``   what must happen before the node returns.
+    ``gpu``      the GPU's index on this node when one GPU alone is at fault, else None.
+    ``cause``    False for a consequence of another fault (Xid 45, 43): never outranks a cause.
+    """
+
+    code: str
+    severity: Severity
+    subject: str
+    detail: str
+    action: Action = Action.NONE
+    gpu: int | None = None
+    cause: bool = True
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is known of a node: findings, and the probes that gave no answer.
+
+    "Could not look" is neither healthy nor bad (law 2), so blindness has a field of its own.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    blind: tuple[str, ...] = ()
+
+    @property
+    def worst(self) -> Finding | None:
+        """The finding that decides: causes before consequences, then severity, then first seen."""
+        if not self.findings:
+            return None
+        return max(self.findings, key=lambda finding: (finding.cause, finding.severity))
+
+    @property
+    def status(self) -> Status:
+        worst = max((finding.severity for finding in self.findings), default=Severity.INFO)
+        if worst is Severity.FATAL:
+            return Status.BAD
+        if worst is Severity.WARN:
+            return Status.SUSPECT
+        return Status.BLIND if self.blind else Status.OK

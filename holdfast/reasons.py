@@ -1,0 +1,81 @@
+"""The one codec of the Reason that Holdfast writes on a Slurm node.
+
+Wire format: ``holdfast:CODE: detail [key=value …]``, one line, ASCII, at most 256 characters, optionally behind
+``[node_problem] `` where the site wants Soperator's own reaction. What does not parse belongs to a human or to
+another tool: never overwritten, never undone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+MAX_CHARS = 256
+NODE_PROBLEM = "[node_problem] "
+
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
+_PAIR = r"[a-z][a-z0-9_]*=[!-~]+"
+_FORMAT = re.compile(
+    rf"(?P<problem>\[node_problem\] )?holdfast:(?P<code>{_CODE.pattern}): (?P<detail>[ -~]*?)(?P<pairs>(?: {_PAIR})*)"
+)
+# Slurm appends its own text to a reason when a drained node also stops responding.
+_SUFFIX = re.compile(r" : Not responding$")
+
+
+def _one_line(text: str) -> str:
+    ascii_only = text.encode("ascii", "replace").decode("ascii")
+    return " ".join("".join(c if " " <= c <= "~" else " " for c in ascii_only).split())
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A drain reason of ours. Any detail is folded to one ASCII line that fits the wire format.
+
+    ``pairs`` are machine-read facts, e.g. ``boot`` (boot id) and ``gpu``; keys are ``[a-z][a-z0-9_]*``, values
+    printable without blanks.
+    """
+
+    code: str
+    detail: str = ""
+    pairs: Mapping[str, str] = field(default_factory=dict)
+    node_problem: bool = False
+
+    def __post_init__(self) -> None:
+        if not _CODE.fullmatch(self.code):
+            raise ValueError(f"reason code {self.code!r}: expected {_CODE.pattern}")
+        for key, value in self.pairs.items():
+            if not re.fullmatch(_PAIR, f"{key}={value}"):
+                raise ValueError(f"reason pair {key}={value!r}: expected {_PAIR}")
+        words = _one_line(self.detail).split(" ")
+        # A detail whose tail looks like a pair would be read back as one.
+        while words and re.fullmatch(_PAIR, words[-1]):
+            words[-1] = words[-1].replace("=", ":", 1)
+        room = MAX_CHARS - len(self._render(""))
+        if room < 0:
+            raise ValueError(f"reason pairs of {self.code} leave no room in {MAX_CHARS} characters")
+        detail = " ".join(words)[:room].rstrip()
+        last = detail.rsplit(" ", 1)[-1]
+        if re.fullmatch(_PAIR, last):
+            detail = detail[: len(detail) - len(last)] + last.replace("=", ":", 1)
+        object.__setattr__(self, "detail", detail)
+        object.__setattr__(self, "pairs", dict(self.pairs))
+
+    def _render(self, detail: str) -> str:
+        pairs = "".join(f" {key}={value}" for key, value in self.pairs.items())
+        return f"{NODE_PROBLEM if self.node_problem else ''}holdfast:{self.code}: {detail}{pairs}"
+
+    def __str__(self) -> str:
+        return self._render(self.detail)
+
+    @classmethod
+    def parse(cls, text: str) -> Reason | None:
+        """The reason, or ``None``: a human or another tool wrote it, hands off."""
+        match = _FORMAT.fullmatch(_SUFFIX.sub("", text))
+        if not match or len(text) > 2 * MAX_CHARS:
+            return None
+        pairs = dict(pair.split("=", 1) for pair in match["pairs"].split())
+        try:
+            return cls(match["code"], match["detail"], pairs, bool(match["problem"]))
+        except ValueError:
+            return None
