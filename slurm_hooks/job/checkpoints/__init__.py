@@ -1,0 +1,1 @@
+"""Which checkpoints are whole, told without torch and without touching them."""

@@ -1,0 +1,86 @@
+"""PyTorch ``.pt`` and ``.pth`` files, as ``torch.save`` writes them.
+
+Since torch 1.6 they are zip archives (stored, not compressed) whose central directory is written
+last: a file that was cut has none ("failed finding central directory"). ``NAME/data.pkl`` holds the
+object, ``NAME/data/*`` the storages.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zipfile
+from pathlib import Path
+from typing import IO
+
+from slurm_hooks.job.checkpoints import torch_legacy
+from slurm_hooks.job.checkpoints.candidate import Framework
+
+_LOCAL_HEADER = b"PK\x03\x04"
+_MAX_PICKLE_BYTES = 64 << 20
+
+
+def _fault(path: Path) -> str:
+    if not path.is_file():
+        return "not a regular file"
+    with path.open("rb") as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        if not size_bytes:
+            return "empty file"
+        start = file.read(4)
+        if start == _LOCAL_HEADER:
+            return _zip_fault(file, size_bytes)
+        if not start.strip(b"\0"):
+            return "starts with zeros: its data never reached the disk"
+        file.seek(0)
+        return torch_legacy.fault(file, size_bytes)
+
+
+def _zip_fault(file: IO[bytes], size_bytes: int) -> str:
+    try:
+        archive = zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, struct.error, ValueError) as error:
+        return f"truncated: no central directory at its end ({error})"
+    entries = archive.infolist()
+    pickles = [entry for entry in entries if entry.filename.rsplit("/", 1)[-1] == "data.pkl"]
+    if not pickles:
+        return "a zip without data.pkl: torch did not write it, or not all of it"
+    for entry in entries:
+        if entry.header_offset + entry.compress_size > size_bytes:
+            return f"{entry.filename} lies beyond the end of the file"
+    return _content_fault(
+        archive, file, [pickles[0], max(entries, key=lambda entry: entry.header_offset)]
+    )
+
+
+def _content_fault(
+    archive: zipfile.ZipFile, file: IO[bytes], sampled: list[zipfile.ZipInfo]
+) -> str:
+    """Looks at the object and at the last storage: holes that a crash left behind have no local
+    header.
+    """
+    for entry in sampled:
+        file.seek(entry.header_offset)
+        if file.read(4) != _LOCAL_HEADER:
+            return f"{entry.filename} has no header: a hole in the file"
+    if sampled[0].file_size <= _MAX_PICKLE_BYTES:
+        try:
+            archive.read(sampled[0])
+        except (
+            zipfile.BadZipFile,
+            EOFError,
+            NotImplementedError,
+            ValueError,
+            struct.error,
+            RuntimeError,
+        ) as error:
+            return f"data.pkl cannot be read ({error})"
+    return ""
+
+
+FRAMEWORK = Framework(
+    name="torch",
+    owns_file=lambda name: name.endswith((".pt", ".pth")),
+    owns_folder=lambda _: False,
+    fault=_fault,
+)
