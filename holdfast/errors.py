@@ -33,10 +33,13 @@ class ProbeError(HoldfastError):
 class CommandError(HoldfastError):
     """An external command did not do what it was asked.
 
-    ``argv`` is what ran, ``status`` its exit status (None: it never ended), ``output`` what it said.
+    ``argv`` is what ran, ``status`` its exit status (None: it never ended), ``output``
+    what it said.
     """
 
-    def __init__(self, argv: Sequence[str], problem: str, output: str = "", status: int | None = None):
+    def __init__(
+        self, argv: Sequence[str], problem: str, output: str = "", status: int | None = None
+    ):
         self.argv, self.problem, self.output, self.status = tuple(argv), problem, output, status
         said = " ".join(output.split())[:300]
         super().__init__(f"{' '.join(self.argv)[:200]}: {problem}" + (f": {said}" if said else ""))

@@ -1,8 +1,8 @@
 """The one codec of the Reason that Holdfast writes on a Slurm node.
 
-Wire format: ``holdfast:CODE: detail [key=value …]``, one line, ASCII, at most 256 characters, optionally behind
-``[node_problem] `` where the site wants Soperator's own reaction. What does not parse belongs to a human or to
-another tool: never overwritten, never undone.
+Wire format: ``holdfast:CODE: detail [key=value …]``, one line, ASCII, at most 256 characters,
+optionally behind ``[node_problem] `` where the site wants Soperator's own reaction. What does not
+parse belongs to a human or to another tool: never overwritten, never undone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ NODE_PROBLEM = "[node_problem] "
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
 _PAIR = r"[a-z][a-z0-9_]*=[!-~]+"
 _FORMAT = re.compile(
-    rf"(?P<problem>\[node_problem\] )?holdfast:(?P<code>{_CODE.pattern}): (?P<detail>[ -~]*?)(?P<pairs>(?: {_PAIR})*)"
+    rf"(?P<problem>\[node_problem\] )?holdfast:(?P<code>{_CODE.pattern}): "
+    rf"(?P<detail>[ -~]*?)(?P<pairs>(?: {_PAIR})*)"
 )
 # Slurm appends its own text to a reason when a drained node also stops responding.
 _SUFFIX = re.compile(r" : Not responding$")
@@ -32,8 +33,8 @@ def _one_line(text: str) -> str:
 class Reason:
     """A drain reason of ours. Any detail is folded to one ASCII line that fits the wire format.
 
-    ``pairs`` are machine-read facts, e.g. ``boot`` (boot id) and ``gpu``; keys are ``[a-z][a-z0-9_]*``, values
-    printable without blanks.
+    ``pairs`` are machine-read facts, e.g. ``boot`` (boot id) and ``gpu``; keys are
+    ``[a-z][a-z0-9_]*``, values printable without blanks.
     """
 
     code: str

@@ -29,7 +29,8 @@ class Action(str, Enum):
     NONE = "none"
     RESTART_JOB = "restart-job"
     WAIT = "wait"
-    """Nothing but time: the fault clears by itself (a full disk, a hot GPU, a mount that is back)."""
+    """Nothing but time: the fault clears by itself (a full disk, a hot GPU, a mount that is back).
+    """
     RESET_GPU = "reset-gpu"
     REBOOT = "reboot"
     REPLACE = "replace"

@@ -22,8 +22,8 @@ def run(
 ) -> str:
     """Standard output of ``argv``.
 
-    Raises ``Unavailable`` when it does not end within ``timeout_s`` (it is killed and, should the kill not take, left
-    behind unwaited), ``CommandError`` when it cannot start or exits non-zero.
+    Raises ``Unavailable`` when it does not end within ``timeout_s`` (it is killed and, should the
+    kill not take, left behind unwaited), ``CommandError`` when it cannot start or exits non-zero.
     """
     full_env = {"PATH": PATH, **os.environ, **(env or {})}
     try:

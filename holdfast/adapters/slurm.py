@@ -14,8 +14,8 @@ from holdfast.vocabulary import NodeState, SlurmName
 class SlurmNode:
     """One node as slurmctld sees it.
 
-    ``states`` holds the base state and every flag. ``reason_at`` is in UTC; ``reason_user`` is who set the reason.
-    ``unknown_states`` keeps words that this version of Holdfast does not know.
+    ``states`` holds the base state and every flag. ``reason_at`` is in UTC; ``reason_user`` is who
+    set the reason. ``unknown_states`` keeps words that this version of Holdfast does not know.
     """
 
     name: SlurmName
@@ -37,13 +37,14 @@ class SlurmNode:
     def busy(self) -> bool:
         """True while a job or its epilog is on the node."""
         return bool(
-            self.states & {NodeState.ALLOCATED, NodeState.MIXED, NodeState.COMPLETING, NodeState.BLOCKED}
+            self.states
+            & {NodeState.ALLOCATED, NodeState.MIXED, NodeState.COMPLETING, NodeState.BLOCKED}
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJob:
-    """One job as slurmctld sees it; ``restarts`` counts requeues, ``nodes`` is a hostlist expression."""
+    """One job as slurmctld sees it; ``restarts`` counts requeues, ``nodes`` is a hostlist."""
 
     job_id: int
     name: str

@@ -1,0 +1,297 @@
+"""The node tree of a YAML file → typed values. Used by ``load`` alone; knows nothing of files."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from holdfast.config.nodes import (
+    KINDS,
+    as_float,
+    is_null,
+    join,
+    kind_of,
+    line_of,
+    suggest,
+    tag_of,
+)
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+_MISSING = object()
+
+
+class Problem(NamedTuple):
+    """One thing wrong with the file. ``key`` is the dotted path, empty for the file itself."""
+
+    line: int
+    key: str
+    text: str
+
+
+class _Bad(Exception):
+    """This value cannot be used; its problem is already reported."""
+
+
+class Converter:
+    """Turns nodes into values and reports every problem to ``report``; a value with a problem
+    becomes ``None``.
+    """
+
+    def __init__(self, report: Callable[[Problem], None]):
+        self._report = report
+        self._said = 0
+
+    def value(self, node: Node, schema: Any, key: str) -> Any:
+        """The node as ``schema``, or ``None`` after a problem."""
+        try:
+            return self._convert(node, schema, key)
+        except _Bad:
+            return None
+
+    def default(self, schema: Any, key: str) -> Any:
+        """What a section that is not in the file becomes."""
+        if isinstance(schema, Mapping):
+            return {name: self.default(inner, f"{key}.{name}") for name, inner in schema.items()}
+        origin = get_origin(schema) or schema
+        if dataclasses.is_dataclass(origin):
+            return self.fields({}, schema, key, 1)
+        return origin() if origin in (str, dict, tuple, frozenset, bool, int, float) else None
+
+    def keys(
+        self, node: Node, key: str, known: Mapping[str, Any], what: str = "key"
+    ) -> dict[str, Node]:
+        """The mapping's values by key. Reports unknown keys, keys given twice, and a node that is
+        no mapping.
+        """
+        try:
+            found = self._mapping(node, key)
+        except _Bad:
+            return {}
+        for name in [name for name in found if name not in known]:
+            line, path = line_of(found[name]), join(key, name)
+            self._say(line, path, f"unknown {what}{suggest(name, known)}")
+            del found[name]
+        return found
+
+    def fields(self, nodes: Mapping[str, Node], schema: Any, key: str, line: int) -> Any:
+        """The dataclass ``schema`` built from ``nodes``; ``None`` after a problem."""
+        cls = get_origin(schema) or schema
+        hints = _hints(schema)
+        values: dict[str, Any] = {}
+        bad = False
+        for field in dataclasses.fields(cls):
+            path = join(key, field.name)
+            value = self._field(nodes.get(field.name), hints[field.name], field, path, line)
+            if isinstance(value, _Bad):
+                bad = True
+            elif value is not _MISSING:
+                values[field.name] = value
+        if bad:
+            return None
+        try:
+            return cls(**values)
+        except ValueError as error:
+            self._refused(str(error), nodes, key, line)
+            return None
+
+    def _field(
+        self, node: Node | None, hint: Any, field: dataclasses.Field[Any], key: str, line: int
+    ) -> Any:
+        """A value, ``_MISSING`` (the dataclass has a default) or ``_Bad``."""
+        has_default = (
+            field.default is not dataclasses.MISSING
+            or field.default_factory is not dataclasses.MISSING
+        )
+        if node is not None and not (
+            is_null(node) and has_default and type(None) not in get_args(hint)
+        ):
+            try:
+                return self._convert(node, hint, key)
+            except _Bad as bad:
+                return bad
+        if has_default:
+            return _MISSING
+        if dataclasses.is_dataclass(get_origin(hint) or hint):
+            built = self.fields({}, hint, key, line)
+            return _Bad() if built is None else built
+        self._say(line, key, "missing; it has no default")
+        return _Bad()
+
+    def _refused(self, text: str, nodes: Mapping[str, Node], key: str, line: int) -> None:
+        first, _, rest = text.partition(" ")
+        name = first.rstrip(":")
+        if name in nodes and rest:
+            self._say(line_of(nodes[name]), join(key, name), rest)
+        else:
+            self._say(line, key, text)
+
+    def _convert(self, node: Node, schema: Any, key: str) -> Any:
+        origin = get_origin(schema)
+        if schema is Any:
+            return self._plain(node, key)
+        if isinstance(schema, Mapping):
+            return self._table(node, schema, key)
+        if origin in (Union, types.UnionType):
+            return self._optional(node, schema, key)
+        if origin is Literal:
+            return self._choice(node, {str(choice): choice for choice in get_args(schema)}, key)
+        if isinstance(schema, type) and issubclass(schema, Enum):
+            return self._choice(node, {str(member.value): member for member in schema}, key)
+        if dataclasses.is_dataclass(origin or schema):
+            return self._dataclass(node, schema, key)
+        if origin is not None:
+            return self._container(node, origin, get_args(schema), key)
+        return self._scalar(node, schema, key)
+
+    def _optional(self, node: Node, schema: Any, key: str) -> Any:
+        inner = [kind for kind in get_args(schema) if kind is not type(None)]
+        if len(inner) != 1:
+            raise TypeError(f"{key}: a schema may say Optional[T], no other union, got {schema}")
+        return None if is_null(node) else self._convert(node, inner[0], key)
+
+    def _table(self, node: Node, table: Mapping[str, Any], key: str) -> Any:
+        if is_null(node):
+            return self.default(table, key)
+        said = self._said
+        found = self.keys(node, key, table)
+        values = {
+            name: self.value(found[name], inner, join(key, name))
+            if name in found and not is_null(found[name])
+            else self.default(inner, join(key, name))
+            for name, inner in table.items()
+        }
+        return self._unless_bad(said, values)
+
+    def _dataclass(self, node: Node, schema: Any, key: str) -> Any:
+        names = dict.fromkeys(
+            field.name for field in dataclasses.fields(get_origin(schema) or schema)
+        )
+        nodes: dict[str, Node] = {}
+        if not is_null(node):
+            self._expect(node, "map", key)
+            nodes = self.keys(node, key, names)
+        built = self.fields(nodes, schema, key, line_of(node))
+        if built is None:
+            raise _Bad
+        return built
+
+    def _container(self, node: Node, origin: Any, args: tuple[Any, ...], key: str) -> Any:
+        said = self._said
+        if issubclass(origin, Mapping):
+            found = self._mapping(node, key)
+            values = {
+                name: self.value(child, args[1], join(key, name)) for name, child in found.items()
+            }
+            return self._unless_bad(said, values)
+        self._expect(node, "seq", key)
+        items = [self.value(child, args[0], f"{key}[{i}]") for i, child in enumerate(node.value)]
+        return self._unless_bad(said, origin(items))
+
+    def _unless_bad(self, said_before: int, value: Any) -> Any:
+        """``value``, unless something in it was reported since: a half-read container must reach
+        nobody.
+        """
+        if self._said != said_before:
+            raise _Bad
+        return value
+
+    def _mapping(self, node: Node, key: str) -> dict[str, Node]:
+        self._expect(node, "map", key)
+        found: dict[str, Node] = {}
+        for name_node, child in node.value:
+            name = str(name_node.value)
+            if tag_of(name_node) == "merge":
+                self._say(
+                    line_of(name_node), key, "merge keys (<<) are not supported; write the keys out"
+                )
+            elif name in found:
+                self._say(
+                    line_of(name_node),
+                    join(key, name),
+                    f"given twice, first in line {line_of(found[name])}",
+                )
+            else:
+                found[name] = child
+        return found
+
+    def _choice(self, node: Node, choices: Mapping[str, Any], key: str) -> Any:
+        # The node's own text, not its YAML value: YAML 1.1 reads a bare ``off`` as False.
+        text = node.value if isinstance(node.value, str) else kind_of(node)
+        if text not in choices:
+            self._bad(
+                node, key, f"{text!r} is not one of {', '.join(choices)}{suggest(text, choices)}"
+            )
+        return choices[text]
+
+    def _scalar(self, node: Node, schema: Any, key: str) -> Any:
+        tag = tag_of(node)
+        if schema is float and tag == "str" and as_float(node.value) is not None:
+            return self._finite(node, as_float(node.value), key)  # YAML 1.1 reads 1e-3 as text
+        if schema is float and tag in ("int", "float"):
+            return self._finite(node, float(self._plain(node, key)), key)
+        want = {str: "str", Path: "str", int: "int", bool: "bool", float: "float"}.get(schema)
+        if want is None:
+            raise TypeError(f"{key}: the loader knows no type {schema!r}")
+        self._expect(node, want, key)
+        return schema(self._plain(node, key))
+
+    def _finite(self, node: Node, number: float | None, key: str) -> float:
+        if number is None or not math.isfinite(number):
+            self._bad(node, key, f"expected a finite number, got {node.value}")
+        return number or 0.0
+
+    def _plain(self, node: Node, key: str) -> Any:
+        import yaml  # noqa: PLC0415 - see load.py: imported already by whoever made the node
+
+        try:
+            return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
+        except (yaml.YAMLError, ValueError, TypeError) as error:
+            self._bad(node, key, f"not a plain value: {getattr(error, 'problem', None) or error}")
+
+    def _expect(self, node: Node, want: str, key: str) -> None:
+        if tag_of(node) != want:
+            got = kind_of(node) + (
+                f" {node.value!r}" if isinstance(node.value, str) and node.value else ""
+            )
+            quote = (
+                "; put it in quotes"
+                if want == "str" and isinstance(node.value, str) and node.value
+                else ""
+            )
+            self._bad(node, key, f"expected {KINDS[want]}, got {got}{quote}")
+
+    def _bad(self, node: Node, key: str, text: str) -> None:
+        self._say(line_of(node), key, text)
+        raise _Bad
+
+    def _say(self, line: int, key: str, text: str) -> None:
+        self._said += 1
+        self._report(Problem(line, key, text))
+
+
+def _hints(schema: Any) -> dict[str, Any]:
+    """Field types of a dataclass, with the type variables of ``Check[Limits]`` filled in."""
+    cls = get_origin(schema) or schema
+    filled = dict(zip(getattr(cls, "__parameters__", ()), get_args(schema), strict=False))
+    hints = get_type_hints(cls)
+    return {
+        name: filled.get(hint, hint) if isinstance(hint, TypeVar) else hint
+        for name, hint in hints.items()
+    }

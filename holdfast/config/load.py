@@ -1,0 +1,137 @@
+"""YAML → frozen dataclasses. The only module that imports ``yaml``.
+
+* Every problem at once, one line each: ``FILE:LINE: key.path: problem; did you mean …``. Line
+  numbers come from the YAML node tree, so a value of the wrong type and a dataclass that refuses
+  its values are named where they stand.
+* A missing file means all defaults. A file that is there but cannot be read is an error.
+* Ranges belong to the dataclass: a ``ValueError`` from ``__post_init__`` becomes a problem of that
+  section. When its text starts with a field's name (``timeout_s must be above 0, got 0``), the line
+  is that field's.
+
+Understood types: ``str``, ``int``, ``float``, ``bool``, ``Path``, Enums (by value), ``Literal``,
+``Optional``, ``tuple[T, ...]``, ``frozenset[T]``, ``dict[str, T]`` / ``Mapping[str, T]``,
+dataclasses (also generic ones, ``Check[Limits]``), ``Any`` (plain YAML values), and a mapping
+NAME → type for a section whose keys are a catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from holdfast.config.convert import Converter, Problem
+from holdfast.config.sections import SECTIONS
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+T = TypeVar("T")
+
+
+def load_section(path: Path, name: str, schema: type[T]) -> T:
+    """The section ``name`` as a ``schema``. Raises ``ConfigError`` with all its problems.
+
+    A section, or a file, that is not there is built from its defaults. Problems of other sections
+    are not looked at, so that a typing error in the bridge's settings stops no agent; an unknown
+    top-level key is always a problem.
+    """
+    document = _Document(path, (name,))
+    value = document.section(name, schema)
+    document.refuse()
+    return cast("T", value)
+
+
+def load_table(path: Path, name: str, table: Mapping[str, type[T]]) -> dict[str, T]:
+    """The section ``name``, whose keys are exactly those of ``table``. Each key that is missing has
+    its defaults.
+    """
+    document = _Document(path, (name,))
+    value = document.section(name, table)
+    document.refuse()
+    return cast("dict[str, T]", value)
+
+
+def load_top(path: Path, schema: type[T]) -> T:
+    """A dataclass whose fields are top-level keys of the file; other keys are ignored."""
+    document = _Document(path)
+    value = document.top(schema)
+    document.refuse()
+    return cast("T", value)
+
+
+def check(path: Path, sections: Mapping[str, Any]) -> list[str]:
+    """Every problem of the file, in the order of its lines. ``sections``: name → schema, as for
+    ``load_section``.
+    """
+    document = _Document(path, sections)
+    for name, schema in sections.items():
+        document.section(name, schema)
+    return document.lines()
+
+
+class _Document:
+    """One file read once: its top-level nodes by key, and the problems found so far."""
+
+    def __init__(self, path: Path, names: Iterable[str] = ()):
+        self.path = path
+        self.problems: list[Problem] = []
+        self.convert = Converter(self.problems.append)
+        root = self._compose()
+        # Known keys only by name: whose class is behind one of them is not this file's business.
+        table = dict.fromkeys((*SECTIONS, *names))
+        self.nodes = self.convert.keys(root, "", table, what="section") if root is not None else {}
+
+    def section(self, name: str, schema: Any) -> Any:
+        node = self.nodes.get(name)
+        return (
+            self.convert.value(node, schema, name)
+            if node is not None
+            else self.convert.default(schema, name)
+        )
+
+    def top(self, schema: Any) -> Any:
+        return self.convert.fields(self.nodes, schema, "", 1)
+
+    def lines(self) -> list[str]:
+        ordered = sorted(self.problems, key=lambda problem: problem.line)
+        return [f"{self.path}:{p.line}: {p.key + ': ' if p.key else ''}{p.text}" for p in ordered]
+
+    def refuse(self) -> None:
+        if self.problems:
+            raise ConfigError("\n".join(self.lines()))
+
+    def _compose(self) -> Node | None:
+        try:
+            text = self.path.read_bytes().decode("utf-8")
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            self.problems.append(Problem(line, "", "not UTF-8 text; save the file as UTF-8"))
+            return None
+        except OSError as error:
+            self.problems.append(Problem(1, "", f"cannot be read: {error.strerror or error}"))
+            return None
+        return self._parse(text)
+
+    def _parse(self, text: str) -> Node | None:
+        import yaml  # noqa: PLC0415 - costs 10 ms, and its owner is this module
+
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            return yaml.compose(text, Loader=loader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line = mark.line + 1 if mark else 1
+            said = " ".join(f"{error.context or ''} {error.problem or ''}".split())
+            self.problems.append(Problem(line, "", f"not valid YAML: {said}"))
+        except yaml.reader.ReaderError as error:
+            where = text[: error.position].count("\n") + 1 if isinstance(error.position, int) else 1
+            self.problems.append(Problem(where, "", f"not valid YAML: {error.reason}"))
+        except (yaml.YAMLError, RecursionError) as error:
+            self.problems.append(
+                Problem(1, "", f"not valid YAML: {' '.join(str(error).split())[:200]}")
+            )
+        return None

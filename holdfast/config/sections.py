@@ -1,0 +1,30 @@
+"""Which top-level keys the configuration has, and whose dataclass each one becomes.
+
+A literal table, never a scan: the classes are imported only when a section is read or checked, so a
+node without the bridge's packages can still read its own sections.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+SECTIONS: Mapping[str, str] = {
+    "cluster": "builtins:str",
+    "paths": "holdfast.config.schema:PathsConfig",
+    "slurm": "holdfast.config.schema:SlurmConfig",
+    "node": "slurm_hooks.config:NodeConfig",
+    "agent": "slurm_hooks.config:AgentConfig",
+    "checks": "slurm_hooks.config:CHECKS",
+    "job": "slurm_hooks.job.config:JobConfig",
+    "bridge": "k8s_bridge.config:BridgeConfig",
+}
+
+
+def schema_of(name: str) -> Any:
+    """What ``load.load_section`` takes for that section. Raises ``ImportError`` where its half is
+    not installed.
+    """
+    module, _, attribute = SECTIONS[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
