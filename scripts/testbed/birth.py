@@ -1,0 +1,207 @@
+"""How a box comes up."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import enter, layers, roots, slurm_conf
+from testbed.box import Box, end_namespace
+from testbed.errors import SandboxError, did_you_mean
+from testbed.inside.control import ControlError, ask
+from testbed.paths import TREE, box_folder, cache
+from testbed.shape import MAX_NODES, RELEASES, Shape
+
+_KERNEL = {"overlay": "/proc/filesystems", "veth": "", "bridge": ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to bring up. ``root``: a root made elsewhere (else that of the release ``slurm``)."""
+
+    name: str
+    nodes: int
+    slurm: str
+    owner_pid: int | None = None
+    root: str | None = None
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def up(order: Order) -> Box:
+    """The running box as ordered; started when there is none."""
+    need_root()
+    _check(order)
+    with _only_one(order.name):
+        running = Box.look(order.name)
+        if running is not None:
+            _same_shape(running, order)
+            return running
+        shape = _prepare(order)
+        return _start(shape, order.owner_pid)
+
+
+def need_root() -> None:
+    """Raises ``SandboxError`` unless root: only root may make namespaces with mounts, links and users in them."""
+    if os.geteuid() != 0:
+        raise SandboxError("the sandbox needs root (it makes namespaces, mounts and network links): run it with sudo")
+
+
+def _check(order: Order) -> None:
+    if not 1 <= order.nodes <= MAX_NODES:
+        raise SandboxError(f"--nodes {order.nodes}: a box has 1 to {MAX_NODES} nodes")
+    if order.root is None and order.slurm not in RELEASES:
+        raise SandboxError(f"--slurm {order.slurm}: no such release{did_you_mean(order.slurm, RELEASES)}")
+    if "overlay" not in Path("/proc/filesystems").read_text():
+        raise SandboxError("this kernel has no overlayfs (overlay is absent from /proc/filesystems): modprobe overlay")
+    missing = [name for name in ("unshare", "nsenter", "mount", "pivot_root") if shutil.which(name, path=_tools()) is None]
+    if missing:
+        raise SandboxError(f"{', '.join(missing)}: not found; install Debian's util-linux and mount")
+
+
+def _tools() -> str:
+    return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
+
+
+@contextlib.contextmanager
+def _only_one(name: str) -> Iterator[None]:
+    """One `up` or `down` of a box at a time."""
+    folder = box_folder(name)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _same_shape(running: Box, order: Order) -> None:
+    have, want = (running.shape.nodes, running.shape.slurm), (order.nodes, order.slurm)
+    if have != want:
+        raise SandboxError(
+            f"box '{order.name}' is up with {have[0]} nodes and Slurm {have[1]}, asked for {want[0]} and {want[1]}; "
+            f"end it first: scripts/sandbox down --name {order.name}"
+        )
+
+
+def _prepare(order: Order) -> Shape:
+    """Everything that needs no running box: the root, the layers, the box's folder with its configuration."""
+    root = roots.given(order.root) if order.root else roots.ensure(order.slurm, cache(), say)
+    stack = [layers.sandbox_layer()]
+    hooks = (TREE / "slurm_hooks/hook").exists()
+    shape = Shape(
+        name=order.name,
+        nodes=order.nodes,
+        slurm=order.slurm,
+        root=str(root),
+        layers=tuple(map(str, stack)),
+        hooks=hooks,
+    )
+    folder = box_folder(order.name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    folder.chmod(0o700)
+    (folder / "shape.json").write_text(shape.to_json())
+    _write_etc(folder / "etc", shape)
+    return shape
+
+
+def _write_etc(etc: Path, shape: Shape) -> None:
+    (etc / "slurm").mkdir(parents=True)
+    for name, text in slurm_conf.slurm_files(shape).items():
+        (etc / "slurm" / name).write_text(text)
+    (etc / "slurm/slurmdbd.conf").chmod(0o600)  # slurmdbd refuses one that others may read
+    (etc / "hosts").write_text(slurm_conf.hosts(shape))
+    (etc / "hostname").write_text("controller\n")
+
+
+def _start(shape: Shape, owner_pid: int | None) -> Box:
+    """Make the namespaces, boot what is in them; on any failure nothing is left."""
+    read, write = os.pipe()
+    fds = [read]
+    if owner_pid is not None:
+        fds.append(_open_owner(owner_pid))
+    folder = box_folder(shape.name)
+    with (folder / "supervisor.log").open("ab") as log:
+        unshare = subprocess.Popen(
+            [
+                "unshare", "--mount", "--pid", "--uts", "--ipc", "--net", "--fork", "--kill-child=KILL",
+                "--propagation", "private",
+                sys.executable, "-m", "testbed.inside.stage", str(folder), *map(str, fds),
+            ],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=fds,
+            env={**os.environ, "PATH": _tools(), "PYTHONPATH": str(TREE / "scripts")},
+        )  # fmt: skip
+    for fd in fds:
+        os.close(fd)
+    try:
+        box = _first_breath(folder, shape, unshare)
+        _boot(box)
+        os.write(write, b"settled\n")
+    except BaseException:
+        unshare.kill()
+        unshare.wait()
+        raise
+    finally:
+        os.close(write)
+    unshare.returncode = 0  # it lives on; we no longer wait for it
+    return box
+
+
+def _open_owner(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise SandboxError(f"--owner-pid {pid}: no such process") from None
+
+
+def _first_breath(folder: Path, shape: Shape, unshare: subprocess.Popen[bytes]) -> Box:
+    """Wait until the supervisor answers; then the box can be found by its name."""
+    end = time.monotonic() + 30
+    while True:
+        if unshare.poll() is not None or time.monotonic() > end:
+            said = " ".join((folder / "supervisor.log").read_text(errors="replace").split())
+            raise SandboxError(f"the box '{shape.name}' could not be made: {said[-500:] or 'it gave no answer'}")
+        with contextlib.suppress(ControlError):
+            ask(folder, do="state")
+            break
+        time.sleep(0.02)
+    pid = enter.child_of(unshare.pid)
+    started = enter.started_at(pid) if pid else None
+    if pid is None or started is None:
+        raise SandboxError(f"the box '{shape.name}' ended at once; see {folder}/supervisor.log")
+    life = folder / "life.json.part"
+    life.write_text(json.dumps({"pid": pid, "started": started}))
+    life.rename(folder / "life.json")
+    return Box(folder=folder, shape=shape, pid=pid, started=started)
+
+
+def _boot(box: Box) -> None:
+    argv = ["/usr/bin/python3", "-m", "testbed.inside.boot"]
+    inside = enter.argv_in(box.pid, argv, user="root", cwd="/", env={"PYTHONPATH": "/opt/sandbox"})
+    with subprocess.Popen(inside, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=subprocess.PIPE, text=True) as boot:
+        _, problem = boot.communicate()
+    if boot.returncode:
+        raise SandboxError(f"box '{box.shape.name}': {problem.strip()[-1500:] or f'boot ended with {boot.returncode}'}")
+
+
+def down(name: str) -> bool:
+    """End a box, whole or half made. False when there was none."""
+    need_root()
+    with _only_one(name):
+        box = Box.look(name)
+        if box is not None:
+            end_namespace(box.pid)
+        folder = box_folder(name)
+        there = folder.exists()
+        shutil.rmtree(folder, ignore_errors=True)
+        return there

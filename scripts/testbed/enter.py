@@ -1,0 +1,98 @@
+"""Running commands in the namespaces of a box, from the host."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from testbed.errors import SandboxError
+from testbed.inside.processes import all_pids, parent_of
+from testbed.shape import NODE_PATH
+
+
+def argv_in(pid: int, argv: Sequence[str], *, user: str, cwd: str, env: Mapping[str, str]) -> list[str]:
+    """``argv`` in every namespace of process ``pid``, as ``user``, with an environment of a fresh login."""
+    home = "/root" if user == "root" else f"/home/{user}"
+    settings = {"PATH": NODE_PATH, "HOME": home, "USER": user, "LOGNAME": user, "LANG": "C.UTF-8", **env}
+    become = [] if user == "root" else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"]
+    return [
+        "nsenter", f"--target={pid}", "--mount", "--pid", "--uts", "--ipc", "--net", "--",
+        "/usr/bin/env", "-i", f"--chdir={cwd}", *(f"{name}={value}" for name, value in settings.items()),
+        *become, *argv,
+    ]  # fmt: skip
+
+
+def run(argv: Sequence[str], *, shown: Sequence[str], timeout_s: float, check: bool, stdin: str | None = None
+        ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """Run to the end or kill, then leave behind: a process in uninterruptible sleep would hold us for ever.
+
+    Raises ``SandboxError`` on a time-out and, with ``check``, on a non-zero exit status; ``shown`` is named in it.
+    """
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        out, err = child.communicate(stdin, timeout=timeout_s)
+    except BaseException as error:
+        os.killpg(child.pid, signal.SIGKILL)
+        for stream in (child.stdin, child.stdout, child.stderr):
+            if stream is not None:
+                stream.close()
+        child.poll()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise SandboxError(f"{' '.join(shown)}: no end within {timeout_s:g} s") from None
+        raise
+    done = subprocess.CompletedProcess(list(shown), child.returncode, out, err)
+    if check and done.returncode:
+        said = " ".join((err or out).split())[-600:]
+        raise SandboxError(f"{' '.join(shown)}: exit status {done.returncode}: {said}")
+    return done
+
+
+def child_of(pid: int) -> int | None:
+    """Host pid of the one child of an `unshare --fork`."""
+    return next((child for child in all_pids() if parent_of(child) == pid), None)
+
+
+def namespace(pid: int, kind: str = "pid") -> str | None:
+    """Identity of a namespace of a process; None when there is no such process."""
+    try:
+        return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
+    except OSError:
+        return None
+
+
+def argv_of(pid: int) -> list[str]:
+    """Words of a process's command line; empty for one that is gone or has none."""
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return []
+    return text.split("\0")[:-1] if text else []
+
+
+def started_at(pid: int) -> int | None:
+    """Start time in clock ticks since boot: with the pid, the identity of a process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def innermost_pid(pid: int) -> int | None:
+    """The pid of a process as its own pid namespace counts it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return None
+    return next((int(line.split()[-1]) for line in status.splitlines() if line.startswith("NSpid:")), None)

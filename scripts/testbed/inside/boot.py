@@ -1,0 +1,110 @@
+"""Bring a box's services up, in order, and say so; run inside the box by `up`. Exit status 1: something did not come.
+
+    python3 -m testbed.inside.boot
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from testbed.inside.control import ControlError, ask
+from testbed.shape import INSIDE, NODE_PATH, Shape
+
+JWT_KEY = Path("/etc/slurm/jwt_hs256.key")
+_STARTED = time.monotonic()
+
+
+class NotUp(Exception):
+    """A service did not come up in time; the text names it and its log."""
+
+
+def say(text: str) -> None:
+    print(f"  {time.monotonic() - _STARTED:5.1f} s  {text}", flush=True)
+
+
+def _answer(argv: Sequence[str]) -> str | None:
+    """Standard output, None when the command failed."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _wait(what: str, log: str, timeout_s: float, good: Callable[[], bool]) -> None:
+    end = time.monotonic() + timeout_s
+    while not good():
+        if time.monotonic() > end:
+            tail = "".join(Path(log).read_text(errors="replace").splitlines(keepends=True)[-8:])
+            raise NotUp(f"{what} did not come up within {timeout_s:g} s; the end of its log {log}:\n{tail}")
+        time.sleep(0.05)
+
+
+def _secrets() -> None:
+    for path, length in ((JWT_KEY, 32), (Path("/etc/munge/munge.key"), 1024)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        path.write_bytes(os.urandom(length))
+
+
+def _accounting() -> None:
+    """slurmdbd over MariaDB, with the cluster and its users."""
+    if not Path("/var/lib/mysql/mysql").is_dir():
+        subprocess.run(["mariadb-install-db", "--user=mysql", "--skip-test-db"], check=True, capture_output=True)
+    ask(INSIDE, do="start", name="mariadbd")
+    ask(INSIDE, do="start", name="munged")
+    # connects as root through the socket, which is how Debian sets MariaDB up
+    select = ["mariadb", "--socket=/run/mysqld/mysqld.sock", "-e", "create database if not exists slurm_acct_db"]
+    _wait("MariaDB", "/var/log/slurm/mariadbd.log", 60, lambda: _answer(select) is not None)
+    _wait("munged", "/var/log/slurm/munged.log", 20, lambda: _answer(["munge", "-n"]) is not None)
+    say("MariaDB and munge")
+    ask(INSIDE, do="start", name="slurmdbd")
+    cluster = ["sacctmgr", "-n", "-P", "list", "cluster"]
+    _wait("slurmdbd", "/var/log/slurm/slurmdbd.log", 60, lambda: _answer(cluster) is not None)
+    for words in (
+        ("add", "cluster", "demo"),
+        ("add", "account", "research", "Organization=holdfast"),
+        ("add", "user", "alice,bob", "Account=research"),
+        ("add", "user", "holdfast", "Account=research", "AdminLevel=Administrator"),
+    ):
+        subprocess.run(["sacctmgr", "-i", *words], check=False, capture_output=True, timeout=30)
+    say("slurmdbd")
+
+
+def _slurm(shape: Shape) -> None:
+    ask(INSIDE, do="start", name="slurmctld")
+    ping = ["scontrol", "ping"]
+    _wait("slurmctld", "/var/log/slurm/slurmctld.log", 60, lambda: "UP" in (_answer(ping) or ""))
+    for node in shape.node_names:
+        ask(INSIDE, do="power-on", name=node)
+    say(f"slurmctld, and power to {shape.nodes} nodes")
+    ask(INSIDE, do="start", name="slurmrestd")
+    idle = ["sinfo", "-h", "-N", "-p", "main", "-t", "idle", "-o", "%N"]
+    log = f"/var/log/slurm/node.{shape.node_names[0]}.log"
+    _wait("not all nodes are idle: a slurmd", log, 60, lambda: len((_answer(idle) or "").split()) == shape.nodes)
+    say(f"{shape.nodes} nodes idle")
+
+
+def main() -> int:
+    os.environ["PATH"] = NODE_PATH
+    shape = Shape.from_json((INSIDE / "shape.json").read_text())
+    try:
+        _secrets()
+        _accounting()
+        _slurm(shape)
+        if shape.bridge:
+            ask(INSIDE, do="start", name="bridge")
+    except (NotUp, ControlError, subprocess.CalledProcessError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""The daemons of a box's main namespace: a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+BRIDGE_RESTART_S = 1.0
+"""A Deployment restarts its container after a back-off that starts at 10 s; here a wait is only a wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """``restart_s``: seconds after its death until it is started again (None: it stays dead, like a crashed slurmctld)."""
+
+    name: str
+    argv: tuple[str, ...]
+    log: str
+    user: str = "root"
+    env: dict[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+    """Made before the start and given to ``user``."""
+    restart_s: float | None = None
+
+
+DAEMONS = {
+    daemon.name: daemon
+    for daemon in (
+        Daemon(
+            name="munged",
+            argv=("/usr/sbin/munged", "--foreground"),
+            log="/var/log/slurm/munged.log",
+            user="munge",
+            folders=("/run/munge", "/etc/munge", "/var/lib/munge", "/var/log/munge"),
+        ),
+        Daemon(
+            name="mariadbd",
+            argv=(
+                "/usr/sbin/mariadbd",
+                "--no-defaults",
+                "--skip-networking",
+                "--socket=/run/mysqld/mysqld.sock",
+                "--datadir=/var/lib/mysql",
+                "--pid-file=/run/mysqld/mysqld.pid",
+                # small and quick: the data does not outlive the box
+                "--innodb-buffer-pool-size=32M",
+                "--innodb-log-file-size=8M",
+                "--innodb-flush-log-at-trx-commit=0",
+                "--innodb-fast-shutdown=2",
+                "--innodb-lock-wait-timeout=900",
+            ),
+            log="/var/log/slurm/mariadbd.log",
+            user="mysql",
+            folders=("/run/mysqld",),
+        ),
+        Daemon(
+            name="slurmdbd",
+            argv=("/usr/sbin/slurmdbd", "-D"),
+            log="/var/log/slurm/slurmdbd.err",
+            folders=("/run/slurmdbd",),
+        ),
+        Daemon(
+            name="slurmctld",
+            argv=("/usr/sbin/slurmctld", "-D"),
+            log="/var/log/slurm/slurmctld.err",
+            folders=("/run/slurmctld", "/var/lib/slurm/ctld"),
+        ),
+        Daemon(
+            name="slurmrestd",
+            argv=(
+                "/usr/sbin/slurmrestd",
+                "-a",
+                "rest_auth/jwt",
+                "-s",
+                "slurmctld,slurmdbd",
+                "unix:/run/slurmrestd/socket",
+                "localhost:6820",
+            ),
+            log="/var/log/slurm/slurmrestd.log",
+            user="restd",
+            env={"SLURM_JWT": "daemon"},
+            folders=("/run/slurmrestd",),
+        ),
+        Daemon(
+            name="bridge",
+            argv=("/opt/holdfast/bin/holdfast", "bridge"),
+            log="/var/log/holdfast/bridge.log",
+            user="holdfast",
+            env={"KUBECONFIG": "/etc/holdfast/kubeconfig"},
+            restart_s=BRIDGE_RESTART_S,
+        ),
+    )
+}

@@ -1,0 +1,40 @@
+"""The box's own network: a bridge on which every node has one cable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+from testbed.shape import CONTROLLER_ADDRESS, link
+
+_BRIDGE = "br0"
+
+
+def _ip(*words: str, check: bool = True) -> None:
+    subprocess.run(["ip", *words], check=check, capture_output=not check)
+
+
+def lay_bridge() -> None:
+    """Slurm needs an address beside loopback in any case: it resolves names with AI_ADDRCONFIG."""
+    _ip("link", "set", "lo", "up")
+    _ip("link", "add", _BRIDGE, "type", "bridge")
+    _ip("addr", "add", f"{CONTROLLER_ADDRESS}/24", "dev", _BRIDGE)
+    _ip("link", "set", _BRIDGE, "up")
+
+
+def cable_in(node: str, pid: int) -> None:
+    """A cable from the bridge to the network namespace that ``pid`` is about to make for itself, as its eth0."""
+    own = os.readlink("/proc/self/ns/net")
+    end = time.monotonic() + 10
+    while os.readlink(f"/proc/{pid}/ns/net") == own:
+        if time.monotonic() > end:
+            raise OSError(f"{node} did not get a network namespace")
+        time.sleep(0.005)
+    _ip("link", "del", link(node), check=False)  # the old cable outlives a node's death by a moment
+    _ip("link", "add", link(node), "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    _ip("link", "set", link(node), "master", _BRIDGE, "up")
+
+
+def set_link(node: str, *, up: bool) -> None:
+    _ip("link", "set", link(node), "up" if up else "down")

@@ -1,0 +1,117 @@
+"""The product as installed in a box: folders laid over the release's root, made once for each content.
+
+A layer is named by a hash of what went into it, so a box keeps the one that it was started with and an unchanged tree
+costs nothing. Byte-compiled with the root's own Python, because a hook's start-up is part of what we measure.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from testbed.errors import SandboxError
+from testbed.paths import TREE, cache
+
+Say = Callable[[str], None]
+PACKAGES = ("holdfast", "slurm_hooks", "k8s_bridge")
+_KEEP = 12
+
+
+def sandbox_layer() -> Path:
+    """`/opt/sandbox`: the part of this program that runs inside a box."""
+    here = TREE / "scripts/testbed"
+    files = {f"opt/sandbox/testbed/{path.relative_to(here)}": path for path in _sources(here, ("*.py",))}
+    files |= {f"opt/sandbox/{name}": here / "inside" / name for name in ("start-slurmd", "reboot")}
+    return _layer("sandbox", files, {}, None)
+
+
+def python_version(root: Path) -> str:
+    """`3.13`: of the Python in a root. Raises ``SandboxError`` when it has none."""
+    target = root / "usr/bin/python3"
+    name = os.readlink(target) if target.is_symlink() else ""
+    if not name.startswith("python3."):
+        raise SandboxError(f"{target}: not a link to python3.N; the root needs Debian's package python3")
+    return name.removeprefix("python")
+
+
+def _sources(folder: Path, patterns: Iterable[str]) -> list[Path]:
+    found = (path for pattern in patterns for path in folder.rglob(pattern))
+    return sorted(path for path in found if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _layer(kind: str, files: Mapping[str, Path], texts: Mapping[str, str], root: Path | None) -> Path:
+    """The cached layer with these files (name in the box -> source) and texts; built when absent.
+
+    ``root``: byte-compile with that root's Python.
+    """
+    digest = hashlib.sha256(str(root).encode())
+    contents = {name: path.read_bytes() for name, path in files.items()}
+    contents |= {name: text.encode() for name, text in texts.items()}
+    for name, content in sorted(contents.items()):
+        digest.update(f"{name} {len(content)} ".encode() + content)
+    final = cache() / "layers" / f"{kind}-{digest.hexdigest()[:16]}"
+    if final.is_dir():
+        os.utime(final)
+        return final
+    with building(final) as part:
+        for name, content in contents.items():
+            target = part / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            target.chmod(0o755 if content.startswith(b"#!") else 0o644)
+        if root is not None:
+            byte_compile(root, part)
+    _forget_old(final.parent, kind)
+    return final
+
+
+class building:  # noqa: N801 - reads as a statement: with building(final) as part
+    """A folder that appears under its final name only when whole. One builder at a time; a torn one is begun again."""
+
+    def __init__(self, final: Path) -> None:
+        self.final = final
+        self.part = final.with_name(final.name + ".part")
+
+    def __enter__(self) -> Path:
+        self.final.parent.mkdir(parents=True, exist_ok=True)
+        self.lock = (self.final.parent / f".{self.final.name}.lock").open("w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        shutil.rmtree(self.part, ignore_errors=True)
+        self.part.mkdir(mode=0o755)
+        return self.part
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self.lock:
+            if kind is not None:
+                shutil.rmtree(self.part, ignore_errors=True)
+            elif self.final.exists():  # another builder was first
+                shutil.rmtree(self.part)
+            else:
+                self.part.rename(self.final)
+            Path(self.lock.name).unlink(missing_ok=True)
+
+
+def byte_compile(root: Path, folder: Path) -> None:
+    """Compile ``folder`` with the Python of ``root``, which is not written to."""
+    script = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" python3 -m compileall -q -s /mnt -p / /mnt'
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(folder), str(root)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = " ".join((done.stdout + done.stderr).split())
+        raise SandboxError(f"the box's Python cannot compile the product: {said[:400]}")
+
+
+def _forget_old(folder: Path, kind: str) -> None:
+    """Keep the newest layers of a kind; one in use is among them, since every start touches it."""
+    found = [path for path in folder.glob(f"{kind}-*") if path.suffix != ".part"]
+    for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-_KEEP]:
+        shutil.rmtree(path, ignore_errors=True)

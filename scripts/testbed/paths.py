@@ -1,0 +1,31 @@
+"""Where the sandbox keeps things on the host."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from testbed.errors import SandboxError
+
+TREE = Path(__file__).resolve().parent.parent.parent
+"""The working tree that is installed in a box."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}")
+
+
+def cache() -> Path:
+    """Everything fetched or built, kept between boxes; `down --purge` removes it."""
+    return Path(os.environ.get("HOLDFAST_CACHE") or Path.home() / ".cache/holdfast")
+
+
+def boxes() -> Path:
+    """One folder for each box."""
+    return Path(os.environ.get("HOLDFAST_BOXES") or "/var/lib/holdfast-sandbox")
+
+
+def box_folder(name: str) -> Path:
+    """Raises ``SandboxError`` when ``name`` cannot be a box's name."""
+    if not _NAME.fullmatch(name):
+        raise SandboxError(f"'{name}' cannot be the name of a box: use letters, digits, '-', '_' and '.' (at most 41)")
+    return boxes() / name

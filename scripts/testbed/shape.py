@@ -1,0 +1,80 @@
+"""The shape of a box: what it is made of, its names and addresses. Read on the host and inside the box."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+CONTROLLER = "controller"
+CONTROLLER_ADDRESS = "10.77.0.254"
+MAX_NODES = 200
+GPUS_PER_NODE = 8
+RELEASES = {"24.11": "trixie", "26.05": "forky"}
+"""Slurm release -> the Debian suite that packages it."""
+
+INSIDE = Path("/sandbox")
+"""Where a box sees its own folder of the host."""
+
+NODE_PATH = "/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH of a shell in a box; what a person types (`holdfast …`) is found along it."""
+
+USERS = {"alice": 2001, "bob": 2002, "restd": 2003, "holdfast": 2004}
+"""alice and bob run jobs, restd the REST daemon, holdfast (a Slurm Administrator) the bridge."""
+
+_NODE = re.compile(r"worker-(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """One box. ``root`` and ``layers`` are folders of the host (layers: topmost first)."""
+
+    name: str
+    nodes: int
+    slurm: str
+    root: str
+    layers: tuple[str, ...] = ()
+    hooks: bool = False
+    bridge: bool = False
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(node_name(index) for index in range(self.nodes))
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Shape:
+        data = json.loads(text)
+        return cls(**{**data, "layers": tuple(data["layers"])})
+
+
+def node_name(index: int) -> str:
+    """Slurm's name of a node, and that of its worker Pod."""
+    return f"worker-{index}"
+
+
+def kube_name(node: str) -> str:
+    """The Kubernetes Node that the Slurm node runs on; Slurm knows it as InstanceId."""
+    return f"computeinstance-{node_index(node)}"
+
+
+def node_index(node: str) -> int:
+    """Raises ``ValueError`` when ``node`` is no node's name."""
+    match = _NODE.fullmatch(node)
+    if not match:
+        raise ValueError(node)
+    return int(match[1])
+
+
+def address(node: str) -> str:
+    """Address of a node or of the controller on the box's own network."""
+    return CONTROLLER_ADDRESS if node == CONTROLLER else f"10.77.0.{node_index(node) + 1}"
+
+
+def link(node: str) -> str:
+    """The bridge's end of a node's cable (at most 15 characters)."""
+    return f"v-{node}"
