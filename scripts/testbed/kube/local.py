@@ -1,0 +1,181 @@
+"""A control plane on this host's loopback, for tests of code that talks to Kubernetes and needs
+no Slurm.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from types import TracebackType
+
+from testbed.errors import SandboxError
+from testbed.kube.plane import ControlPlane, Daemon, kubectl_argv, wait_ready
+from testbed.kube.programs import Binaries, binaries
+
+START_ATTEMPTS = 3
+_STOP_S = 10.0
+
+
+class ApiServer:
+    """etcd and kube-apiserver of one test, with all data under ``folder``.
+
+        with ApiServer(tmp_path) as server:
+            server.kubectl("get", "nodes")
+
+    The daemons die with the thread that started them (setpriv --pdeathsig), whatever happens to it.
+    """
+
+    def __init__(self, folder: Path, *, built: Binaries | None = None) -> None:
+        """``built``: the programs; without it they are found as ``scripts/sandbox up`` finds
+        them.
+        """
+        self._binaries = built or binaries(default_cache(), lambda text: print(text, flush=True))
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.plane = self._plane_on(free_port())
+
+    def __enter__(self) -> ApiServer:
+        for attempt in range(START_ATTEMPTS):
+            try:
+                self.start()
+                return self
+            except SandboxError:
+                self.close()
+                # A port that was free a moment ago may be taken; nobody knows ours yet, so take
+                # another.
+                if attempt + 1 == START_ATTEMPTS:
+                    raise
+                self.plane = self._plane_on(free_port())
+        raise AssertionError("unreachable")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The admin's."""
+        return self.plane.admin_kubeconfig
+
+    def kubectl(self, *args: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
+        """Standard output of kubectl (as the admin unless told otherwise). Raises
+        ``KubectlError``.
+        """
+        argv = kubectl_argv(self._binaries.kubectl, kubeconfig or self.kubeconfig, args)
+        return run_kubectl(argv, stdin)
+
+    def start(self) -> None:
+        """Starts what is not running and waits until it is ready; data of an earlier run is
+        still there.
+        """
+        self.plane.prepare()
+        for daemon in self.plane.daemons():
+            running = self._running.get(daemon.name)
+            if running is None or running.poll() is not None:
+                self._running[daemon.name] = _spawn(daemon)
+        self._wait_ready()
+
+    def stop(self) -> None:
+        """The API server goes away (etcd stays): the fault that ``start`` repairs."""
+        self._end("kube-apiserver")
+
+    def close(self) -> None:
+        """Ends both daemons, the API server first."""
+        for name in ("kube-apiserver", "etcd"):
+            self._end(name)
+
+    def _plane_on(self, port: int) -> ControlPlane:
+        folder = self._folder.resolve()
+        return ControlPlane(
+            folder=folder,
+            inside=folder,
+            binaries=self._binaries,
+            address="127.0.0.1",
+            listen="127.0.0.1",
+            port=port,
+        )
+
+    def _wait_ready(self) -> None:
+        def kubectl(*args: str, stdin: str | None = None) -> str:
+            for name, child in self._running.items():
+                if child.poll() is not None:
+                    log = self._folder / f"{name}.log"
+                    raise _Ended(f"{name} ended with status {child.returncode}: {_tail(log)}")
+            return self.kubectl(*args, stdin=stdin)
+
+        wait_ready(kubectl)
+
+    def _end(self, name: str) -> None:
+        child = self._running.pop(name, None)
+        if child is None:
+            return
+        # An API server would drain its connections for up to a minute; its store does not need
+        # that.
+        child.kill() if name == "kube-apiserver" else child.terminate()
+        try:
+            child.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            os.kill(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+class KubectlError(SandboxError):
+    """kubectl said no; the text is its own words."""
+
+
+class _Ended(SandboxError):
+    """A daemon died while it was waited for."""
+
+
+def run_kubectl(argv: list[str], stdin: str | None = None, timeout_s: float = 60.0) -> str:
+    """Standard output of one kubectl. Raises ``KubectlError`` with its words when it fails or
+    does not end.
+    """
+    try:
+        done = subprocess.run(
+            argv, input=stdin or "", capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise KubectlError(f"kubectl did not end within {timeout_s:g} s") from None
+    if done.returncode:
+        raise KubectlError(done.stderr.strip() or f"kubectl ended with status {done.returncode}")
+    return done.stdout
+
+
+def default_cache() -> Path:
+    """Where everything that is fetched or built lies."""
+    return Path(os.environ.get("HOLDFAST_CACHE") or Path.home() / ".cache" / "holdfast")
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _spawn(daemon: Daemon) -> subprocess.Popen[bytes]:
+    with daemon.log.open("ab") as log:
+        return subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *daemon.argv],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _tail(log: Path) -> str:
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return "no log"
+    return " | ".join(lines[-3:])[-400:]

@@ -1,0 +1,230 @@
+"""etcd, kube-apiserver and kubectl: KUBEBUILDER_ASSETS, else the cache, else built from their Go
+modules.
+
+``go.mod`` and ``go.sum`` in this folder are the pin: Go refuses a module whose content has another
+sum. To move to another Kubernetes: change the versions in ``go.mod`` (all of them) and run
+``GOFLAGS=-mod=mod go mod tidy`` there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import SandboxError
+from testbed.kube.toolchain import SAY_EVERY_S, Say, find_go, required_go, watched
+
+MODULE = Path(__file__).parent
+
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+}
+"""Program -> the Go package that it is built from, quickest first."""
+
+_KUBERNETES = re.compile(r"^\s*k8s\.io/kubernetes v(\d+)\.(\d+)\.(\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binaries:
+    """Paths of the three programs."""
+
+    etcd: Path
+    kube_apiserver: Path
+    kubectl: Path
+
+    @classmethod
+    def of(cls, folder: Path) -> Binaries:
+        """The programs of ``folder`` under their usual names, whether they are there or not."""
+        return cls(
+            etcd=folder / "etcd",
+            kube_apiserver=folder / "kube-apiserver",
+            kubectl=folder / "kubectl",
+        )
+
+    @property
+    def missing(self) -> tuple[Path, ...]:
+        """Those that are not there or cannot be executed."""
+        return tuple(
+            path
+            for path in (self.etcd, self.kube_apiserver, self.kubectl)
+            if not (path.is_file() and os.access(path, os.X_OK))
+        )
+
+
+def binaries(cache: Path, say: Say) -> Binaries:
+    """The three programs, built once into ``cache``/kube (minutes). ``say`` gets a line every few
+    seconds meanwhile.
+
+    Two calls at once build once. Raises ``SandboxError`` when ``KUBEBUILDER_ASSETS`` is set but
+    incomplete, or when a build fails; a later call goes on where this one stopped.
+    """
+    assets = os.environ.get("KUBEBUILDER_ASSETS", "")
+    if assets:
+        return _from_assets(Path(assets))
+    folder = cache / "kube" / build_key()
+    built = Binaries.of(folder)
+    if not built.missing:
+        return built
+    with _locked(cache / "kube" / "lock", say):
+        if built.missing:
+            _build(cache / "kube", folder, say)
+    return built
+
+
+def kubernetes_version(go_mod: str) -> tuple[int, int, int]:
+    """The Kubernetes that a ``go.mod`` (its text) pins."""
+    match = _KUBERNETES.search(go_mod)
+    if not match:
+        raise ValueError("go.mod requires no k8s.io/kubernetes")
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+def build_key() -> str:
+    """Names a build in the cache: the version and a digest of everything that decides the
+    content.
+    """
+    go_mod = (MODULE / "go.mod").read_text()
+    version = kubernetes_version(go_mod)
+    statements = [line for line in go_mod.splitlines() if line and not line.startswith("//")]
+    pins = "\n".join([*statements, (MODULE / "go.sum").read_text(), link_flags(version)])
+    return f"v{'.'.join(map(str, version))}-{hashlib.sha256(pins.encode()).hexdigest()[:12]}"
+
+
+def link_flags(version: tuple[int, int, int]) -> str:
+    """Strips symbols, and sets the version (else clients see v0.0.0)."""
+    major, minor, patch = version
+    values = {
+        "gitVersion": f"v{major}.{minor}.{patch}",
+        "gitMajor": str(major),
+        "gitMinor": str(minor),
+    }
+    places = (
+        "k8s.io/component-base/version",
+        "k8s.io/client-go/pkg/version",
+    )  # what it says, how it calls itself
+    return " ".join(
+        [
+            "-s -w",
+            *(f"-X {place}.{name}={value}" for place in places for name, value in values.items()),
+        ]
+    )
+
+
+def go_env(environ: Mapping[str, str], own: Path | None) -> dict[str, str]:
+    """Environment of a build: go.sum is binding, no cgo, no other toolchain. ``own``: where Go
+    keeps what it fetches.
+    """
+    flags = [flag for flag in environ.get("GOFLAGS", "").split() if not flag.startswith("-mod=")]
+    env = {
+        **environ,
+        "GOFLAGS": " ".join([*flags, "-mod=readonly"]),
+        "CGO_ENABLED": "0",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+    if own:
+        # writable, so that removing the cache needs no chmod first
+        env |= {
+            "GOMODCACHE": str(own / "mod"),
+            "GOCACHE": str(own / "build"),
+            "GOFLAGS": env["GOFLAGS"] + " -modcacherw",
+        }
+    return env
+
+
+def _from_assets(folder: Path) -> Binaries:
+    found = Binaries.of(folder)
+    if found.missing:
+        names = ", ".join(path.name for path in found.missing)
+        raise SandboxError(
+            f"KUBEBUILDER_ASSETS={folder}: {names} is not there (or not executable); "
+            "put it there or unset the variable"
+        )
+    return found
+
+
+def _build(kube: Path, folder: Path, say: Say) -> None:
+    go_mod = (MODULE / "go.mod").read_text()
+    version = kubernetes_version(go_mod)
+    go = find_go(kube, required_go(go_mod), say)
+    own = None if _has_modules(go, version) else kube / "go"
+    env = go_env(os.environ, own)
+    name = ".".join(map(str, version))
+    say(f"building Kubernetes v{name} and etcd from their Go modules (about 4 minutes, once) …")
+    # Listing fetches exactly the modules that the programs need, so that a build's steps are
+    # packages.
+    watched(
+        [str(go), "list", "-deps", "-f", "{{.ImportPath}}", *PACKAGES.values()],
+        "fetching Go modules",
+        say,
+        cwd=MODULE,
+        env=env,
+    )
+    part = folder.with_suffix(".part")
+    part.mkdir(parents=True, exist_ok=True)
+    for program, package in PACKAGES.items():
+        if (part / program).exists():
+            continue
+        began = time.monotonic()
+        argv = [
+            str(go),
+            "build",
+            "-v",
+            "-trimpath",
+            "-buildvcs=false",
+            "-ldflags",
+            link_flags(version),
+        ]
+        unfinished = part / f"{program}.unfinished"
+        watched(
+            [*argv, "-o", str(unfinished), package], f"building {program}", say, cwd=MODULE, env=env
+        )
+        unfinished.rename(part / program)
+        say(f"built {program} in {time.monotonic() - began:.0f} s")
+    part.rename(folder)
+    if own:
+        shutil.rmtree(own, ignore_errors=True)  # 3 GB that nothing needs any more
+
+
+def _has_modules(go: Path, version: tuple[int, int, int]) -> bool:
+    """Whether the person's own Go already holds this Kubernetes: then its caches serve, and
+    nothing is fetched twice.
+    """
+    answer = subprocess.run(
+        [go, "env", "GOMODCACHE"], capture_output=True, text=True, timeout=20, check=False
+    )
+    held = (
+        Path(answer.stdout.strip() or "/nonexistent")
+        / "cache"
+        / "download"
+        / "k8s.io"
+        / "kubernetes"
+        / "@v"
+    )
+    return (held / f"v{'.'.join(map(str, version))}.zip").is_file()
+
+
+@contextlib.contextmanager
+def _locked(path: Path, say: Say) -> Iterator[None]:
+    """Holds an exclusive lock on ``path``; says so while another process has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                say("waiting for another build of Kubernetes on this machine …")
+                time.sleep(SAY_EVERY_S)
+        yield
