@@ -1,0 +1,6 @@
+"""Simulated H100s: a libnvidia-ml.so.1 of our own, a kernel log and a sysfs tree for each node."""
+
+from testbed.h100.library import build_library
+from testbed.h100.node import make_node
+
+__all__ = ["build_library", "make_node"]

@@ -1,0 +1,38 @@
+"""What sits where on the simulated board: addresses of a real HGX H100, identities of our own."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+GPU_BUSES = (0x53, 0x64, 0x75, 0x86, 0x97, 0xA8, 0xB9, 0xCA)
+"""PCI bus of each GPU, as nvmlsim.c has them."""
+
+HCAS = tuple(f"mlx5_{index}" for index in range(8))
+"""One InfiniBand card beside each GPU, on the next bus."""
+
+LINKS = 18
+"""NVLinks of one H100."""
+
+_IDENTITIES = uuid.UUID("6f1d9a52-5e0c-4c27-9d6b-0f6c3a2b7e11")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What tells one GPU from every other, in any node of any box: UUID and serial number."""
+
+    uuid: str
+    serial: str
+
+
+def identity(node_index: int, gpu: int, board: int = 0) -> Identity:
+    """Of a node's GPU; ``board`` counts how often that GPU was replaced by another one."""
+    number = (node_index * 8 + gpu) * 100 + board
+    return Identity(
+        uuid=f"GPU-{uuid.uuid5(_IDENTITIES, str(number))}", serial=f"165{number % 10**10:010d}"
+    )
+
+
+def gpu_address(gpu: int) -> str:
+    """PCI address as sysfs has it, ``0000:53:00.0``."""
+    return f"0000:{GPU_BUSES[gpu]:02x}:00.0"

@@ -1,0 +1,56 @@
+/* What the simulated NVML knows and how it misbehaves. The format of the state file is told in nvmlsim.c. */
+#ifndef SIMSTATE_H
+#define SIMSTATE_H
+
+#include <stddef.h>
+#include <time.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+#define MAX_GPUS 64
+#define SYSTEM (-1) /* in place of a GPU's index: keys that begin with "sys." */
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int Return; /* nvmlReturn_t */
+
+enum {
+    SUCCESS = 0,
+    UNINITIALIZED = 1,
+    INVALID_ARGUMENT = 2,
+    NOT_SUPPORTED = 3,
+    NOT_FOUND = 6,
+    INSUFFICIENT_SIZE = 7,
+    TIMEOUT = 10,
+    GPU_IS_LOST = 15,
+    VERSION_MISMATCH = 25,
+};
+
+typedef struct {
+    long seq;
+    int gpu;
+    u64 type, data;
+} SimEvent;
+
+/* Reads the state file again; every call of the library starts with it. */
+HIDDEN void sim_reload(void);
+
+/* The value of "gpu.N.KEY", else of "gpu.*.KEY" ("sys.KEY" for SYSTEM); false when neither is there. */
+HIDDEN int sim_text(int gpu, char *out, size_t room, const char *key, ...) __attribute__((format(printf, 4, 5)));
+HIDDEN u64 sim_number(int gpu, u64 otherwise, const char *key, ...) __attribute__((format(printf, 3, 4)));
+HIDDEN u64 sim_link(int gpu, u32 link, u64 otherwise, const char *key);
+HIDDEN int sim_gpu_count(void);
+
+/* The first event after `after` of the GPUs and types in `masks`, else false. Counts up `*newest` where asked. */
+HIDDEN int sim_next_event(const u64 masks[MAX_GPUS], const long after[MAX_GPUS], SimEvent *out);
+HIDDEN long sim_newest_event(void);
+
+/* Delays, blocks and refuses a call as the state says; the code that the call must return at once, or SUCCESS. */
+HIDDEN Return sim_enter(const char *symbol, int gpu);
+
+HIDDEN void sim_initialized(int change);
+HIDDEN int sim_is_initialized(void);
+
+HIDDEN void sim_sleep_ms(long ms);
+HIDDEN u64 sim_now_us(clockid_t clock);
+
+#endif
