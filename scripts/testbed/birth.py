@@ -11,13 +11,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import enter, layers, roots, slurm_conf
+from testbed import control_plane, enter, layers, product, roots, slurm_conf
 from testbed.box import Box, end_namespace
 from testbed.errors import SandboxError, did_you_mean
 from testbed.inside.control import ControlError, ask
+from testbed.layers import Say
 from testbed.paths import TREE, box_folder, cache
 from testbed.shape import MAX_NODES, RELEASES, Shape
 
@@ -96,15 +98,17 @@ def _same_shape(running: Box, order: Order) -> None:
 def _prepare(order: Order) -> Shape:
     """Everything that needs no running box: the root, the layers, the box's folder with its configuration."""
     root = roots.given(order.root) if order.root else roots.ensure(order.slurm, cache(), say)
-    stack = [layers.sandbox_layer()]
-    hooks = (TREE / "slurm_hooks/hook").exists()
+    programs = control_plane.programs(say)
+    stack = [layers.sandbox_layer(), product.product_layer(root), product.wheels_layer(root, say)]
     shape = Shape(
         name=order.name,
         nodes=order.nodes,
         slurm=order.slurm,
         root=str(root),
         layers=tuple(map(str, stack)),
-        hooks=hooks,
+        hooks=(TREE / "slurm_hooks/hook").exists(),
+        bridge=(TREE / "k8s_bridge/main.py").exists(),
+        programs=programs,
     )
     folder = box_folder(order.name)
     shutil.rmtree(folder, ignore_errors=True)
@@ -112,6 +116,7 @@ def _prepare(order: Order) -> Shape:
     folder.chmod(0o700)
     (folder / "shape.json").write_text(shape.to_json())
     _write_etc(folder / "etc", shape)
+    control_plane.prepare(folder)
     return shape
 
 
@@ -120,6 +125,8 @@ def _write_etc(etc: Path, shape: Shape) -> None:
     for name, text in slurm_conf.slurm_files(shape).items():
         (etc / "slurm" / name).write_text(text)
     (etc / "slurm/slurmdbd.conf").chmod(0o600)  # slurmdbd refuses one that others may read
+    (etc / "holdfast").mkdir()
+    (etc / "holdfast/holdfast.yaml").write_text(product.configuration(shape.nodes))
     (etc / "hosts").write_text(slurm_conf.hosts(shape))
     (etc / "hostname").write_text("controller\n")
 
@@ -186,12 +193,35 @@ def _first_breath(folder: Path, shape: Shape, unshare: subprocess.Popen[bytes]) 
 
 
 def _boot(box: Box) -> None:
+    """Slurm and Kubernetes come up side by side; then the bridge between them."""
+    begin = time.monotonic()
+
+    def tell(text: str) -> None:
+        say(f"  {time.monotonic() - begin:5.1f} s  {text}")
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        parts = [pool.submit(_boot_slurm, box, tell), pool.submit(control_plane.start, box, tell)]
+        done, _ = wait(parts, return_when=FIRST_EXCEPTION)
+        if any(part.exception() for part in done):
+            end_namespace(box.pid)  # so that the other one need not be waited for
+    for part in parts:
+        part.result()
+    if box.shape.bridge:
+        box.ask("start", "bridge")
+
+
+def _boot_slurm(box: Box, tell: Say) -> None:
     argv = ["/usr/bin/python3", "-m", "testbed.inside.boot"]
     inside = enter.argv_in(box.pid, argv, user="root", cwd="/", env={"PYTHONPATH": "/opt/sandbox"})
-    with subprocess.Popen(inside, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=subprocess.PIPE, text=True) as boot:
-        _, problem = boot.communicate()
+    pipe = subprocess.PIPE
+    with subprocess.Popen(inside, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True) as boot:
+        assert boot.stdout is not None  # noqa: S101 - piped above
+        assert boot.stderr is not None  # noqa: S101 - piped above
+        for line in boot.stdout:
+            tell(line.rstrip())
+        problem = boot.stderr.read().strip()
     if boot.returncode:
-        raise SandboxError(f"box '{box.shape.name}': {problem.strip()[-1500:] or f'boot ended with {boot.returncode}'}")
+        raise SandboxError(f"box '{box.shape.name}': {problem[-1500:] or f'boot ended with {boot.returncode}'}")
 
 
 def down(name: str) -> bool:

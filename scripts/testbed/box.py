@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from testbed import enter
 from testbed.errors import SandboxError, did_you_mean
 from testbed.inside.control import ControlError, ask
 from testbed.paths import box_folder, boxes
-from testbed.shape import CONTROLLER, Shape
+from testbed.shape import CONTROLLER, KUBE_PROGRAMS, Shape
 
 _NODE_READY = "run/sandbox-ready"
 
@@ -136,13 +137,19 @@ class Box:
         check: bool = True,
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
+        cwd: str = "/mnt/training",
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``argv`` on the controller, in `/mnt/training`.
+        """Run ``argv`` on the controller.
 
         Raises ``SandboxError`` when it does not end in time or, with ``check``, ends non-zero.
         """
-        inside = enter.argv_in(self.pid, argv, user=user, cwd="/mnt/training", env=env or {})
+        inside = enter.argv_in(self.pid, argv, user=user, cwd=cwd, env=env or {})
         return enter.run(inside, shown=argv, timeout_s=timeout_s, check=check, stdin=stdin)
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> str:
+        """Standard output of kubectl as the cluster's admin. Raises ``SandboxError`` with its words."""
+        program = str(KUBE_PROGRAMS / "kubectl")
+        return self.run([program, *args], stdin=stdin, cwd="/", timeout_s=60).stdout
 
     def path(self, inside: str) -> Path:
         """Host path of a file that the controller sees as ``inside``; valid while the box is up."""
@@ -271,8 +278,6 @@ def end_namespace(pid: int, timeout_s: float = 20) -> None:
 
 
 def _wait_for_exit(watch: int, problem: str, timeout_s: float = 20) -> None:
-    import select  # noqa: PLC0415
-
     poll = select.poll()
     poll.register(watch, select.POLLIN)
     if not poll.poll(timeout_s * 1000):

@@ -10,13 +10,15 @@ from pathlib import Path
 
 from testbed.errors import SandboxError
 from testbed.inside.processes import all_pids, parent_of
-from testbed.shape import NODE_PATH
+from testbed.shape import ADMIN_KUBECONFIG, NODE_PATH
 
 
 def argv_in(pid: int, argv: Sequence[str], *, user: str, cwd: str, env: Mapping[str, str]) -> list[str]:
     """``argv`` in every namespace of process ``pid``, as ``user``, with an environment of a fresh login."""
     home = "/root" if user == "root" else f"/home/{user}"
     settings = {"PATH": NODE_PATH, "HOME": home, "USER": user, "LOGNAME": user, "LANG": "C.UTF-8", **env}
+    if user == "root":
+        settings = {"KUBECONFIG": str(ADMIN_KUBECONFIG), **settings}
     become = [] if user == "root" else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"]
     return [
         "nsenter", f"--target={pid}", "--mount", "--pid", "--uts", "--ipc", "--net", "--",

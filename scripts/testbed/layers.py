@@ -1,4 +1,4 @@
-"""The product as installed in a box: folders laid over the release's root, made once for each content.
+"""Layers: folders laid over a release's root in a box, made once for each content.
 
 A layer is named by a hash of what went into it, so a box keeps the one that it was started with and an unchanged tree
 costs nothing. Byte-compiled with the root's own Python, because a hook's start-up is part of what we measure.
@@ -18,56 +18,73 @@ from testbed.errors import SandboxError
 from testbed.paths import TREE, cache
 
 Say = Callable[[str], None]
-PACKAGES = ("holdfast", "slurm_hooks", "k8s_bridge")
 _KEEP = 12
 
 
 def sandbox_layer() -> Path:
     """`/opt/sandbox`: the part of this program that runs inside a box."""
     here = TREE / "scripts/testbed"
-    files = {f"opt/sandbox/testbed/{path.relative_to(here)}": path for path in _sources(here, ("*.py",))}
+    parts = [*here.glob("*.py"), *sources(here / "inside", ("*.py",))]
+    files = {f"opt/sandbox/testbed/{path.relative_to(here)}": path for path in parts}
     files |= {f"opt/sandbox/{name}": here / "inside" / name for name in ("start-slurmd", "reboot")}
-    return _layer("sandbox", files, {}, None)
+    return layer("sandbox", files)
 
 
 def python_version(root: Path) -> str:
     """`3.13`: of the Python in a root. Raises ``SandboxError`` when it has none."""
     target = root / "usr/bin/python3"
-    name = os.readlink(target) if target.is_symlink() else ""
+    name = str(target.readlink()) if target.is_symlink() else ""
     if not name.startswith("python3."):
         raise SandboxError(f"{target}: not a link to python3.N; the root needs Debian's package python3")
     return name.removeprefix("python")
 
 
-def _sources(folder: Path, patterns: Iterable[str]) -> list[Path]:
+def sources(folder: Path, patterns: Iterable[str]) -> list[Path]:
+    """Files under ``folder`` whose names match, without what Python leaves behind."""
     found = (path for pattern in patterns for path in folder.rglob(pattern))
     return sorted(path for path in found if path.is_file() and "__pycache__" not in path.parts)
 
 
-def _layer(kind: str, files: Mapping[str, Path], texts: Mapping[str, str], root: Path | None) -> Path:
-    """The cached layer with these files (name in the box -> source) and texts; built when absent.
+def digest_of(*words: str) -> str:
+    """A short name for exactly this content."""
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+
+
+def layer(
+    kind: str,
+    files: Mapping[str, Path],
+    texts: Mapping[str, str] | None = None,
+    *,
+    links: Mapping[str, str] | None = None,
+    root: Path | None = None,
+) -> Path:
+    """The cached layer with these files (name in the box -> source), texts and links; built when absent.
 
     ``root``: byte-compile with that root's Python.
     """
-    digest = hashlib.sha256(str(root).encode())
     contents = {name: path.read_bytes() for name, path in files.items()}
-    contents |= {name: text.encode() for name, text in texts.items()}
-    for name, content in sorted(contents.items()):
-        digest.update(f"{name} {len(content)} ".encode() + content)
-    final = cache() / "layers" / f"{kind}-{digest.hexdigest()[:16]}"
+    contents |= {name: text.encode() for name, text in (texts or {}).items()}
+    parts = [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in sorted(contents.items())]
+    final = cache() / "layers" / f"{kind}-{digest_of(str(root), *parts, *(links or {}))}"
     if final.is_dir():
         os.utime(final)
         return final
     with building(final) as part:
         for name, content in contents.items():
-            target = part / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-            target.chmod(0o755 if content.startswith(b"#!") else 0o644)
+            _write(part / name, content)
+        for name, target in (links or {}).items():
+            (part / name).parent.mkdir(parents=True, exist_ok=True)
+            (part / name).symlink_to(target)
         if root is not None:
             byte_compile(root, part)
     _forget_old(final.parent, kind)
     return final
+
+
+def _write(target: Path, content: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+    target.chmod(0o755 if content.startswith((b"#!", b"\x7fELF")) else 0o644)
 
 
 class building:  # noqa: N801 - reads as a statement: with building(final) as part
@@ -98,7 +115,7 @@ class building:  # noqa: N801 - reads as a statement: with building(final) as pa
 
 def byte_compile(root: Path, folder: Path) -> None:
     """Compile ``folder`` with the Python of ``root``, which is not written to."""
-    script = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" python3 -m compileall -q -s /mnt -p / /mnt'
+    script = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" python3 -m compileall -q -j2 -s /mnt -p / /mnt'
     done = subprocess.run(
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(folder), str(root)],
         capture_output=True,

@@ -18,11 +18,14 @@ RELEASES = {"24.11": "trixie", "26.05": "forky"}
 INSIDE = Path("/sandbox")
 """Where a box sees its own folder of the host."""
 
-NODE_PATH = "/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+NODE_PATH = "/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/kube/bin"
 """PATH of a shell in a box; what a person types (`holdfast …`) is found along it."""
 
 USERS = {"alice": 2001, "bob": 2002, "restd": 2003, "holdfast": 2004}
 """alice and bob run jobs, restd the REST daemon, holdfast (a Slurm Administrator) the bridge."""
+
+KUBE_PROGRAMS = Path("/opt/kube/bin")
+ADMIN_KUBECONFIG = INSIDE / "kube/admin.kubeconfig"
 
 _NODE = re.compile(r"worker-(\d+)")
 
@@ -38,6 +41,8 @@ class Shape:
     layers: tuple[str, ...] = ()
     hooks: bool = False
     bridge: bool = False
+    programs: tuple[tuple[str, str], ...] = ()
+    """(name under /opt/kube/bin, file on the host) of the Kubernetes programs."""
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -49,7 +54,8 @@ class Shape:
     @classmethod
     def from_json(cls, text: str) -> Shape:
         data = json.loads(text)
-        return cls(**{**data, "layers": tuple(data["layers"])})
+        programs = tuple((name, path) for name, path in data["programs"])
+        return cls(**{**data, "layers": tuple(data["layers"]), "programs": programs})
 
 
 def node_name(index: int) -> str:

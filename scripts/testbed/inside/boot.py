@@ -16,7 +16,6 @@ from testbed.inside.control import ControlError, ask
 from testbed.shape import INSIDE, NODE_PATH, Shape
 
 JWT_KEY = Path("/etc/slurm/jwt_hs256.key")
-_STARTED = time.monotonic()
 
 
 class NotUp(Exception):
@@ -24,7 +23,7 @@ class NotUp(Exception):
 
 
 def say(text: str) -> None:
-    print(f"  {time.monotonic() - _STARTED:5.1f} s  {text}", flush=True)
+    print(text, flush=True)
 
 
 def _answer(argv: Sequence[str]) -> str | None:
@@ -98,8 +97,6 @@ def main() -> int:
         _secrets()
         _accounting()
         _slurm(shape)
-        if shape.bridge:
-            ask(INSIDE, do="start", name="bridge")
     except (NotUp, ControlError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 BRIDGE_RESTART_S = 1.0
 """A Deployment restarts its container after a back-off that starts at 10 s; here a wait is only a wait."""
@@ -90,3 +92,17 @@ DAEMONS = {
         ),
     )
 }
+
+
+PLANE = "plane.json"
+"""In the box's folder: the control plane's daemons, `[{"name", "argv", "log"}]`, as testbed.kube lists them."""
+
+
+def catalogue(folder: Path) -> dict[str, Daemon]:
+    """Every daemon of the box whose folder this is."""
+    try:
+        plane = json.loads((folder / PLANE).read_text())
+    except FileNotFoundError:
+        plane = []
+    more = [Daemon(name=row["name"], argv=tuple(row["argv"]), log=row["log"]) for row in plane]
+    return {**DAEMONS, **{daemon.name: daemon for daemon in more}}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
+from pathlib import Path
 
 from testbed.shape import CONTROLLER_ADDRESS, link
 
@@ -25,9 +25,9 @@ def lay_bridge() -> None:
 
 def cable_in(node: str, pid: int) -> None:
     """A cable from the bridge to the network namespace that ``pid`` is about to make for itself, as its eth0."""
-    own = os.readlink("/proc/self/ns/net")
+    own = Path("/proc/self/ns/net").readlink()
     end = time.monotonic() + 10
-    while os.readlink(f"/proc/{pid}/ns/net") == own:
+    while Path(f"/proc/{pid}/ns/net").readlink() == own:
         if time.monotonic() > end:
             raise OSError(f"{node} did not get a network namespace")
         time.sleep(0.005)

@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
     new = _overlay(box, shape)
     _kernel_filesystems(new)
     _devices(new / "dev")
-    _shared_folders(box, new)
+    _shared_folders(box, new, shape)
     _files(box, new, shape)
     _move_into(new)
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": "/opt/sandbox", "LANG": "C.UTF-8"}
@@ -86,14 +86,17 @@ def _devices(dev: Path) -> None:
     _mount("tmpfs", dev / "shm", "mode=1777")
 
 
-def _shared_folders(box: Path, new: Path) -> None:
+def _shared_folders(box: Path, new: Path, shape: Shape) -> None:
     _bind(box, new / "sandbox")
     for path, mode in _SHARED.items():
         (box / path).mkdir(parents=True, exist_ok=True)
         (box / path).chmod(mode)
         _bind(box / path, new / path)
     os.chown(box / "home/alice", USERS["alice"], USERS["alice"])
-    for name in ("slurm", "holdfast", "kube"):
+    for name, program in shape.programs:
+        (new / "opt/kube/bin").mkdir(parents=True, exist_ok=True)
+        _bind(Path(program), new / "opt/kube/bin" / name)
+    for name in ("slurm", "holdfast"):
         (box / "log" / name).mkdir(parents=True, exist_ok=True)
         _bind(box / "log" / name, new / "var/log" / name)
     os.chown(box / "log/holdfast", USERS["holdfast"], USERS["holdfast"])

@@ -18,11 +18,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from testbed.inside.control import SOCKET
-from testbed.inside.daemons import DAEMONS, Daemon
+from testbed.inside.daemons import Daemon, catalogue
 from testbed.inside.processes import first_child
 from testbed.inside.network import cable_in, lay_bridge, set_link
 from testbed.shape import INSIDE, NODE_PATH, Shape
@@ -38,8 +38,9 @@ class Refusal(Exception):
 class Supervisor:
     """One thread, one loop; every request is short. Never waits for a process of the box."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, catalogue: Mapping[str, Daemon]) -> None:
         self.shape = shape
+        self.catalogue = catalogue
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
         self.cut: set[str] = set()
@@ -60,7 +61,7 @@ class Supervisor:
     # -- daemons ------------------------------------------------------------------------------------------------
 
     def start(self, name: str) -> Answer:
-        daemon = _daemon(name)
+        daemon = self._daemon(name)
         self.unwanted.discard(name)
         if name not in self.daemons:
             self.daemons[name] = _spawn(daemon)
@@ -68,7 +69,7 @@ class Supervisor:
 
     def stop(self, name: str) -> Answer:
         """End a daemon for good; one that was stopped by SIGSTOP as well."""
-        _daemon(name)
+        self._daemon(name)
         self.unwanted.add(name)
         self.due.pop(name, None)
         child = self.daemons.get(name)
@@ -132,6 +133,11 @@ class Supervisor:
             "nodes": {node: "cut" if node in self.cut else "on" for node in self.nodes},
         }
 
+    def _daemon(self, name: str) -> Daemon:
+        if name not in self.catalogue:
+            raise Refusal(f"no daemon {name}")
+        return self.catalogue[name]
+
     def _known(self, node: str) -> None:
         if node not in self.shape.node_names:
             raise Refusal(f"no node {node}")
@@ -171,7 +177,7 @@ class Supervisor:
                 if name in self.rebooting:
                     self.rebooting.discard(name)
                     self.due[name] = now
-                wait_s = DAEMONS[name].restart_s if name in DAEMONS else None
+                wait_s = self.catalogue[name].restart_s if name in self.catalogue else None
                 if wait_s is not None and name not in self.unwanted:
                     self.due[name] = now + wait_s
 
@@ -179,19 +185,13 @@ class Supervisor:
         """Start what is due; seconds until the next one is."""
         for name in [name for name, at in self.due.items() if at <= now]:
             del self.due[name]
-            self.start(name) if name in DAEMONS else self.power_on(name)
+            self.start(name) if name in self.catalogue else self.power_on(name)
             self._note(f"{name} started again")
         return max(0.0, min(self.due.values()) - now) if self.due else None
 
     @staticmethod
     def _note(text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
-
-
-def _daemon(name: str) -> Daemon:
-    if name not in DAEMONS:
-        raise Refusal(f"no daemon {name}")
-    return DAEMONS[name]
 
 
 def _spawn(daemon: Daemon) -> subprocess.Popen[bytes]:
@@ -239,7 +239,7 @@ def _serve_one(listener: socket.socket, supervisor: Supervisor) -> None:
 
 def main(argv: list[str]) -> int:
     lifeline = int(argv[0])
-    supervisor = Supervisor(Shape.from_json((INSIDE / "shape.json").read_text()))
+    supervisor = Supervisor(Shape.from_json((INSIDE / "shape.json").read_text()), catalogue(INSIDE))
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)

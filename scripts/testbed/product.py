@@ -1,0 +1,143 @@
+"""Holdfast as installed in a box: /opt/holdfast, a venv over the root's own Python, and its configuration.
+
+What a pip install makes on a real node, put together from this working tree and from wheels that requirements.lock
+pins by hash.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.markers import Marker
+
+from testbed.errors import SandboxError
+from testbed.layers import Say, building, byte_compile, digest_of, layer, python_version, sources
+from testbed.paths import TREE, cache
+
+PREFIX = "opt/holdfast"
+PACKAGES = {
+    "holdfast": ("*.py",),
+    "slurm_hooks": ("*.py", "hook"),
+    "k8s_bridge": ("*.py", "templates/*"),
+}
+"""Package -> the files of it that are installed."""
+
+ROOT_REQUIREMENTS = ("nvidia-ml-py", "kubernetes", "jinja2")
+"""PyYAML comes with the root (Debian's python3-yaml)."""
+
+HOOKS = ("prolog", "epilog", "health_check")
+LOCK = TREE / "requirements.lock"
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)==(\S+)(?: ; (.*?))?(?: \\)?$", re.MULTILINE)
+
+
+def product_layer(root: Path) -> Path:
+    """/opt/holdfast with the working tree's packages, byte-compiled; made once for each content."""
+    version = python_version(root)
+    site = f"{PREFIX}/lib/python{version}/site-packages"
+    files = {
+        f"{site}/{path.relative_to(TREE)}": path
+        for package, patterns in PACKAGES.items()
+        for path in sources(TREE / package, patterns)
+    }
+    hook = TREE / "slurm_hooks/hook"
+    files |= {f"{PREFIX}/hooks/{name}": hook for name in HOOKS if hook.exists()}
+    start = f"#!/{PREFIX}/bin/python -I\nimport sys\n\nfrom holdfast.commands import main\n\nsys.exit(main())\n"
+    texts = {
+        f"{PREFIX}/bin/holdfast": start,
+        f"{PREFIX}/pyvenv.cfg": "home = /usr/bin\ninclude-system-site-packages = true\n",
+    }
+    links = {f"{PREFIX}/bin/{name}": "/usr/bin/python3" for name in ("python", "python3")}
+    return layer("product", files, texts, links=links, root=root)
+
+
+def wheels_layer(root: Path, say: Say) -> Path:
+    """What Holdfast depends on, for the root's Python: from the lock, checked by hash, byte-compiled."""
+    version = python_version(root)
+    pins = list(pinned(LOCK.read_text(), version))
+    final = cache() / "layers" / f"wheels-py{version}-{digest_of(version, *pins)}"
+    if final.is_dir():
+        return final
+    start = time.monotonic()
+    say(f"Fetching what Holdfast needs for Python {version} (once, about half a minute)")
+    with building(final) as part:
+        if final.is_dir():
+            return final
+        target = part / PREFIX / f"lib/python{version}/site-packages"
+        target.mkdir(parents=True)
+        _pip(pins, version, target, part.with_suffix(".txt"))
+        byte_compile(root, part)
+    say(f"  {time.monotonic() - start:5.0f} s  Python packages ready")
+    return final
+
+
+def pinned(lock: str, version: str) -> Iterator[str]:
+    """The lock's requirements, with their hashes, that ``ROOT_REQUIREMENTS`` need under Python ``version``.
+
+    Read from what uv notes in the lock: after each requirement, `# via` and the names that brought it.
+    """
+    entries = list(_entries(lock))
+    wanted = set(ROOT_REQUIREMENTS)
+    while True:
+        more = {name for name, via, _, _ in entries if via & wanted} - wanted
+        if not more:
+            break
+        wanted |= more
+    missing = set(ROOT_REQUIREMENTS) - {name for name, *_ in entries}
+    if missing:
+        raise SandboxError(f"{LOCK.name} does not pin {', '.join(sorted(missing))}; make the lock again")
+    environment = {"python_version": version, "python_full_version": f"{version}.0"}
+    for name, _, marker, text in entries:
+        if name in wanted and (not marker or Marker(marker).evaluate(environment)):
+            yield text
+
+
+def _entries(lock: str) -> Iterator[tuple[str, set[str], str, str]]:
+    """(name, names that brought it, marker, `name==version --hash=…`) of every requirement in a lock by uv."""
+    for block in re.split(r"\n(?=[A-Za-z0-9])", lock):
+        match = _REQUIREMENT.match(block)
+        if not match:
+            continue
+        hashes = re.findall(r"--hash=\S+", block)
+        via = set(re.findall(r"^ +#(?: via)? +([A-Za-z0-9._-]+)", block, re.MULTILINE)) - {"via"}
+        yield match[1], via, match[3] or "", " ".join((f"{match[1]}=={match[2]}", *hashes))
+
+
+def _pip(pins: list[str], version: str, target: Path, listing: Path) -> None:
+    listing.write_text("\n".join(pins) + "\n")
+    argv = [
+        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile",
+        "--require-hashes", "--only-binary=:all:", f"--python-version={version}", "--implementation=cp",
+        f"--target={target}", f"--requirement={listing}",
+    ]  # fmt: skip
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": ""})
+    listing.unlink()
+    if done.returncode:
+        raise SandboxError(f"pip cannot fetch Holdfast's dependencies: {' '.join(done.stderr.split())[-600:]}")
+
+
+def configuration(nodes: int) -> str:
+    """holdfast.yaml of a box: every check armed, intervals short, the simulated machine's paths."""
+    from slurm_hooks.checks import CATALOGUE  # noqa: PLC0415 - only where a box is made
+
+    lines = [
+        "# Written by the sandbox. Every check may drain here; on a cluster of yours begin with mode: observe.",
+        "cluster: demo",
+        "paths: {kmsg: /sim/kmsg, sysfs: /sim/sys}",
+        "slurm: {timeout_s: 5}",
+        "node:",
+        "  expected_gpus: 8",
+        "  mounts: [/mnt/training, /mnt/inference]",
+        f"  budget: {{max_nodes: {max(2, nodes // 4)}, max_share: 0.1}}",
+        "agent: {interval_s: 1, probe_deadline_s: 1, verdict_ttl_s: 10, recheck_passes: 2}",
+        "checks:",
+        *(f"  {name}: {{mode: drain}}" for name in CATALOGUE),
+        "bridge: {poll_s: 0.5}",
+    ]
+    return "\n".join(lines) + "\n"
