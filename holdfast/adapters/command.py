@@ -17,15 +17,16 @@ def run(
     argv: Sequence[str],
     *,
     timeout_s: float,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
     stdin: str | None = None,
 ) -> str:
-    """Standard output of ``argv``.
+    """Standard output of ``argv``. ``env`` adds to our own environment; ``None`` takes a name out.
 
     Raises ``Unavailable`` when it does not end within ``timeout_s`` (it is killed and, should the
     kill not take, left behind unwaited), ``CommandError`` when it cannot start or exits non-zero.
     """
-    full_env = {"PATH": PATH, **os.environ, **(env or {})}
+    merged = {"PATH": PATH, **os.environ, **(env or {})}
+    full_env = {name: value for name, value in merged.items() if value is not None}
     try:
         child = subprocess.Popen(
             list(argv),

@@ -44,7 +44,11 @@ class SlurmNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJob:
-    """One job as slurmctld sees it; ``restarts`` counts requeues, ``nodes`` is a hostlist."""
+    """One job as slurmctld sees it; ``restarts`` counts requeues, ``nodes`` is a hostlist.
+
+    ``state`` is the base state and its flags joined by ``+``: ``PENDING`` alone means that the last
+    run has left its nodes, ``PENDING+COMPLETING`` that it has not.
+    """
 
     job_id: int
     name: str
