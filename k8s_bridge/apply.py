@@ -1,0 +1,188 @@
+"""Carry out a plan.
+
+Whatever depends on the other side is looked at once more just before it is written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from holdfast.adapters.slurm import Slurm, SlurmNode
+from holdfast.errors import Refused
+from holdfast.vocabulary import SlurmName
+from k8s_bridge.api import Edit, Kube, KubeConflict, KubeNotFound, KubeRefused
+from k8s_bridge.ownership import cordon_reason, is_cordon_drain, may_take
+from k8s_bridge.plan import (
+    Change,
+    DrainInSlurm,
+    Isolate,
+    Release,
+    Remember,
+    Tell,
+    UndrainInSlurm,
+    is_cordoned_by_others,
+)
+from k8s_bridge.snapshot import KubeNode
+
+log = logging.getLogger("holdfast.bridge")
+
+GROUP = 1000
+"""Most nodes in one Slurm write."""
+
+
+class Applier:
+    """Writes changes to both sides. ``seen`` is told each Node as it is after a write of ours."""
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        kube: Kube,
+        actor: str,
+        seen: Callable[[KubeNode], None] = lambda _: None,
+    ):
+        self._slurm, self._kube, self._actor, self._seen = slurm, kube, actor, seen
+
+    def apply(self, changes: Iterable[Change]) -> int:
+        """The number of changes written. One refused change does not stop the others.
+
+        Raises ``KubeUnavailable`` and ``Unavailable`` when a side stops answering: what is left is
+        planned anew.
+        """
+        drains: list[DrainInSlurm] = []
+        undrains: list[UndrainInSlurm] = []
+        done = 0
+        for change in changes:
+            if isinstance(change, DrainInSlurm):
+                drains.append(change)
+            elif isinstance(change, UndrainInSlurm):
+                undrains.append(change)
+            else:
+                # Actions come before tellings in a plan, so Slurm's writes go out before the
+                # tellings.
+                if isinstance(change, Tell):
+                    done += self._write_slurm(drains, undrains)
+                    drains, undrains = [], []
+                done += self._attempt(change)
+        return done + self._write_slurm(drains, undrains)
+
+    def _attempt(self, change: Isolate | Release | Remember | Tell) -> int:
+        try:
+            self._write_kube(change)
+        except (KubeConflict, KubeNotFound) as error:
+            log.info("%s: left for the next look: %s", change.kube.name, error)
+            return 0
+        except KubeRefused as error:
+            log.error("%s: %s refused: %s", change.kube.name, type(change).__name__, error)
+            return 0
+        return 1
+
+    def _write_kube(self, change: Isolate | Release | Remember | Tell) -> None:
+        match change:
+            case Isolate(cordon=cordon, taint=taint, record=record):
+                self._edit(
+                    change.kube, Edit(unschedulable=cordon or None, taint=taint, record=record)
+                )
+            case Release(uncordon=uncordon, untaint=untaint):
+                self._edit(
+                    change.kube,
+                    Edit(unschedulable=False if uncordon else None, untaint=untaint, forget=True),
+                )
+            case Remember(record=record):
+                self._edit(change.kube, Edit(record=record, forget=record is None))
+            case Tell():
+                self._tell(change)
+
+    def _edit(self, planned: KubeNode, edit: Edit) -> None:
+        """Only on a Node that is still as it was when this was decided."""
+
+        def decide(fresh: KubeNode) -> Edit | None:
+            return edit if fresh.facts == planned.facts else None
+
+        self._seen(self._kube.edit(planned.name, decide))
+
+    def _tell(self, tell: Tell) -> None:
+        # The Event first: its name is the same if we die before the condition is written and tell
+        # it again.
+        self._kube.announce(tell.kube, tell.announcements)
+        if tell.conditions:
+            self._seen(self._kube.patch_conditions(tell.kube.name, tell.conditions))
+        if tell.label is not None:
+            self._seen(self._kube.patch_label(tell.kube.name, tell.label))
+
+    def _write_slurm(
+        self, drains: Sequence[DrainInSlurm], undrains: Sequence[UndrainInSlurm]
+    ) -> int:
+        done = 0
+        for group in _grouped(drains):
+            done += self._drain(self._still(group, is_cordoned_by_others))
+        for group in _grouped(undrains):
+            done += self._undrain(self._still(group, lambda fresh: not fresh.unschedulable))
+        return done
+
+    def _still(
+        self, changes: Sequence[DrainInSlurm | UndrainInSlurm], holds: Callable[[KubeNode], bool]
+    ) -> dict[SlurmName, KubeNode]:
+        """Those whose Node says so at this moment: nothing is written to Slurm on an old view or on
+        silence.
+        """
+        names: dict[SlurmName, KubeNode] = {}
+        for change in changes:
+            try:
+                fresh = self._kube.node(change.kube.name)
+            except (KubeNotFound, KubeRefused) as error:
+                log.warning("%s: %s", change.kube.name, error)
+                continue
+            if fresh.uid == change.kube.uid and holds(fresh):
+                names[change.slurm.name] = fresh
+        return names
+
+    def _drain(self, views: dict[SlurmName, KubeNode]) -> int:
+        names = self._which(views, lambda node: not node.drained_flag and may_take(node))
+        if not names:
+            return 0
+        reason = cordon_reason(self._slurm.clock())
+        log.info("drain %s in Slurm: cordoned in Kubernetes", ",".join(names))
+        return _one_by_one_if_refused(lambda some: self._slurm.drain(some, reason), names)
+
+    def _undrain(self, views: dict[SlurmName, KubeNode]) -> int:
+        names = self._which(
+            views, lambda node: is_cordon_drain(node, views[node.name].record, self._actor)
+        )
+        if not names:
+            return 0
+        log.info("undrain %s in Slurm: uncordoned in Kubernetes", ",".join(names))
+        return _one_by_one_if_refused(self._slurm.undrain, names)
+
+    def _which(
+        self, views: dict[SlurmName, KubeNode], holds: Callable[[SlurmNode], bool]
+    ) -> list[SlurmName]:
+        """Slurm has no compare-and-set: read, and write at once."""
+        if not views:
+            return []
+        return [
+            node.name
+            for node in self._slurm.nodes(list(views))
+            if node.name in views and holds(node)
+        ]
+
+
+def _grouped(
+    changes: Sequence[DrainInSlurm] | Sequence[UndrainInSlurm],
+) -> Iterable[Sequence[DrainInSlurm | UndrainInSlurm]]:
+    for start in range(0, len(changes), GROUP):
+        yield changes[start : start + GROUP]
+
+
+def _one_by_one_if_refused(
+    write: Callable[[Sequence[SlurmName]], None], names: Sequence[SlurmName]
+) -> int:
+    """One write for all. A refusal may have changed some of them already: then each for itself."""
+    try:
+        write(names)
+    except Refused as error:
+        if len(names) == 1:
+            log.error("%s: %s", names[0], error)
+            return 0
+        return sum(_one_by_one_if_refused(write, [name]) for name in names)
+    return len(names)

@@ -1,0 +1,242 @@
+"""The Kubernetes API over the official client, which serves access alone: addresses, certificates,
+tokens.
+
+The only ``import kubernetes``. Its models are not used: one page of JSON at a time is decoded and
+projected, so that ten thousand Nodes cost tens of megabytes, not gigabytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import UsageError
+from holdfast.vocabulary import KubeName
+from k8s_bridge import wire
+from k8s_bridge.api import (
+    Edit,
+    KubeConflict,
+    KubeError,
+    KubeGone,
+    KubeNotFound,
+    KubeRefused,
+    KubeUnavailable,
+    Sighting,
+)
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL
+from k8s_bridge.plan import Announcement
+from k8s_bridge.snapshot import Condition, KubeNode, project
+
+PAGE = 500
+"""Nodes per LIST page."""
+WATCH_S = 240
+"""The server ends a watch after this; then it is opened anew where it ended."""
+SILENCE_S = 90.0
+"""A watch that says nothing for so long is dead: the server sends a bookmark about once a minute.
+"""
+ATTEMPTS = 5
+"""Tries of one optimistic write before it is left for the next look."""
+
+_DEFAULT_KUBECONFIG = Path("/etc/holdfast/kubeconfig")
+_NODES = "/api/v1/nodes"
+_EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+_JSON = "application/json"
+_MERGE, _STRATEGIC, _JSON_PATCH = (
+    f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch", "json-patch")
+)
+
+
+class KubeApi:
+    """One cluster's API server. Thread-safe: the watch runs beside the writes."""
+
+    def __init__(self, policy: BridgeConfig):
+        """Raises ``UsageError`` when there is no usable access; does not connect yet."""
+        self._policy = policy
+        self._client = _client(policy.kubeconfig)
+
+    def list_nodes(self) -> tuple[list[KubeNode], str]:
+        """All Nodes, page by page, each projected before the next is fetched."""
+        nodes: list[KubeNode] = []
+        query: dict[str, str] = {"limit": str(PAGE), **self._selector()}
+        while True:
+            page = self._call("GET", _NODES, query)
+            meta = page.get("metadata") or {}
+            nodes += [project(item) for item in page.get("items") or ()]
+            if not meta.get("continue"):
+                return nodes, str(meta.get("resourceVersion", ""))
+            query["continue"] = str(meta["continue"])
+
+    def watch_nodes(self, version: str) -> Iterator[Sighting]:
+        """One stream of changes.
+
+        Ends when the server ends it; raises ``KubeGone`` when history is gone.
+        """
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "1",
+            "resourceVersion": version,
+            "timeoutSeconds": str(WATCH_S),
+            **self._selector(),
+        }
+        with self._answer("GET", _NODES, query, read_s=SILENCE_S) as response:
+            for line in wire.lines(response.stream(65536)):
+                yield wire.sighting(line)
+
+    def node(self, name: KubeName) -> KubeNode:
+        """The Node as it is now."""
+        return project(self._call("GET", f"{_NODES}/{name}"))
+
+    def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        """One JSON Patch that the server takes only if nobody wrote the Node since it was read."""
+        for _ in range(ATTEMPTS):
+            raw = self._call("GET", f"{_NODES}/{name}")
+            edit = decide(project(raw))
+            patch = wire.edit_patch(raw, edit) if edit else []
+            if not patch:
+                return project(raw)
+            try:
+                return self._patch(f"{_NODES}/{name}", _JSON_PATCH, patch)
+            except KubeConflict:
+                continue
+        raise KubeConflict(f"node {name}: written by others {ATTEMPTS} times in a row")
+
+    def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode:
+        """Ours alone, by strategic merge."""
+        patch = wire.conditions_patch(conditions, datetime.now(timezone.utc))
+        return self._patch(f"{_NODES}/{name}/status", _STRATEGIC, patch)
+
+    def patch_label(self, name: KubeName, value: str) -> KubeNode:
+        """Our state label alone, by merge patch."""
+        return self._patch(
+            f"{_NODES}/{name}", _MERGE, {"metadata": {"labels": {STATE_LABEL: value}}}
+        )
+
+    def announce(self, node: KubeNode, announcements: Iterable[Announcement]) -> None:
+        """Events in ``default``, as a Node has no namespace."""
+        for told in announcements:
+            event = wire.event(node, told, socket.gethostname(), datetime.now(timezone.utc))
+            try:
+                self._call("POST", _EVENTS, body=event)
+            except KubeConflict:
+                pass  # told before we died the last time
+
+    def _selector(self) -> dict[str, str]:
+        return {"labelSelector": self._policy.node_selector} if self._policy.node_selector else {}
+
+    def _patch(self, path: str, kind: str, body: object) -> KubeNode:
+        return project(self._call("PATCH", path, {"fieldManager": FIELD_MANAGER}, body, kind))
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        kind: str = _JSON,
+    ) -> dict[str, Any]:
+        with self._answer(method, path, query, body, kind) as response:
+            answer = json.loads(response.data)
+            if not isinstance(answer, dict):
+                raise KubeUnavailable(f"{method} {path}: the answer is no object")
+            return answer
+
+    @contextmanager
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        kind: str = _JSON,
+        read_s: float | None = None,
+    ) -> Iterator[Any]:
+        """The open HTTP response; every way in which it can fail becomes a ``KubeError``."""
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+        response = None
+        try:
+            response = self._client.call_api(
+                path,
+                method,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": _JSON, "Content-Type": kind},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=(self._policy.timeout_s, read_s or self._policy.timeout_s),
+            )
+            yield response
+        except ApiException as error:
+            raise self._translated(error, f"{method} {path}") from None
+        except (HTTPError, OSError, ValueError) as error:
+            raise KubeUnavailable(
+                f"{method} {path}: {' '.join(str(error).split())[:200]}"
+            ) from None
+        finally:
+            if response is not None:
+                response.close()
+                response.release_conn()
+
+    def _translated(self, error: Any, what: str) -> KubeError:
+        said = " ".join(_message(error).split())[:300]
+        text = f"{what}: {error.status or 'no answer'}: {said}"
+        if error.status == 401:
+            # The token ran out or was changed: read it again for the next call.
+            self._client = _client(self._policy.kubeconfig)
+            return KubeUnavailable(text)
+        if error.status == 410:
+            return KubeGone(text)
+        if error.status == 404:
+            return KubeNotFound(text)
+        if error.status == 409 or (error.status == 422 and "PATCH" in what):
+            return KubeConflict(text)
+        if error.status in (0, 429) or error.status is None or error.status >= 500:
+            return KubeUnavailable(text)
+        return KubeRefused(text)
+
+
+def _message(error: Any) -> str:
+    """The API server's own words."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (ValueError, TypeError, KeyError):
+        return str(error.body or error.reason or "")
+
+
+def kubeconfig(setting: str) -> Path | None:
+    """The file to use, ``None`` for the pod's own account.
+
+    First the setting, then ``KUBECONFIG``, then ours.
+    """
+    named = setting or os.environ.get("KUBECONFIG", "")
+    if named:
+        return Path(named)
+    return _DEFAULT_KUBECONFIG if _DEFAULT_KUBECONFIG.exists() else None
+
+
+def _client(setting: str) -> Any:
+    from kubernetes import client, config  # noqa: PLC0415 - 0.5 s and 40 MiB, and its owner is this module
+
+    settings = client.Configuration()
+    path = kubeconfig(setting)
+    try:
+        if path is None:
+            config.load_incluster_config(client_configuration=settings)
+        else:
+            config.load_kube_config(
+                config_file=str(path), client_configuration=settings, persist_config=False
+            )
+    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        where = path or "no kubeconfig, and this is no pod (set bridge.kubeconfig or KUBECONFIG)"
+        raise UsageError(f"{where}: {' '.join(str(error).split())[:200]}") from None
+    # Ours to retry, with our own view of what may be sent twice.
+    settings.retries = False
+    return client.ApiClient(settings)

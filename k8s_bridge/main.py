@@ -1,0 +1,222 @@
+"""``holdfast bridge``: keep Slurm and Kubernetes in step.
+
+A level-triggered loop without a memory: read both sides, plan, apply. All state is in Slurm and
+Kubernetes, so it may be killed at any moment. The watch only wakes it early.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from holdfast.adapters.slurm import Slurm, SlurmNode
+from holdfast.config.location import ALL, config_path, switches_off
+from holdfast.errors import CommandError, HoldfastError
+from k8s_bridge.api import Kube, KubeError
+from k8s_bridge.apply import Applier
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.join import join
+from k8s_bridge.plan import Change, Tell, plan, plan_unreadable
+from k8s_bridge.snapshot import KubeNode
+from k8s_bridge.watch import NodeWatch
+
+log = logging.getLogger("holdfast.bridge")
+
+SWITCH = "bridge"
+"""``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge goes on telling, but acts no more."""
+SHORTEST_PAUSE_S = 0.1
+"""A burst of changes is taken together."""
+
+
+class Bridge:
+    """One cluster's bridge. The kill switches lie beside ``config``."""
+
+    def __init__(self, slurm: Slurm, kube: Kube, policy: BridgeConfig, config: Path | None = None):
+        self._slurm, self._policy, self._config = slurm, policy, config
+        self.wake, self.stopping = threading.Event(), threading.Event()
+        self.watch = NodeWatch(kube, self.wake)
+        self._applier = Applier(slurm, kube, policy.slurm_user, self.watch.saw)
+        self._misses = 0
+        self._warned: frozenset[str] = frozenset()
+
+    def run(self) -> None:
+        """Until ``stop``."""
+        self.watch.start()
+        while not self.stopping.is_set():
+            self.wake.clear()
+            try:
+                self.step(datetime.now(timezone.utc))
+            except (KubeError, CommandError) as error:
+                log.warning("%s", error)
+            except Exception:
+                log.exception("this look failed; looking again")
+            time.sleep(SHORTEST_PAUSE_S)
+            self.wake.wait(self._policy.poll_s)
+
+    def stop(self) -> None:
+        """End after the call that is under way; each is bounded in time."""
+        self.stopping.set()
+        self.wake.set()
+
+    def step(self, now: datetime) -> int:
+        """One look at both sides, and what follows from it. The number of changes written."""
+        slurm = self._read_slurm()
+        kube = self.watch.nodes()
+        if kube is None:
+            return 0  # nothing is known of Kubernetes now, so nothing follows from it
+        if slurm is None:
+            if self._misses < self._policy.unreadable_polls:
+                return 0
+            changes = plan_unreadable(kube, now, "slurmctld does not answer")
+        else:
+            self._warn(slurm, kube)
+            changes = plan(slurm, kube, self._policy, now)
+        changes = self._allowed(changes)
+        for change in changes:
+            log.debug("%s", change)
+        done = self._applier.apply(changes[: self._policy.max_changes])
+        if done:
+            log.info("wrote %d of %d changes", done, len(changes))
+            self.wake.set()
+        return done
+
+    def _read_slurm(self) -> list[SlurmNode] | None:
+        try:
+            nodes = self._slurm.nodes()
+        except CommandError as error:
+            self._misses += 1
+            log.warning("Slurm cannot be read (%d in a row): %s", self._misses, error)
+            return None
+        self._misses = 0
+        return nodes
+
+    def _allowed(self, changes: list[Change]) -> list[Change]:
+        if not self._policy.events:
+            changes = [
+                dataclasses.replace(c, announcements=()) if isinstance(c, Tell) else c
+                for c in changes
+            ]
+        if switches_off(self._config) & {ALL, SWITCH}:
+            changes = [change for change in changes if isinstance(change, Tell)]
+        return changes
+
+    def _warn(self, slurm: Sequence[SlurmNode], kube: Sequence[KubeNode]) -> None:
+        """Once for each change of what does not join."""
+        joined = join(slurm, kube, self._policy)
+        doubtful = frozenset[str](joined.ambiguous)
+        if doubtful - self._warned:
+            log.warning(
+                "several Slurm nodes claim one Node, left alone: %s", ", ".join(sorted(doubtful))
+            )
+        if slurm and kube and not joined.pairs and "" not in self._warned:
+            log.warning("no Slurm node has a Kubernetes Node: is bridge.join right?")
+            doubtful |= {""}
+        self._warned = doubtful if joined.pairs else doubtful | (self._warned & {""})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``holdfast bridge``.
+
+    Exit status 0, 1 (``--plan``: something to do), 2 (cannot work).
+    """
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(
+        level=logging.DEBUG if arguments.verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    try:
+        path = config_path(arguments.config)
+        slurm, kube, policy = _compose(path)
+        if arguments.plan:
+            return _show(slurm, kube, policy, arguments.json)
+        bridge = Bridge(slurm, kube, policy, path)
+    except HoldfastError as error:
+        print(f"holdfast bridge: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: bridge.stop())
+    log.info(
+        "started: poll every %g s, cordon=%s, taint=%s", policy.poll_s, policy.cordon, policy.taint
+    )
+    bridge.run()
+    log.info("stopped")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="holdfast bridge",
+        description="Keep Slurm and Kubernetes in step: conditions, cordon and taint one way, "
+        "drain the other.",
+        epilog="example: holdfast bridge --plan    (what would be written now; writes nothing)",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml",
+    )
+    parser.add_argument(
+        "--plan", action="store_true", help="print what would be written now and end; 0: nothing"
+    )
+    parser.add_argument("--json", action="store_true", help="with --plan: as JSON")
+    parser.add_argument("--verbose", action="store_true", help="log each change")
+    return parser
+
+
+def _compose(path: Path) -> tuple[Slurm, Kube, BridgeConfig]:
+    from holdfast.adapters.slurm_cli import SlurmCli  # noqa: PLC0415 - see the next line
+    from holdfast.config.load import load_section  # noqa: PLC0415 - ``--help`` needs neither
+    from holdfast.config.schema import load_cluster  # noqa: PLC0415
+    from k8s_bridge.kube import KubeApi  # noqa: PLC0415 - 0.5 s
+
+    policy = load_section(path, "bridge", BridgeConfig)
+    slurm = load_cluster(path).slurm
+    return SlurmCli(slurm.timeout_s, slurm.bin), KubeApi(policy), policy
+
+
+def _show(slurm: Slurm, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
+    changes = plan(slurm.nodes(), kube.list_nodes()[0], policy, datetime.now(timezone.utc))
+    rows = [_row(change) for change in changes]
+    if as_json:
+        print(json.dumps(rows, default=str))  # noqa: T201
+    else:
+        for row in rows:
+            details = " ".join(
+                f"{key}={value}" for key, value in row.items() if key not in ("node", "change")
+            )
+            print(f"{row['node']}: {row['change']} {details}".rstrip())  # noqa: T201
+        if not rows:
+            print("Slurm and Kubernetes agree: nothing to do")  # noqa: T201
+    return 1 if rows else 0
+
+
+def _row(change: Change) -> dict[str, Any]:
+    """One planned change, stable keys: ``node`` (Kubernetes), ``change``, and what it writes."""
+    row: dict[str, Any] = {"node": change.kube.name, "change": type(change).__name__}
+    for field in dataclasses.fields(change):
+        value = getattr(change, field.name)
+        if field.name == "kube":
+            continue
+        row[field.name] = value.name if isinstance(value, SlurmNode) else _plain(value)
+    return row
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value

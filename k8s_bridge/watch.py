@@ -1,0 +1,113 @@
+"""All Nodes, kept current by one LIST and one WATCH in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+
+from holdfast.errors import HoldfastError
+from holdfast.vocabulary import KubeName
+from k8s_bridge.api import Kube, KubeGone, Sighting
+from k8s_bridge.snapshot import KubeNode
+
+log = logging.getLogger("holdfast.bridge")
+
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 5.0
+
+
+class NodeWatch:
+    """The Nodes as last seen.
+
+    ``wake`` is set whenever something changes that a decision could rest on.
+    """
+
+    def __init__(self, kube: Kube, wake: threading.Event):
+        self._kube, self._wake = kube, wake
+        self._lock = threading.Lock()
+        self._nodes: dict[KubeName, KubeNode] = {}
+        self._current = False
+
+    def start(self) -> None:
+        """Begin to watch, until the process ends."""
+        threading.Thread(target=self._run, name="watch", daemon=True).start()
+
+    def nodes(self) -> list[KubeNode] | None:
+        """All Nodes, or ``None`` while the API server cannot be watched: an old view is no ground
+        for a write.
+        """
+        with self._lock:
+            return list(self._nodes.values()) if self._current else None
+
+    def saw(self, node: KubeNode) -> None:
+        """Take in a Node as answered to a write of ours, ahead of the watch."""
+        with self._lock:
+            self._take(node)
+
+    def _run(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            begun = time.monotonic()
+            try:
+                self._follow()
+            except KubeGone as error:
+                log.info("%s; listing again", error)
+            except HoldfastError as error:
+                log.warning("Kubernetes cannot be watched: %s", error)
+            except Exception:
+                log.exception("the watch failed")
+            with self._lock:
+                self._current = False
+            pause_s = (
+                _FIRST_PAUSE_S
+                if time.monotonic() - begun > 30
+                else min(2 * pause_s, _LONGEST_PAUSE_S)
+            )
+            time.sleep(pause_s * random.uniform(0.5, 1.0))
+
+    def _follow(self) -> None:
+        """List, then watch on and on; ends only by an error."""
+        listed, version = self._kube.list_nodes()
+        with self._lock:
+            self._nodes = {node.name: node for node in listed}
+            self._current = True
+        self._wake.set()
+        log.info("watching %d nodes", len(listed))
+        while True:
+            begun = time.monotonic()
+            for seen in self._kube.watch_nodes(version):
+                version = seen.version or version
+                self._hear(seen)
+            if time.monotonic() - begun < 1:
+                time.sleep(1)  # a server that ends every stream at once is not to be hammered
+
+    def _hear(self, seen: Sighting) -> None:
+        if seen.node is None:
+            return
+        with self._lock:
+            if seen.gone:
+                known = self._nodes.get(seen.node.name)
+                changed = known is not None and known.uid == seen.node.uid
+                if changed:
+                    del self._nodes[seen.node.name]
+            else:
+                changed = self._take(seen.node)
+        if changed:
+            self._wake.set()
+
+    def _take(self, node: KubeNode) -> bool:
+        """True when a decision could change. An older version than the one at hand is ignored."""
+        known = self._nodes.get(node.name)
+        if known is not None and known.uid == node.uid and _newer(known.version, node.version):
+            return False
+        self._nodes[node.name] = node
+        return known is None or known.facts != node.facts
+
+
+def _newer(version: str, than: str) -> bool:
+    """Resource versions of one resource can be ordered (promised since Kubernetes 1.35, true on
+    etcd before).
+    """
+    return version.isdigit() and than.isdigit() and int(version) > int(than)
