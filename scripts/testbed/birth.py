@@ -107,7 +107,7 @@ def _prepare(order: Order) -> Shape:
         root=str(root),
         layers=tuple(map(str, stack)),
         hooks=(TREE / "slurm_hooks/hook").exists(),
-        bridge=(TREE / "k8s_bridge/main.py").exists(),
+        bridge=all((TREE / "k8s_bridge" / name).exists() for name in ("main.py", "render.py")),
         programs=programs,
     )
     folder = box_folder(order.name)

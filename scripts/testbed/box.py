@@ -228,6 +228,20 @@ class Box:
             time.sleep(0.02)
         raise SandboxError(f"{node} did not come {'up' if on else 'down'} within 20 s; see: sandbox logs {node}")
 
+    # -- faults -------------------------------------------------------------------------------------------------
+
+    def fault(self, node: str, kind: str, *args: str) -> None:
+        """Break something; kinds and their arguments: testbed.faults. Raises ``SandboxError``."""
+        from testbed import faults  # noqa: PLC0415 - faults are made of boxes
+
+        faults.inject(self, node, kind, args)
+
+    def heal(self, node: str, kind: str | None = None) -> None:
+        """Mend what ``fault`` broke: one kind, or all of a node."""
+        from testbed import faults  # noqa: PLC0415 - faults are made of boxes
+
+        faults.heal(self, node, kind)
+
     # -- daemons ------------------------------------------------------------------------------------------------
 
     def ask(self, verb: str, name: str = "") -> dict[str, object]:

@@ -1,71 +1,220 @@
-"""The `sandbox` command."""
+"""The `sandbox` command: verbs and what they print."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
-from testbed import birth, enter
+from testbed import birth, enter, status
 from testbed.box import Box
-from testbed.errors import SandboxError
-from testbed.paths import cache
-from testbed.shape import CONTROLLER, RELEASES
+from testbed.errors import SandboxError, did_you_mean
+from testbed.paths import box_folder, cache
+from testbed.shape import ADMIN_KUBECONFIG, CONTROLLER, KUBE_PROGRAMS, RELEASES, USERS
+
+_ABOUT = """\
+Real Slurm, real Kubernetes and simulated H100s, in namespaces of this machine (root needed).
+
+  up [--nodes N] [--slurm R]    bring a box up (Slurm {releases}); nothing to do when it is
+  down [--purge]                end it; --purge also removes everything fetched and built
+  status [--json]               nodes and daemons
+  exec NODE [--user U] -- CMD   run CMD on a node, or on 'controller'
+  kubectl ...                   kubectl as the cluster's admin
+  logs [NODE or DAEMON] [-f]    what there is, or the end of it
+  fault NODE KIND ...           break something, e.g.: fault worker-1 xid 79 --gpu 3
+  heal NODE [KIND]              mend it
+  kinds                         what can be broken
+
+NODE is worker-0, worker-1, ...; 'controller' for faults of the whole cluster.
+--name BOX after any verb: another box than 'default', so that several run side by side.
+
+  scripts/sandbox up
+  scripts/sandbox exec controller --user alice -- srun -N4 hostname
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """One line instead of a usage text, ending in exit status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        raise SandboxError(f"{message}; see: scripts/sandbox --help")
+
+
+Verb = Callable[[list[str]], int]
+
 
 def main(argv: Sequence[str]) -> int:
     """Exit status 0; 1: the answer is no; 2: used wrongly or cannot be done, with one line that says why."""
-    words, trailing = list(argv), []
-    if "--" in words:
-        cut = words.index("--")
-        words, trailing = words[:cut], words[cut + 1 :]
     try:
-        args = _parser().parse_args(words)
-        verb: Callable[[argparse.Namespace, list[str]], int] = args.verb
-        return verb(args, trailing)
+        if not argv or argv[0] in ("-h", "--help", "help"):
+            print(_ABOUT.format(releases=" or ".join(RELEASES)), end="")
+            return 0 if argv else 2
+        if argv[0] not in _VERBS:
+            raise SandboxError(f"unknown verb '{argv[0]}'{did_you_mean(argv[0], _VERBS)}")
+        return _VERBS[argv[0]](list(argv[1:]))
     except SandboxError as error:
         print(f"sandbox: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sandbox")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
-    up = verbs.add_parser("up")
-    up.add_argument("--nodes", type=int, default=4)
-    up.add_argument("--slurm", default="24.11")
-    up.add_argument("--root")
-    up.add_argument("--owner-pid", type=int)
-    up.set_defaults(verb=_up)
-    down = verbs.add_parser("down")
-    down.set_defaults(verb=_down)
-    ex = verbs.add_parser("exec")
-    ex.add_argument("node")
-    ex.add_argument("--user", default="root")
-    ex.set_defaults(verb=_exec)
-    for each in (up, down, ex):
-        each.add_argument("--name", default="default")
+def _parser(verb: str) -> _Parser:
+    parser = _Parser(prog=f"sandbox {verb}", allow_abbrev=False)
+    parser.add_argument("--name", default="default", metavar="BOX")
     return parser
 
 
-def _up(args: argparse.Namespace, _: list[str]) -> int:
-    start = time.monotonic()
-    Box.up(args.name, nodes=args.nodes, slurm=args.slurm, owner_pid=args.owner_pid, root=args.root)
-    print(f"box '{args.name}' is up ({time.monotonic() - start:.1f} s)")
+def _up(words: list[str]) -> int:
+    parser = _parser("up")
+    parser.add_argument("--nodes", type=int, default=4, metavar="N")
+    parser.add_argument("--slurm", default="24.11", metavar="RELEASE", help=" or ".join(RELEASES))
+    parser.add_argument("--root", metavar="DIR", help="a root made elsewhere, e.g. with another Slurm")
+    parser.add_argument("--owner-pid", type=int, metavar="PID", help="the box ends with this process")
+    args = parser.parse_args(words)
+    begin = time.monotonic()
+    fresh = Box.look(args.name) is None
+    box = Box.up(args.name, nodes=args.nodes, slurm=args.slurm, owner_pid=args.owner_pid, root=args.root)
+    took = f"up after {time.monotonic() - begin:.1f} s" if fresh else "up already"
+    print(f"box '{args.name}' is {took}: {box.shape.nodes} nodes, Slurm {box.shape.slurm}")
     return 0
 
 
-def _down(args: argparse.Namespace, _: list[str]) -> int:
-    birth.down(args.name)
+def _down(words: list[str]) -> int:
+    parser = _parser("down")
+    parser.add_argument("--purge", action="store_true", help="also remove the cache, unless another box uses it")
+    args = parser.parse_args(words)
+    others = [box.shape.name for box in Box.all() if box.shape.name != args.name]
+    if args.purge and others:
+        raise SandboxError(f"--purge: box '{others[0]}' is up and uses the cache; end it first")
+    if birth.down(args.name):
+        print(f"box '{args.name}' is down")
+    else:
+        print(f"no box '{args.name}' was up{did_you_mean(args.name, others)}", file=sys.stderr)
+    if args.purge:
+        shutil.rmtree(cache(), ignore_errors=True)
+        print(f"removed {cache()}")
     return 0
 
 
-def _exec(args: argparse.Namespace, trailing: list[str]) -> int:
+def _status(words: list[str]) -> int:
+    parser = _parser("status")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(words)
+    facts = status.read(Box.find(args.name))
+    print(status.as_json(facts) if args.json else status.as_text(facts))
+    return 0
+
+
+def _exec(words: list[str]) -> int:
+    words, command = _split(words)
+    parser = _parser("exec")
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument("--user", default="root")
+    args = parser.parse_args(words)
+    if args.user not in ("root", *USERS):
+        raise SandboxError(f"no user '{args.user}' in a box{did_you_mean(args.user, ('root', *USERS))}")
     box = Box.find(args.name)
-    pid = box.pid if args.node == CONTROLLER else box.node(args.node).namespaces_pid
-    argv = enter.argv_in(pid, trailing or ["bash"], user=args.user, cwd="/", env={"TERM": os.environ.get("TERM", "dumb")})
-    os.execvp(argv[0], argv)
+    on_controller = args.node == CONTROLLER
+    pid = box.pid if on_controller else box.node(args.node).namespaces_pid
+    env = {"TERM": os.environ.get("TERM", "dumb")}
+    cwd = "/mnt/training" if on_controller else "/"
+    _become(enter.argv_in(pid, command or ["bash"], user=args.user, cwd=cwd, env=env))
+
+
+def _kubectl(words: list[str]) -> int:
+    name, rest = _take_name(words)
+    box = Box.find(name)
+    argv = [str(KUBE_PROGRAMS / "kubectl"), *rest]
+    env = {"KUBECONFIG": str(ADMIN_KUBECONFIG), "TERM": os.environ.get("TERM", "dumb")}
+    _become(enter.argv_in(box.pid, argv, user="root", cwd="/", env=env))
+
+
+def _logs(words: list[str]) -> int:
+    parser = _parser("logs")
+    parser.add_argument("what", nargs="?", metavar="NODE or DAEMON")
+    parser.add_argument("-f", "--follow", action="store_true")
+    args = parser.parse_args(words)
+    folder = box_folder(args.name)
+    if not (folder / "shape.json").exists():
+        Box.find(args.name)
+    found = status.logs(folder)
+    if args.what is None:
+        print("\n".join(f"{name:16} {' '.join(map(str, files))}" for name, files in found.items()))
+        return 0
+    if args.what not in found:
+        raise SandboxError(f"no logs of '{args.what}'{did_you_mean(args.what, found)}")
+    _become(["tail", "-n", "200", *(["-F"] if args.follow else []), *map(str, found[args.what])])
+
+
+def _fault(words: list[str]) -> int:
+    name, rest = _take_name(words)
+    if len(rest) < 2:
+        raise SandboxError("say what to break where: scripts/sandbox fault NODE KIND ...; see: scripts/sandbox kinds")
+    Box.find(name).fault(rest[0], rest[1], *rest[2:])
+    return 0
+
+
+def _heal(words: list[str]) -> int:
+    name, rest = _take_name(words)
+    if not 1 <= len(rest) <= 2:
+        raise SandboxError("say what to mend: scripts/sandbox heal NODE [KIND]")
+    Box.find(name).heal(rest[0], rest[1] if rest[1:] else None)
+    return 0
+
+
+def _kinds(words: list[str]) -> int:
+    from testbed import faults  # noqa: PLC0415 - only here
+
+    _parser("kinds").parse_args(words)
+    for kind in faults.KINDS.values():
+        print(f"{kind.usage:44} {kind.meaning}")
+    return 0
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Words before and after `--`."""
+    if "--" not in words:
+        return words, []
+    cut = words.index("--")
+    return words[:cut], words[cut + 1 :]
+
+
+def _take_name(words: list[str]) -> tuple[str, list[str]]:
+    """The box's name, and the words without it: the rest belongs to somebody else's grammar."""
+    own, rest = _split(words)
+    cut = len(words) - len(rest) if rest else len(words)
+    for index, word in enumerate(own):
+        if word.startswith("--name="):
+            return word.removeprefix("--name="), [*own[:index], *own[index + 1 :], *words[len(own) :]]
+        if word == "--name" and index + 1 < len(own):
+            return own[index + 1], [*own[:index], *own[index + 2 :], *words[len(own) : cut], *rest]
+    return "default", words
+
+
+def _become(argv: Sequence[str]) -> NoReturn:
+    sys.stdout.flush()
+    try:
+        os.execvp(argv[0], list(argv))  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        raise SandboxError(f"{argv[0]}: {error.strerror}") from None
+
+
+_VERBS: dict[str, Verb] = {
+    "up": _up,
+    "down": _down,
+    "status": _status,
+    "exec": _exec,
+    "kubectl": _kubectl,
+    "logs": _logs,
+    "fault": _fault,
+    "heal": _heal,
+    "kinds": _kinds,
+}
