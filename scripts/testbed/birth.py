@@ -18,10 +18,11 @@ from pathlib import Path
 from testbed import control_plane, enter, layers, product, roots, slurm_conf
 from testbed.box import Box, end_namespace
 from testbed.errors import SandboxError, did_you_mean
+from testbed.h100 import make_node
 from testbed.inside.control import ControlError, ask
 from testbed.layers import Say
 from testbed.paths import TREE, box_folder, cache
-from testbed.shape import MAX_NODES, RELEASES, Shape
+from testbed.shape import GPUS_PER_NODE, MAX_NODES, RELEASES, Shape
 
 _KERNEL = {"overlay": "/proc/filesystems", "veth": "", "bridge": ""}
 
@@ -99,7 +100,12 @@ def _prepare(order: Order) -> Shape:
     """Everything that needs no running box: the root, the layers, the box's folder with its configuration."""
     root = roots.given(order.root) if order.root else roots.ensure(order.slurm, cache(), say)
     programs = control_plane.programs(say)
-    stack = [layers.sandbox_layer(), product.product_layer(root), product.wheels_layer(root, say)]
+    stack = [
+        layers.sandbox_layer(),
+        layers.nvml_layer(),
+        product.product_layer(root),
+        product.wheels_layer(root, say),
+    ]
     shape = Shape(
         name=order.name,
         nodes=order.nodes,
@@ -116,6 +122,8 @@ def _prepare(order: Order) -> Shape:
     folder.chmod(0o700)
     (folder / "shape.json").write_text(shape.to_json())
     _write_etc(folder / "etc", shape)
+    for index, node in enumerate(shape.node_names):
+        make_node(folder / "nodes" / node, index, GPUS_PER_NODE)
     control_plane.prepare(folder)
     return shape
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from testbed.errors import SandboxError
+from testbed.h100 import build_library
 from testbed.paths import TREE, cache
 
 Say = Callable[[str], None]
@@ -24,10 +26,16 @@ _KEEP = 12
 def sandbox_layer() -> Path:
     """`/opt/sandbox`: the part of this program that runs inside a box."""
     here = TREE / "scripts/testbed"
-    parts = [*here.glob("*.py"), *sources(here / "inside", ("*.py",))]
+    parts = [*here.glob("*.py"), *sources(here / "inside", ("*.py",)), *sources(here / "h100", ("*.py",))]
     files = {f"opt/sandbox/testbed/{path.relative_to(here)}": path for path in parts}
     files |= {f"opt/sandbox/{name}": here / "inside" / name for name in ("start-slurmd", "reboot")}
     return layer("sandbox", files)
+
+
+def nvml_layer() -> Path:
+    """The simulated libnvidia-ml.so.1 where the dynamic linker finds it by name, as the driver's own."""
+    library = build_library(cache())
+    return layer("nvml", {f"usr/lib/{platform.machine()}-linux-gnu/{library.name}": library})
 
 
 def python_version(root: Path) -> str:

@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from testbed.h100 import kmsg
+from testbed.h100.node import KMSG
 from testbed.inside.control import SOCKET
 from testbed.inside.daemons import Daemon, catalogue
 from testbed.inside.processes import first_child
@@ -87,7 +89,7 @@ class Supervisor:
         sim = INSIDE / "nodes" / node
         sim.mkdir(parents=True, exist_ok=True)
         (sim / "boot_id").write_text(_BOOT_ID.read_text())
-        (sim / "kmsg").write_text("")
+        kmsg.begin(sim / KMSG)
         log = (Path("/var/log/slurm") / f"node.{node}.log").open("ab")
         with log:
             self.nodes[node] = subprocess.Popen(
