@@ -1,0 +1,21 @@
+"""What a node says of itself without asking any device: boot id, uptime, name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def boot_id(procfs: Path = Path("/proc")) -> str:
+    """The kernel's random id of this boot (proc(5), sys/kernel/random/boot_id)."""
+    return (procfs / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def uptime_s(procfs: Path = Path("/proc")) -> float:
+    """Seconds since boot, the clock that a verdict's expiry is given in."""
+    return float((procfs / "uptime").read_text().split()[0])
+
+
+def node_name(argument: str | None = None) -> str:
+    """Slurm's name of this node: what slurmd gave to its hooks, else the host's short name."""
+    return argument or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]

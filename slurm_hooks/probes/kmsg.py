@@ -1,0 +1,203 @@
+"""The kernel log: a follower that loses nothing silently, and the Xids in it.
+
+Record format (Documentation/ABI/testing/dev-kmsg): ``prio,seq,usec,flags[,…];text``, then ``
+KEY=value`` lines. The character device gives one record per read; a FIFO or a file carries the same
+records as a byte stream.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import ProbeError
+from slurm_hooks.facts import XidEvent, pci_address
+from slurm_hooks.probes import inotify
+
+_READ_BYTES = 8192
+"""A shorter buffer makes the device answer EINVAL to a long record."""
+
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+_PCI = r"(?:PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?"
+_XID = re.compile(rf"NVRM: Xid \({_PCI}\): (\d+),? ?(.*)", re.S)
+_OFF_THE_BUS = re.compile(rf"NVRM: .*?{_PCI}.*fallen off the bus", re.S)
+_RECOVERY = re.compile(r"recovery action changed from .*?to 0x[0-9a-fA-F]+ \(([^)]*)\)", re.I)
+_PREVIOUS = re.compile(r"caused by previous Xid", re.I)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One kernel-log record. ``lost`` counts the records between the one before and this one."""
+
+    facility: int
+    level: int
+    seq: int
+    at_s: float
+    text: str
+    lost: int = 0
+
+
+class KmsgFollower:
+    """Follows the kernel log from the record after ``after_seq`` (None: from the oldest that is
+    left).
+
+    ``fd`` turns readable when there may be something to ``read``. ``renewed`` is True once after
+    the log began anew (a truncated file: the machine was switched on again). Raises ProbeError
+    where the log cannot be read.
+    """
+
+    def __init__(self, path: Path, after_seq: int | None = None) -> None:
+        self.path, self.last_seq = path, after_seq
+        self.overruns = 0
+        self.renewed = False
+        self._tail = b""
+        self._watch: inotify.Inotify | None = None
+        self._log = -1
+        self._offset = 0
+        self._open()
+
+    @property
+    def fd(self) -> int:
+        return self._watch.fd if self._watch else self._log
+
+    def close(self) -> None:
+        if self._watch:
+            self._watch.close()
+            self._watch = None
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1
+
+    def read(self) -> list[Record]:
+        """Every record that is there. Raises ProbeError when the log went away."""
+        if self._watch is not None:
+            self._follow_file(self._watch)
+        records: list[Record] = []
+        while True:
+            try:
+                chunk = os.read(self._log, _READ_BYTES)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:  # overrun: the next read is the oldest record left
+                self.overruns += 1
+                continue
+            except OSError as error:
+                raise ProbeError(f"kernel log {self.path}: {error.strerror}") from None
+            if not chunk:
+                break
+            self._offset += len(chunk)
+            records += self._parse(chunk)
+        return records
+
+    def _open(self) -> None:
+        try:
+            kind = self.path.stat().st_mode
+            # A FIFO opened for reading alone polls POLLHUP for ever once its writer leaves.
+            mode = os.O_RDWR if stat.S_ISFIFO(kind) else os.O_RDONLY
+            self._log = os.open(self.path, mode | os.O_NONBLOCK | os.O_CLOEXEC)
+            if stat.S_ISREG(kind):
+                # The same instance for every file that comes to lie here: ``fd`` must not change.
+                self._watch = self._watch or inotify.Inotify()
+                self._watch.add(self.path, inotify.MODIFY | inotify.UNLINKED)
+                self._forget_foreign_seq()
+        except OSError as error:
+            self.close()
+            raise ProbeError(f"kernel log {self.path}: {error.strerror or error}") from None
+        self._offset, self._tail = 0, b""
+
+    def _forget_foreign_seq(self) -> None:
+        """A file whose last record is older than what we remember is another boot's log."""
+        if self.last_seq is None:
+            return
+        size = os.fstat(self._log).st_size
+        tail = os.pread(self._log, 1 << 16, max(0, size - (1 << 16)))
+        seqs = [parsed.seq for line in tail.split(b"\n") if (parsed := parse_line(line))]
+        if not seqs or seqs[-1] < self.last_seq:
+            self.last_seq, self.renewed = None, bool(seqs) or size == 0
+
+    def _follow_file(self, watch: inotify.Inotify) -> None:
+        """Truncated or replaced: begin again with the new ring."""
+        watch.read()
+        try:
+            if self.path.stat().st_ino != os.fstat(self._log).st_ino:
+                os.close(self._log)
+                self._log = -1
+                self.last_seq, self.renewed = None, True
+                self._open()
+        except OSError as error:
+            raise ProbeError(f"kernel log {self.path}: {error.strerror}") from None
+        if os.fstat(self._log).st_size < self._offset:
+            os.lseek(self._log, 0, os.SEEK_SET)
+            self._offset, self._tail = 0, b""
+            self.last_seq, self.renewed = None, True
+
+    def _parse(self, chunk: bytes) -> list[Record]:
+        lines = (self._tail + chunk).split(b"\n")
+        self._tail = lines.pop()[-_READ_BYTES:]
+        records = []
+        for line in lines:
+            record = parse_line(line)
+            if record is None or (self.last_seq is not None and record.seq <= self.last_seq):
+                continue
+            lost = 0 if self.last_seq is None else record.seq - self.last_seq - 1
+            self.last_seq = record.seq
+            records.append(record if not lost else _with_loss(record, lost))
+        return records
+
+
+def _with_loss(record: Record, lost: int) -> Record:
+    return Record(
+        facility=record.facility,
+        level=record.level,
+        seq=record.seq,
+        at_s=record.at_s,
+        text=record.text,
+        lost=lost,
+    )
+
+
+def parse_line(line: bytes) -> Record | None:
+    """One line of the log; None for a dictionary line and for anything that is no record."""
+    head, separator, text = line.partition(b";")
+    parts = head.split(b",")
+    if not separator or len(parts) < 3 or not all(part.isdigit() for part in parts[:3]):
+        return None
+    priority, seq, usec = int(parts[0]), int(parts[1]), int(parts[2])
+    plain = _ESCAPE.sub(lambda match: bytes([int(match.group(1), 16)]), text)
+    return Record(
+        facility=priority >> 3,
+        level=priority & 7,
+        seq=seq,
+        at_s=usec / 1e6,
+        text=plain.decode("utf-8", "replace"),
+    )
+
+
+def xid_of(record: Record) -> XidEvent | None:
+    """The Xid that a record reports, else None.
+
+    Only facility 0 counts: the kernel never lets user space write it, so nobody can forge a fault.
+    """
+    if record.facility:
+        return None
+    match = _XID.search(record.text)
+    if match:
+        number, text = int(match.group(2)), match.group(3).strip()
+    else:
+        match = _OFF_THE_BUS.search(record.text)
+        if not match:
+            return None
+        number, text = 79, "GPU has fallen off the bus"
+    recovery = _RECOVERY.search(text) if number == 154 else None
+    return XidEvent(
+        xid=number,
+        pci=pci_address(match.group(1)),
+        seq=record.seq,
+        at_s=record.at_s,
+        text=" ".join(text.split())[:300],
+        recovery=recovery.group(1) if recovery else None,
+        consequence=bool(_PREVIOUS.search(text)),
+    )

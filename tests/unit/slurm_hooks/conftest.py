@@ -1,0 +1,46 @@
+"""A private build of the simulated NVML, for tests that run the real binding."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass
+class SimulatedNvml:
+    """One simulated node: ``library`` to load, ``state`` to inject into."""
+
+    library: str
+    state: Path
+
+    def set(self, key: str, value: object) -> None:
+        """Inject: one appended line, seen by the next NVML call of every process."""
+        with self.state.open("a") as file:
+            file.write(f"{key} = {value}\n")
+
+
+@pytest.fixture(scope="session")
+def nvml_library() -> str:
+    from testbed.h100 import build_library
+
+    cache = Path(tempfile.gettempdir()) / f"holdfast-nvml-{os.getuid()}"
+    cache.mkdir(exist_ok=True, mode=0o700)
+    return str(build_library(cache))
+
+
+@pytest.fixture
+def nvml(
+    nvml_library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SimulatedNvml]:
+    state = tmp_path / "nvml.state"
+    state.touch()
+    monkeypatch.setenv("NVMLSIM_STATE", str(state))
+    sim = SimulatedNvml(nvml_library, state)
+    yield sim
+    # A worker that hangs unkillably lets go when the state says so.
+    state.write_text("")

@@ -1,0 +1,198 @@
+"""A probe that can never return delays nobody, and is never joined by a second one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import ProbeError
+from slurm_hooks.contain import Worker, call, evidence_of, process_state
+from tests.unit.slurm_hooks.conftest import SimulatedNvml
+
+
+def echo() -> Callable[[Any], Iterator[Any]]:
+    def serve(request: Any) -> Iterator[Any]:
+        yield request
+        yield os.getpid()
+
+    return serve
+
+
+def test_a_worker_answers_and_stays_for_the_next_request() -> None:
+    worker = Worker("echo", echo)
+    first = call(worker, "a", deadline_s=5)
+    second = call(worker, "b", deadline_s=5)
+    worker.close()
+    assert (first.items[0], second.items[0]) == ("a", "b")
+    assert first.items[1] == second.items[1] != os.getpid()
+    assert first.complete
+
+
+def test_a_worker_that_is_not_kept_serves_once() -> None:
+    worker = Worker("echo", echo, keep=False)
+    pids = {call(worker, n, deadline_s=5).items[1] for n in range(3)}
+    assert len(pids) == 3
+
+
+def test_what_came_before_a_hang_is_kept() -> None:
+    def open_() -> Callable[[Any], Iterator[Any]]:
+        def serve(_: Any) -> Iterator[Any]:
+            yield 1
+            yield 2
+            time.sleep(60)
+            yield 3
+
+        return serve
+
+    worker = Worker("slow", open_)
+    answer = call(worker, None, deadline_s=0.4)
+    assert answer.items == (1, 2)
+    assert answer.hung
+    assert 0.4 <= answer.wall_s < 0.5
+    assert "state S" in answer.evidence
+
+
+def test_errors_are_answers() -> None:
+    def open_() -> Callable[[Any], Iterator[Any]]:
+        def serve(request: Any) -> Iterator[Any]:
+            yield "seen"
+            if request == "ours":
+                raise ProbeError("no such device")
+            if request == "bug":
+                raise KeyError("x")
+            os._exit(3)
+
+        return serve
+
+    worker = Worker("bad", open_)
+    assert call(worker, "ours", deadline_s=5).error == "no such device"
+    assert call(worker, "bug", deadline_s=5).error == "KeyError: 'x'"
+    died = call(worker, "die", deadline_s=5)
+    assert died.error.startswith("the worker died")
+    assert not died.hung
+    assert call(worker, "ours", deadline_s=5).error == "no such device", "a new one is started"
+    worker.close()
+
+
+def test_a_worker_that_ignores_sigterm_is_killed_later_without_waiting() -> None:
+    def open_() -> Callable[[Any], Iterator[Any]]:
+        def serve(_: Any) -> Iterator[Any]:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            yield os.getpid()
+            time.sleep(60)
+
+        return serve
+
+    worker = Worker("stubborn", open_)
+    answer = call(worker, None, deadline_s=0.3)
+    pid = answer.items[0]
+    assert process_state(pid) is not None
+    end = time.monotonic() + 5
+    while process_state(pid) and time.monotonic() < end:
+        worker.reap(time.monotonic())
+        time.sleep(0.02)
+    assert process_state(pid) is None
+    assert worker.stuck is None
+
+
+def test_a_worker_holds_nothing_open_but_its_pipes(tmp_path: Path) -> None:
+    held = (tmp_path / "held").open("w")
+
+    def open_() -> Callable[[Any], Iterator[Any]]:
+        def serve(_: Any) -> Iterator[Any]:
+            yield sorted(str(Path(f"/proc/self/fd/{fd}").readlink()) for fd in (0, 1, 2))
+            yield [fd for fd in range(5, 64) if Path(f"/proc/self/fd/{fd}").exists()]
+            yield os.getsid(0) == os.getpid()
+
+        return serve
+
+    worker = Worker("closed", open_)
+    answer = call(worker, None, deadline_s=5)
+    worker.close()
+    held.close()
+    assert answer.items == (["/dev/null"] * 3, [], True)
+
+
+def test_a_worker_dies_with_its_parent() -> None:
+    read, write = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        worker = Worker("child", echo)
+        os.write(write, str(call(worker, None, deadline_s=5).items[1]).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.close(write)
+    pid = int(os.read(read, 32))
+    os.close(read)
+    os.waitpid(parent, 0)
+    end = time.monotonic() + 5
+    while (state := process_state(pid)) and state[0] != "Z" and time.monotonic() < end:
+        time.sleep(0.01)
+    assert state is None or state[0] == "Z"
+
+
+def nvml_worker(sim: SimulatedNvml, token: Path) -> Worker:
+    from slurm_hooks.probes import nvml
+
+    return Worker("nvml", lambda: nvml.open_probe(sim.library), token=token)
+
+
+@pytest.mark.parametrize("kind", ["1", "D", "K"])
+def test_a_hung_driver_costs_its_deadline_and_no_more(
+    nvml: SimulatedNvml, tmp_path: Path, kind: str
+) -> None:
+    """K: the process outlives SIGKILL, as with a thread stuck inside the driver."""
+    worker = nvml_worker(nvml, tmp_path / "token")
+    assert call(worker, "read", deadline_s=20).complete
+    nvml.set("gpu.5.hang.nvmlDeviceGetRemappedRows", kind)
+    began = time.monotonic()
+    answer = call(worker, "read", deadline_s=0.6)
+    assert time.monotonic() - began < 0.7
+    assert answer.hung
+    gpus = [part.index for part in answer.items if hasattr(part, "index")]
+    assert gpus == [0, 1, 2, 3, 4], "those that answered before are kept"
+    assert "pid" in answer.evidence
+    nvml.set("gpu.5.hang.nvmlDeviceGetRemappedRows", 0)
+    heals(worker)
+
+
+def heals(worker: Worker) -> None:
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        worker.reap(time.monotonic())
+        if call(worker, "read", deadline_s=20).complete:
+            worker.close()
+            return
+        time.sleep(0.05)
+    pytest.fail("the worker never came back")
+
+
+def test_no_second_probe_joins_one_that_cannot_die(nvml: SimulatedNvml, tmp_path: Path) -> None:
+    token = tmp_path / "state" / "stuck.json"
+    nvml.set("gpu.0.hang.nvmlDeviceGetName", "K")
+    worker = nvml_worker(nvml, token)
+    assert call(worker, "read", deadline_s=1.0).hung
+    end = time.monotonic() + 5
+    while worker.stuck is None and time.monotonic() < end:
+        time.sleep(0.02)
+    stuck = worker.stuck
+    assert stuck is not None
+    assert token.exists()
+    for again in (worker, nvml_worker(nvml, token)):  # the second one: a restarted agent
+        began = time.monotonic()
+        answer = call(again, "read", deadline_s=1.0)
+        assert answer.hung
+        assert time.monotonic() - began < 0.1
+        assert str(stuck) in answer.evidence
+    nvml.set("gpu.0.hang.nvmlDeviceGetName", 0)
+    heals(worker)
+    assert not token.exists()
+
+
+def test_evidence_of_a_process_that_is_gone() -> None:
+    assert evidence_of(2**22 + 1) == "gone"
