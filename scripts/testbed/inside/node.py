@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
     subprocess.run(["hostname", node], check=True)
     _own_filesystems(node)
     _network(node)
-    started = subprocess.run([START_SLURMD], check=False)
+    started = subprocess.run([START_SLURMD, "-b"], check=False)
     READY.write_text(f"{started.returncode}\n")
     while True:
         signal.sigwait({signal.SIGCHLD})
