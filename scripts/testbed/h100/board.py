@@ -25,12 +25,18 @@ class Identity:
     serial: str
 
 
-def identity(node_index: int, gpu: int, board: int = 0) -> Identity:
-    """Of a node's GPU; ``board`` counts how often that GPU was replaced by another one."""
-    number = (node_index * 8 + gpu) * 100 + board
-    return Identity(
-        uuid=f"GPU-{uuid.uuid5(_IDENTITIES, str(number))}", serial=f"165{number % 10**10:010d}"
-    )
+def identity(node_index: int, gpu: int) -> Identity:
+    """Of the GPU that a node was built with. Serial numbers leave room for 99 replacements each."""
+    return _identity(1_650_000_000_000 + (node_index * 8 + gpu) * 100)
+
+
+def successor(serial: str) -> Identity:
+    """Of the GPU that replaces the one with this serial number."""
+    return _identity(int(serial) + 1)
+
+
+def _identity(serial: int) -> Identity:
+    return Identity(uuid=f"GPU-{uuid.uuid5(_IDENTITIES, str(serial))}", serial=str(serial))
 
 
 def gpu_address(gpu: int) -> str:

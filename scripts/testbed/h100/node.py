@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.h100 import kmsg, sysfs
-from testbed.h100.board import GPU_BUSES, identity
+from testbed.h100.board import GPU_BUSES, Identity, identity, successor
 
 STATE = "nvml.state"
 KMSG = "kmsg"
@@ -26,11 +26,22 @@ def make_node(sim: Path, node_index: int, gpus: int = 8) -> None:
     sim.mkdir(parents=True, exist_ok=True)
     state = {"count": str(gpus)}
     for gpu in range(gpus):
-        own = identity(node_index, gpu)
-        state |= {f"gpu.{gpu}.uuid": own.uuid, f"gpu.{gpu}.serial": own.serial}
+        state |= _identity_lines(gpu, identity(node_index, gpu))
     write_state(sim, state, ())
     kmsg.begin(sim / KMSG)
     sysfs.write_tree(sim / SYSFS, sysfs.healthy(node_index))
+
+
+def replace_gpu(state: dict[str, str], gpu: int) -> None:
+    """Put another GPU in: identity of its own, nothing of the old one's wear."""
+    old = state[f"gpu.{gpu}.serial"]
+    for key in [key for key in state if key.startswith(f"gpu.{gpu}.")]:
+        del state[key]
+    state |= _identity_lines(gpu, successor(old))
+
+
+def _identity_lines(gpu: int, own: Identity) -> dict[str, str]:
+    return {f"gpu.{gpu}.uuid": own.uuid, f"gpu.{gpu}.serial": own.serial}
 
 
 def read_state(sim: Path) -> dict[str, str]:

@@ -1,0 +1,283 @@
+"""Every fault that can be put into a box, as a literal table; `sandbox kinds` prints it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from testbed.faults import hardware, machine, mounts
+from testbed.faults.hardware import RECOVERY, Effects, State
+from testbed.faults.machine import Act
+from testbed.faults.words import Args, Word
+from testbed.h100.board import GPU_BUSES, HCAS, LINKS
+
+CLUSTER = "cluster"
+"""In place of a node's name: faults of the services that all nodes share."""
+
+_GPU = Word(name="--gpu", high=len(GPU_BUSES) - 1, default=0)
+_HCA = Word(name="--hca", choices=HCAS, default=HCAS[0])
+_PATH = Word(name="PATH", choices=mounts.FILESTORES, default=mounts.FILESTORES[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of fault: either ``effects`` on the simulated hardware, or ``begin`` and ``end`` on the running node.
+
+    ``passing``: over at once, there is nothing to heal. ``until_boot``: a power cycle ends it. ``cluster``: not of a
+    node. ``exclusive``: two kinds with the same word there cannot stand on one another's PATH.
+    """
+
+    name: str
+    does: str
+    heals: str
+    words: tuple[Word, ...] = ()
+    effects: Callable[[Args, State], Effects] | None = None
+    begin: Act | None = None
+    end: Act | None = None
+    passing: bool = False
+    until_boot: bool = False
+    cluster: bool = False
+    exclusive: str = ""
+
+    @property
+    def usage(self) -> str:
+        return " ".join([self.name, *(word.usage for word in self.words)])
+
+
+_BY_DRIVER = "by what the driver asks for: a GPU reset or a power cycle"
+_RESET = "GPU reset"
+_POWER = "power cycle, mended while off"
+_AT_ONCE = "at once"
+_ITSELF = "nothing to heal"
+
+_HARDWARE = (
+    Kind(
+        name="xid",
+        does="NVRM reports the Xid, with all that it means (79: the GPU is lost, 48: ECC, …)",
+        heals=_BY_DRIVER,
+        words=(Word(name="NUMBER", low=1, high=999), _GPU),
+        effects=hardware.xid,
+    ),
+    Kind(
+        name="gpu-lost",
+        does="the GPU falls off the bus: GPU_IS_LOST, Xid 79, configuration space gone",
+        heals=_POWER,
+        words=(_GPU,),
+        effects=hardware.gpu_lost,
+    ),
+    Kind(
+        name="gpu-count",
+        does="NVML counts fewer GPUs: the last ones do not come up",
+        heals=_POWER,
+        words=(Word(name="COUNT", high=len(GPU_BUSES) - 1),),
+        effects=hardware.gpu_count,
+    ),
+    Kind(
+        name="ecc",
+        does="uncorrectable double-bit ECC error: Xid 48, counters",
+        heals=_RESET,
+        words=(_GPU,),
+        effects=hardware.ecc,
+    ),
+    Kind(
+        name="row-remap-pending",
+        does="a row waits to be remapped: Xid 63",
+        heals=_RESET,
+        words=(_GPU,),
+        effects=hardware.row_remap_pending,
+    ),
+    Kind(
+        name="row-remap-failed",
+        does="no spare row is left: Xid 64",
+        heals="another GPU (new UUID), power cycle",
+        words=(_GPU,),
+        effects=hardware.row_remap_failed,
+    ),
+    Kind(
+        name="recovery-action",
+        does="the driver asks for an action: field 230, Xid 154",
+        heals=_BY_DRIVER,
+        words=(Word(name="ACTION", choices=tuple(RECOVERY)), _GPU),
+        effects=hardware.recovery_action,
+    ),
+    Kind(
+        name="nvlink-down",
+        does="an NVLink is down: Xid 74, error counters",
+        heals=_RESET,
+        words=(_GPU, Word(name="--link", high=LINKS - 1, default=0)),
+        effects=hardware.nvlink_down,
+    ),
+    Kind(
+        name="ib-down",
+        does="an InfiniBand port is DOWN, as after the cable was pulled",
+        heals=_AT_ONCE,
+        words=(_HCA,),
+        effects=hardware.ib_down,
+    ),
+    Kind(
+        name="link-flap",
+        does="an InfiniBand port goes down and up again: only counters and log tell",
+        heals=_ITSELF,
+        words=(_HCA, Word(name="--times", low=1, high=100, default=3)),
+        effects=hardware.link_flap,
+    ),
+    Kind(
+        name="thermal",
+        does="the GPU is too hot and slows down",
+        heals=_AT_ONCE,
+        words=(_GPU,),
+        effects=hardware.thermal,
+    ),
+    Kind(
+        name="power-brake",
+        does="the chassis makes all GPUs draw less power",
+        heals=_AT_ONCE,
+        effects=hardware.power_brake,
+    ),
+    Kind(
+        name="pcie-width",
+        does="the GPU's PCIe link has fewer lanes than 16",
+        heals=_POWER,
+        words=(Word(name="--width", low=1, high=8), _GPU),
+        effects=hardware.pcie_width,
+    ),
+    Kind(
+        name="nvml-slow",
+        does="each NVML call takes longer",
+        heals=_AT_ONCE,
+        words=(Word(name="--ms", low=1, high=60_000, default=500),),
+        effects=hardware.nvml_slow,
+    ),
+    Kind(
+        name="nvml-hung",
+        does="NVML calls do not return (state D, SIGKILL still works)",
+        heals=_AT_ONCE,
+        effects=hardware.nvml_hung,
+    ),
+    Kind(
+        name="nvml-unkillable",
+        does="NVML calls do not return and their process outlives SIGKILL",
+        heals=_POWER,
+        effects=hardware.nvml_unkillable,
+    ),
+)
+
+_NODE = (
+    Kind(
+        name="mount-gone",
+        does="the filestore is not mounted",
+        heals=_AT_ONCE,
+        words=(_PATH,),
+        begin=mounts.take_away,
+        end=mounts.give_back,
+        until_boot=True,
+        exclusive="path",
+    ),
+    Kind(
+        name="mount-hung",
+        does="the filestore does not answer; who touches it cannot be killed",
+        heals=_AT_ONCE,
+        words=(_PATH,),
+        begin=mounts.hang,
+        end=mounts.unhang,
+        until_boot=True,
+        exclusive="path",
+    ),
+    Kind(
+        name="mount-full",
+        does="the filestore has no room (what is there stays readable)",
+        heals=_AT_ONCE,
+        words=(_PATH,),
+        begin=mounts.fill,
+        end=mounts.unfill,
+        until_boot=True,
+        exclusive="path",
+    ),
+    Kind(
+        name="mount-read-only",
+        does="the filestore takes no writes",
+        heals=_AT_ONCE,
+        words=(_PATH,),
+        begin=mounts.make_read_only,
+        end=mounts.make_writable,
+        until_boot=True,
+        exclusive="path",
+    ),
+    Kind(
+        name="power-off",
+        does="power loss: everything on the node is gone at once",
+        heals="switched on again",
+        begin=machine.power_off,
+        end=machine.power_on,
+    ),
+    Kind(
+        name="network-cut",
+        does="the network cable is pulled; processes go on",
+        heals=_AT_ONCE,
+        begin=machine.cut,
+        end=machine.join,
+        until_boot=True,
+    ),
+    Kind(
+        name="slurmd-killed",
+        does="slurmd is killed and stays away",
+        heals="slurmd is started",
+        begin=machine.kill_slurmd,
+        end=machine.start_slurmd,
+        until_boot=True,
+    ),
+    Kind(
+        name="agent-killed",
+        does="the agent is killed (the health check starts it again)",
+        heals=_ITSELF,
+        begin=machine.kill_agent,
+        passing=True,
+    ),
+    Kind(
+        name="clock-skew",
+        does="slurmd, the agent and new processes see another time",
+        heals="the clock is right again, slurmd and the agent start anew",
+        words=(Word(name="--seconds", low=-86_400, high=86_400, default=30),),
+        begin=machine.skew_clock,
+        end=machine.set_clock,
+        until_boot=True,
+    ),
+)
+
+_CLUSTER = (
+    Kind(
+        name="slurmctld-stopped",
+        does="the controller does not answer (SIGSTOP)",
+        heals="SIGCONT",
+        begin=machine.signal_service("slurmctld", signal.SIGSTOP),
+        end=machine.signal_service("slurmctld", signal.SIGCONT),
+        cluster=True,
+    ),
+    Kind(
+        name="slurmctld-killed",
+        does="the controller is killed and stays away",
+        heals="slurmctld is started",
+        begin=machine.stop_service("slurmctld"),
+        end=machine.start_service("slurmctld"),
+        cluster=True,
+    ),
+    Kind(
+        name="api-server-down",
+        does="kube-apiserver is killed and stays away",
+        heals="kube-apiserver is started",
+        begin=machine.stop_service("kube-apiserver"),
+        end=machine.start_service("kube-apiserver"),
+        cluster=True,
+    ),
+    Kind(
+        name="bridge-killed",
+        does="the bridge is killed (it is restarted, as by a Deployment)",
+        heals=_ITSELF,
+        begin=machine.signal_service("bridge", signal.SIGKILL),
+        passing=True,
+        cluster=True,
+    ),
+)
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_HARDWARE, *_NODE, *_CLUSTER)}

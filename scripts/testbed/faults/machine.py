@@ -1,0 +1,132 @@
+"""Faults of a whole node and of the cluster's own services: power, cable, daemons, clock."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.errors import SandboxError
+from testbed.faults.words import Args
+from testbed.h100.library import shared_object
+from testbed.paths import cache
+
+if TYPE_CHECKING:
+    from testbed.box import Box
+
+START_SLURMD = ("/opt/sandbox/start-slurmd",)
+_PRELOAD = "/etc/ld.so.preload"
+_SHIM = "clock_skew.so"
+
+Act = Callable[["Box", str, Args], None]
+
+
+def power_off(box: Box, node: str, _: Args) -> None:
+    box.power_off(node)
+
+
+def power_on(box: Box, node: str, _: Args) -> None:
+    box.power_on(node)
+
+
+def cut(box: Box, node: str, _: Args) -> None:
+    box.cut(node)
+
+
+def join(box: Box, node: str, _: Args) -> None:
+    box.join(node)
+
+
+# -- daemons of a node ----------------------------------------------------------------------------------------------
+
+
+def kill_slurmd(box: Box, node: str, _: Args) -> None:
+    if not _kill(box, node, _is_slurmd):
+        raise SandboxError(f"{node}: no slurmd runs there")
+
+
+def start_slurmd(box: Box, node: str, _: Args) -> None:
+    """Nothing when one runs."""
+    if not _pids(box, node, _is_slurmd):
+        box.node(node).run(START_SLURMD)
+
+
+def kill_agent(box: Box, node: str, _: Args) -> None:
+    """The health check starts it again."""
+    if not _kill(box, node, _is_agent):
+        raise SandboxError(f"{node}: no holdfast agent runs there")
+
+
+def _is_slurmd(argv: list[str]) -> bool:
+    return Path(argv[0]).name == "slurmd"
+
+
+def _is_agent(argv: list[str]) -> bool:
+    """``holdfast agent``, however it was started."""
+    return "agent" in argv[1:] and any("holdfast" in Path(word).name for word in argv)
+
+
+def _pids(box: Box, node: str, wanted: Callable[[list[str]], bool]) -> list[int]:
+    return [pid for pid, argv in box.pids(node) if argv and wanted(argv)]
+
+
+def _kill(box: Box, node: str, wanted: Callable[[list[str]], bool]) -> bool:
+    pids = _pids(box, node, wanted)
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it went by itself
+    return bool(pids)
+
+
+# -- clock ----------------------------------------------------------------------------------------------------------
+
+
+def skew_clock(box: Box, node: str, args: Args) -> None:
+    """Every program that starts on the node from now on sees another time; slurmd and the agent start anew."""
+    shim = shared_object(cache(), _SHIM, (Path(__file__).with_name("clock_skew.c"),))
+    sim = box.node(node).sim
+    shutil.copyfile(shim, sim / _SHIM)
+    (sim / "clock_skew").write_text(f"{args['seconds']}\n")
+    (sim / "ld.so.preload").write_text(f"/sim/{_SHIM}\n")
+    box.node(node).run(
+        [
+            "sh",
+            "-c",
+            f"[ -e {_PRELOAD} ] || : >{_PRELOAD}; mount --bind /sim/ld.so.preload {_PRELOAD}",
+        ]
+    )
+    _restart_daemons(box, node)
+
+
+def set_clock(box: Box, node: str, _: Args) -> None:
+    box.node(node).run(["umount", "-l", _PRELOAD])
+    sim = box.node(node).sim
+    for name in (_SHIM, "clock_skew", "ld.so.preload"):
+        (sim / name).unlink(missing_ok=True)
+    _restart_daemons(box, node)
+
+
+def _restart_daemons(box: Box, node: str) -> None:
+    _kill(box, node, _is_slurmd)
+    start_slurmd(box, node, {})
+    _kill(box, node, _is_agent)
+
+
+# -- services of the cluster ----------------------------------------------------------------------------------------
+
+
+def signal_service(name: str, number: signal.Signals) -> Act:
+    return lambda box, _node, _args: box.signal_daemon(name, number)
+
+
+def stop_service(name: str) -> Act:
+    return lambda box, _node, _args: box.stop_daemon(name)
+
+
+def start_service(name: str) -> Act:
+    return lambda box, _node, _args: box.start_daemon(name)

@@ -1,0 +1,80 @@
+"""Faults of a filestore on one node. Each is a mount over the healthy one, in that node's mount namespace only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from testbed.errors import SandboxError
+from testbed.faults.words import Args
+
+if TYPE_CHECKING:
+    from testbed.box import Box
+
+FILESTORES = ("/mnt/training", "/mnt/inference")
+
+_PYTHON = ("/usr/bin/env", "PYTHONPATH=/opt/sandbox", "/usr/bin/python3")
+_HUNG = (*_PYTHON, "-m", "testbed.faults.hung_mount")
+_BOX_FOLDER = "/sandbox"
+"""Where a node sees the box's folder, in which the filestores lie as well."""
+
+# Reads go through to the filestore; what is written needs room in a file system that has none.
+_FULL = """
+set -e
+room=/run/full-storage$1
+mkdir -p "$room"
+mount -t tmpfs -o size=256k,mode=755 full-storage "$room"
+mkdir "$room/upper" "$room/work"
+chmod 1777 "$room/upper"
+mount -t overlay -o "lowerdir=$1,upperdir=$room/upper,workdir=$room/work" full-storage "$1"
+dd if=/dev/zero of="$room/filler" bs=4k 2>/dev/null || true
+"""
+_NO_LONGER_FULL = """
+umount -l "$1"
+umount -l "/run/full-storage$1"
+rm -rf /run/full-storage
+"""
+_READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"'
+
+
+def hang(box: Box, node: str, args: Args) -> None:
+    """Nobody answers; processes that touch it cannot be killed."""
+    _on(box, node, *_HUNG, str(args["path"]))
+
+
+def unhang(box: Box, node: str, args: Args) -> None:
+    _on(box, node, *_HUNG, "--end", str(args["path"]))
+
+
+def fill(box: Box, node: str, args: Args) -> None:
+    _sh(box, node, _FULL, args)
+
+
+def unfill(box: Box, node: str, args: Args) -> None:
+    _sh(box, node, _NO_LONGER_FULL, args)
+
+
+def make_read_only(box: Box, node: str, args: Args) -> None:
+    _sh(box, node, _READ_ONLY, args)
+
+
+def make_writable(box: Box, node: str, args: Args) -> None:
+    _sh(box, node, 'umount -l "$1"', args)
+
+
+def take_away(box: Box, node: str, args: Args) -> None:
+    _sh(box, node, 'umount -l "$1"', args)
+
+
+def give_back(box: Box, node: str, args: Args) -> None:
+    _sh(box, node, f'mount --bind "{_BOX_FOLDER}$1" "$1"', args)
+
+
+def _sh(box: Box, node: str, script: str, args: Args) -> None:
+    _on(box, node, "sh", "-c", script, "sh", str(args["path"]))
+
+
+def _on(box: Box, node: str, *argv: str) -> None:
+    done = box.node(node).run(argv, timeout_s=20, check=False)
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split())
+        raise SandboxError(f"{node}: {said[:300] or f'{argv[0]} ended with {done.returncode}'}")

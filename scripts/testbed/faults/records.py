@@ -1,0 +1,64 @@
+"""Which faults a box has now: one small file for each node, in the box's folder on the host."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.faults.catalogue import KINDS
+from testbed.faults.words import Args, shown
+
+_FOLDER = "faults"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Active:
+    """A fault that was put in and not healed. ``since``: epoch seconds; ``boot_id``: of the node at that time."""
+
+    kind: str
+    args: Args
+    since: float
+    boot_id: str = ""
+
+    def __str__(self) -> str:
+        return shown(self.kind, KINDS[self.kind].words, self.args)
+
+
+@contextlib.contextmanager
+def only_one(box_folder: Path) -> Iterator[None]:
+    """One change of a box's faults at a time."""
+    (box_folder / _FOLDER).mkdir(exist_ok=True)
+    with (box_folder / _FOLDER / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def load(box_folder: Path, where: str) -> list[Active]:
+    """The faults of a node (or of the cluster), oldest first. Those that its last power cycle ended are left out."""
+    try:
+        records = json.loads((box_folder / _FOLDER / f"{where}.json").read_text())
+    except FileNotFoundError:
+        return []
+    now = boot_id(box_folder, where)
+    found = [Active(**record) for record in records]
+    return [fault for fault in found if not KINDS[fault.kind].until_boot or fault.boot_id == now]
+
+
+def save(box_folder: Path, where: str, faults: list[Active]) -> None:
+    path = box_folder / _FOLDER / f"{where}.json"
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps([dataclasses.asdict(fault) for fault in faults], indent=1))
+    part.rename(path)
+
+
+def boot_id(box_folder: Path, where: str) -> str:
+    """Of the node's last power-on; empty for the cluster."""
+    try:
+        return (box_folder / "nodes" / where / "boot_id").read_text().strip()
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,94 @@
+"""The words after a fault's name, as people say them: what a kind takes, and reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import SandboxError, did_you_mean
+
+Args = dict[str, int | str]
+"""What was asked for: a word's key -> its value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """One thing that a fault takes: an option (``--gpu``) or a bare word (``NUMBER``).
+
+    A number from ``low`` to ``high``, or one of ``choices``. ``default`` None: it must be said.
+    """
+
+    name: str
+    choices: tuple[str, ...] = ()
+    low: int = 0
+    high: int = 0
+    default: int | str | None = None
+
+    @property
+    def key(self) -> str:
+        return self.name.lstrip("-").lower()
+
+    @property
+    def option(self) -> bool:
+        return self.name.startswith("--")
+
+    @property
+    def usage(self) -> str:
+        """As it stands in a usage line: ``NUMBER``, ``[--gpu 0-7]``."""
+        values = "|".join(self.choices) if self.choices else f"{self.low}-{self.high}"
+        text = f"{self.name} {values}" if self.option else self.name
+        return text if self.default is None else f"[{text}]"
+
+    def value(self, text: str) -> int | str:
+        """Raises ``ValueError`` with the end of a sentence that says what it takes."""
+        if self.choices:
+            if text not in self.choices:
+                raise ValueError(
+                    f"{self.name} cannot be '{text}'{did_you_mean(text, self.choices)}"
+                )
+            return text
+        if not text.removeprefix("-").isdecimal() or not self.low <= int(text) <= self.high:
+            raise ValueError(f"{self.name} takes a number from {self.low} to {self.high}")
+        return int(text)
+
+
+def parse(kind: str, words: Sequence[Word], said: Sequence[str]) -> Args:
+    """Every word of a kind with its value. Raises ``SandboxError``: one line with the remedy."""
+    where = " ".join([kind, *said])
+    try:
+        given = dict(_pairs(words, said))
+        for word in words:
+            if word.key not in given and word.default is None:
+                raise ValueError(f"{word.name} is missing")
+    except ValueError as error:
+        usage = " ".join([kind, *(word.usage for word in words)])
+        raise SandboxError(f"{where}: {error}; usage: {usage}") from None
+    return {word.key: given.get(word.key, word.default) for word in words}  # type: ignore[misc]
+
+
+def shown(kind: str, words: Sequence[Word], args: Mapping[str, int | str]) -> str:
+    """The fault as a person would say it again."""
+    parts = [kind]
+    for word in words:
+        parts += [word.name] * word.option + [str(args[word.key])]
+    return " ".join(parts)
+
+
+def _pairs(words: Sequence[Word], said: Sequence[str]) -> Iterator[tuple[str, int | str]]:
+    options = {word.name: word for word in words if word.option}
+    bare = (word for word in words if not word.option)
+    rest = iter(said)
+    for text in rest:
+        name, equals, value = text.partition("=")
+        if name in options:
+            taken = value if equals else next(rest, None)
+            if taken is None:
+                raise ValueError(f"{name} needs a value")
+            yield options[name].key, options[name].value(taken)
+        elif text.startswith("-"):
+            raise ValueError(f"it takes no {name}{did_you_mean(name, options)}")
+        else:
+            word = next(bare, None)
+            if word is None:
+                raise ValueError(f"'{text}' is one word too many")
+            yield word.key, word.value(text)
