@@ -80,7 +80,7 @@ class ApiServer:
             running = self._running.get(daemon.name)
             if running is None or running.poll() is not None:
                 self._running[daemon.name] = _spawn(daemon)
-        self._wait_ready()
+        wait_ready(self.kubectl, alive=self._check_daemons)
 
     def stop(self) -> None:
         """The API server goes away (etcd stays): the fault that ``start`` repairs."""
@@ -102,15 +102,11 @@ class ApiServer:
             port=port,
         )
 
-    def _wait_ready(self) -> None:
-        def kubectl(*args: str, stdin: str | None = None) -> str:
-            for name, child in self._running.items():
-                if child.poll() is not None:
-                    log = self._folder / f"{name}.log"
-                    raise _Ended(f"{name} ended with status {child.returncode}: {_tail(log)}")
-            return self.kubectl(*args, stdin=stdin)
-
-        wait_ready(kubectl)
+    def _check_daemons(self) -> None:
+        for name, child in self._running.items():
+            if child.poll() is not None:
+                log = self._folder / f"{name}.log"
+                raise SandboxError(f"{name} ended with status {child.returncode}: {_first(log)}")
 
     def _end(self, name: str) -> None:
         child = self._running.pop(name, None)
@@ -128,10 +124,6 @@ class ApiServer:
 
 class KubectlError(SandboxError):
     """kubectl said no; the text is its own words."""
-
-
-class _Ended(SandboxError):
-    """A daemon died while it was waited for."""
 
 
 def run_kubectl(argv: list[str], stdin: str | None = None, timeout_s: float = 60.0) -> str:
@@ -173,9 +165,10 @@ def _spawn(daemon: Daemon) -> subprocess.Popen[bytes]:
         )
 
 
-def _tail(log: Path) -> str:
+def _first(log: Path) -> str:
+    """What a daemon that could not start said first: the reason, before any usage or stack."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
         return "no log"
-    return " | ".join(lines[-3:])[-400:]
+    return " | ".join(lines[:2])[:400] or "it said nothing"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -58,8 +58,9 @@ AUDIT_POLICY: dict[str, Any] = {
 
 
 class Kubectl(Protocol):
-    """Runs kubectl as admin where the API server can be reached; returns its standard output,
-    raises when it fails.
+    """Runs kubectl as admin where the API server can be reached.
+
+    Returns its standard output; raises ``SandboxError`` (or one of its kinds) when it fails.
     """
 
     def __call__(self, *args: str, stdin: str | None = None) -> str: ...
@@ -214,19 +215,23 @@ def kubectl_argv(kubectl: Path, kubeconfig: Path, args: Sequence[str]) -> list[s
     return [str(kubectl), f"--kubeconfig={kubeconfig}", f"--cache-dir={cache}", *args]
 
 
-def wait_ready(kubectl: Kubectl, *, timeout_s: float = 60.0) -> None:
-    """Until the API server is ready for everybody (its own RBAC roles included). Raises
-    ``SandboxError``.
+def wait_ready(
+    kubectl: Kubectl, *, alive: Callable[[], None] = lambda: None, timeout_s: float = 60.0
+) -> None:
+    """Until the API server is ready for everybody (its own RBAC roles included).
+
+    ``alive`` is asked before each try and may raise to end the wait. Raises ``SandboxError``.
     """
     end = time.monotonic() + timeout_s
     while True:
+        alive()
         try:
             kubectl("get", "--raw=/readyz", "--request-timeout=2s")
             return
-        except Exception as error:
+        except SandboxError as error:
             if time.monotonic() > end:
                 problem = " ".join(str(error).split())[-300:]
                 raise SandboxError(
                     f"the API server was not ready after {timeout_s:g} s: {problem}"
-                ) from error
+                ) from None
             time.sleep(0.1)

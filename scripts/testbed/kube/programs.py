@@ -34,6 +34,11 @@ PACKAGES = {
 
 _KUBERNETES = re.compile(r"^\s*k8s\.io/kubernetes v(\d+)\.(\d+)\.(\d+)$", re.MULTILINE)
 
+_ETCD = re.compile(r"etcd Version: (\d+)\.(\d+)")
+
+OLDEST_ETCD = (3, 5)
+"""Older ones cannot listen on a Unix socket that is named by its path."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binaries:
@@ -88,6 +93,12 @@ def kubernetes_version(go_mod: str) -> tuple[int, int, int]:
     if not match:
         raise ValueError("go.mod requires no k8s.io/kubernetes")
     return int(match[1]), int(match[2]), int(match[3])
+
+
+def etcd_version(text: str) -> tuple[int, int] | None:
+    """Version in the answer of ``etcd --version``; None when there is none in it."""
+    match = _ETCD.search(text)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def build_key() -> str:
@@ -151,6 +162,14 @@ def _from_assets(folder: Path) -> Binaries:
             f"KUBEBUILDER_ASSETS={folder}: {names} is not there (or not executable); "
             "put it there or unset the variable"
         )
+    answer = subprocess.run([found.etcd, "--version"], capture_output=True, text=True, check=False)
+    version = etcd_version(answer.stdout)
+    if version is None or version < OLDEST_ETCD:
+        said = " ".join((answer.stdout or answer.stderr).split())[:100]
+        raise SandboxError(
+            f"KUBEBUILDER_ASSETS={folder}: etcd is too old or no etcd (it says '{said}'); "
+            f"put {'.'.join(map(str, OLDEST_ETCD))} or newer there or unset the variable"
+        )
     return found
 
 
@@ -162,34 +181,19 @@ def _build(kube: Path, folder: Path, say: Say) -> None:
     env = go_env(os.environ, own)
     name = ".".join(map(str, version))
     say(f"building Kubernetes v{name} and etcd from their Go modules (about 4 minutes, once) …")
-    # Listing fetches exactly the modules that the programs need, so that a build's steps are
-    # packages.
-    watched(
-        [str(go), "list", "-deps", "-f", "{{.ImportPath}}", *PACKAGES.values()],
-        "fetching Go modules",
-        say,
-        cwd=MODULE,
-        env=env,
-    )
+    # Listing fetches exactly the modules that the programs need; building then has only to build.
+    listing = [str(go), "list", "-deps", "-f", "{{.ImportPath}}", *PACKAGES.values()]
+    watched(listing, "fetching Go modules", say, unit="modules", cwd=MODULE, env=env)
     part = folder.with_suffix(".part")
     part.mkdir(parents=True, exist_ok=True)
     for program, package in PACKAGES.items():
         if (part / program).exists():
             continue
         began = time.monotonic()
-        argv = [
-            str(go),
-            "build",
-            "-v",
-            "-trimpath",
-            "-buildvcs=false",
-            "-ldflags",
-            link_flags(version),
-        ]
         unfinished = part / f"{program}.unfinished"
-        watched(
-            [*argv, "-o", str(unfinished), package], f"building {program}", say, cwd=MODULE, env=env
-        )
+        argv = [str(go), "build", "-v", "-trimpath", "-buildvcs=false", "-o", str(unfinished)]
+        argv += ["-ldflags", link_flags(version), package]
+        watched(argv, f"building {program}", say, unit="packages", cwd=MODULE, env=env)
         unfinished.rename(part / program)
         say(f"built {program} in {time.monotonic() - began:.0f} s")
     part.rename(folder)

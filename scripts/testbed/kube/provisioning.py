@@ -8,7 +8,6 @@ import importlib
 import json
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 
 from testbed.errors import SandboxError
 from testbed.kube.manifests import HOLDFAST_NAMESPACE, Worker, as_list, objects, pod_status
@@ -41,13 +40,8 @@ def bridge_manifest() -> str:
     try:
         text = importlib.import_module("k8s_bridge.render").render_text("rbac")
     except ModuleNotFoundError as error:
-        if error.name != "k8s_bridge.render":
-            problem = f"cannot render the bridge's rights (no module {error.name})"
-            raise SandboxError(
-                f"{problem}; run this with the checkout's .venv/bin/python"
-            ) from None
-        # not written yet: its template has nothing to fill in
-        text = (Path(__file__).parents[3] / "k8s_bridge" / "templates" / "rbac.yaml").read_text()
+        problem = f"cannot render the bridge's rights (no module {error.name})"
+        raise SandboxError(f"{problem}; run this with the checkout's .venv/bin/python") from None
     if not isinstance(text, str) or f"name: {BRIDGE_ACCOUNT}" not in text:
         raise SandboxError(f"k8s_bridge's rbac manifest has no ServiceAccount {BRIDGE_ACCOUNT}")
     return text

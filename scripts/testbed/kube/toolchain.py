@@ -102,11 +102,12 @@ def watched(
     what: str,
     say: Say,
     *,
+    unit: str = "lines",
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> int:
-    """Runs a long command; says every few seconds how far it is. Returns the number of lines that
-    it printed.
+    """Runs a long command; says every few seconds how far it is, ``unit`` being what each line of
+    its output stands for. Returns the number of lines.
 
     The command dies with us (setpriv --pdeathsig). Raises ``SandboxError`` with its last lines when
     it fails.
@@ -135,7 +136,7 @@ def watched(
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        status = _wait_saying(child, lambda: f"{what}: {count} steps", say)
+        status = _wait_saying(child, lambda: f"{what}: {count} {unit}" if count else what, say)
     except BaseException:
         child.terminate()
         child.wait()

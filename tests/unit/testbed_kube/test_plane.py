@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -128,22 +127,30 @@ def test_kubectl_keeps_its_cache_out_of_the_persons_home() -> None:
 
 
 def test_waiting_ends_when_the_server_is_ready_and_tells_why_it_never_was() -> None:
-    answers: Iterator[OSError | str] = iter(
-        [OSError("connection refused"), OSError("not yet"), "ok"]
-    )
+    refusals = [SandboxError("connection refused"), SandboxError("not yet")]
 
     def kubectl(*args: str, stdin: str | None = None) -> str:
         assert "--raw=/readyz" in args
-        answer = next(answers)
-        if isinstance(answer, str):
-            return answer
-        raise answer
+        if refusals:
+            raise refusals.pop(0)
+        return "ok"
 
     wait_ready(kubectl)
-    assert next(answers, None) is None
+    assert refusals == []
 
     def refused(*args: str, stdin: str | None = None) -> str:
-        raise OSError("connection refused")
+        raise SandboxError("connection refused")
 
     with pytest.raises(SandboxError, match=r"not ready after 0\.2 s: connection refused"):
         wait_ready(refused, timeout_s=0.2)
+
+
+def test_nobody_waits_for_a_server_that_has_died() -> None:
+    def refused(*args: str, stdin: str | None = None) -> str:
+        raise SandboxError("connection refused")
+
+    def dead() -> None:
+        raise SandboxError("etcd ended with status 1")
+
+    with pytest.raises(SandboxError, match="etcd ended"):
+        wait_ready(refused, alive=dead)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from testbed.kube.programs import (
     link_flags,
 )
 from testbed.kube.toolchain import GO_BIN, find_go, go_version, required_go, watched
+
+ETCD = "#!/bin/sh\necho etcd Version: {}\n"
 
 FAKE_GO = """\
 #!/bin/sh
@@ -52,7 +55,7 @@ def test_complete_assets_are_taken_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in PACKAGES:
-        executable(tmp_path / name)
+        executable(tmp_path / name, ETCD.format("3.6.4"))
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     assert binaries(tmp_path / "cache", pytest.fail) == Binaries.of(tmp_path)
     assert not (tmp_path / "cache").exists()
@@ -68,6 +71,35 @@ def test_incomplete_assets_are_named_and_never_completed(
         SandboxError, match=rf"KUBEBUILDER_ASSETS={tmp_path}: kube-apiserver, kubectl is not there"
     ):
         binaries(tmp_path / "cache", pytest.fail)
+
+
+@pytest.mark.parametrize("text", [ETCD.format("3.4.23"), "#!/bin/sh\nexit 1\n"])
+def test_assets_with_an_etcd_that_cannot_serve_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    for name in PACKAGES:
+        executable(tmp_path / name, text)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    with pytest.raises(
+        SandboxError, match=r"etcd is too old or no etcd .* put 3\.5 or newer there"
+    ):
+        binaries(tmp_path / "cache", pytest.fail)
+
+
+@pytest.mark.usefixtures("no_assets")
+def test_two_at_once_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "disk-is-free").touch()
+    text = FAKE_GO.format(folder=tmp_path).replace("echo", "sleep 0.1\necho", 1)
+    go = executable(tmp_path / "bin" / "go", text)
+    monkeypatch.setattr(programs, "find_go", lambda *_: go)
+    monkeypatch.setattr(programs, "SAY_EVERY_S", 0.05)
+    said: list[str] = []
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        first, second = pool.map(lambda _: binaries(tmp_path, said.append), range(2))
+    assert first == second
+    assert not first.missing
+    assert len((tmp_path / "built").read_text().split()) == 3
+    assert "waiting for another build of Kubernetes on this machine …" in said
 
 
 @pytest.mark.usefixtures("no_assets")
@@ -175,9 +207,14 @@ def test_a_long_step_shows_progress_and_a_failed_one_its_last_words(
 ) -> None:
     monkeypatch.setattr("testbed.kube.toolchain.SAY_EVERY_S", 0.1)
     said: list[str] = []
-    assert watched(["sh", "-c", "echo a; echo b; sleep 0.35"], "building", said.append) == 2
+    assert (
+        watched(
+            ["sh", "-c", "echo a; echo b; sleep 0.35"], "building", said.append, unit="packages"
+        )
+        == 2
+    )
     assert said
-    assert said[-1].startswith("building: 2 steps, ")
+    assert said[-1].startswith("building: 2 packages, ")
     with pytest.raises(
         SandboxError, match=r"building failed \(exit status 3\): one \| two; run this again"
     ):
