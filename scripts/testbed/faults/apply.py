@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 
 from testbed.errors import SandboxError, did_you_mean
 from testbed.faults import records
-from testbed.faults.catalogue import CLUSTER, KINDS, Kind
+from testbed.faults.catalogue import KINDS, Kind
 from testbed.faults.hardware import Effects, Remedy
 from testbed.faults.records import Active
 from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.node import KMSG, SYSFS, read_state, replace_gpu, write_state
+from testbed.shape import CONTROLLER
 
 if TYPE_CHECKING:
     from testbed.box import Box
 
 
 def inject(box: Box, node: str, kind: str, args: Sequence[str] = ()) -> str:
-    """Put a fault into a node (or into ``cluster``); says in one line what is there now.
+    """Put a fault into a node (or ``controller``: what all nodes share); says in one line what is there now.
 
     A fault that is there already stays as it is, but an Xid or a flap is reported again. Raises ``SandboxError`` for
     an unknown kind, word or node, and when it cannot be done.
@@ -33,7 +34,7 @@ def inject(box: Box, node: str, kind: str, args: Sequence[str] = ()) -> str:
         since=time.time(),
         boot_id=records.boot_id(box.folder, node),
     )
-    if not found.cluster:
+    if not found.of_controller:
         box.node(node)  # says what there is when the name is wrong
     with records.only_one(box.folder):
         faults = records.load(box.folder, node)
@@ -58,7 +59,7 @@ def heal(box: Box, node: str, kind: str | None = None) -> list[str]:
     """
     if kind is not None:
         _kind(node, kind)
-    elif node != CLUSTER:
+    elif node != CONTROLLER:
         box.node(node)
     with records.only_one(box.folder):
         faults = records.load(box.folder, node)
@@ -71,23 +72,20 @@ def heal(box: Box, node: str, kind: str | None = None) -> list[str]:
 
 
 def active(box: Box, node: str) -> list[Active]:
-    """The faults of a node, or of ``cluster``, oldest first."""
+    """The faults of a node, or of ``controller``, oldest first."""
     return records.load(box.folder, node)
 
 
 def _kind(node: str, name: str) -> Kind:
-    """Raises ``SandboxError`` unless the kind is one of a node or of the cluster, as asked."""
+    """Raises ``SandboxError`` unless there is such a kind, of a node or of the controller as asked."""
     if name not in KINDS:
         raise SandboxError(f"no kind of fault is called '{name}'{did_you_mean(name, KINDS)}")
-    if KINDS[name].cluster != (node == CLUSTER):
-        remedy = (
-            f"say '{CLUSTER} {name}'"
-            if KINDS[name].cluster
-            else f"name a node in place of '{CLUSTER}'"
-        )
+    if KINDS[name].of_controller and node != CONTROLLER:
         raise SandboxError(
-            f"{name} is a fault of {'the cluster' if KINDS[name].cluster else 'a node'}; {remedy}"
+            f"{name} is a fault of the cluster, not of {node}; say: sandbox fault {CONTROLLER} {name}"
         )
+    if not KINDS[name].of_controller and node == CONTROLLER:
+        raise SandboxError(f"{name} is a fault of a node; name one in place of '{CONTROLLER}'")
     return KINDS[name]
 
 

@@ -12,9 +12,6 @@ from testbed.faults.machine import Act
 from testbed.faults.words import Args, Word
 from testbed.h100.board import GPU_BUSES, HCAS, LINKS
 
-CLUSTER = "cluster"
-"""In place of a node's name: faults of the services that all nodes share."""
-
 _GPU = Word(name="--gpu", high=len(GPU_BUSES) - 1, default=0)
 _HCA = Word(name="--hca", choices=HCAS, default=HCAS[0])
 _PATH = Word(name="PATH", choices=mounts.FILESTORES, default=mounts.FILESTORES[0])
@@ -24,12 +21,12 @@ _PATH = Word(name="PATH", choices=mounts.FILESTORES, default=mounts.FILESTORES[0
 class Kind:
     """One kind of fault: either ``effects`` on the simulated hardware, or ``begin`` and ``end`` on the running node.
 
-    ``passing``: over at once, there is nothing to heal. ``until_boot``: a power cycle ends it. ``cluster``: not of a
-    node. ``exclusive``: two kinds with the same word there cannot stand on one another's PATH.
+    ``passing``: over at once, nothing to heal. ``until_boot``: a power cycle ends it. ``of_controller``: not of
+    a node. ``exclusive``: two kinds with the same word there cannot stand on one another's PATH.
     """
 
     name: str
-    does: str
+    meaning: str
     heals: str
     words: tuple[Word, ...] = ()
     effects: Callable[[Args, State], Effects] | None = None
@@ -37,7 +34,7 @@ class Kind:
     end: Act | None = None
     passing: bool = False
     until_boot: bool = False
-    cluster: bool = False
+    of_controller: bool = False
     exclusive: str = ""
 
     @property
@@ -54,110 +51,110 @@ _ITSELF = "nothing to heal"
 _HARDWARE = (
     Kind(
         name="xid",
-        does="NVRM reports the Xid, with all that it means (79: the GPU is lost, 48: ECC, …)",
+        meaning="NVRM reports the Xid, with all that it means (79: the GPU is lost, 48: ECC, …)",
         heals=_BY_DRIVER,
         words=(Word(name="NUMBER", low=1, high=999), _GPU),
         effects=hardware.xid,
     ),
     Kind(
         name="gpu-lost",
-        does="the GPU falls off the bus: GPU_IS_LOST, Xid 79, configuration space gone",
+        meaning="the GPU falls off the bus: GPU_IS_LOST, Xid 79, configuration space gone",
         heals=_POWER,
         words=(_GPU,),
         effects=hardware.gpu_lost,
     ),
     Kind(
         name="gpu-count",
-        does="NVML counts fewer GPUs: the last ones do not come up",
+        meaning="NVML counts fewer GPUs: the last ones do not come up",
         heals=_POWER,
         words=(Word(name="COUNT", high=len(GPU_BUSES) - 1),),
         effects=hardware.gpu_count,
     ),
     Kind(
         name="ecc",
-        does="uncorrectable double-bit ECC error: Xid 48, counters",
+        meaning="uncorrectable double-bit ECC error: Xid 48, counters",
         heals=_RESET,
         words=(_GPU,),
         effects=hardware.ecc,
     ),
     Kind(
         name="row-remap-pending",
-        does="a row waits to be remapped: Xid 63",
+        meaning="a row waits to be remapped: Xid 63",
         heals=_RESET,
         words=(_GPU,),
         effects=hardware.row_remap_pending,
     ),
     Kind(
         name="row-remap-failed",
-        does="no spare row is left: Xid 64",
+        meaning="no spare row is left: Xid 64",
         heals="another GPU (new UUID), power cycle",
         words=(_GPU,),
         effects=hardware.row_remap_failed,
     ),
     Kind(
         name="recovery-action",
-        does="the driver asks for an action: field 230, Xid 154",
+        meaning="the driver asks for an action: field 230, Xid 154",
         heals=_BY_DRIVER,
         words=(Word(name="ACTION", choices=tuple(RECOVERY)), _GPU),
         effects=hardware.recovery_action,
     ),
     Kind(
         name="nvlink-down",
-        does="an NVLink is down: Xid 74, error counters",
+        meaning="an NVLink is down: Xid 74, error counters",
         heals=_RESET,
         words=(_GPU, Word(name="--link", high=LINKS - 1, default=0)),
         effects=hardware.nvlink_down,
     ),
     Kind(
         name="ib-down",
-        does="an InfiniBand port is DOWN, as after the cable was pulled",
+        meaning="an InfiniBand port is DOWN, as after the cable was pulled",
         heals=_AT_ONCE,
         words=(_HCA,),
         effects=hardware.ib_down,
     ),
     Kind(
         name="link-flap",
-        does="an InfiniBand port goes down and up again: only counters and log tell",
+        meaning="an InfiniBand port goes down and up again: only counters and log tell",
         heals=_ITSELF,
         words=(_HCA, Word(name="--times", low=1, high=100, default=3)),
         effects=hardware.link_flap,
     ),
     Kind(
         name="thermal",
-        does="the GPU is too hot and slows down",
+        meaning="the GPU is too hot and slows down",
         heals=_AT_ONCE,
         words=(_GPU,),
         effects=hardware.thermal,
     ),
     Kind(
         name="power-brake",
-        does="the chassis makes all GPUs draw less power",
+        meaning="the chassis makes all GPUs draw less power",
         heals=_AT_ONCE,
         effects=hardware.power_brake,
     ),
     Kind(
         name="pcie-width",
-        does="the GPU's PCIe link has fewer lanes than 16",
+        meaning="the GPU's PCIe link has fewer lanes than 16",
         heals=_POWER,
         words=(Word(name="--width", low=1, high=8), _GPU),
         effects=hardware.pcie_width,
     ),
     Kind(
         name="nvml-slow",
-        does="each NVML call takes longer",
+        meaning="each NVML call takes longer",
         heals=_AT_ONCE,
         words=(Word(name="--ms", low=1, high=60_000, default=500),),
         effects=hardware.nvml_slow,
     ),
     Kind(
         name="nvml-hung",
-        does="NVML calls do not return (state D, SIGKILL still works)",
+        meaning="NVML calls do not return (state D, SIGKILL still works)",
         heals=_AT_ONCE,
         effects=hardware.nvml_hung,
     ),
     Kind(
         name="nvml-unkillable",
-        does="NVML calls do not return and their process outlives SIGKILL",
+        meaning="NVML calls do not return and their process outlives SIGKILL",
         heals=_POWER,
         effects=hardware.nvml_unkillable,
     ),
@@ -166,7 +163,7 @@ _HARDWARE = (
 _NODE = (
     Kind(
         name="mount-gone",
-        does="the filestore is not mounted",
+        meaning="the filestore is not mounted",
         heals=_AT_ONCE,
         words=(_PATH,),
         begin=mounts.take_away,
@@ -176,7 +173,7 @@ _NODE = (
     ),
     Kind(
         name="mount-hung",
-        does="the filestore does not answer; who touches it cannot be killed",
+        meaning="the filestore does not answer; who touches it cannot be killed",
         heals=_AT_ONCE,
         words=(_PATH,),
         begin=mounts.hang,
@@ -186,7 +183,7 @@ _NODE = (
     ),
     Kind(
         name="mount-full",
-        does="the filestore has no room (what is there stays readable)",
+        meaning="the filestore has no room (what is there stays readable)",
         heals=_AT_ONCE,
         words=(_PATH,),
         begin=mounts.fill,
@@ -196,7 +193,7 @@ _NODE = (
     ),
     Kind(
         name="mount-read-only",
-        does="the filestore takes no writes",
+        meaning="the filestore takes no writes",
         heals=_AT_ONCE,
         words=(_PATH,),
         begin=mounts.make_read_only,
@@ -206,14 +203,14 @@ _NODE = (
     ),
     Kind(
         name="power-off",
-        does="power loss: everything on the node is gone at once",
+        meaning="power loss: everything on the node is gone at once",
         heals="switched on again",
         begin=machine.power_off,
         end=machine.power_on,
     ),
     Kind(
         name="network-cut",
-        does="the network cable is pulled; processes go on",
+        meaning="the network cable is pulled; processes go on",
         heals=_AT_ONCE,
         begin=machine.cut,
         end=machine.join,
@@ -221,7 +218,7 @@ _NODE = (
     ),
     Kind(
         name="slurmd-killed",
-        does="slurmd is killed and stays away",
+        meaning="slurmd is killed and stays away",
         heals="slurmd is started",
         begin=machine.kill_slurmd,
         end=machine.start_slurmd,
@@ -229,14 +226,14 @@ _NODE = (
     ),
     Kind(
         name="agent-killed",
-        does="the agent is killed (the health check starts it again)",
+        meaning="the agent is killed (the health check starts it again)",
         heals=_ITSELF,
         begin=machine.kill_agent,
         passing=True,
     ),
     Kind(
         name="clock-skew",
-        does="slurmd, the agent and new processes see another time",
+        meaning="slurmd, the agent and new processes see another time",
         heals="the clock is right again, slurmd and the agent start anew",
         words=(Word(name="--seconds", low=-86_400, high=86_400, default=30),),
         begin=machine.skew_clock,
@@ -248,35 +245,35 @@ _NODE = (
 _CLUSTER = (
     Kind(
         name="slurmctld-stopped",
-        does="the controller does not answer (SIGSTOP)",
+        meaning="the controller does not answer (SIGSTOP)",
         heals="SIGCONT",
         begin=machine.signal_service("slurmctld", signal.SIGSTOP),
         end=machine.signal_service("slurmctld", signal.SIGCONT),
-        cluster=True,
+        of_controller=True,
     ),
     Kind(
         name="slurmctld-killed",
-        does="the controller is killed and stays away",
+        meaning="the controller is killed and stays away",
         heals="slurmctld is started",
         begin=machine.stop_service("slurmctld"),
         end=machine.start_service("slurmctld"),
-        cluster=True,
+        of_controller=True,
     ),
     Kind(
         name="api-server-down",
-        does="kube-apiserver is killed and stays away",
+        meaning="kube-apiserver is killed and stays away",
         heals="kube-apiserver is started",
         begin=machine.stop_service("kube-apiserver"),
         end=machine.start_service("kube-apiserver"),
-        cluster=True,
+        of_controller=True,
     ),
     Kind(
         name="bridge-killed",
-        does="the bridge is killed (it is restarted, as by a Deployment)",
+        meaning="the bridge is killed (it is restarted, as by a Deployment)",
         heals=_ITSELF,
         begin=machine.signal_service("bridge", signal.SIGKILL),
         passing=True,
-        cluster=True,
+        of_controller=True,
     ),
 )
 

@@ -1,12 +1,12 @@
 """A file system that nobody answers: whoever touches it sleeps in state D and outlives SIGKILL.
 
-    python3 -m testbed.faults.hung_mount /mnt/training          mounts it there and goes on in the background
-    python3 -m testbed.faults.hung_mount --end /mnt/training    ends it; whoever waits gets an error
+    hung_mount.py /mnt/training          mounts it there and goes on in the background
+    hung_mount.py --end /mnt/training    ends it; whoever waits gets an error
 
-Runs inside a node, so it dies with the node. It speaks FUSE over /dev/fuse (linux/fuse.h): it answers what the kernel
-asks at the start, and from then on takes every request and gives none back. The kernel lets a process wait in a way
-that a signal cannot end once the server has taken the request and said that it knows no INTERRUPT; both are done here.
-The server ends when its mount is gone, which makes the kernel answer all who wait.
+Runs inside a node, so it dies with the node; standard library only. It speaks FUSE over /dev/fuse (linux/fuse.h): it
+answers what the kernel asks at the start, and from then on takes every request and gives none back. The kernel lets a
+process wait in a way that a signal cannot end once the server has taken the request and said that it knows no
+INTERRUPT; both are done here. The server ends when its mount is gone, and then the kernel answers all who wait.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _serves(process: Path, target: str) -> bool:
         dead = (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return False
-    return not dead and words[-3:] == ["testbed.faults.hung_mount", target, ""]
+    return not dead and words[-2:] == [target, ""] and Path(words[-3]).name == Path(__file__).name
 
 
 def _become_daemon() -> None:

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 FILESTORES = ("/mnt/training", "/mnt/inference")
 
-_PYTHON = ("/usr/bin/env", "PYTHONPATH=/opt/sandbox", "/usr/bin/python3")
-_HUNG = (*_PYTHON, "-m", "testbed.faults.hung_mount")
+_HUNG = ("/usr/bin/python3", "-I", "/opt/sandbox/testbed/faults/hung_mount.py")
 _BOX_FOLDER = "/sandbox"
 """Where a node sees the box's folder, in which the filestores lie as well."""
 

@@ -39,7 +39,7 @@ def only_one(box_folder: Path) -> Iterator[None]:
 
 
 def load(box_folder: Path, where: str) -> list[Active]:
-    """The faults of a node (or of the cluster), oldest first. Those that its last power cycle ended are left out."""
+    """The faults of a node (or of the controller), oldest first. Those that its last power cycle ended are left out."""
     try:
         records = json.loads((box_folder / _FOLDER / f"{where}.json").read_text())
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def save(box_folder: Path, where: str, faults: list[Active]) -> None:
 
 
 def boot_id(box_folder: Path, where: str) -> str:
-    """Of the node's last power-on; empty for the cluster."""
+    """Of the node's last power-on; empty for the controller."""
     try:
         return (box_folder / "nodes" / where / "boot_id").read_text().strip()
     except FileNotFoundError:
