@@ -1,0 +1,267 @@
+"""What the agent does for jobs under ``holdfast run`` whose launcher is gone: requeue, start at
+once.
+
+The launcher cannot see its own job start again, so its node's agent ends Slurm's requeue delay (121
+s by default) for it, and requeues the job when the launcher was killed. Agent dead, or clocks too
+far apart: Slurm's own delay stays.
+
+Why not at once: slurmd refuses a credential that is not younger than the revocation of the one
+before, in whole seconds of slurmctld's clock ("Job N already killed, do not launch batch job", seen
+on 24.11.5: the job ends as FAILED). So the start waits until that clock has moved on by a second
+since the job was seen pending, and longer by as much as this node's clock is ahead.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pwd
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.adapters.slurm import Slurm, SlurmJob
+from holdfast.config.location import ALL, is_off
+from holdfast.errors import CommandError, Refused
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.job import marker as markers
+from slurm_hooks.job.config import JobConfig
+from slurm_hooks.job.marker import Marker
+
+_SOON_S = 0.1
+_LATER_S = 1.0
+_IDLE_S = 15.0
+"""Between two looks at a job that runs: the epilog's touch wakes us long before."""
+_HASTE_S = 30.0
+"""How long a case is looked at often; then once a second."""
+_MAX_FILES = 256
+_MAX_DELAY_S = 600.0
+"""A start further away is no requeue delay: somebody asked for it (``--begin``)."""
+
+ENDED_BADLY = frozenset({"FAILED", "OUT_OF_MEMORY"})
+"""What a job's state becomes when its launcher is killed. NODE_FAIL: Slurm requeues it by
+itself.
+"""
+
+
+def uid_of(user: str) -> int | None:
+    """The user's number on this node, or ``None`` for one that it does not know."""
+    if user.isdigit():
+        return int(user)
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return None
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+@dataclass(slots=True)
+class _Case:
+    """One marker and what was seen of its job so far. Times are in the caller's seconds."""
+
+    marker: Marker
+    changed_ns: int
+    since: float
+    due: float
+    next: Callable[[_Case, float], None]
+    seen_pending_at: float | None = field(default=None)
+
+
+class Afterlife:
+    """Looks after the markers of one node. ``step`` makes at most one question or change to Slurm.
+
+    ``slurm``    every call is bounded by its own time limit.
+    ``run_dir``  the agent's folder; ``jobs/`` and ``ended/`` below it are looked at.
+    ``log``      takes one line about each thing done.
+    ``wall``     this node's clock, epoch seconds; compared with slurmctld's.
+    """
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        run_dir: Path,
+        config: JobConfig,
+        *,
+        log: Callable[[str], None] = _to_stderr,
+        wall: Callable[[], float] = time.time,
+        uid_of: Callable[[str], int | None] = uid_of,
+    ) -> None:
+        self._slurm, self._config, self._log = slurm, config, log
+        self._jobs, self._ended = markers.folder(run_dir), markers.ended_folder(run_dir)
+        self._wall, self._uid_of = wall, uid_of
+        self._cases: dict[int, _Case] = {}
+
+    def step(self, now: float) -> None:
+        """Looks once; ``now`` in seconds of any steady clock. Raises nothing for what Slurm
+        says.
+        """
+        self._take_stock(now)
+        self._wake_ended(now)
+        due = [case for case in self._cases.values() if case.due <= now]
+        if not due or is_off(ALL):
+            return
+        case = min(due, key=lambda one: one.due)
+        try:
+            case.next(case, now)
+        except Refused as error:
+            self._log(f"job {case.marker.job}: {error}")
+            self._drop(case)
+        except CommandError:
+            case.due = now + _LATER_S  # nobody answered: the same question later
+
+    def wait_s(self, now: float) -> float | None:
+        """Seconds until the next useful ``step``; ``None``: when a file appears in ``jobs/``."""
+        return (
+            max(0.0, min(case.due for case in self._cases.values()) - now) if self._cases else None
+        )
+
+    # -- files
+
+    def _take_stock(self, now: float) -> None:
+        found = self._listed(self._jobs, ".json")
+        for job in set(self._cases) - set(found):
+            del self._cases[job]
+        for job, (path, changed_ns) in found.items():
+            case = self._cases.get(job)
+            if case is None or case.changed_ns != changed_ns:
+                self._open(job, path, changed_ns, now)
+
+    def _open(self, job: int, path: Path, changed_ns: int, now: float) -> None:
+        marker = markers.read(path)
+        if marker is None or marker.state == markers.FINISHED:
+            if marker is None:
+                self._log(f"{path}: no marker of ours, removed")
+            path.unlink(missing_ok=True)
+            self._cases.pop(job, None)
+            return
+        wait_s = _IDLE_S if marker.state == markers.RUNNING else 0.0
+        self._cases[job] = _Case(marker, changed_ns, now, now + wait_s, self._look)
+
+    def _wake_ended(self, now: float) -> None:
+        for job, (path, _) in self._listed(self._ended, "").items():
+            if job in self._cases:
+                self._cases[job].due = now
+                self._cases[job].since = now
+            path.unlink(missing_ok=True)
+
+    def _listed(self, folder: Path, suffix: str) -> dict[int, tuple[Path, int]]:
+        found: dict[int, tuple[Path, int]] = {}
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    stem = entry.name.removesuffix(suffix)
+                    if entry.name.endswith(suffix) and stem.isascii() and stem.isdigit():
+                        changed_ns = entry.stat(follow_symlinks=False).st_mtime_ns
+                        found[int(stem)] = (Path(entry.path), changed_ns)
+                    if len(found) >= _MAX_FILES:
+                        break
+        except OSError:
+            return found  # not there yet, or a file that went away meanwhile: next time
+        return found
+
+    def _drop(self, case: _Case) -> None:
+        """Ends a case; a marker that a new launcher has put in its place stays."""
+        path = self._jobs / f"{case.marker.job}.json"
+        if markers.read(path) == case.marker:
+            path.unlink(missing_ok=True)
+        self._cases.pop(case.marker.job, None)
+
+    def _again(self, case: _Case, now: float) -> None:
+        case.due = now + (_SOON_S if now - case.since < _HASTE_S else _LATER_S)
+
+    # -- the job
+
+    def _look(self, case: _Case, now: float) -> None:
+        marker = case.marker
+        job = self._slurm.job(marker.job)
+        if job is None:
+            self._drop(case)
+        elif self._uid_of(job.user) != marker.owner:
+            self._log(
+                f"job {marker.job}: marker of uid {marker.owner}, but the job is {job.user}'s: removed"
+            )
+            self._drop(case)
+        elif job.restarts > marker.restarts:
+            self._after_requeue(case, job, now)
+        else:
+            self._before_requeue(case, job, now)
+
+    def _before_requeue(self, case: _Case, job: SlurmJob, now: float) -> None:
+        states = set(job.state.split("+"))
+        if "RUNNING" in states or "SUSPENDED" in states or "CONFIGURING" in states:
+            if case.marker.state == markers.RUNNING:
+                case.due = now + _IDLE_S
+            else:
+                self._again(case, now)  # the launcher is about to ask
+        elif "COMPLETING" in states:
+            self._again(case, now)
+        elif states & ENDED_BADLY and self._may_requeue(case.marker, job):
+            case.next, case.due = self._requeue, now
+        elif "PENDING" in states:
+            self._again(case, now) if now - case.since < _HASTE_S else self._drop(case)
+        else:
+            self._drop(case)  # cancelled, timed out, completed: as its user wanted
+
+    def _may_requeue(self, marker: Marker, job: SlurmJob) -> bool:
+        if not job.requeue:
+            return False
+        deaths = marker.deaths + (marker.state == markers.RUNNING)
+        if deaths >= self._config.max_same_failure or job.restarts + 1 >= self._config.max_attempts:
+            self._log(
+                f"job {marker.job}: not requeued: its launcher died {deaths} times in a row, "
+                f"{job.restarts} restarts"
+            )
+            return False
+        return True
+
+    def _requeue(self, case: _Case, now: float) -> None:
+        self._slurm.requeue(case.marker.job)
+        self._log(f"job {case.marker.job}: its launcher was gone, requeued")
+        case.next, case.since = self._look, now
+        self._again(case, now)
+
+    def _after_requeue(self, case: _Case, job: SlurmJob, now: float) -> None:
+        states = set(job.state.split("+"))
+        if "PENDING" not in states:
+            self._drop(case)
+        elif len(states) > 1 or job.state_reason in ("", "None"):
+            self._again(case, now)  # still leaving its nodes, or not looked at yet
+        elif job.state_reason != "BeginTime" or self._is_far(job):
+            self._drop(case)  # held, or waiting for nodes: nothing that we could speed up
+        else:
+            case.next, case.due, case.seen_pending_at = self._wait_for_clock, now, None
+
+    def _is_far(self, job: SlurmJob) -> bool:
+        return job.start_at is not None and job.start_at.timestamp() - self._wall() > _MAX_DELAY_S
+
+    def _wait_for_clock(self, case: _Case, now: float) -> None:
+        before = self._wall()
+        controller = self._slurm.clock().timestamp()
+        # Whole seconds: a difference below one second is none.
+        ahead_s = max(0.0, before - controller)
+        ahead_s = 0.0 if ahead_s < 1.0 else ahead_s
+        if ahead_s > self._config.max_clock_skew_s:
+            self._log(
+                f"job {case.marker.job}: this clock is {ahead_s:.0f} s ahead of slurmctld's; "
+                "Slurm's own requeue delay stays"
+            )
+            self._drop(case)
+            return
+        if case.seen_pending_at is None:
+            case.seen_pending_at = controller
+        if controller >= case.seen_pending_at + 1 + math.ceil(ahead_s):
+            case.next, case.due = self._start, now
+        else:
+            self._again(case, now)
+
+    def _start(self, case: _Case, now: float) -> None:
+        exclude = [SlurmName(name) for name in case.marker.exclude]
+        self._slurm.start_now(case.marker.job, exclude)
+        waited = f"{now - case.since:.1f} s after it ended here"
+        self._log(f"job {case.marker.job}: start time moved up, {waited}")
+        self._drop(case)

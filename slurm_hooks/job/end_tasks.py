@@ -1,0 +1,51 @@
+"""SIGKILL for this user's own tasks of one job on this node: ``python -m slurm_hooks.job.end_tasks
+JOB``.
+
+The launcher runs it on each node of the job by ``srun --overlap``. While slurmstepd waits for
+KillWait (180 s on Soperator) it answers no ``scancel --signal=KILL JOB.STEP`` (Slurm 24.11: "Socket
+timed out"), and a rank that sits in a collective never runs its SIGTERM handler. The kernel asks
+neither.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+
+def tasks(procfs: Path, job_id: int, own_step: str) -> Iterator[int]:
+    """Pids of the job's tasks that ``holdfast run`` started, all steps but ``own_step``."""
+    for entry in procfs.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            raw = (entry / "environ").read_bytes()
+        except OSError:
+            continue  # another user's, or gone
+        environ = dict(pair.split(b"=", 1) for pair in raw.split(b"\0") if b"=" in pair)
+        step = environ.get(b"SLURM_STEP_ID")
+        if (
+            environ.get(b"SLURM_JOB_ID") == str(job_id).encode()
+            and b"HOLDFAST_ATTEMPT" in environ
+            and step is not None
+            and step != own_step.encode()
+        ):
+            yield int(entry.name)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Ends the tasks and exits 0, also when there was none."""
+    (job,) = sys.argv[1:] if argv is None else argv
+    for pid in tasks(Path("/proc"), int(job), os.environ.get("SLURM_STEP_ID", "")):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""What Slurm tells a batch script through its environment (sbatch(1), OUTPUT ENVIRONMENT
+VARIABLES).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext:
+    """The job that this launcher runs in.
+
+    ``restarts``    requeues so far; Slurm leaves SLURM_RESTART_COUNT unset in the first run.
+    ``started_at``  when this run of the job started, epoch seconds (0: Slurm did not say).
+    ``nodes``       hostlist expression of the allocation.
+    """
+
+    job_id: int
+    restarts: int
+    nodes: str
+    node_count: int
+    host: str
+    started_at: float
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> JobContext:
+        """Raises ``UsageError`` outside of a job, and inside a step, where one launcher would run
+        for each task."""
+        if not environ.get("SLURM_JOB_ID"):
+            raise UsageError(
+                "not inside a Slurm job (SLURM_JOB_ID is not set); put this line into a batch script "
+                "and submit it with: sbatch --requeue SCRIPT"
+            )
+        if environ.get("SLURM_STEP_ID"):
+            raise UsageError(
+                "started under srun (SLURM_STEP_ID is set), so once for each task; turn it round: "
+                "holdfast run -- srun …"
+            )
+        return cls(
+            job_id=_whole(environ, "SLURM_JOB_ID"),
+            restarts=_whole(environ, "SLURM_RESTART_COUNT"),
+            nodes=environ.get("SLURM_JOB_NODELIST", ""),
+            node_count=_whole(environ, "SLURM_JOB_NUM_NODES"),
+            host=environ.get("SLURMD_NODENAME", ""),
+            started_at=float(_whole(environ, "SLURM_JOB_START_TIME")),
+        )
+
+
+def _whole(environ: Mapping[str, str], name: str) -> int:
+    text = environ.get(name) or "0"
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"{name}={text!r} is not a whole number; Slurm sets it, do not change it")
+    return int(text)

@@ -1,0 +1,120 @@
+"""What is known about an attempt's end: the job's nodes in Slurm, how the step died, what its
+output says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.adapters.slurm import Slurm, SlurmJob, SlurmNode
+from holdfast.errors import CommandError
+from holdfast.reasons import Reason
+from holdfast.vocabulary import NodeState, SlurmName
+
+_LOST = frozenset({NodeState.DOWN, NodeState.FAIL, NodeState.POWERED_DOWN, NodeState.POWERING_DOWN})
+_PAUSE_S = 0.25
+_NO_FAULT = frozenset({"KUBE_CORDON"})
+"""Drained by us for somebody: nothing starts there, running work goes on."""
+
+ENDED_BY_SLURM = frozenset(
+    {
+        "CANCELLED",
+        "TIMEOUT",
+        "DEADLINE",
+        "PREEMPTED",
+        "REVOKED",
+        "NODE_FAIL",
+        "PENDING",
+        "SUSPENDED",
+    }
+)
+"""Job states in which somebody else has decided already. PENDING: it is requeued."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFault:
+    """Why a node of the job must not be used: drained by Holdfast for ``code``, or ``DOWN`` to
+    Slurm.
+
+    ``fatal``  work on it is lost; otherwise the node is degraded and running work may go on.
+    """
+
+    node: SlurmName
+    code: str
+    detail: str
+    fatal: bool
+
+    def __str__(self) -> str:
+        return f"{self.node} ({self.code}{': ' + self.detail if self.detail else ''})"
+
+
+def fault_of(node: SlurmNode) -> NodeFault | None:
+    """What is wrong with a node, if Slurm or Holdfast says so. A human's drain is no fault (law
+    3).
+    """
+    if node.states & _LOST:
+        return NodeFault(node=node.name, code="DOWN", detail=node.reason, fatal=True)
+    reason = Reason.parse(node.reason) if node.drained_flag else None
+    if reason is None:
+        return None
+    return NodeFault(
+        node=node.name,
+        code=reason.code,
+        detail=reason.detail,
+        fatal=reason.code not in _NO_FAULT,
+    )
+
+
+def faults(nodes: Sequence[SlurmNode]) -> tuple[NodeFault, ...]:
+    """The faults of the job's nodes, fatal ones first."""
+    found = [fault for fault in map(fault_of, nodes) if fault]
+    return tuple(sorted(found, key=lambda fault: not fault.fatal))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """The job and its nodes' faults as slurmctld tells them; ``None``: it did not answer (law
+    2).
+    """
+
+    job: SlurmJob | None
+    faults: tuple[NodeFault, ...] | None
+
+    @property
+    def ended_by_slurm(self) -> bool:
+        """The job's state says that somebody else has decided (scancel, time limit, requeue)."""
+        return self.job is not None and bool(ENDED_BY_SLURM & set(self.job.state.split("+")))
+
+
+def look(slurm: Slurm, job_id: int, nodes: Sequence[SlurmName]) -> Sight:
+    """One look, never raises."""
+    try:
+        job = slurm.job(job_id)
+    except CommandError:
+        job = None
+    try:
+        found = faults(slurm.nodes(nodes))
+    except CommandError:
+        return Sight(job=job, faults=None)
+    return Sight(job=job, faults=found)
+
+
+def look_until_fatal(
+    see: Callable[[], Sight],
+    *,
+    wait_s: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> Sight:
+    """Looks again until a fatal fault shows or ``wait_s`` is over.
+
+    Ranks often die some 100 ms before their node's agent has drained it.
+    """
+    end = clock() + wait_s
+    while True:
+        sight = see()
+        settled = sight.ended_by_slurm or any(fault.fatal for fault in sight.faults or ())
+        if settled or clock() >= end:
+            return sight
+        sleep(_PAUSE_S)

@@ -1,0 +1,114 @@
+"""The job's journal: append-only JSON lines on the shared filesystem, one file for each job.
+
+Events, each with ``t`` (epoch seconds): attempt, checkpoint, step_start, step_end, evidence,
+decision, requeue, finish. A line that a crash cut short is skipped by readers and never swallows
+the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+Event = Mapping[str, Any]
+
+FOLDER = ".holdfast"
+
+
+def path_for(checkpoints: Path, job_id: int) -> Path:
+    return checkpoints / FOLDER / f"job-{job_id}.jsonl"
+
+
+class Journal:
+    """Appends to, and reads, one job's journal.
+
+    A full or broken filesystem must not end a training job, so writing never raises: ``broken``
+    then says why, and what was written is still known to this process.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], float]) -> None:
+        self.path = path
+        self.broken = ""
+        self._now = now
+        self._lost: list[Event] = []
+
+    def add(self, event: str, **facts: Any) -> None:
+        """Appends one event and waits until it is on disk."""
+        record = {"t": round(self._now(), 3), "event": event, **facts}
+        try:
+            self._append(json.dumps(record, default=str).encode() + b"\n")
+        except OSError as error:
+            self.broken = error.strerror or str(error)
+            self._lost.append(record)
+
+    def _append(self, line: bytes) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # One write of a short line with O_APPEND: two launchers of one job cannot mix their lines.
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
+            torn = bool(size) and os.pread(descriptor, 1, size - 1) != b"\n"
+            os.write(descriptor, b"\n" + line if torn else line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def events(self) -> list[Event]:
+        """Every whole event of this job, oldest first; none when there is no journal yet."""
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except OSError:
+            lines = []
+        return of_this_job([*_whole_lines(lines), *self._lost])
+
+
+def _whole_lines(lines: Iterable[bytes]) -> list[Event]:
+    events: list[Event] = []
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            events.append(event)
+    return events
+
+
+def of_this_job(events: list[Event]) -> list[Event]:
+    """The events since this job was submitted.
+
+    Slurm gives job numbers out again (a new cluster, a new state directory): a restart count that
+    falls, or one that stays while the job's start changes, can only be another job (law 10).
+    """
+    first, before = 0, (-1, 0.0)
+    for index, event in enumerate(events):
+        if event["event"] != "attempt":
+            continue
+        key = (int(event.get("restarts", 0)), float(event.get("job_start", 0)))
+        if key[0] < before[0] or (key[0] == before[0] and key[1] != before[1]):
+            first = index
+        before = key
+    return events[first:]
+
+
+def attempts(events: Iterable[Event]) -> list[list[Event]]:
+    """The events grouped by attempt, oldest first."""
+    groups: list[list[Event]] = []
+    for event in events:
+        if event["event"] == "attempt":
+            groups.append([event])
+        elif groups:
+            groups[-1].append(event)
+    return groups
+
+
+def last(events: Iterable[Event], name: str) -> Event | None:
+    """The last event of that name, or ``None``."""
+    found = None
+    for event in events:
+        if event["event"] == name:
+            found = event
+    return found

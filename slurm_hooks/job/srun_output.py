@@ -1,0 +1,45 @@
+"""What srun and slurmstepd say on standard error about dying tasks (recovery.md, rows L03 to L05).
+
+Wording of Slurm 24.11 to 26.05, src/srun/libsrun/task_state.c and launch.c:
+``srun: error: worker-7: tasks 56-58: Killed``, ``srun: Terminating StepId=12.0``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_DEATH = re.compile(
+    r"srun: error: (?P<host>[\w.\[\],-]+): tasks? (?P<tasks>[\d,\-\[\]]+): "
+    r"(?P<how>Killed|Terminated|Aborted|Segmentation fault|Bus error|Floating point exception"
+    r"|Illegal instruction|Out Of Memory|Exited with exit code (?P<code>\d+)|[A-Z][\w ]+?)"
+    r"(?P<core> \(core dumped\))?\s*$"
+)
+_NODE_FAILURE = re.compile(r"srun: error: Node failure on (?P<nodes>\S+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDeath:
+    """One of srun's lines about tasks that ended badly; ``tasks`` and ``host`` may be lists in
+    Slurm's form.
+    """
+
+    host: str
+    tasks: str
+    how: str
+    code: int | None
+    at: float
+
+
+def death_in(line: str, at: float) -> TaskDeath | None:
+    """The death that a line tells of, seen at ``at``; ``None`` for any other line."""
+    match = _DEATH.search(line)
+    if match:
+        code = int(match["code"]) if match["code"] else None
+        return TaskDeath(
+            host=match["host"], tasks=match["tasks"], how=match["how"], code=code, at=at
+        )
+    lost = _NODE_FAILURE.search(line)
+    if lost:
+        return TaskDeath(host=lost["nodes"], tasks="", how="Node failure", code=None, at=at)
+    return None
