@@ -1,0 +1,52 @@
+"""The fault catalogue: what each code means, how bad it is, and what must happen to the node.
+
+One row for each code; documentation and ``holdfast faults`` are made from it. Adding a fault means
+adding a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from holdfast.faults.node import NODE_FAULTS
+from holdfast.faults.row import Fault
+from holdfast.faults.xids import XIDS, unknown
+from holdfast.vocabulary import Action, FaultClass, Severity
+
+__all__ = ["FAULTS", "Fault", "fault_of", "is_known", "severity_of"]
+
+FAULTS: Mapping[str, Fault] = {row.code: row for row in (*NODE_FAULTS, *XIDS)}
+"""Every row by its code, in the order in which they are shown."""
+
+_XID = re.compile(r"XID([0-9]{1,6})")
+
+
+def is_known(code: str) -> bool:
+    """True when the catalogue has a row of its own for the code."""
+    return code in FAULTS
+
+
+def fault_of(code: str) -> Fault:
+    """The row of ``code``. One that the catalogue lacks is worth a look and never a drain."""
+    row = FAULTS.get(code)
+    if row is not None:
+        return row
+    match = _XID.fullmatch(code)
+    if match:
+        return unknown(int(match[1]))
+    return Fault(
+        code=code,
+        title="a code of another version of Holdfast",
+        severity=Severity.WARN,
+        fault_class=FaultClass.HOLDFAST,
+        action=Action.CONTACT_SUPPORT,
+        drains=False,
+        runbook="Look it up with the version of Holdfast that wrote it.",
+        source="none",
+    )
+
+
+def severity_of(code: str) -> Severity:
+    """How bad a fault with this code is when nothing else is known of it."""
+    return fault_of(code).severity
