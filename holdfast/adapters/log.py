@@ -1,0 +1,60 @@
+"""The log: one line of ``key=value`` pairs for each event, on standard error.
+
+``2026-11-21T03:04:05.678Z warning agent: drained node=worker-1 code=XID79``. Nothing is buffered,
+and a log that cannot be written (a closed pipe, a full disk) never stops who writes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TextIO
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A named log. ``stream``: standard error when None; ``clock`` is for tests."""
+
+    name: str
+    stream: TextIO | None = None
+    clock: Callable[[], datetime] = _now
+
+    def info(self, event: str, **facts: object) -> None:
+        self._write("info", event, facts)
+
+    def warning(self, event: str, **facts: object) -> None:
+        self._write("warning", event, facts)
+
+    def error(self, event: str, **facts: object) -> None:
+        self._write("error", event, facts)
+
+    def _write(self, level: str, event: str, facts: dict[str, object]) -> None:
+        text = line(self.clock(), level, self.name, event, facts)
+        try:
+            stream = self.stream or sys.stderr
+            stream.write(text + "\n")
+            stream.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def line(at: datetime, level: str, name: str, event: str, facts: dict[str, object]) -> str:
+    """One log line without its end; values with blanks are quoted, ``None`` is left out. Pure."""
+    stamp = at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    pairs = [f"{key}={_value(value)}" for key, value in facts.items() if value is not None]
+    return " ".join([stamp, level, f"{name}:", *event.split(), *pairs])
+
+
+def _value(value: object) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    folded = "".join(c if c.isprintable() else " " for c in text)
+    if folded and not any(c in folded for c in ' "=\\'):
+        return folded
+    escaped = folded.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
