@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 SOPERATOR_NAMESPACE = "soperator"
-HOLDFAST_NAMESPACE = "holdfast"
 CLUSTER = "soperator"
 """Name of the SlurmCluster; the recipe fixes it."""
 
@@ -43,7 +42,7 @@ def objects(workers: Sequence[Worker], now: str) -> list[Manifest]:
     ``now`` is RFC 3339, as Kubernetes writes time.
     """
     return [
-        *(_namespace(name) for name in (SOPERATOR_NAMESPACE, HOLDFAST_NAMESPACE)),
+        _namespace(SOPERATOR_NAMESPACE),
         *(_service_account(name) for name in ("default", _WORKER_ACCOUNT)),
         *(node(worker, now) for worker in workers),
         *(pod(worker) for worker in workers),

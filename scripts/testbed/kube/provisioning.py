@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from testbed.errors import SandboxError
-from testbed.kube.manifests import HOLDFAST_NAMESPACE, Worker, as_list, objects, pod_status
+from testbed.kube.manifests import Worker, as_list, objects, pod_status
 from testbed.kube.plane import ControlPlane, Kubectl
 
+BRIDGE_NAMESPACE = "holdfast"
 BRIDGE_ACCOUNT = "holdfast-bridge"
-"""ServiceAccount of the bridge in its own manifest (k8s_bridge/templates/rbac.yaml)."""
+"""ServiceAccount of the bridge; its own manifest (k8s_bridge/templates/rbac.yaml) makes both."""
 
 _FIELD_MANAGER = "--field-manager=kubelet"
 
@@ -54,7 +55,7 @@ def bridge_kubeconfig(kubectl: Kubectl, plane: ControlPlane) -> str:
     A pod's token is renewed by its kubelet; this one lasts as long as any box does.
     """
     token = kubectl(
-        "create", "token", BRIDGE_ACCOUNT, f"--namespace={HOLDFAST_NAMESPACE}", "--duration=8760h"
+        "create", "token", BRIDGE_ACCOUNT, f"--namespace={BRIDGE_NAMESPACE}", "--duration=8760h"
     )
     return plane.kubeconfig({"token": token.strip()})
 
