@@ -58,19 +58,31 @@ def up(order: Order) -> Box:
 def need_root() -> None:
     """Raises ``SandboxError`` unless root: only root may make namespaces with mounts, links and users in them."""
     if os.geteuid() != 0:
-        raise SandboxError("the sandbox needs root (it makes namespaces, mounts and network links): run it with sudo")
+        raise SandboxError(
+            "the sandbox needs root (it makes namespaces, mounts and network links): run it with sudo"
+        )
 
 
 def _check(order: Order) -> None:
     if not 1 <= order.nodes <= MAX_NODES:
         raise SandboxError(f"--nodes {order.nodes}: a box has 1 to {MAX_NODES} nodes")
     if order.root is None and order.slurm not in RELEASES:
-        raise SandboxError(f"--slurm {order.slurm}: no such release{did_you_mean(order.slurm, RELEASES)}")
+        raise SandboxError(
+            f"--slurm {order.slurm}: no such release{did_you_mean(order.slurm, RELEASES)}"
+        )
     if "overlay" not in Path("/proc/filesystems").read_text():
-        raise SandboxError("this kernel has no overlayfs (overlay is absent from /proc/filesystems): modprobe overlay")
-    missing = [name for name in ("unshare", "nsenter", "mount", "pivot_root") if shutil.which(name, path=_tools()) is None]
+        raise SandboxError(
+            "this kernel has no overlayfs (overlay is absent from /proc/filesystems): modprobe overlay"
+        )
+    missing = [
+        name
+        for name in ("unshare", "nsenter", "mount", "pivot_root")
+        if shutil.which(name, path=_tools()) is None
+    ]
     if missing:
-        raise SandboxError(f"{', '.join(missing)}: not found; install Debian's util-linux and mount")
+        raise SandboxError(
+            f"{', '.join(missing)}: not found; install Debian's util-linux and mount"
+        )
 
 
 def _tools() -> str:
@@ -185,7 +197,9 @@ def _first_breath(folder: Path, shape: Shape, unshare: subprocess.Popen[bytes]) 
     while True:
         if unshare.poll() is not None or time.monotonic() > end:
             said = " ".join((folder / "supervisor.log").read_text(errors="replace").split())
-            raise SandboxError(f"the box '{shape.name}' could not be made: {said[-500:] or 'it gave no answer'}")
+            raise SandboxError(
+                f"the box '{shape.name}' could not be made: {said[-500:] or 'it gave no answer'}"
+            )
         with contextlib.suppress(ControlError):
             ask(folder, do="state")
             break
@@ -222,14 +236,18 @@ def _boot_slurm(box: Box, tell: Say) -> None:
     argv = ["/usr/bin/python3", "-m", "testbed.inside.boot"]
     inside = enter.argv_in(box.pid, argv, user="root", cwd="/", env={"PYTHONPATH": "/opt/sandbox"})
     pipe = subprocess.PIPE
-    with subprocess.Popen(inside, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True) as boot:
+    with subprocess.Popen(
+        inside, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+    ) as boot:
         assert boot.stdout is not None  # noqa: S101 - piped above
         assert boot.stderr is not None  # noqa: S101 - piped above
         for line in boot.stdout:
             tell(line.rstrip())
         problem = boot.stderr.read().strip()
     if boot.returncode:
-        raise SandboxError(f"box '{box.shape.name}': {problem[-1500:] or f'boot ended with {boot.returncode}'}")
+        raise SandboxError(
+            f"box '{box.shape.name}': {problem[-1500:] or f'boot ended with {boot.returncode}'}"
+        )
 
 
 def down(name: str) -> bool:

@@ -39,7 +39,9 @@ class Node:
         """Host pid of the node's pid 1. Raises ``SandboxError`` when the node has no power."""
         pid = self.box.node_pid(self.name)
         if pid is None:
-            raise SandboxError(f"{self.name} has no power; give it back with: sandbox heal {self.name}")
+            raise SandboxError(
+                f"{self.name} has no power; give it back with: sandbox heal {self.name}"
+            )
         return pid
 
     def run(
@@ -83,7 +85,9 @@ class Box:
         """
         from testbed import birth  # noqa: PLC0415 - birth makes boxes
 
-        return birth.up(birth.Order(name=name, nodes=nodes, slurm=slurm, owner_pid=owner_pid, root=root))
+        return birth.up(
+            birth.Order(name=name, nodes=nodes, slurm=slurm, owner_pid=owner_pid, root=root)
+        )
 
     @classmethod
     def find(cls, name: str = "default") -> Box:
@@ -114,7 +118,11 @@ class Box:
         """Every running box."""
         if not boxes().is_dir():
             return []
-        found = (cls.look(folder.name) for folder in sorted(boxes().iterdir()) if (folder / "life.json").exists())
+        found = (
+            cls.look(folder.name)
+            for folder in sorted(boxes().iterdir())
+            if (folder / "life.json").exists()
+        )
         return [box for box in found if box is not None]
 
     def alive(self) -> bool:
@@ -159,7 +167,9 @@ class Box:
         """(host pid, words of its command line) of every process on a node, or on the controller."""
         first = self.pid if node == CONTROLLER else self.node(node).namespaces_pid
         own = enter.namespace(first)
-        return [(pid, enter.argv_of(pid)) for pid in enter.all_pids() if enter.namespace(pid) == own]
+        return [
+            (pid, enter.argv_of(pid)) for pid in enter.all_pids() if enter.namespace(pid) == own
+        ]
 
     # -- nodes --------------------------------------------------------------------------------------------------
 
@@ -170,7 +180,9 @@ class Box:
     def node(self, name: str) -> Node:
         """Raises ``SandboxError`` when the box has no such node."""
         if name not in self.shape.node_names:
-            raise SandboxError(f"no node '{name}' in box '{self.shape.name}'{did_you_mean(name, self.shape.node_names)}")
+            raise SandboxError(
+                f"no node '{name}' in box '{self.shape.name}'{did_you_mean(name, self.shape.node_names)}"
+            )
         return Node(box=self, name=name)
 
     def node_pid(self, name: str) -> int | None:
@@ -226,21 +238,26 @@ class Box:
             if pid is not None and (Path(f"/proc/{pid}/root") / _NODE_READY).exists():
                 return
             time.sleep(0.02)
-        raise SandboxError(f"{node} did not come {'up' if on else 'down'} within 20 s; see: sandbox logs {node}")
+        raise SandboxError(
+            f"{node} did not come {'up' if on else 'down'} within 20 s; see: sandbox logs {node}"
+        )
 
     # -- faults -------------------------------------------------------------------------------------------------
 
-    def fault(self, node: str, kind: str, *args: str) -> None:
-        """Break something; kinds and their arguments: testbed.faults. Raises ``SandboxError``."""
+    def fault(self, node: str, kind: str, *args: str) -> str:
+        """Break something; kinds and their arguments: testbed.faults. One line that says what.
+
+        Raises ``SandboxError``.
+        """
         from testbed import faults  # noqa: PLC0415 - faults are made of boxes
 
-        faults.inject(self, node, kind, args)
+        return faults.inject(self, node, kind, args)
 
-    def heal(self, node: str, kind: str | None = None) -> None:
-        """Mend what ``fault`` broke: one kind, or all of a node."""
+    def heal(self, node: str, kind: str | None = None) -> list[str]:
+        """Mend what ``fault`` broke: one kind, or all of a node. A line for each."""
         from testbed import faults  # noqa: PLC0415 - faults are made of boxes
 
-        faults.heal(self, node, kind)
+        return faults.heal(self, node, kind)
 
     # -- daemons ------------------------------------------------------------------------------------------------
 
@@ -256,14 +273,18 @@ class Box:
         inside = self.ask("state")["daemons"]
         assert isinstance(inside, dict)  # noqa: S101 - the supervisor's own answer
         own = enter.namespace(self.pid)
-        host = {enter.innermost_pid(pid): pid for pid in enter.all_pids() if enter.namespace(pid) == own}
+        host = {
+            enter.innermost_pid(pid): pid for pid in enter.all_pids() if enter.namespace(pid) == own
+        }
         return {name: host[pid] for name, pid in inside.items() if pid in host}
 
     def signal_daemon(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a daemon of the controller (SIGSTOP, SIGCONT, SIGKILL, …)."""
         running = self.daemons()
         if name not in running:
-            raise SandboxError(f"{name} does not run in box '{self.shape.name}'{did_you_mean(name, running)}")
+            raise SandboxError(
+                f"{name} does not run in box '{self.shape.name}'{did_you_mean(name, running)}"
+            )
         os.kill(running[name], number)
 
     def start_daemon(self, name: str) -> None:

@@ -29,7 +29,7 @@ Real Slurm, real Kubernetes and simulated H100s, in namespaces of this machine (
   heal NODE [KIND]              mend it
   kinds                         what can be broken
 
-NODE is worker-0, worker-1, ...; 'controller' for faults of the whole cluster.
+NODE is worker-0, worker-1, ...; for faults of the whole cluster 'cluster' (or 'controller').
 --name BOX after any verb: another box than 'default', so that several run side by side.
 
   scripts/sandbox up
@@ -76,12 +76,18 @@ def _up(words: list[str]) -> int:
     parser = _parser("up")
     parser.add_argument("--nodes", type=int, default=4, metavar="N")
     parser.add_argument("--slurm", default="24.11", metavar="RELEASE", help=" or ".join(RELEASES))
-    parser.add_argument("--root", metavar="DIR", help="a root made elsewhere, e.g. with another Slurm")
-    parser.add_argument("--owner-pid", type=int, metavar="PID", help="the box ends with this process")
+    parser.add_argument(
+        "--root", metavar="DIR", help="a root made elsewhere, e.g. with another Slurm"
+    )
+    parser.add_argument(
+        "--owner-pid", type=int, metavar="PID", help="the box ends with this process"
+    )
     args = parser.parse_args(words)
     begin = time.monotonic()
     fresh = Box.look(args.name) is None
-    box = Box.up(args.name, nodes=args.nodes, slurm=args.slurm, owner_pid=args.owner_pid, root=args.root)
+    box = Box.up(
+        args.name, nodes=args.nodes, slurm=args.slurm, owner_pid=args.owner_pid, root=args.root
+    )
     took = f"up after {time.monotonic() - begin:.1f} s" if fresh else "up already"
     print(f"box '{args.name}' is {took}: {box.shape.nodes} nodes, Slurm {box.shape.slurm}")
     return 0
@@ -89,7 +95,9 @@ def _up(words: list[str]) -> int:
 
 def _down(words: list[str]) -> int:
     parser = _parser("down")
-    parser.add_argument("--purge", action="store_true", help="also remove the cache, unless another box uses it")
+    parser.add_argument(
+        "--purge", action="store_true", help="also remove the cache, unless another box uses it"
+    )
     args = parser.parse_args(words)
     others = [box.shape.name for box in Box.all() if box.shape.name != args.name]
     if args.purge and others:
@@ -120,7 +128,9 @@ def _exec(words: list[str]) -> int:
     parser.add_argument("--user", default="root")
     args = parser.parse_args(words)
     if args.user not in ("root", *USERS):
-        raise SandboxError(f"no user '{args.user}' in a box{did_you_mean(args.user, ('root', *USERS))}")
+        raise SandboxError(
+            f"no user '{args.user}' in a box{did_you_mean(args.user, ('root', *USERS))}"
+        )
     box = Box.find(args.name)
     on_controller = args.node == CONTROLLER
     pid = box.pid if on_controller else box.node(args.node).namespaces_pid
@@ -157,8 +167,10 @@ def _logs(words: list[str]) -> int:
 def _fault(words: list[str]) -> int:
     name, rest = _take_name(words)
     if len(rest) < 2:
-        raise SandboxError("say what to break where: scripts/sandbox fault NODE KIND ...; see: scripts/sandbox kinds")
-    Box.find(name).fault(rest[0], rest[1], *rest[2:])
+        raise SandboxError(
+            "say what to break where: scripts/sandbox fault NODE KIND ...; see: scripts/sandbox kinds"
+        )
+    print(Box.find(name).fault(_place(rest[0]), rest[1], *rest[2:]))
     return 0
 
 
@@ -166,8 +178,14 @@ def _heal(words: list[str]) -> int:
     name, rest = _take_name(words)
     if not 1 <= len(rest) <= 2:
         raise SandboxError("say what to mend: scripts/sandbox heal NODE [KIND]")
-    Box.find(name).heal(rest[0], rest[1] if rest[1:] else None)
+    done = Box.find(name).heal(_place(rest[0]), rest[1] if rest[1:] else None)
+    print("\n".join(done) or f"{rest[0]}: nothing to heal")
     return 0
+
+
+def _place(word: str) -> str:
+    """Faults of the whole cluster are faults of its controller."""
+    return CONTROLLER if word == "cluster" else word
 
 
 def _kinds(words: list[str]) -> int:
@@ -193,7 +211,11 @@ def _take_name(words: list[str]) -> tuple[str, list[str]]:
     cut = len(words) - len(rest) if rest else len(words)
     for index, word in enumerate(own):
         if word.startswith("--name="):
-            return word.removeprefix("--name="), [*own[:index], *own[index + 1 :], *words[len(own) :]]
+            return word.removeprefix("--name="), [
+                *own[:index],
+                *own[index + 1 :],
+                *words[len(own) :],
+            ]
         if word == "--name" and index + 1 < len(own):
             return own[index + 1], [*own[:index], *own[index + 2 :], *words[len(own) : cut], *rest]
     return "default", words

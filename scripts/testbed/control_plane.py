@@ -13,7 +13,15 @@ from testbed.errors import SandboxError
 from testbed.inside.daemons import PLANE
 from testbed.layers import Say
 from testbed.paths import cache
-from testbed.shape import CONTROLLER_ADDRESS, INSIDE, KUBE_PROGRAMS, USERS, Shape, address, kube_name
+from testbed.shape import (
+    CONTROLLER_ADDRESS,
+    INSIDE,
+    KUBE_PROGRAMS,
+    USERS,
+    Shape,
+    address,
+    kube_name,
+)
 
 BRIDGE_KUBECONFIG = "/etc/holdfast/kubeconfig"
 
@@ -32,7 +40,9 @@ def prepare(folder: Path) -> kube.ControlPlane:
     """Write certificates and the list of daemons into the box's folder."""
     plane = _plane(folder)
     plane.prepare()
-    rows = [{"name": each.name, "argv": each.argv, "log": str(each.log)} for each in plane.daemons()]
+    rows = [
+        {"name": each.name, "argv": each.argv, "log": str(each.log)} for each in plane.daemons()
+    ]
     (folder / PLANE).write_text(json.dumps(rows, indent=1))
     return plane
 
@@ -61,7 +71,10 @@ def start(box: Box, say: Callable[[str], None]) -> None:
 
 def workers(shape: Shape) -> list[kube.Worker]:
     """One worker for each Slurm node."""
-    return [kube.Worker(pod=node, node=kube_name(node), address=address(node)) for node in shape.node_names]
+    return [
+        kube.Worker(pod=node, node=kube_name(node), address=address(node))
+        for node in shape.node_names
+    ]
 
 
 def _plane(folder: Path) -> kube.ControlPlane:

@@ -13,13 +13,26 @@ from testbed.inside.processes import all_pids, parent_of
 from testbed.shape import ADMIN_KUBECONFIG, NODE_PATH
 
 
-def argv_in(pid: int, argv: Sequence[str], *, user: str, cwd: str, env: Mapping[str, str]) -> list[str]:
+def argv_in(
+    pid: int, argv: Sequence[str], *, user: str, cwd: str, env: Mapping[str, str]
+) -> list[str]:
     """``argv`` in every namespace of process ``pid``, as ``user``, with an environment of a fresh login."""
     home = "/root" if user == "root" else f"/home/{user}"
-    settings = {"PATH": NODE_PATH, "HOME": home, "USER": user, "LOGNAME": user, "LANG": "C.UTF-8", **env}
+    settings = {
+        "PATH": NODE_PATH,
+        "HOME": home,
+        "USER": user,
+        "LOGNAME": user,
+        "LANG": "C.UTF-8",
+        **env,
+    }
     if user == "root":
         settings = {"KUBECONFIG": str(ADMIN_KUBECONFIG), **settings}
-    become = [] if user == "root" else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"]
+    become = (
+        []
+        if user == "root"
+        else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"]
+    )
     return [
         "nsenter", f"--target={pid}", "--mount", "--pid", "--uts", "--ipc", "--net", "--",
         "/usr/bin/env", "-i", f"--chdir={cwd}", *(f"{name}={value}" for name, value in settings.items()),
@@ -97,4 +110,6 @@ def innermost_pid(pid: int) -> int | None:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         return None
-    return next((int(line.split()[-1]) for line in status.splitlines() if line.startswith("NSpid:")), None)
+    return next(
+        (int(line.split()[-1]) for line in status.splitlines() if line.startswith("NSpid:")), None
+    )

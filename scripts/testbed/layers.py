@@ -26,7 +26,12 @@ _KEEP = 12
 def sandbox_layer() -> Path:
     """`/opt/sandbox`: the part of this program that runs inside a box."""
     here = TREE / "scripts/testbed"
-    parts = [*here.glob("*.py"), *sources(here / "inside", ("*.py",)), *sources(here / "h100", ("*.py",))]
+    parts = [
+        *here.glob("*.py"),
+        *sources(here / "inside", ("*.py",)),
+        *sources(here / "h100", ("*.py",)),
+        here / "faults/hung_mount.py",
+    ]
     files = {f"opt/sandbox/testbed/{path.relative_to(here)}": path for path in parts}
     files |= {f"opt/sandbox/{name}": here / "inside" / name for name in ("start-slurmd", "reboot")}
     return layer("sandbox", files)
@@ -43,7 +48,9 @@ def python_version(root: Path) -> str:
     target = root / "usr/bin/python3"
     name = str(target.readlink()) if target.is_symlink() else ""
     if not name.startswith("python3."):
-        raise SandboxError(f"{target}: not a link to python3.N; the root needs Debian's package python3")
+        raise SandboxError(
+            f"{target}: not a link to python3.N; the root needs Debian's package python3"
+        )
     return name.removeprefix("python")
 
 
@@ -72,7 +79,10 @@ def layer(
     """
     contents = {name: path.read_bytes() for name, path in files.items()}
     contents |= {name: text.encode() for name, text in (texts or {}).items()}
-    parts = [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in sorted(contents.items())]
+    parts = [
+        f"{name} {hashlib.sha256(content).hexdigest()}"
+        for name, content in sorted(contents.items())
+    ]
     final = cache() / "layers" / f"{kind}-{digest_of(str(root), *parts, *(links or {}))}"
     if final.is_dir():
         os.utime(final)
@@ -125,7 +135,18 @@ def byte_compile(root: Path, folder: Path) -> None:
     """Compile ``folder`` with the Python of ``root``, which is not written to."""
     script = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" python3 -m compileall -q -j2 -s /mnt -p / /mnt'
     done = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(folder), str(root)],
+        [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            str(folder),
+            str(root),
+        ],
         capture_output=True,
         text=True,
         check=False,

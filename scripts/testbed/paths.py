@@ -27,5 +27,7 @@ def boxes() -> Path:
 def box_folder(name: str) -> Path:
     """Raises ``SandboxError`` when ``name`` cannot be a box's name."""
     if not _NAME.fullmatch(name):
-        raise SandboxError(f"'{name}' cannot be the name of a box: use letters, digits, '-', '_' and '.' (at most 41)")
+        raise SandboxError(
+            f"'{name}' cannot be the name of a box: use letters, digits, '-', '_' and '.' (at most 41)"
+        )
     return boxes() / name

@@ -91,7 +91,9 @@ def pinned(lock: str, version: str) -> Iterator[str]:
         wanted |= more
     missing = set(ROOT_REQUIREMENTS) - {name for name, *_ in entries}
     if missing:
-        raise SandboxError(f"{LOCK.name} does not pin {', '.join(sorted(missing))}; make the lock again")
+        raise SandboxError(
+            f"{LOCK.name} does not pin {', '.join(sorted(missing))}; make the lock again"
+        )
     environment = {"python_version": version, "python_full_version": f"{version}.0"}
     for name, _, marker, text in entries:
         if name in wanted and (not marker or Marker(marker).evaluate(environment)):
@@ -116,10 +118,14 @@ def _pip(pins: list[str], version: str, target: Path, listing: Path) -> None:
         "--require-hashes", "--only-binary=:all:", f"--python-version={version}", "--implementation=cp",
         f"--target={target}", f"--requirement={listing}",
     ]  # fmt: skip
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": ""})
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": ""}
+    )
     listing.unlink()
     if done.returncode:
-        raise SandboxError(f"pip cannot fetch Holdfast's dependencies: {' '.join(done.stderr.split())[-600:]}")
+        raise SandboxError(
+            f"pip cannot fetch Holdfast's dependencies: {' '.join(done.stderr.split())[-600:]}"
+        )
 
 
 def configuration(nodes: int) -> str:

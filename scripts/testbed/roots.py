@@ -38,7 +38,13 @@ _OPTIONS = (
     "--dpkgopt=path-exclude=/usr/share/man/*",
     "--dpkgopt=path-exclude=/usr/share/locale/*",
 )
-_NEEDED = ("usr/sbin/slurmctld", "usr/sbin/slurmd", "usr/sbin/slurmdbd", "usr/sbin/mariadbd", "usr/bin/python3")
+_NEEDED = (
+    "usr/sbin/slurmctld",
+    "usr/sbin/slurmd",
+    "usr/sbin/slurmdbd",
+    "usr/sbin/mariadbd",
+    "usr/bin/python3",
+)
 MANIFEST = "manifest"
 
 
@@ -47,7 +53,9 @@ def given(folder: str) -> Path:
     root = Path(folder).resolve()
     missing = [name for name in _NEEDED if not (root / name).exists()]
     if missing:
-        raise SandboxError(f"--root {folder}: {missing[0]} is not in it; it must hold a Debian with {', '.join(PACKAGES)}")
+        raise SandboxError(
+            f"--root {folder}: {missing[0]} is not in it; it must hold a Debian with {', '.join(PACKAGES)}"
+        )
     return root
 
 
@@ -67,7 +75,9 @@ def ensure(release: str, cache: Path, say: Say) -> Path:
 
 def _build(release: str, root: Path, say: Say) -> None:
     suite, part = RELEASES[release], root.with_name(root.name + ".part")
-    say(f"Building the root of Slurm {release} from Debian {suite} (once; about a minute, 1.5 GB in {root.parent})")
+    say(
+        f"Building the root of Slurm {release} from Debian {suite} (once; about a minute, 1.5 GB in {root.parent})"
+    )
     shutil.rmtree(part, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch, _heartbeat(f"packages of {suite}", say):
         # apt's gpgv runs as _apt and must be able to read the keyring beside it
@@ -77,20 +87,37 @@ def _build(release: str, root: Path, say: Say) -> None:
         argv = [program, *_OPTIONS, f"--include={','.join(PACKAGES)}", suite, str(part), source]
         log = root.parent / f"{release}.log"
         with log.open("w") as output:
-            done = subprocess.run(argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=False)
+            done = subprocess.run(
+                argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=False
+            )
     if done.returncode:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith(("E:", "W:"))]
+        lines = [
+            line
+            for line in log.read_text(errors="replace").splitlines()
+            if line.startswith(("E:", "W:"))
+        ]
         shutil.rmtree(part, ignore_errors=True)
-        raise SandboxError(f"mmdebstrap could not build {suite}: {' '.join(lines[-3:])} (whole log: {log})")
+        raise SandboxError(
+            f"mmdebstrap could not build {suite}: {' '.join(lines[-3:])} (whole log: {log})"
+        )
     for user, uid in USERS.items():
-        subprocess.run(["chroot", part, "useradd", "-m", "-u", str(uid), "-s", "/bin/bash", user], check=True)
+        subprocess.run(
+            ["chroot", part, "useradd", "-m", "-u", str(uid), "-s", "/bin/bash", user], check=True
+        )
     _write_manifest(part, root.parent / f"{release}.{MANIFEST}")
     part.rename(root)
 
 
 def _write_manifest(root: Path, target: Path) -> None:
     """What exactly is in it: the pin of this root, readable beside it."""
-    argv = ["chroot", str(root), "dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture}\n"]
+    argv = [
+        "chroot",
+        str(root),
+        "dpkg-query",
+        "-W",
+        "-f",
+        "${Package} ${Version} ${Architecture}\n",
+    ]
     target.write_text(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
 
 
@@ -100,13 +127,23 @@ def _mmdebstrap(scratch: Path) -> str:
     if found:
         return found
     if shutil.which("apt-get") is None:
-        raise SandboxError("mmdebstrap: not found, and no apt-get to fetch it with; install it and run this again")
+        raise SandboxError(
+            "mmdebstrap: not found, and no apt-get to fetch it with; install it and run this again"
+        )
     for argv in (["apt-get", "download", "-qq", "mmdebstrap"], ["apt-get", "update", "-qq"]):
-        if subprocess.run(argv, cwd=scratch, capture_output=True, check=False).returncode == 0 and argv[1] == "download":
+        if (
+            subprocess.run(argv, cwd=scratch, capture_output=True, check=False).returncode == 0
+            and argv[1] == "download"
+        ):
             break
         subprocess.run(["apt-get", "update", "-qq"], capture_output=True, check=False)
     else:
-        subprocess.run(["apt-get", "download", "-qq", "mmdebstrap"], cwd=scratch, capture_output=True, check=False)
+        subprocess.run(
+            ["apt-get", "download", "-qq", "mmdebstrap"],
+            cwd=scratch,
+            capture_output=True,
+            check=False,
+        )
     packages = list(scratch.glob("mmdebstrap_*.deb"))
     if not packages:
         raise SandboxError("apt-get cannot download mmdebstrap; install it and run this again")

@@ -18,7 +18,9 @@ RELEASES = {"24.11": "trixie", "26.05": "forky"}
 INSIDE = Path("/sandbox")
 """Where a box sees its own folder of the host."""
 
-NODE_PATH = "/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/kube/bin"
+NODE_PATH = (
+    "/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/kube/bin"
+)
 """PATH of a shell in a box; what a person types (`holdfast …`) is found along it."""
 
 USERS = {"alice": 2001, "bob": 2002, "restd": 2003, "holdfast": 2004}

@@ -118,7 +118,8 @@ def slurm_conf(shape: Shape) -> str:
 def gres_conf(shape: Shape) -> str:
     """``gres.conf``: the files must be device nodes, else slurmd complains."""
     lines = (
-        f"NodeName={node} Name=gpu Type=h100 File=/dev/nvidia[0-{GPUS_PER_NODE - 1}]" for node in shape.node_names
+        f"NodeName={node} Name=gpu Type=h100 File=/dev/nvidia[0-{GPUS_PER_NODE - 1}]"
+        for node in shape.node_names
     )
     return "AutoDetect=off\n" + "\n".join(lines) + "\n"
 

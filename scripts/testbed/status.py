@@ -49,7 +49,10 @@ def read(box: Box) -> BoxStatus:
     """Ask everybody, once; who does not answer within seconds is 'unknown'."""
     power = box.ask("state")["nodes"]
     assert isinstance(power, dict)  # noqa: S101 - the supervisor's own answer
-    slurm = {node["name"]: node for node in _json(box, ["scontrol", "show", "nodes", "--json"]).get("nodes", [])}
+    slurm = {
+        node["name"]: node
+        for node in _json(box, ["scontrol", "show", "nodes", "--json"]).get("nodes", [])
+    }
     asked = ["/opt/kube/bin/kubectl", "get", "nodes", "--output=json", "--request-timeout=4s"]
     kube = {item["metadata"]["name"]: item for item in _json(box, asked).get("items", [])}
     nodes = (
@@ -76,13 +79,18 @@ def _json(box: Box, argv: list[str]) -> dict[str, Any]:
 def _node(box: Box, name: str, slurm: Any, kube: Any, power: str) -> NodeStatus:
     spec = kube["spec"] if kube else {}
     conditions = kube["status"]["conditions"] if kube else []
-    taints = (f"{taint['key']}={taint.get('value', '')}:{taint['effect']}" for taint in spec.get("taints", ()))
+    taints = (
+        f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
+        for taint in spec.get("taints", ())
+    )
     return NodeStatus(
         name=name,
         slurm_state="+".join(slurm["state"]) if slurm else UNKNOWN,
         reason=slurm["reason"] if slurm else "",
         kube_node=kube_name(name),
-        kube_ready=next((each["status"] for each in conditions if each["type"] == "Ready"), UNKNOWN),
+        kube_ready=next(
+            (each["status"] for each in conditions if each["type"] == "Ready"), UNKNOWN
+        ),
         cordoned=bool(spec.get("unschedulable")) if kube else None,
         taints=tuple(taint for taint in taints if not taint.startswith("nvidia.com/")),
         agent=None if power == "off" else _agent(box, name),
@@ -95,13 +103,20 @@ def _agent(box: Box, node: str) -> int | None:
         running = box.pids(node)
     except SandboxError:
         return None
-    found = (pid for pid, argv in running if any("slurm_hooks.agent" in word for word in argv) or _is_agent(argv))
+    found = (
+        pid
+        for pid, argv in running
+        if any("slurm_hooks.agent" in word for word in argv) or _is_agent(argv)
+    )
     return next(found, None)
 
 
 def _is_agent(argv: list[str]) -> bool:
     """`holdfast agent`, by whichever interpreter."""
-    return any(Path(word).name == "holdfast" and argv[at + 1 : at + 2] == ["agent"] for at, word in enumerate(argv))
+    return any(
+        Path(word).name == "holdfast" and argv[at + 1 : at + 2] == ["agent"]
+        for at, word in enumerate(argv)
+    )
 
 
 def as_json(status: BoxStatus) -> str:
@@ -110,9 +125,15 @@ def as_json(status: BoxStatus) -> str:
 
 def as_text(status: BoxStatus) -> str:
     """Two small tables."""
-    lines = [f"box {status.name}, Slurm {status.slurm}", f"{'NODE':11}{'POWER':6}{'SLURM':24}{'AGENT':8}{'KUBERNETES':19}"]
+    lines = [
+        f"box {status.name}, Slurm {status.slurm}",
+        f"{'NODE':11}{'POWER':6}{'SLURM':24}{'AGENT':8}{'KUBERNETES':19}",
+    ]
     for node in status.nodes:
-        marks = [node.kube_node, "Ready" if node.kube_ready == "True" else f"Ready={node.kube_ready}"]
+        marks = [
+            node.kube_node,
+            "Ready" if node.kube_ready == "True" else f"Ready={node.kube_ready}",
+        ]
         marks += ["cordoned"] if node.cordoned else []
         agent = str(node.agent) if node.agent else "-"
         lines.append(
@@ -126,7 +147,9 @@ def as_text(status: BoxStatus) -> str:
 def logs(folder: Path) -> dict[str, list[Path]]:
     """Node or daemon -> its log files, for a box up or ended."""
     found: dict[str, list[Path]] = {}
-    for path in sorted([*folder.glob("log/*/*"), *folder.glob("kube/*.log"), folder / "supervisor.log"]):
+    for path in sorted(
+        [*folder.glob("log/*/*"), *folder.glob("kube/*.log"), folder / "supervisor.log"]
+    ):
         words = path.name.split(".")
         # slurmd.worker-0.log, node.worker-0.log, agent.worker-0.log belong to worker-0; slurmctld.err to slurmctld
         name = words[1] if len(words) > 2 and words[1].startswith("worker-") else words[0]

@@ -1,6 +1,6 @@
 """Bring a box's services up, in order, and say so; run inside the box by `up`. Exit status 1: something did not come.
 
-    python3 -m testbed.inside.boot
+python3 -m testbed.inside.boot
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def _wait(what: str, log: str, timeout_s: float, good: Callable[[], bool]) -> No
     while not good():
         if time.monotonic() > end:
             tail = "".join(Path(log).read_text(errors="replace").splitlines(keepends=True)[-8:])
-            raise NotUp(f"{what} did not come up within {timeout_s:g} s; the end of its log {log}:\n{tail}")
+            raise NotUp(
+                f"{what} did not come up within {timeout_s:g} s; the end of its log {log}:\n{tail}"
+            )
         time.sleep(0.05)
 
 
@@ -55,11 +57,20 @@ def _secrets() -> None:
 def _accounting() -> None:
     """slurmdbd over MariaDB, with the cluster and its users."""
     if not Path("/var/lib/mysql/mysql").is_dir():
-        subprocess.run(["mariadb-install-db", "--user=mysql", "--skip-test-db"], check=True, capture_output=True)
+        subprocess.run(
+            ["mariadb-install-db", "--user=mysql", "--skip-test-db"],
+            check=True,
+            capture_output=True,
+        )
     ask(INSIDE, do="start", name="mariadbd")
     ask(INSIDE, do="start", name="munged")
     # connects as root through the socket, which is how Debian sets MariaDB up
-    select = ["mariadb", "--socket=/run/mysqld/mysqld.sock", "-e", "create database if not exists slurm_acct_db"]
+    select = [
+        "mariadb",
+        "--socket=/run/mysqld/mysqld.sock",
+        "-e",
+        "create database if not exists slurm_acct_db",
+    ]
     _wait("MariaDB", "/var/log/slurm/mariadbd.log", 60, lambda: _answer(select) is not None)
     _wait("munged", "/var/log/slurm/munged.log", 20, lambda: _answer(["munge", "-n"]) is not None)
     say("MariaDB and munge")
@@ -86,7 +97,12 @@ def _slurm(shape: Shape) -> None:
     ask(INSIDE, do="start", name="slurmrestd")
     idle = ["sinfo", "-h", "-N", "-p", "main", "-t", "idle", "-o", "%N"]
     log = f"/var/log/slurm/node.{shape.node_names[0]}.log"
-    _wait("not all nodes are idle: a slurmd", log, 60, lambda: len((_answer(idle) or "").split()) == shape.nodes)
+    _wait(
+        "not all nodes are idle: a slurmd",
+        log,
+        60,
+        lambda: len((_answer(idle) or "").split()) == shape.nodes,
+    )
     say(f"{shape.nodes} nodes idle")
 
 

@@ -29,7 +29,9 @@ def ask(folder: Path, timeout_s: float = 30, **request: object) -> dict[str, obj
             with channel.makefile("rb") as lines:
                 line = lines.readline()
     except OSError as error:
-        raise ControlError(f"the box's supervisor does not answer: {error.strerror or error}") from None
+        raise ControlError(
+            f"the box's supervisor does not answer: {error.strerror or error}"
+        ) from None
     finally:
         os.close(where)
     answer: dict[str, object] = json.loads(line or b'{"error": "the supervisor hung up"}')

@@ -1,6 +1,6 @@
 """pid 1 of a node: makes what a machine has of its own, starts slurmd, reaps. It ends only by power loss.
 
-    python3 -m testbed.inside.node worker-0
+python3 -m testbed.inside.node worker-0
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def _own_filesystems(node: str) -> None:
     Path("/run/slurm").mkdir()
     for folder in ("/tmp", "/dev/shm"):  # noqa: S108 - the node's own, just mounted
         _mount("-t", "tmpfs", "-o", "mode=1777", "tmp", folder)
-    for source, target in ((INSIDE / "disks" / node, "/var/lib/holdfast"), (INSIDE / "nodes" / node, "/sim")):
+    for source, target in (
+        (INSIDE / "disks" / node, "/var/lib/holdfast"),
+        (INSIDE / "nodes" / node, "/sim"),
+    ):
         source.mkdir(parents=True, exist_ok=True)
         Path(target).mkdir(parents=True, exist_ok=True)
         _mount("--bind", str(source), target)

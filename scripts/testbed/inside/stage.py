@@ -59,7 +59,12 @@ def _overlay(box: Path, shape: Shape) -> Path:
     for name in ("upper", "work", "new"):
         (base / name).mkdir()
     lower = ":".join(folder.replace(":", "\\:") for folder in (*shape.layers, shape.root))
-    _mount("overlay", base / "new", f"lowerdir={lower},upperdir={base}/upper,workdir={base}/work", "box")
+    _mount(
+        "overlay",
+        base / "new",
+        f"lowerdir={lower},upperdir={base}/upper,workdir={base}/work",
+        "box",
+    )
     return base / "new"
 
 

@@ -209,7 +209,13 @@ def _spawn(daemon: Daemon) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             cwd="/",
-            env={"PATH": NODE_PATH, "LANG": "C.UTF-8", "HOME": user.pw_dir, "USER": user.pw_name, **daemon.env},
+            env={
+                "PATH": NODE_PATH,
+                "LANG": "C.UTF-8",
+                "HOME": user.pw_dir,
+                "USER": user.pw_name,
+                **daemon.env,
+            },
             user=user.pw_uid,
             group=user.pw_gid,
             extra_groups=os.getgrouplist(user.pw_name, user.pw_gid),
@@ -250,7 +256,11 @@ def main(argv: list[str]) -> int:
     lay_bridge()
     listener = _listen()
     with selectors.DefaultSelector() as watch:
-        for fd, name in ((listener.fileno(), "request"), (wake_read, "child"), (lifeline, "lifeline")):
+        for fd, name in (
+            (listener.fileno(), "request"),
+            (wake_read, "child"),
+            (lifeline, "lifeline"),
+        ):
             watch.register(fd, selectors.EVENT_READ, name)
         for fd in map(int, argv[1:]):
             watch.register(fd, selectors.EVENT_READ, "owner")

@@ -1,0 +1,44 @@
+"""Boxes for the tests that need one: one for each Slurm release, for the whole session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from testbed.box import Box
+from testbed.shape import RELEASES
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slurm",
+        default=os.environ.get("HOLDFAST_TEST_SLURM") or " ".join(RELEASES),
+        help="Slurm releases of the end-to-end tests, e.g. '24.11 26.05' (HOLDFAST_TEST_SLURM)",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Whatever needs a box runs on every release; pytest keeps one release's tests together."""
+    if "release" in metafunc.fixturenames:
+        wanted = str(metafunc.config.getoption("--slurm")).split()
+        metafunc.parametrize("release", wanted, scope="session")
+
+
+@pytest.fixture(scope="session")
+def box(release: str) -> Iterator[Box]:
+    """A running box of four nodes. It ends with this process, however that ends."""
+    if os.geteuid() != 0:
+        pytest.fail("the end-to-end tests need root: run them with sudo", pytrace=False)
+    running = Box.up(f"test-{release}-{os.getpid()}", slurm=release, owner_pid=os.getpid())
+    yield running
+    running.down()
+
+
+@pytest.fixture
+def clean_box(box: Box) -> Iterator[Box]:
+    """The same box, brought back to rest after the test: no job, no fault, every node in service."""
+    from tests.e2e import cluster
+
+    yield box
+    cluster.repair(box)
