@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import control_plane, enter, layers, product, roots, slurm_conf
-from testbed.box import Box, end_namespace
+from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
 from testbed.inside.control import ControlError, ask
 from testbed.layers import Say
+from testbed.life import end_namespace
 from testbed.paths import TREE, box_folder, cache
 from testbed.shape import GPUS_PER_NODE, MAX_NODES, RELEASES, Shape
 

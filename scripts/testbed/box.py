@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -16,6 +15,8 @@ from pathlib import Path
 from testbed import enter
 from testbed.errors import SandboxError, did_you_mean
 from testbed.inside.control import ControlError, ask
+from testbed.inside.processes import all_pids, parent_of
+from testbed.life import end_namespace, wait_for_exit
 from testbed.paths import box_folder, boxes
 from testbed.shape import CONTROLLER, KUBE_PROGRAMS, Shape
 
@@ -136,7 +137,7 @@ class Box:
 
     # -- commands -----------------------------------------------------------------------------------------------
 
-    def run(
+    def run(  # noqa: PLR0913 - all but argv by name
         self,
         argv: Sequence[str],
         *,
@@ -167,9 +168,7 @@ class Box:
         """(host pid, words of its command line) of every process on a node, or on the controller."""
         first = self.pid if node == CONTROLLER else self.node(node).namespaces_pid
         own = enter.namespace(first)
-        return [
-            (pid, enter.argv_of(pid)) for pid in enter.all_pids() if enter.namespace(pid) == own
-        ]
+        return [(pid, enter.argv_of(pid)) for pid in all_pids() if enter.namespace(pid) == own]
 
     # -- nodes --------------------------------------------------------------------------------------------------
 
@@ -188,10 +187,10 @@ class Box:
     def node_pid(self, name: str) -> int | None:
         """Host pid of a node's pid 1, None when it has no power."""
         own = enter.namespace(self.pid)
-        for pid in enter.all_pids():
+        for pid in all_pids():
             words = enter.argv_of(pid)
             if words[-2:] == ["testbed.inside.node", name] and words[0] != "unshare":
-                parent = enter.parent_of(pid)
+                parent = parent_of(pid)
                 if parent is not None and enter.namespace(parent) == own:
                     return pid
         return None
@@ -204,7 +203,7 @@ class Box:
         watch = os.pidfd_open(pid)
         try:
             self.ask("power-off", node)
-            _wait_for_exit(watch, f"{node} does not lose power")
+            wait_for_exit(watch, f"{node} does not lose power")
         finally:
             os.close(watch)
         self._wait_power(node, on=False)
@@ -273,9 +272,7 @@ class Box:
         inside = self.ask("state")["daemons"]
         assert isinstance(inside, dict)  # noqa: S101 - the supervisor's own answer
         own = enter.namespace(self.pid)
-        host = {
-            enter.innermost_pid(pid): pid for pid in enter.all_pids() if enter.namespace(pid) == own
-        }
+        host = {enter.innermost_pid(pid): pid for pid in all_pids() if enter.namespace(pid) == own}
         return {name: host[pid] for name, pid in inside.items() if pid in host}
 
     def signal_daemon(self, name: str, number: signal.Signals) -> None:
@@ -295,25 +292,3 @@ class Box:
     def stop_daemon(self, name: str) -> None:
         """Kill a daemon of the controller; it is not started again before ``start_daemon``."""
         self.ask("stop", name)
-
-
-def end_namespace(pid: int, timeout_s: float = 20) -> None:
-    """Kill pid 1 of a pid namespace and wait: it is gone only after everything in the namespace is."""
-    try:
-        watch = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        signal.pidfd_send_signal(watch, signal.SIGKILL)
-        _wait_for_exit(watch, f"process {pid} does not end", timeout_s)
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(watch)
-
-
-def _wait_for_exit(watch: int, problem: str, timeout_s: float = 20) -> None:
-    poll = select.poll()
-    poll.register(watch, select.POLLIN)
-    if not poll.poll(timeout_s * 1000):
-        raise SandboxError(f"{problem} within {timeout_s:g} s")

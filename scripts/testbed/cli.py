@@ -121,7 +121,7 @@ def _status(words: list[str]) -> int:
     return 0
 
 
-def _exec(words: list[str]) -> int:
+def _exec(words: list[str]) -> NoReturn:
     words, command = _split(words)
     parser = _parser("exec")
     parser.add_argument("node", metavar="NODE")
@@ -139,7 +139,7 @@ def _exec(words: list[str]) -> int:
     _become(enter.argv_in(pid, command or ["bash"], user=args.user, cwd=cwd, env=env))
 
 
-def _kubectl(words: list[str]) -> int:
+def _kubectl(words: list[str]) -> NoReturn:
     name, rest = _take_name(words)
     box = Box.find(name)
     argv = [str(KUBE_PROGRAMS / "kubectl"), *rest]
@@ -158,10 +158,13 @@ def _logs(words: list[str]) -> int:
     found = status.logs(folder)
     if args.what is None:
         print("\n".join(f"{name:16} {' '.join(map(str, files))}" for name, files in found.items()))
-        return 0
-    if args.what not in found:
+    elif args.what in found:
+        _become(
+            ["tail", "-n", "200", *(["-F"] if args.follow else []), *map(str, found[args.what])]
+        )
+    else:
         raise SandboxError(f"no logs of '{args.what}'{did_you_mean(args.what, found)}")
-    _become(["tail", "-n", "200", *(["-F"] if args.follow else []), *map(str, found[args.what])])
+    return 0
 
 
 def _fault(words: list[str]) -> int:

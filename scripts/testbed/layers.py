@@ -21,6 +21,7 @@ from testbed.paths import TREE, cache
 
 Say = Callable[[str], None]
 _KEEP = 12
+_ALONE = ("unshare", "--mount", "--propagation", "private")
 
 
 def sandbox_layer() -> Path:
@@ -135,18 +136,7 @@ def byte_compile(root: Path, folder: Path) -> None:
     """Compile ``folder`` with the Python of ``root``, which is not written to."""
     script = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" python3 -m compileall -q -j2 -s /mnt -p / /mnt'
     done = subprocess.run(
-        [
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            script,
-            "sh",
-            str(folder),
-            str(root),
-        ],
+        [*_ALONE, "sh", "-c", script, "sh", str(folder), str(root)],
         capture_output=True,
         text=True,
         check=False,

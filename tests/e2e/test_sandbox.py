@@ -15,6 +15,7 @@ import pytest
 from testbed import enter, status
 from testbed.box import Box
 from testbed.errors import SandboxError
+from testbed.inside.processes import all_pids
 
 from tests.e2e import cluster
 
@@ -135,10 +136,8 @@ def test_down_leaves_nothing(release: str) -> None:
     small.down()
     wait_until_gone(small.pid)
     assert not small.folder.exists()
-    assert not [
-        pid for pid in enter.all_pids() if str(small.folder) in " ".join(enter.argv_of(pid))
-    ]
-    assert not own & namespaces(enter.all_pids())
+    assert not [pid for pid in all_pids() if str(small.folder) in " ".join(enter.argv_of(pid))]
+    assert not own & namespaces(all_pids())
 
 
 def test_a_box_ends_with_its_owner(release: str) -> None:

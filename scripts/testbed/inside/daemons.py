@@ -12,7 +12,7 @@ BRIDGE_RESTART_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """``restart_s``: seconds after its death until it is started again (None: it stays dead, like a crashed slurmctld)."""
+    """``restart_s``: seconds after its death until it is started again (None: it stays dead)."""
 
     name: str
     argv: tuple[str, ...]

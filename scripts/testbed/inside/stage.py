@@ -1,4 +1,4 @@
-"""First life of a box's pid 1, still under the host's Python: build the file system, move into it, become the supervisor.
+"""First life of a box's pid 1, under the host's Python: build the file system, move in, become the supervisor.
 
     unshare --mount --pid --uts --ipc --net --fork … python -m testbed.inside.stage BOXDIR LIFELINE_FD [OWNER_FD]
 
@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     _move_into(new)
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": "/opt/sandbox", "LANG": "C.UTF-8"}
     python = "/usr/bin/python3"
-    os.execve(python, [python, "-u", "-m", "testbed.inside.supervisor", *argv[1:]], env)
+    os.execve(python, [python, "-u", "-m", "testbed.inside.supervisor", *argv[1:]], env)  # noqa: S606 - no shell is wanted
 
 
 def _mount(kind: str, target: Path, options: str = "", source: str = "none") -> None:

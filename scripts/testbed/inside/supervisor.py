@@ -25,8 +25,8 @@ from testbed.h100 import kmsg
 from testbed.h100.node import KMSG
 from testbed.inside.control import SOCKET
 from testbed.inside.daemons import Daemon, catalogue
-from testbed.inside.processes import first_child
 from testbed.inside.network import cable_in, lay_bridge, set_link
+from testbed.inside.processes import first_child
 from testbed.shape import INSIDE, NODE_PATH, Shape
 
 _BOOT_ID = Path("/proc/sys/kernel/random/uuid")
