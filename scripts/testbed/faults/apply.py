@@ -163,8 +163,10 @@ def _mend(box: Box, node: str, mended: list[Active], left: list[Active]) -> None
     sim = box.folder / "nodes" / node
     if any(_takes_power_cycle(fault, sim) for fault in hardware):
         box.power_off(node)
-        _repair(sim, hardware, left)
-        box.power_on(node)
+        try:
+            _repair(sim, hardware, left)
+        finally:
+            box.power_on(node)
         others = []  # a power cycle ends them all
     elif hardware:
         _repair(sim, hardware, left)

@@ -11,7 +11,7 @@ from enum import Enum
 
 from testbed.faults.words import Args
 from testbed.h100 import sysfs
-from testbed.h100.board import GPU_BUSES, HCAS, gpu_address
+from testbed.h100.board import GPU_BUSES, HCAS, gpu_address, hca_address
 from testbed.h100.kmsg import KERNEL_INFO, KERNEL_WARNING
 
 State = Mapping[str, str]
@@ -305,7 +305,7 @@ def _xid_line(gpu: int, number: int, text: str) -> str:
 
 def ib_down(args: Args, _: State) -> Effects:
     """As after the cable was pulled."""
-    port = sysfs.hca_port(str(args["hca"]))
+    port = f"{sysfs.hca_folder(str(args['hca']))}/ports/1"
     unplugged, plugged = _cable_lines(str(args["hca"]))
     return Effects(
         sysfs={
@@ -323,7 +323,7 @@ def ib_down(args: Args, _: State) -> Effects:
 def link_flap(args: Args, _: State) -> Effects:
     """Down and up again, so fast that only the counters and the log can tell."""
     hca, times = str(args["hca"]), int(args["times"])
-    counters = f"{sysfs.hca_port(hca)}/counters"
+    counters = f"{sysfs.hca_folder(hca)}/ports/1/counters"
     return Effects(
         sysfs_wear={f"{counters}/link_downed": times, f"{counters}/link_error_recovery": times},
         log=_cable_lines(hca) * times,
@@ -333,7 +333,5 @@ def link_flap(args: Args, _: State) -> Effects:
 
 def _cable_lines(hca: str) -> tuple[str, str]:
     index = HCAS.index(hca)
-    where = (
-        f"mlx5_core 0000:{GPU_BUSES[index] + 1:02x}:00.0: Port module event: module {index}, Cable"
-    )
+    where = f"mlx5_core {hca_address(index)}: Port module event: module {index}, Cable"
     return f"{where} unplugged", f"{where} plugged"

@@ -10,6 +10,9 @@ from testbed.errors import SandboxError, did_you_mean
 Args = dict[str, int | str]
 """What was asked for: a word's key -> its value."""
 
+_MANY = 6
+"""From so many choices on, a usage line shows the first and the last."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
@@ -34,9 +37,12 @@ class Word:
 
     @property
     def usage(self) -> str:
-        """As it stands in a usage line: ``NUMBER``, ``[--gpu 0-7]``."""
-        values = "|".join(self.choices) if self.choices else f"{self.low}-{self.high}"
-        text = f"{self.name} {values}" if self.option else self.name
+        """As it stands in a usage line: ``NUMBER``, ``[--gpu 0-7]``, ``[--hca mlx5_0|…|mlx5_7]``."""
+        shown = (
+            self.choices if len(self.choices) < _MANY else (self.choices[0], "…", self.choices[-1])
+        )
+        values = "|".join(shown) or f"{self.low}-{self.high}"
+        text = f"{self.name} {values}" if self.option else values if self.choices else self.name
         return text if self.default is None else f"[{text}]"
 
     def value(self, text: str) -> int | str:
@@ -62,7 +68,7 @@ def parse(kind: str, words: Sequence[Word], said: Sequence[str]) -> Args:
                 raise ValueError(f"{word.name} is missing")
     except ValueError as error:
         usage = " ".join([kind, *(word.usage for word in words)])
-        raise SandboxError(f"{where}: {error}; usage: {usage}") from None
+        raise SandboxError(f"{where}: {error} (usage: {usage})") from None
     return {word.key: given.get(word.key, word.default) for word in words}  # type: ignore[misc]
 
 

@@ -42,3 +42,8 @@ def _identity(serial: int) -> Identity:
 def gpu_address(gpu: int) -> str:
     """PCI address as sysfs has it, ``0000:53:00.0``."""
     return f"0000:{GPU_BUSES[gpu]:02x}:00.0"
+
+
+def hca_address(index: int) -> str:
+    """PCI address of the InfiniBand card beside GPU ``index``."""
+    return f"0000:{GPU_BUSES[index] + 1:02x}:00.0"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.h100.board import GPU_BUSES, HCAS, gpu_address
+from testbed.h100.board import GPU_BUSES, HCAS, gpu_address, hca_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ _UNCORRECTABLE = (
 def healthy(node_index: int = 0) -> Tree:
     """Every file of a healthy node: path below the root -> value."""
     tree: Tree = {}
-    for index, bus in enumerate(GPU_BUSES):
+    for index, name in enumerate(HCAS):
         port = _root_port(index)
         tree |= _pci_device(
             port, (), _Pci(vendor=0x8086, device=0x352A, kind=0x060400, numa=index // 4)
@@ -62,11 +62,11 @@ def healthy(node_index: int = 0) -> Tree:
         tree |= _pci_device(
             address, (port,), _Pci(vendor=0x10DE, device=0x2330, kind=0x030200, numa=index // 4)
         )
-        address = f"0000:{bus + 1:02x}:00.0"
+        address = hca_address(index)
         tree |= _pci_device(
             address, (port,), _Pci(vendor=0x15B3, device=0x1021, kind=0x020700, numa=index // 4)
         )
-        tree |= _hca(HCAS[index], address, port, node_index * 8 + index)
+        tree |= _hca(name, node_index * 8 + index)
     return tree
 
 
@@ -97,17 +97,18 @@ def count_up(root: Path, path: str, by: int) -> None:
 
 def gpu_folder(gpu: int) -> str:
     """Where a GPU's PCI files are, below the root."""
-    return f"bus/pci/devices/{gpu_address(gpu)}"
+    return _device_folder(gpu_address(gpu), (_root_port(gpu),))
 
 
 def root_port_folder(gpu: int) -> str:
     """Where the PCI files of the port above a GPU are, below the root."""
-    return f"bus/pci/devices/{_root_port(gpu)}"
+    return _device_folder(_root_port(gpu), ())
 
 
-def hca_port(name: str) -> str:
-    """Where an HCA's port 1 is, below the root."""
-    return f"class/infiniband/{name}/ports/1"
+def hca_folder(name: str) -> str:
+    """Where an HCA's InfiniBand files are, below the root."""
+    index = HCAS.index(name)
+    return f"{_device_folder(hca_address(index), (_root_port(index),))}/infiniband/{name}"
 
 
 def aer_text(total: str, names: Iterable[str], raised: Mapping[str, int]) -> str:
@@ -154,8 +155,8 @@ def _pci_device(address: str, above: tuple[str, ...], pci: _Pci) -> Tree:
     return tree
 
 
-def _hca(name: str, address: str, port: str, number: int) -> Tree:
-    folder = f"{_device_folder(address, (port,))}/infiniband/{name}"
+def _hca(name: str, number: int) -> Tree:
+    folder = hca_folder(name)
     guid = f"b83f:d203:00{number >> 8:02x}:{number & 0xFF:02x}00"
     files: dict[str, str] = {
         "node_type": "1: CA",
