@@ -1,5 +1,4 @@
-"""The sandbox's Kubernetes: a real etcd and kube-apiserver, and the objects that a Soperator
-cluster has.
+"""The sandbox's Kubernetes: real etcd and kube-apiserver, with the objects of a Soperator cluster.
 
     binaries(cache, say)          etcd, kube-apiserver, kubectl: found or built, pinned by go.sum
     ControlPlane(...).prepare()   certificates, audit policy, kubeconfig of the admin, in one folder

@@ -1,6 +1,4 @@
-"""A control plane on this host's loopback, for tests of code that talks to Kubernetes and needs
-no Slurm.
-"""
+"""A control plane on this host's loopback, for tests that need Kubernetes and no Slurm."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from types import TracebackType
 from testbed.errors import SandboxError
 from testbed.kube.plane import ControlPlane, Daemon, kubectl_argv, wait_ready
 from testbed.kube.programs import Binaries, binaries
+from testbed.paths import cache
 
 START_ATTEMPTS = 3
 _STOP_S = 10.0
@@ -32,7 +31,7 @@ class ApiServer:
         """``built``: the programs; without it they are found as ``scripts/sandbox up`` finds
         them.
         """
-        self._binaries = built or binaries(default_cache(), lambda text: print(text, flush=True))
+        self._binaries = built or binaries(cache(), lambda text: print(text, flush=True))
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.plane = self._plane_on(free_port())
@@ -65,16 +64,15 @@ class ApiServer:
         return self.plane.admin_kubeconfig
 
     def kubectl(self, *args: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
-        """Standard output of kubectl (as the admin unless told otherwise). Raises
-        ``KubectlError``.
+        """Standard output of kubectl, run as the admin unless told otherwise.
+
+        Raises ``KubectlError``.
         """
         argv = kubectl_argv(self._binaries.kubectl, kubeconfig or self.kubeconfig, args)
         return run_kubectl(argv, stdin)
 
     def start(self) -> None:
-        """Starts what is not running and waits until it is ready; data of an earlier run is
-        still there.
-        """
+        """Starts what is not running and waits until it is ready; earlier data is still there."""
         self.plane.prepare()
         for daemon in self.plane.daemons():
             running = self._running.get(daemon.name)
@@ -127,8 +125,9 @@ class KubectlError(SandboxError):
 
 
 def run_kubectl(argv: list[str], stdin: str | None = None, timeout_s: float = 60.0) -> str:
-    """Standard output of one kubectl. Raises ``KubectlError`` with its words when it fails or
-    does not end.
+    """Standard output of one kubectl.
+
+    Raises ``KubectlError`` with its words when it fails or does not end.
     """
     try:
         done = subprocess.run(
@@ -139,11 +138,6 @@ def run_kubectl(argv: list[str], stdin: str | None = None, timeout_s: float = 60
     if done.returncode:
         raise KubectlError(done.stderr.strip() or f"kubectl ended with status {done.returncode}")
     return done.stdout
-
-
-def default_cache() -> Path:
-    """Where everything that is fetched or built lies."""
-    return Path(os.environ.get("HOLDFAST_CACHE") or Path.home() / ".cache" / "holdfast")
 
 
 def free_port() -> int:

@@ -1,5 +1,4 @@
-"""The Kubernetes objects of a Soperator cluster, as values: what its node groups and its operator
-would have made.
+"""The Kubernetes objects of a Soperator cluster, as its node groups and operator would make them.
 
 Sources: labels and taint of the Nodes from the Terraform recipe (nebius-solutions-library,
 soperator/modules/k8s/ k8s_ng_workers_v2.tf and modules/labels), labels of the worker Pod from
@@ -25,9 +24,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """One Slurm node: its Pod (named as Slurm names the node), the Kubernetes Node under it, and
-    its address.
-    """
+    """One Slurm node: its Pod (of the same name), the Kubernetes Node under it, its address."""
 
     pod: str
     node: str
@@ -36,8 +33,7 @@ class Worker:
 
 
 def objects(workers: Sequence[Worker], now: str) -> list[Manifest]:
-    """Everything but rights: namespaces, accounts, Nodes, Pods, in the order in which they can be
-    created.
+    """All but rights, in an order that the API takes: namespace, accounts, Nodes, Pods.
 
     ``now`` is RFC 3339, as Kubernetes writes time.
     """
@@ -197,9 +193,7 @@ def pod(worker: Worker) -> Manifest:
 
 
 def pod_status(worker: Worker, now: str) -> Manifest:
-    """What the kubelet would report of a worker Pod once slurmd runs; for the status
-    subresource.
-    """
+    """What the kubelet reports of a worker Pod once slurmd runs; for the status subresource."""
     ready = [
         {"type": kind, "status": "True", "lastTransitionTime": now}
         for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")

@@ -1,6 +1,4 @@
-"""Keys and certificates of one control plane, made by openssl: an own CA, the server's, the
-admin's, the token key.
-"""
+"""Keys and certificates of one control plane, made by openssl."""
 
 from __future__ import annotations
 

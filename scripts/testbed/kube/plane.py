@@ -1,6 +1,4 @@
-"""One control plane: which files it needs, which two daemons make it, how to talk to it. Starts
-nothing itself.
-"""
+"""One control plane: its files, its two daemons, how to talk to it. Starts nothing itself."""
 
 from __future__ import annotations
 
@@ -93,9 +91,7 @@ class ControlPlane:
     port: int = 6443
 
     def prepare(self) -> None:
-        """Writes certificates, audit policy and the admin's kubeconfig. Safe to repeat; data of
-        a former run is kept.
-        """
+        """Writes certificates, audit policy and the admin's kubeconfig; keeps earlier keys and data."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if len(str(self._socket)) > 100:  # sockaddr_un takes 108 bytes
             raise SandboxError(
@@ -120,9 +116,7 @@ class ControlPlane:
         )
 
     def kubeconfig(self, user: dict[str, str]) -> str:
-        """A kubeconfig (JSON, which every reader of YAML takes) that reaches this API server
-        over loopback.
-        """
+        """A kubeconfig that reaches this API server over loopback, as JSON (which is YAML too)."""
         authority = base64.b64encode((self.folder / "pki" / pki.CA).read_bytes()).decode()
         cluster = {
             "server": f"https://127.0.0.1:{self.port}",
@@ -208,9 +202,7 @@ def certificate_user(folder: Path) -> dict[str, str]:
 
 
 def kubectl_argv(kubectl: Path, kubeconfig: Path, args: Sequence[str]) -> list[str]:
-    """Command line of kubectl against one control plane; what it caches stays beside the
-    kubeconfig.
-    """
+    """Command line of kubectl; what it caches stays beside the kubeconfig."""
     cache = kubeconfig.parent / "kubectl-cache"
     return [str(kubectl), f"--kubeconfig={kubeconfig}", f"--cache-dir={cache}", *args]
 

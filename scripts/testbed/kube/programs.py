@@ -68,11 +68,11 @@ class Binaries:
 
 
 def binaries(cache: Path, say: Say) -> Binaries:
-    """The three programs, built once into ``cache``/kube (minutes). ``say`` gets a line every few
-    seconds meanwhile.
+    """The three programs, built once into ``cache``/kube (minutes).
 
-    Two calls at once build once. Raises ``SandboxError`` when ``KUBEBUILDER_ASSETS`` is set but
-    incomplete, or when a build fails; a later call goes on where this one stopped.
+    ``say`` gets a line every few seconds meanwhile. Two calls at once build once. Raises
+    ``SandboxError`` when ``KUBEBUILDER_ASSETS`` is set but incomplete, or when a build fails; a later
+    call goes on where this one stopped.
     """
     assets = os.environ.get("KUBEBUILDER_ASSETS", "")
     if assets:
@@ -102,9 +102,7 @@ def etcd_version(text: str) -> tuple[int, int] | None:
 
 
 def build_key() -> str:
-    """Names a build in the cache: the version and a digest of everything that decides the
-    content.
-    """
+    """Names a build in the cache: its version and a digest of all that decides the content."""
     go_mod = (MODULE / "go.mod").read_text()
     version = kubernetes_version(go_mod)
     statements = [line for line in go_mod.splitlines() if line and not line.startswith("//")]
@@ -133,8 +131,9 @@ def link_flags(version: tuple[int, int, int]) -> str:
 
 
 def go_env(environ: Mapping[str, str], own: Path | None) -> dict[str, str]:
-    """Environment of a build: go.sum is binding, no cgo, no other toolchain. ``own``: where Go
-    keeps what it fetches.
+    """Environment of a build: go.sum is binding, no cgo, no other toolchain.
+
+    ``own``: where Go keeps what it fetches; None for the person's own place.
     """
     flags = [flag for flag in environ.get("GOFLAGS", "").split() if not flag.startswith("-mod=")]
     env = {
@@ -202,9 +201,7 @@ def _build(kube: Path, folder: Path, say: Say) -> None:
 
 
 def _has_modules(go: Path, version: tuple[int, int, int]) -> bool:
-    """Whether the person's own Go already holds this Kubernetes: then its caches serve, and
-    nothing is fetched twice.
-    """
+    """Whether the person's own Go holds this Kubernetes already; then its caches serve."""
     answer = subprocess.run(
         [go, "env", "GOMODCACHE"], capture_output=True, text=True, timeout=20, check=False
     )

@@ -1,6 +1,4 @@
-"""Fills an API server with a cluster, through the API only: Nodes, worker Pods, the bridge's
-rights and its login.
-"""
+"""Fills an API server with a cluster, through the API only; the bridge's rights and login too."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ _FIELD_MANAGER = "--field-manager=kubelet"
 
 
 def provision(kubectl: Kubectl, workers: Sequence[Worker], now: datetime | None = None) -> None:
-    """Creates what a Soperator cluster has. Safe to repeat: what is there is brought to the same
-    state.
-    """
+    """Creates what a Soperator cluster has; brings what is there already to the same state."""
     stamp = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
     _apply(kubectl, json.dumps(as_list(objects(workers, stamp))))
     statuses = as_list([pod_status(worker, stamp) for worker in workers])
@@ -49,8 +45,7 @@ def bridge_manifest() -> str:
 
 
 def bridge_kubeconfig(kubectl: Kubectl, plane: ControlPlane) -> str:
-    """What the bridge logs in with: a token that the API server issues to its ServiceAccount
-    (TokenRequest).
+    """What the bridge logs in with: a token of its ServiceAccount, issued by TokenRequest.
 
     A pod's token is renewed by its kubelet; this one lasts as long as any box does.
     """

