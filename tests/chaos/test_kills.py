@@ -1,0 +1,81 @@
+"""Killing agent, bridge or launcher at any moment changes no outcome but time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import time
+
+import pytest
+from testbed.box import Box
+
+from tests.e2e import cluster, training
+
+pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
+
+SEED = int(os.environ.get("HOLDFAST_CHAOS_SEED", "1"))
+
+
+def kill_agent(box: Box, node: str) -> bool:
+    return _kill(box, node, ["holdfast", "agent"])
+
+
+def kill_launcher(box: Box, node: str) -> bool:
+    return _kill(box, node, ["holdfast", "run"])
+
+
+def kill_bridge(box: Box) -> bool:
+    return _kill(box, "controller", ["holdfast", "bridge"])
+
+
+def _kill(box: Box, node: str, words: list[str]) -> bool:
+    """SIGKILL the box's processes whose command line names the Holdfast command ``words``."""
+    done = False
+    for pid, argv in box.pids(node):
+        names = [word.rsplit("/", 1)[-1] for word in argv]
+        pairs = itertools.pairwise(names)
+        if tuple(words) in set(pairs):
+            os.kill(pid, signal.SIGKILL)
+            done = True
+    return done
+
+
+@pytest.mark.parametrize("victim_part", ["agent", "bridge", "launcher"])
+@pytest.mark.parametrize("moment_s", [0.0, 0.4, 1.5, 3.0])
+def test_a_kill_around_the_fault_changes_only_time(
+    clean_box: Box, victim_part: str, moment_s: float
+) -> None:
+    box = clean_box
+    moment_s += random.Random(f"{SEED} {victim_part} {moment_s}").uniform(0, 0.3)
+    job = training.submit(box, steps=40)
+    job.wait_step(7)
+    nodes = job.nodes()
+    box.fault(nodes[1], "gpu-lost", "--gpu", "3")
+    time.sleep(moment_s)
+    if victim_part == "agent":
+        assert kill_agent(box, nodes[1])
+        kill_agent(box, nodes[0])
+    elif victim_part == "bridge":
+        assert kill_bridge(box)
+    else:
+        kill_launcher(box, nodes[0])
+
+    cluster.wait_for(lambda: cluster.drained(box, nodes[1]), "the bad node is drained", 30)
+    job.wait_state("COMPLETED", 180)
+    assert job.restarts >= 1
+    assert {step["step"] for step in job.steps()} == set(range(1, 41))
+    cluster.wait_for(
+        lambda: "holdfast.dev/drained" in cluster.taints(box, nodes[1]), "Kubernetes knows", 30
+    )
+    box.heal(nodes[1])
+    cluster.wait_for(lambda: cluster.in_service(box, nodes[1]), "given back", 60)
+
+
+def test_a_launcher_killed_on_a_healthy_node_resumes(clean_box: Box) -> None:
+    job = training.submit(clean_box, steps=40)
+    job.wait_step(7)
+    assert kill_launcher(clean_box, job.nodes()[0])
+    job.wait_state("COMPLETED", 180)
+    assert {step["step"] for step in job.steps()} == set(range(1, 41))

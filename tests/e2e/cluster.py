@@ -1,0 +1,111 @@
+"""What the end-to-end tests ask a box: its nodes as slurmctld and as Kubernetes see them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from testbed.box import Box
+
+WORST_WAIT_S = 60.0
+
+
+def slurm_node(box: Box, node: str) -> dict[str, Any]:
+    """slurmctld's own record of a node."""
+    text = box.run(["scontrol", "show", "node", node, "--json"]).stdout
+    record: dict[str, Any] = json.loads(text)["nodes"][0]
+    return record
+
+
+def states(box: Box, node: str) -> set[str]:
+    return set(slurm_node(box, node)["state"])
+
+
+def reason(box: Box, node: str) -> str:
+    return str(slurm_node(box, node)["reason"])
+
+
+def drained(box: Box, node: str) -> bool:
+    return "DRAIN" in states(box, node)
+
+
+def in_service(box: Box, node: str) -> bool:
+    return not states(box, node) & {"DRAIN", "DOWN", "NOT_RESPONDING", "INVALID_REG"}
+
+
+def kube_name(box: Box, node: str) -> str:
+    return str(slurm_node(box, node)["instance_id"])
+
+
+def kube_node(box: Box, node: str) -> dict[str, Any]:
+    """The Kubernetes Node behind a Slurm node."""
+    record: dict[str, Any] = json.loads(
+        box.kubectl("get", "node", kube_name(box, node), "-o", "json")
+    )
+    return record
+
+
+def condition(box: Box, node: str, kind: str) -> str:
+    """Status of a node condition: True, False, Unknown, or '' when it is not there."""
+    for entry in kube_node(box, node)["status"].get("conditions", []):
+        if entry["type"] == kind:
+            return str(entry["status"])
+    return ""
+
+
+def taints(box: Box, node: str) -> dict[str, str]:
+    """The bridge's own taints, key -> value."""
+    found = kube_node(box, node)["spec"].get("taints", [])
+    return {
+        taint["key"]: taint.get("value", "")
+        for taint in found
+        if taint["key"].startswith("holdfast.dev/")
+    }
+
+
+def cordoned(box: Box, node: str) -> bool:
+    return bool(kube_node(box, node)["spec"].get("unschedulable"))
+
+
+def events(box: Box, node: str) -> list[str]:
+    """Reasons of the Events about a node, oldest first."""
+    name = kube_name(box, node)
+    items = json.loads(box.kubectl("get", "events.events.k8s.io", "-A", "-o", "json"))["items"]
+    return [item["reason"] for item in items if item.get("regarding", {}).get("name") == name]
+
+
+def wait_for(reached: Callable[[], bool], what: str, timeout_s: float = WORST_WAIT_S) -> float:
+    """Seconds until ``reached``; fails with ``what`` after ``timeout_s``."""
+    begin = time.monotonic()
+    while not reached():
+        if time.monotonic() - begin > timeout_s:
+            raise AssertionError(f"not within {timeout_s:g} s: {what}")
+        time.sleep(0.1)
+    return time.monotonic() - begin
+
+
+def stays(holds: Callable[[], bool], what: str, for_s: float) -> None:
+    """Fails with ``what`` as soon as it no longer holds within ``for_s``."""
+    end = time.monotonic() + for_s
+    while time.monotonic() < end:
+        assert holds(), what
+        time.sleep(0.3)
+
+
+def all_in_service(box: Box) -> bool:
+    return all(in_service(box, node.name) for node in box.nodes)
+
+
+def repair(box: Box) -> None:
+    """Leave the box as a next test expects it: no job, no fault, every node in service."""
+    box.run(["scancel", "--user=alice"])
+    for node in box.nodes:
+        box.heal(node.name)
+    for node in box.nodes:
+        text = reason(box, node.name)
+        if drained(box, node.name) and not text.startswith("holdfast:"):
+            box.run(["scontrol", "update", f"nodename={node.name}", "state=undrain"])
+        box.kubectl("uncordon", kube_name(box, node.name))
+    wait_for(lambda: all_in_service(box), "every node in service again", 90)

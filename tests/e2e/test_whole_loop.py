@@ -1,0 +1,127 @@
+"""The main job on real parts: a bad H100 leaves service, its job goes on elsewhere, Kubernetes
+knows, the node returns.
+"""
+
+from __future__ import annotations
+
+import pytest
+from testbed.box import Box
+
+from tests.e2e import cluster, training
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_lost_gpu_costs_seconds_and_no_step(clean_box: Box) -> None:
+    box = clean_box
+    job = training.submit(box)
+    job.wait_step(12)
+    victim = job.nodes()[1]
+    box.fault(victim, "gpu-lost", "--gpu", "5")
+
+    cluster.wait_for(lambda: cluster.drained(box, victim), f"{victim} drained", 5)
+    assert cluster.reason(box, victim).startswith("holdfast:")
+    job.wait(lambda: job.restarts == 1 and job.state == "RUNNING", "running again", 30)
+    assert victim not in job.nodes()
+    cluster.wait_for(
+        lambda: cluster.condition(box, victim, "HoldfastSlurmDrained") == "True", "the condition"
+    )
+    cluster.wait_for(lambda: "holdfast.dev/drained" in cluster.taints(box, victim), "the taint")
+    cluster.wait_for(lambda: bool(cluster.events(box, victim)), "an event")
+    job.wait_state("COMPLETED", 60)
+
+    second = [step for step in job.steps() if step["attempt"] != job.steps()[0]["attempt"]]
+    assert second[0]["begin"] >= 10, "resumed from the last good checkpoint"
+    assert {step["step"] for step in job.steps()} == set(range(1, 61)), "no step is missing"
+
+    box.heal(victim)
+    cluster.wait_for(lambda: cluster.in_service(box, victim), f"{victim} given back")
+    cluster.wait_for(lambda: not cluster.taints(box, victim), "the taint gone")
+    cluster.wait_for(lambda: not cluster.cordoned(box, victim), "uncordoned")
+
+
+def test_a_dead_batch_host_gpu_moves_the_job_too(clean_box: Box) -> None:
+    """The launcher itself runs on the first node, so that one's fault takes another way."""
+    job = training.submit(clean_box)
+    job.wait_step(7)
+    victim = job.nodes()[0]
+    clean_box.fault(victim, "xid", "79", "--gpu", "0")
+    job.wait(lambda: job.restarts == 1 and job.state == "RUNNING", "running again", 30)
+    assert victim not in job.nodes()
+    job.wait_state("COMPLETED", 60)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_humans_drain_stays_with_its_reason(clean_box: Box, when: str) -> None:
+    box, node = clean_box, "worker-1"
+
+    def by_hand() -> None:
+        box.run(["scontrol", "update", f"nodename={node}", "state=drain", "reason=swapping a DIMM"])
+
+    if when == "before":
+        by_hand()
+    box.fault(node, "gpu-lost", "--gpu", "2")
+    if when == "after":
+        cluster.wait_for(lambda: cluster.drained(box, node), "drained by us", 10)
+        by_hand()
+    cluster.stays(
+        lambda: cluster.reason(box, node) == "swapping a DIMM",
+        "a human's reason is never overwritten",
+        8,
+    )
+    box.heal(node)
+    cluster.stays(
+        lambda: cluster.drained(box, node) and cluster.reason(box, node) == "swapping a DIMM",
+        "a human's drain is never undone",
+        25,
+    )
+
+
+def test_a_cordon_drains_and_an_uncordon_gives_back(clean_box: Box) -> None:
+    box, node = clean_box, "worker-2"
+    box.kubectl("cordon", cluster.kube_name(box, node))
+    cluster.wait_for(lambda: cluster.drained(box, node), "drained after the cordon", 15)
+    assert cluster.reason(box, node).startswith("holdfast:KUBE_CORDON:")
+    cluster.stays(
+        lambda: cluster.drained(box, node), "the agent leaves the bridge's drain alone", 12
+    )
+    box.kubectl("uncordon", cluster.kube_name(box, node))
+    cluster.wait_for(lambda: cluster.in_service(box, node), "given back after the uncordon", 15)
+
+
+def test_a_humans_drain_is_mirrored_and_left_alone(clean_box: Box) -> None:
+    box, node = clean_box, "worker-3"
+    box.run(["scontrol", "update", f"nodename={node}", "state=drain", "reason=burn-in"])
+    cluster.wait_for(
+        lambda: cluster.condition(box, node, "HoldfastSlurmDrained") == "True", "the condition"
+    )
+    cluster.stays(
+        lambda: not cluster.cordoned(box, node), "a drain that is not ours cordons nothing", 5
+    )
+    box.run(["scontrol", "update", f"nodename={node}", "state=undrain"])
+    cluster.wait_for(
+        lambda: cluster.condition(box, node, "HoldfastSlurmDrained") == "False",
+        "the condition gone",
+    )
+
+
+def test_an_unkillable_probe_delays_nobody(clean_box: Box) -> None:
+    box, node = clean_box, "worker-1"
+    box.fault(node, "nvml-unkillable")
+    took_s = cluster.wait_for(
+        lambda: (
+            box.run(
+                ["srun", "-w", node, "-N1", "--immediate=5", "true"], user="alice", check=False
+            ).returncode
+            == 0
+        ),
+        "a job starts while the driver hangs",
+        10,
+    )
+    assert took_s < 10
+    cluster.wait_for(
+        lambda: cluster.reason(box, node).startswith("holdfast:DRIVER_HUNG"),
+        "driver hung is a finding",
+    )
+    box.heal(node)
+    cluster.wait_for(lambda: cluster.in_service(box, node), "given back", 60)
