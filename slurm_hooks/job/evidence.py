@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 from holdfast.adapters.slurm import Slurm, SlurmJob, SlurmNode
 from holdfast.errors import CommandError
+from holdfast.faults import severity_of
 from holdfast.reasons import Reason
-from holdfast.vocabulary import NodeState, SlurmName
+from holdfast.vocabulary import NodeState, Severity, SlurmName
 
 _LOST = frozenset({NodeState.DOWN, NodeState.FAIL, NodeState.POWERED_DOWN, NodeState.POWERING_DOWN})
 _PAUSE_S = 0.25
-_NO_FAULT = frozenset({"KUBE_CORDON"})
-"""Drained by us for somebody: nothing starts there, running work goes on."""
 
 ENDED_BY_SLURM = frozenset(
     {
@@ -62,7 +61,7 @@ def fault_of(node: SlurmNode) -> NodeFault | None:
         node=node.name,
         code=reason.code,
         detail=reason.detail,
-        fatal=reason.code not in _NO_FAULT,
+        fatal=severity_of(reason.code) is Severity.FATAL,
     )
 
 

@@ -29,10 +29,14 @@ class Journal:
     then says why, and what was written is still known to this process.
     """
 
-    def __init__(self, path: Path, now: Callable[[], float]) -> None:
+    def __init__(
+        self, path: Path, now: Callable[[], float], *, restarts: int = 0, job_start: float = 0.0
+    ) -> None:
+        """``restarts`` and ``job_start`` name the run of the job that reads and writes."""
         self.path = path
         self.broken = ""
         self._now = now
+        self._run = (restarts, job_start)
         self._lost: list[Event] = []
 
     def add(self, event: str, **facts: Any) -> None:
@@ -62,7 +66,7 @@ class Journal:
             lines = self.path.read_bytes().splitlines()
         except OSError:
             lines = []
-        return of_this_job([*_whole_lines(lines), *self._lost])
+        return of_this_job([*_whole_lines(lines), *self._lost], self._run)
 
 
 def _whole_lines(lines: Iterable[bytes]) -> list[Event]:
@@ -77,21 +81,31 @@ def _whole_lines(lines: Iterable[bytes]) -> list[Event]:
     return events
 
 
-def of_this_job(events: list[Event]) -> list[Event]:
-    """The events since this job was submitted.
+def of_this_job(events: list[Event], run: tuple[int, float]) -> list[Event]:
+    """The events since this job was submitted; ``run`` is its present restart count and start time.
 
     Slurm gives job numbers out again (a new cluster, a new state directory): a restart count that
     falls, or one that stays while the job's start changes, can only be another job (law 10).
     """
+    keys = [(index, _run_of(event)) for index, event in enumerate(events) if _begins(event)]
     first, before = 0, (-1, 0.0)
-    for index, event in enumerate(events):
-        if event["event"] != "attempt":
-            continue
-        key = (int(event.get("restarts", 0)), float(event.get("job_start", 0)))
+    for index, key in [*keys, (len(events), run)]:
         if key[0] < before[0] or (key[0] == before[0] and key[1] != before[1]):
             first = index
         before = key
     return events[first:]
+
+
+def _begins(event: Event) -> bool:
+    return bool(event["event"] == "attempt")
+
+
+def _run_of(event: Event) -> tuple[int, float]:
+    restarts, start = event.get("restarts"), event.get("job_start")
+    return (
+        restarts if isinstance(restarts, int) else 0,
+        float(start) if isinstance(start, (int, float)) else 0.0,
+    )
 
 
 def attempts(events: Iterable[Event]) -> list[list[Event]]:

@@ -96,7 +96,12 @@ def _run(job: Job) -> int:
     signals = Signals()
     tools = Tools(
         slurm=SlurmCli(cluster.slurm.timeout_s, cluster.slurm.bin),
-        journal=Journal(path_for(job.checkpoints, job.context.job_id), time.time),
+        journal=Journal(
+            path_for(job.checkpoints, job.context.job_id),
+            time.time,
+            restarts=job.context.restarts,
+            job_start=job.context.started_at,
+        ),
         config=config,
         run_dir=cluster.paths.run,
         signals=signals,

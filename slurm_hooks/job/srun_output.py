@@ -30,6 +30,10 @@ class TaskDeath:
     code: int | None
     at: float
 
+    def __str__(self) -> str:
+        who = f"task {self.tasks} on {self.host}" if self.tasks else self.host
+        return f"{who}: {self.how}"
+
 
 def death_in(line: str, at: float) -> TaskDeath | None:
     """The death that a line tells of, seen at ``at``; ``None`` for any other line."""

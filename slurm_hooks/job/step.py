@@ -47,8 +47,20 @@ class StepEnd:
 
     @property
     def exit_code(self) -> int:
-        """As a shell tells it: 128 + n for a signal."""
+        """As a shell tells it: 128 + n for a signal. What the first dead task said counts more than
+        srun's highest code, which the others' deaths by SIGTERM raise to 143."""
+        if self.deaths and self.deaths[0].code is not None and self.status:
+            return self.deaths[0].code
         return self.status if self.status >= 0 else 128 - self.status
+
+    @property
+    def how(self) -> str:
+        """In a few words, for people."""
+        if self.ended_why:
+            return self.ended_why
+        if self.deaths:
+            return str(self.deaths[0])
+        return f"signal {-self.status}" if self.status < 0 else f"exit code {self.status}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +208,7 @@ def _follow(child: Child, watch: Watch, ending: _Ending, signals: Signals) -> in
             ending.begin(watch.why, now, ask=True)
         elif child.deaths:
             first = child.deaths[0]
-            ending.begin(f"task {first.tasks} on {first.host}: {first.how}", now, ask=False)
+            ending.begin(str(first), now, ask=False)
         ending.advance(now)
         status = child.status()
         if status is not None:

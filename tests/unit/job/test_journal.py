@@ -1,0 +1,110 @@
+"""The journal survives crashes, full disks and job numbers that come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slurm_hooks.job.history import launcher_deaths, past, struck
+from slurm_hooks.job.journal import Journal, attempts, path_for
+
+
+def _journal(folder: Path, **run: float) -> Journal:
+    restarts, start = int(run.get("restarts", 0)), run.get("job_start", 10.0)
+    return Journal(path_for(folder, 7), lambda: 1.0, restarts=restarts, job_start=start)
+
+
+def _attempt(journal: Journal, number: int, **facts: object) -> None:
+    """One attempt's events; ``step``/``path``: resumed from, ``code``: how it ended (None:
+    never).
+    """
+    restarts, start = facts.get("restarts", 0), facts.get("job_start", 10.0)
+    journal.add("attempt", attempt=number, restarts=restarts, job_start=start)
+    chosen = {"path": facts["path"], "step": facts.get("step")} if "path" in facts else None
+    journal.add("checkpoint", attempt=number, chosen=chosen, rejected=[])
+    journal.add("step_start", attempt=number)
+    if facts.get("code", 1) is not None:
+        journal.add("step_end", attempt=number, exit_code=facts.get("code", 1))
+        faults = [{"node": "n1", "code": "XID79", "fatal": True}] if facts.get("node") else []
+        journal.add("evidence", attempt=number, faults=faults, fingerprint="exit:1")
+
+
+def test_events_come_back_in_order(tmp_path: Path) -> None:
+    journal = _journal(tmp_path)
+    _attempt(journal, 1)
+    _attempt(journal, 2)
+    assert [group[0]["attempt"] for group in attempts(journal.events())] == [1, 2]
+    assert not journal.broken
+
+
+def test_a_torn_last_line_costs_only_itself(tmp_path: Path) -> None:
+    journal = _journal(tmp_path)
+    journal.add("attempt", attempt=1, restarts=0, job_start=10.0)
+    journal.add("step_start", attempt=1)
+    whole = journal.path.read_bytes()
+    for size in range(len(whole) - 2, len(whole) - 30, -1):
+        journal.path.write_bytes(whole[:size])
+        journal.add("attempt", attempt=2, restarts=0, job_start=10.0)
+        assert [event["event"] for event in journal.events()] == ["attempt", "attempt"]
+
+
+def test_garbage_lines_are_skipped(tmp_path: Path) -> None:
+    journal = _journal(tmp_path)
+    journal.path.parent.mkdir()
+    journal.path.write_bytes(b'\x00\xff\n[1]\n{"event": 3}\nnull\n{"a": 1}\n')
+    journal.add("attempt", attempt=1, restarts=0, job_start=10.0)
+    assert len(journal.events()) == 1
+
+
+def test_a_journal_that_cannot_be_written_is_kept_in_memory(tmp_path: Path) -> None:
+    (tmp_path / ".holdfast").write_text("in the way")
+    journal = _journal(tmp_path)
+    _attempt(journal, 1)
+    assert journal.broken
+    assert len(past(journal.events())) == 1
+
+
+def test_a_job_number_that_came_back_inherits_nothing(tmp_path: Path) -> None:
+    _attempt(_journal(tmp_path), 1)
+    _attempt(_journal(tmp_path), 2, restarts=1, job_start=20.0)
+    assert len(past(_journal(tmp_path, restarts=2, job_start=30.0).events())) == 2
+    assert past(_journal(tmp_path, restarts=0, job_start=900.0).events()) == []
+    assert past(_journal(tmp_path, restarts=1, job_start=900.0).events()) == []
+
+
+def test_attempts_of_one_run_belong_together(tmp_path: Path) -> None:
+    journal = _journal(tmp_path)
+    _attempt(journal, 1)
+    assert len(past(_journal(tmp_path).events())) == 1
+
+
+def test_two_deaths_from_one_checkpoint_strike_it(tmp_path: Path) -> None:
+    journal = _journal(tmp_path)
+    _attempt(journal, 1, path="/c/5", step=5)
+    assert struck(past(journal.events())) == frozenset()
+    _attempt(journal, 2, path="/c/5", step=5)
+    assert struck(past(journal.events())) == {"/c/5"}
+
+
+def test_node_faults_strike_no_checkpoint(tmp_path: Path) -> None:
+    journal = _journal(tmp_path)
+    for number in (1, 2, 3):
+        _attempt(journal, number, path="/c/5", step=5, node=True)
+    assert struck(past(journal.events())) == frozenset()
+
+
+def test_a_newer_checkpoint_clears_the_strikes(tmp_path: Path) -> None:
+    journal = _journal(tmp_path)
+    _attempt(journal, 1, path="/c/5", step=5)
+    _attempt(journal, 2, path="/c/5", step=5)
+    _attempt(journal, 3, path="/c/9", step=9)
+    assert struck(past(journal.events())) == frozenset()
+
+
+def test_launcher_deaths_are_counted_in_a_row(tmp_path: Path) -> None:
+    journal = _journal(tmp_path)
+    _attempt(journal, 1, code=None)
+    _attempt(journal, 2)
+    assert launcher_deaths(past(journal.events())) == 0
+    _attempt(journal, 3, code=None)
+    _attempt(journal, 4, code=None)
+    assert launcher_deaths(past(journal.events())) == 2

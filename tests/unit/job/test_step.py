@@ -1,0 +1,200 @@
+"""Steps end at once when they must: on real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slurm_hooks.job import end_tasks
+from slurm_hooks.job.srun_output import death_in
+from slurm_hooks.job.step import Signals, StepEnd, StepPlan, run_step
+
+
+def _run(
+    script: str,
+    *,
+    watch: Callable[[], str] = lambda: "",
+    end_tasks: Callable[[], None] = lambda: None,
+    grace_s: float = 0.3,
+) -> StepEnd:
+    plan = StepPlan(
+        argv=["sh", "-c", script],
+        env=os.environ,
+        watch=watch,
+        end_tasks=end_tasks,
+        poll_s=0.1,
+        end_grace_s=grace_s,
+    )
+    with Signals().caught() as signals:
+        return run_step(plan, signals)
+
+
+def test_a_good_end() -> None:
+    end = _run("exit 0")
+    assert (end.status, end.exit_code, end.deaths) == (0, 0, ())
+
+
+def test_the_exit_code_is_kept() -> None:
+    assert _run("exit 7").exit_code == 7
+
+
+def test_a_signal_reads_as_a_shell_tells_it() -> None:
+    end = _run("kill -9 $$")
+    assert (end.exit_code, end.how) == (137, "signal 9")
+
+
+def test_standard_error_is_passed_on_unchanged(capfd: pytest.CaptureFixture[str]) -> None:
+    end = _run("printf 'one\\ntwo\\0\\377 half' >&2; printf out")
+    told = capfd.readouterr()
+    assert told.out == "out"
+    assert told.err == "one\ntwo\0\ufffd half"
+    assert end.tail == ("one",) or end.tail[0] == "one"
+
+
+def test_what_the_first_dead_task_said_counts_more_than_sruns_highest_code() -> None:
+    lines = (
+        "srun: error: n1: task 1: Exited with exit code 93\\nsrun: error: n2: task 2: Terminated"
+    )
+    end = _run(f"printf '{lines}\\n' >&2; exit 143")
+    assert end.exit_code == 93
+    assert end.how == "task 1 on n1: Exited with exit code 93"
+
+
+def test_after_a_rank_died_the_others_are_ended_within_the_grace() -> None:
+    ended: list[float] = []
+    begun = time.monotonic()
+    end = _run(
+        "echo 'srun: error: n1: task 1: Killed' >&2; exec sleep 1.2",
+        end_tasks=lambda: ended.append(time.monotonic() - begun),
+    )
+    assert len(ended) == 1
+    assert 0.25 < ended[0] < 1.0
+    assert end.how == "task 1 on n1: Killed"
+    assert not end.ended_why
+
+
+def test_a_bad_node_ends_the_step(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    end = _run("exec sleep 30", watch=lambda: "bad node: n2 (XID79)")
+    assert time.monotonic() - begun < 5
+    assert end.status == -signal.SIGTERM
+    assert end.how == "bad node: n2 (XID79)"
+
+
+def test_a_step_that_ignores_the_asking_has_its_tasks_ended() -> None:
+    ended = threading.Event()
+    end = _run(
+        "trap '' TERM; while [ ! -e $$.never ]; do sleep 0.1; [ $i ] || i=0; i=$((i+1)); "
+        "[ $i -lt 12 ] || exit 5; done",
+        watch=lambda: "bad node",
+        end_tasks=ended.set,
+    )
+    assert ended.is_set()
+    assert end.exit_code == 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM])
+def test_signals_reach_the_child(number: int) -> None:
+    name = signal.Signals(number).name[3:]
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), number))
+    timer.start()
+    try:
+        end = _run(f"trap 'exit 9' {name}; while :; do sleep 0.1; done")
+    finally:
+        timer.join()
+    assert end.exit_code == 9
+    assert end.told_to_end == (number == signal.SIGTERM)
+
+
+def test_a_stray_grandchild_does_not_hold_the_end() -> None:
+    begun = time.monotonic()
+    end = _run("sleep 5 & exit 3")
+    assert end.exit_code == 3
+    assert time.monotonic() - begun < 3
+
+
+def test_the_child_does_not_outlive_a_killed_launcher(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from slurm_hooks.job.child import Child; import time; "
+        "c = Child(['sleep', '60'], os.environ, time.time); print(c.pid, flush=True); time.sleep(60)"
+    )
+    import subprocess
+
+    launcher = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert launcher.stdout is not None
+    with launcher.stdout:
+        pid = int(launcher.stdout.readline())
+    launcher.kill()
+    launcher.wait()
+    end = time.monotonic() + 5
+    while time.monotonic() < end and _alive(pid):
+        time.sleep(0.02)
+    assert not _alive(pid)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "tasks", "how", "code"),
+    [
+        ("srun: error: n1: task 1: Killed", "n1", "1", "Killed", None),
+        (
+            "srun: error: worker-7: task 56: Aborted (core dumped)",
+            "worker-7",
+            "56",
+            "Aborted",
+            None,
+        ),
+        ("srun: error: n2: tasks 2-3: Terminated", "n2", "2-3", "Terminated", None),
+        ("srun: error: n1: tasks 0,2: Exited with exit code 93", "n1", "0,2", "", 93),
+        ("srun: error: n[1-2]: tasks 0-3: Exited with exit code 1", "n[1-2]", "0-3", "", 1),
+        ("srun: error: n1: task 0: Out Of Memory", "n1", "0", "Out Of Memory", None),
+        ("srun: error: Node failure on worker-1", "worker-1", "", "Node failure", None),
+    ],
+)
+def test_sruns_lines_about_dead_tasks(
+    line: str, host: str, tasks: str, how: str, code: int | None
+) -> None:
+    death = death_in(line, 1.0)
+    assert death is not None
+    assert (death.host, death.tasks, death.code) == (host, tasks, code)
+    assert how in death.how
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: error: Unable to create step for job 9",
+        "srun: Terminating StepId=1.0",
+        "task 1: Killed",
+    ],
+)
+def test_other_lines_tell_of_no_death(line: str) -> None:
+    assert death_in(line, 1.0) is None
+
+
+def test_only_the_jobs_own_tasks_are_ended(tmp_path: Path) -> None:
+    def process(pid: int, *environ: str) -> None:
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        (folder / "environ").write_bytes(b"\0".join(one.encode() for one in environ) + b"\0")
+
+    process(1, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=1")
+    process(2, "SLURM_JOB_ID=8", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=1")
+    process(3, "SLURM_JOB_ID=7", "HOLDFAST_ATTEMPT=1")
+    process(4, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0")
+    process(5, "SLURM_JOB_ID=7", "SLURM_STEP_ID=3", "HOLDFAST_ATTEMPT=1")
+    (tmp_path / "6").mkdir()
+    assert list(end_tasks.tasks(tmp_path, 7, "3")) == [1]
