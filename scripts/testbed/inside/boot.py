@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from testbed.inside.control import ControlError, ask
+from testbed.inside.daemons import DATABASE
 from testbed.shape import INSIDE, NODE_PATH, Shape
 
 JWT_KEY = Path("/etc/slurm/jwt_hs256.key")
@@ -54,14 +55,20 @@ def _secrets() -> None:
         path.write_bytes(os.urandom(length))
 
 
+def _database() -> None:
+    """MariaDB's folder with its system tables: as Debian's package made it (its place differs), else made now."""
+    places = (Path("/var/lib/mysql"), Path("/var/lib/mariadb"))
+    found = next((place for place in places if (place / "mysql").is_dir()), None)
+    if found is None:
+        found = places[0]
+        made = ["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={found}", "--skip-test-db"]
+        subprocess.run(made, check=True, capture_output=True)
+    Path(DATABASE).symlink_to(found)
+
+
 def _accounting() -> None:
     """slurmdbd over MariaDB, with the cluster and its users."""
-    if not Path("/var/lib/mysql/mysql").is_dir():
-        subprocess.run(
-            ["mariadb-install-db", "--user=mysql", "--skip-test-db"],
-            check=True,
-            capture_output=True,
-        )
+    _database()
     ask(INSIDE, do="start", name="mariadbd")
     ask(INSIDE, do="start", name="munged")
     # connects as root through the socket, which is how Debian sets MariaDB up

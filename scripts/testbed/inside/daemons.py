@@ -6,6 +6,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+DATABASE = "/var/lib/accounting"
+"""A link to where the release's MariaDB was installed with its system tables (see boot)."""
+
 BRIDGE_RESTART_S = 1.0
 """A Deployment restarts its container after a back-off that starts at 10 s; here a wait is only a wait."""
 
@@ -41,7 +44,7 @@ DAEMONS = {
                 "--no-defaults",
                 "--skip-networking",
                 "--socket=/run/mysqld/mysqld.sock",
-                "--datadir=/var/lib/mysql",
+                f"--datadir={DATABASE}",
                 "--pid-file=/run/mysqld/mysqld.pid",
                 # small and quick: the data does not outlive the box
                 "--innodb-buffer-pool-size=32M",
