@@ -84,7 +84,8 @@ def layer(
         f"{name} {hashlib.sha256(content).hexdigest()}"
         for name, content in sorted(contents.items())
     ]
-    final = cache() / "layers" / f"{kind}-{digest_of(str(root), *parts, *(links or {}))}"
+    pairs = [f"{name} -> {target}" for name, target in (links or {}).items()]
+    final = cache() / "layers" / f"{kind}-{digest_of(str(root), *parts, *pairs)}"
     if final.is_dir():
         os.utime(final)
         return final
@@ -115,7 +116,7 @@ class building:  # noqa: N801 - reads as a statement: with building(final) as pa
 
     def __enter__(self) -> Path:
         self.final.parent.mkdir(parents=True, exist_ok=True)
-        self.lock = (self.final.parent / f".{self.final.name}.lock").open("w")
+        self.lock = (self.final.parent / ".lock").open("w")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         shutil.rmtree(self.part, ignore_errors=True)
         self.part.mkdir(mode=0o755)
@@ -129,7 +130,6 @@ class building:  # noqa: N801 - reads as a statement: with building(final) as pa
                 shutil.rmtree(self.part)
             else:
                 self.part.rename(self.final)
-            Path(self.lock.name).unlink(missing_ok=True)
 
 
 def byte_compile(root: Path, folder: Path) -> None:

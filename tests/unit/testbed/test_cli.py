@@ -1,0 +1,95 @@
+"""Words on the command line: what is ours, what is another grammar's, and what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from testbed import cli
+from testbed.errors import SandboxError, did_you_mean
+from testbed.paths import box_folder
+from testbed.status import logs
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "rest"),
+    [
+        (["get", "nodes"], "default", ["get", "nodes"]),
+        (["--name", "b", "get", "nodes"], "b", ["get", "nodes"]),
+        (["worker-1", "xid", "79", "--name=b"], "b", ["worker-1", "xid", "79"]),
+        (
+            ["exec", "p", "--", "x", "--name", "y"],
+            "default",
+            ["exec", "p", "--", "x", "--name", "y"],
+        ),
+        (["--name", "b", "exec", "p", "--", "x"], "b", ["exec", "p", "--", "x"]),
+    ],
+)
+def test_the_boxs_name_is_taken_from_anywhere_before_the_dashes(
+    words: list[str], name: str, rest: list[str]
+) -> None:
+    assert cli._take_name(words) == (name, rest)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["stauts"], "unknown verb 'stauts'; did you mean 'status'?"),
+        (["up", "--nodes", "many"], "invalid int value: 'many'"),
+        (["up", "--bogus"], "--bogus"),
+        (["up", "--nodes", "0"], "--nodes 0"),
+        (["up", "--slurm", "25.05"], "did you mean '26.05'?"),
+        (["up", "--name", "a/b"], "'a/b' cannot be the name of a box"),
+        (["fault", "worker-1"], "say what to break where"),
+        (["status", "--name", "nobody"], "no box 'nobody' is up"),
+    ],
+)
+def test_bad_words_get_one_line_and_exit_status_2(
+    argv: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HOLDFAST_BOXES", str(tmp_path))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert cli.main(argv) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_without_root_it_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert cli.main(["up"]) == 2
+    assert "needs root" in capsys.readouterr().err
+
+
+def test_help_is_not_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    assert "scripts/sandbox up" in capsys.readouterr().out
+
+
+def test_a_suggestion_or_the_whole_list() -> None:
+    assert did_you_mean("worker-11", ["worker-1", "worker-2"]) == "; did you mean 'worker-1'?"
+    assert did_you_mean("zzz", ["b", "a"]) == " (there is: a, b)"
+    assert did_you_mean("zzz", []) == ""
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "-x", "x" * 60])
+def test_a_boxs_name_never_leaves_its_folder(name: str) -> None:
+    with pytest.raises(SandboxError):
+        box_folder(name)
+
+
+def test_logs_are_found_by_who_wrote_them(tmp_path: Path) -> None:
+    for name in ("log/slurm/slurmd.worker-0.log", "log/slurm/slurmctld.err", "log/slurm/slurmctld.log",
+                 "log/holdfast/agent.worker-0.log", "kube/kube-apiserver.log", "supervisor.log"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = {name: [path.name for path in files] for name, files in logs(tmp_path).items()}
+    assert found == {
+        "worker-0": ["agent.worker-0.log", "slurmd.worker-0.log"],
+        "slurmctld": ["slurmctld.err", "slurmctld.log"],
+        "kube-apiserver": ["kube-apiserver.log"],
+        "supervisor": ["supervisor.log"],
+    }

@@ -1,0 +1,64 @@
+"""Layers are whole or absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from testbed.layers import building, layer
+
+
+def test_a_folder_appears_only_when_whole(tmp_path: Path) -> None:
+    final = tmp_path / "f"
+    with building(final) as part:
+        (part / "x").write_text("x")
+        assert not final.exists()
+    assert (final / "x").read_text() == "x"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "f"]
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail() -> None:
+        with building(tmp_path / "f") as part:
+            (part / "x").write_text("x")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_torn_build_is_begun_again(tmp_path: Path) -> None:
+    (tmp_path / "f.part").mkdir()
+    (tmp_path / "f.part/torn").touch()
+    with building(tmp_path / "f") as part:
+        (part / "x").touch()
+    assert [path.name for path in (tmp_path / "f").iterdir()] == ["x"]
+
+
+def test_the_same_content_is_the_same_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    first = layer("k", {}, {"a/b": "1"}, links={"a/c": "/b"})
+    assert layer("k", {}, {"a/b": "1"}, links={"a/c": "/b"}) == first
+    assert layer("k", {}, {"a/b": "2"}, links={"a/c": "/b"}) != first
+    assert layer("k", {}, {"a/b": "1"}, links={"a/c": "/d"}) != first
+    assert (first / "a/b").read_text() == "1"
+    assert str((first / "a/c").readlink()) == "/b"
+
+
+def test_programs_may_be_run_and_other_files_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    made = layer("k", {}, {"hook": "#!/bin/sh\n", "data": "x"})
+    assert (made / "hook").stat().st_mode & 0o777 == 0o755
+    assert (made / "data").stat().st_mode & 0o777 == 0o644
+
+
+def test_old_layers_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    made = [layer("k", {}, {"n": str(number)}) for number in range(20)]
+    left = [path for path in made if path.exists()]
+    assert left == made[-12:]
