@@ -20,13 +20,18 @@ _FORMAT = re.compile(
     rf"(?P<problem>\[node_problem\] )?holdfast:(?P<code>{_CODE.pattern}): "
     rf"(?P<detail>[ -~]*?)(?P<pairs>(?: {_PAIR})*)"
 )
-# Slurm appends its own text to a reason when a drained node also stops responding.
-_SUFFIX = re.compile(r" : Not responding$")
+# slurmctld appends these to the reason of a drained node that it loses, or that comes back anew.
+_SLURMS_WORDS = re.compile(r"(?: : (?:Not responding|Node unexpectedly rebooted))+\Z")
 
 
 def _one_line(text: str) -> str:
     ascii_only = text.encode("ascii", "replace").decode("ascii")
     return " ".join("".join(c if " " <= c <= "~" else " " for c in ascii_only).split())
+
+
+def without_slurms_words(text: str) -> str:
+    """The reason as its author wrote it, without what slurmctld appended to it."""
+    return _SLURMS_WORDS.sub("", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Reason:
     @classmethod
     def parse(cls, text: str) -> Reason | None:
         """The reason, or ``None``: a human or another tool wrote it, hands off."""
-        match = _FORMAT.fullmatch(_SUFFIX.sub("", text))
+        match = _FORMAT.fullmatch(without_slurms_words(text))
         if not match or len(text) > 2 * MAX_CHARS:
             return None
         pairs = dict(pair.split("=", 1) for pair in match["pairs"].split())

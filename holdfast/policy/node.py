@@ -1,0 +1,270 @@
+"""What to do about one node: pure, from what is known to one decision with its why.
+
+Laws in force: a human's drain is never touched (3); a node is given back only on evidence, after
+what the fault asked for and a re-check that followed it (3); past the budget a node stays (4);
+every check does at most what its mode allows (5); nothing is sent twice (6); blindness is neither
+health nor fault (2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+
+from holdfast.faults import fault_of
+from holdfast.findings import Finding, Verdict
+from holdfast.policy.budget import Admission
+from holdfast.policy.ownership import DrainRecord, NodeView, is_ours
+from holdfast.reasons import Reason
+from holdfast.vocabulary import Action, Mode, NodeState, Severity
+
+_LEFT_BY_OTHERS = {NodeState.DOWN, NodeState.FAIL, NodeState.ERROR}
+_CANNOT_RETURN = _LEFT_BY_OTHERS | {NodeState.INVALID_REG, NodeState.NOT_RESPONDING}
+_HOOK_REASONS = {"Prolog error", "Epilog error"}
+"""What slurmctld itself writes when a hook exits non-zero; ours does so only for a bad node. While
+the fault is there the cause takes the place of the consequence, so that the drain can be undone."""
+_RANK = {action: rank for rank, action in enumerate(Action)}
+
+
+class Move(str, Enum):
+    """What is to be done in Slurm."""
+
+    NONE = "none"
+    COMMENT = "comment"
+    DRAIN = "drain"
+    UNDRAIN = "undrain"
+    WITHDRAW = "withdraw"
+    """Undo our drain because the budget is exceeded, and comment instead; the fault stays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``recheck_passes``: clean passes in a row before a node is given back. ``wait_s``: the least
+    time out of service for a fault that asks for nothing but time."""
+
+    recheck_passes: int = 2
+    wait_s: float = 30.0
+    node_problem: bool = False
+    """Write reasons behind ``[node_problem] ``, for Soperator's own reaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSituation:
+    """Everything that the decision rests on.
+
+    ``node``          as slurmctld sees it now; None: it does not answer.
+    ``modes``         check name → what it may do; a check that is not named only observes.
+    ``record``        our own drain, if we made one.
+    ``clean_passes``  passes in a row, in this boot, in which every probe answered and nothing was
+                      found that drains.
+    ``gpu_recovered`` the drained GPU answers and asks for no recovery; None: could not look.
+    ``admission``     the budget's answer; None: not asked, which admits nothing.
+    ``must_withdraw`` our drain is among those beyond the budget (budget.withdrawals).
+    ``switched_off``  the kill switch for every action is set.
+    """
+
+    verdict: Verdict
+    node: NodeView | None
+    boot_id: str
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    record: DrainRecord | None = None
+    clean_passes: int = 0
+    gpu_recovered: bool | None = None
+    admission: Admission | None = None
+    must_withdraw: bool = False
+    switched_off: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do and why.
+
+    ``reason``  the drain's Reason (DRAIN), or the comment's text (COMMENT, WITHDRAW; empty: clear).
+    ``finding`` what a DRAIN is for.
+    ``forget``  the record describes no drain that stands any more: delete it.
+    ``over_budget``  the node should leave and may not.
+    """
+
+    move: Move
+    why: str
+    reason: str = ""
+    finding: Finding | None = None
+    forget: bool = False
+    over_budget: bool = False
+
+
+def draining(verdict: Verdict, modes: Mapping[str, Mode]) -> Finding | None:
+    """The finding for which the node should leave service: the worst whose check and code may."""
+    return Verdict(findings=tuple(f for f in verdict.findings if _may_drain(f, modes))).worst
+
+
+def _may_drain(finding: Finding, modes: Mapping[str, Mode]) -> bool:
+    if modes.get(finding.check, Mode.OBSERVE) is not Mode.DRAIN:
+        return False
+    if finding.severity is Severity.FATAL:
+        return True
+    return finding.severity is Severity.WARN and fault_of(finding.code).drains
+
+
+def decide(situation: NodeSituation, limits: Limits, now: datetime) -> Decision:
+    """One decision for this node at this moment."""
+    node, record = situation.node, situation.record
+    if situation.switched_off:
+        return Decision(move=Move.NONE, why="switched off: off/all beside the configuration")
+    if node is None:
+        return Decision(move=Move.NONE, why="slurmctld does not answer; what stands there stays")
+    worst = draining(situation.verdict, situation.modes)
+    if is_ours(record, node) and record is not None:
+        return _about_ours(situation, node, record, worst, limits, now)
+    forget = record is not None
+    ours_by_hook = worst is not None and node.reason in _HOOK_REASONS
+    if node.drained_flag and not ours_by_hook:
+        who = f"{node.reason_user or 'somebody'} ({node.reason or 'no reason'})"
+        return Decision(move=Move.NONE, why=f"drained by {who}: not ours to touch", forget=forget)
+    if worst is None:
+        return _comment(situation, node, limits, forget=forget)
+    return _leave_service(situation, node, worst, limits, forget=forget)
+
+
+def _leave_service(
+    situation: NodeSituation, node: NodeView, worst: Finding, limits: Limits, *, forget: bool
+) -> Decision:
+    theirs = node.reason and Reason.parse(node.reason) is None
+    if node.states & _LEFT_BY_OTHERS and theirs:
+        why = f"out of service already, and the reason {node.reason!r} is not ours to overwrite"
+        return Decision(move=Move.NONE, why=why, forget=forget)
+    admission = situation.admission
+    if admission is None or not admission.admitted:
+        why = f"over budget: {admission.why}" if admission else "the budget could not be counted"
+        return _say(node, _reason(worst, situation, limits, prefix="over budget: "), why, forget)
+    return Decision(
+        move=Move.DRAIN,
+        why=f"{worst.code}: {worst.detail}",
+        reason=_reason(worst, situation, limits),
+        finding=worst,
+    )
+
+
+def _say(node: NodeView, text: str, why: str, forget: bool) -> Decision:
+    move = Move.COMMENT if _may_comment(node, text) else Move.NONE
+    return Decision(move=move, why=why, reason=text, forget=forget, over_budget=True)
+
+
+def _about_ours(
+    situation: NodeSituation,
+    node: NodeView,
+    record: DrainRecord,
+    worst: Finding | None,
+    limits: Limits,
+    now: datetime,
+) -> Decision:
+    if worst is not None:
+        return _still_bad(situation, record, worst, limits)
+    missing = _not_yet(situation, node, record, limits, now)
+    if missing:
+        return Decision(move=Move.NONE, why=f"out of service for {record.code}: {missing}")
+    why = f"{record.code} is over: {_done(record.action)}, {situation.clean_passes} clean passes"
+    return Decision(move=Move.UNDRAIN, why=why, forget=True)
+
+
+def _still_bad(
+    situation: NodeSituation, record: DrainRecord, worst: Finding, limits: Limits
+) -> Decision:
+    if situation.must_withdraw:
+        why = "others drained in the same moment and came first: over budget"
+        text = _reason(worst, situation, limits, prefix="over budget: ")
+        return Decision(
+            move=Move.WITHDRAW, why=why, reason=text, forget=True, over_budget=True, finding=worst
+        )
+    if _RANK[worst.action] > _RANK[record.action]:
+        # What is asked for grew: the reason must say so, or the node returns after too little.
+        return Decision(
+            move=Move.DRAIN,
+            why=f"{worst.code} asks for {worst.action.value}, more than {record.code} did",
+            reason=_reason(worst, situation, limits),
+            finding=worst,
+        )
+    return Decision(move=Move.NONE, why=f"out of service for {record.code}: {worst.code} is there")
+
+
+def _not_yet(
+    situation: NodeSituation, node: NodeView, record: DrainRecord, limits: Limits, now: datetime
+) -> str:
+    """What still stands against giving our node back; empty: nothing."""
+    if situation.verdict.blind:
+        return f"cannot look ({', '.join(situation.verdict.blind)})"
+    stuck = sorted(state.value for state in node.states & _CANNOT_RETURN)
+    if stuck:
+        return f"Slurm holds it for another cause ({'+'.join(stuck)})"
+    waiting = _waits_for(situation, node, record, limits, now)
+    if waiting:
+        return waiting
+    if situation.clean_passes < limits.recheck_passes:
+        return f"re-check {situation.clean_passes} of {limits.recheck_passes}"
+    return ""
+
+
+def _waits_for(
+    situation: NodeSituation, node: NodeView, record: DrainRecord, limits: Limits, now: datetime
+) -> str:
+    """What the fault asked for and has not happened; empty: it has."""
+    rebooted = bool(record.boot_id and situation.boot_id) and situation.boot_id != record.boot_id
+    replaced = (
+        bool(record.instance_id and node.instance_id) and node.instance_id != record.instance_id
+    )
+    if record.action is Action.CONTACT_SUPPORT:
+        return "needs a person: resume it in Slurm once the hardware is repaired"
+    if record.action is Action.REPLACE:
+        return "" if replaced else "waits for its replacement (a new instance id)"
+    if record.action is Action.REBOOT:
+        return "" if rebooted or replaced else "waits for a reboot (a new boot id)"
+    if record.action is Action.RESET_GPU:
+        recovered = situation.gpu_recovered is True
+        return "" if recovered or rebooted or replaced else "waits for a GPU reset or a reboot"
+    since = record.at or record.written_at
+    left = timedelta(seconds=limits.wait_s) - (now - since)
+    return f"waits {left.total_seconds():.0f} s more" if left > timedelta(0) else ""
+
+
+def _done(action: Action) -> str:
+    return {
+        Action.RESET_GPU: "GPU reset or node rebooted",
+        Action.REBOOT: "node rebooted",
+        Action.REPLACE: "node replaced",
+    }.get(action, "waited")
+
+
+def _comment(situation: NodeSituation, node: NodeView, limits: Limits, *, forget: bool) -> Decision:
+    """No reason to drain: say what is seen, where a check may; take back what is over."""
+    audible = (Mode.COMMENT, Mode.DRAIN)
+    told = Verdict(
+        findings=tuple(
+            f
+            for f in situation.verdict.findings
+            if f.severity >= Severity.WARN and situation.modes.get(f.check, Mode.OBSERVE) in audible
+        )
+    ).worst
+    text = _reason(told, situation, limits) if told else ""
+    if told is None and situation.verdict.blind:
+        why = f"cannot look ({', '.join(situation.verdict.blind)})"
+        return Decision(move=Move.NONE, why=why, forget=forget)
+    why = f"{told.code}: {told.detail} (no drain)" if told else "nothing against this node"
+    if not _may_comment(node, text):
+        return Decision(move=Move.NONE, why=why, forget=forget)
+    return Decision(move=Move.COMMENT, why=why, reason=text, forget=forget)
+
+
+def _may_comment(node: NodeView, text: str) -> bool:
+    """Never twice the same, and never over a comment that somebody else wrote."""
+    ours = Reason.parse(node.comment) is not None
+    return node.comment != text and (not node.comment or ours)
+
+
+def _reason(finding: Finding, situation: NodeSituation, limits: Limits, *, prefix: str = "") -> str:
+    pairs = {"boot": situation.boot_id[:8]} if situation.boot_id else {}
+    if finding.gpu is not None:
+        pairs["gpu"] = str(finding.gpu)
+    marked = limits.node_problem and not prefix
+    return str(Reason(finding.code, prefix + finding.detail, pairs, marked))

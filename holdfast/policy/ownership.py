@@ -1,0 +1,82 @@
+"""Law 3: whose drain is it? Pure.
+
+The proof that a drain is ours is actor, time and exact text, each as slurmctld showed it right
+after our own write. Text alone can be typed by anybody, and a node drained twice keeps the second
+reason.
+
+When a drained node stops responding, or comes back rebooted, slurmctld appends its own words to the
+reason and makes itself its author, with a new time (seen on 24.11.5 and 26.05.5: ``OUR TEXT : Not
+responding [slurm@LATER]``). That is still our drain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from holdfast.reasons import without_slurms_words
+from holdfast.vocabulary import Action, NodeState, SlurmName
+
+_UNREAD = timedelta(seconds=300)
+"""How far slurmctld's clock may be from ours for a write of ours that could not be read back."""
+
+
+class NodeView(Protocol):
+    """A node as Slurm sees it (``holdfast.adapters.slurm.SlurmNode`` has it)."""
+
+    @property
+    def name(self) -> SlurmName: ...
+    @property
+    def states(self) -> frozenset[NodeState]: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def reason_user(self) -> str: ...
+    @property
+    def reason_at(self) -> datetime | None: ...
+    @property
+    def comment(self) -> str: ...
+    @property
+    def instance_id(self) -> str: ...
+    @property
+    def drained_flag(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRecord:
+    """What an actor wrote down about its own drain.
+
+    ``reason``      the exact text that it sent.
+    ``actor``       the user that slurmctld named as the reason's author.
+    ``at``          the reason's time as slurmctld gave it back; None: it could not be read back.
+    ``written_at``  our own clock just before the write (UTC).
+    ``action``      what the fault asks for before the node may return.
+    ``boot_id``, ``instance_id``  of the node when it was drained; empty where unknown.
+    """
+
+    reason: str
+    actor: str
+    at: datetime | None
+    written_at: datetime
+    code: str
+    action: Action
+    boot_id: str
+    instance_id: str = ""
+    gpu: int | None = None
+
+
+def is_ours(record: DrainRecord | None, node: NodeView) -> bool:
+    """True when the drain that stands on the node is the one of the record."""
+    if record is None or not node.drained_flag or node.reason_at is None:
+        return False
+    text = without_slurms_words(node.reason)
+    if text != record.reason:
+        return False
+    if text != node.reason:  # slurmctld is the author of what it appended to
+        return record.at is None or node.reason_at >= record.at
+    if node.reason_user != record.actor:
+        return False
+    if record.at is None:
+        return abs(node.reason_at - record.written_at) <= _UNREAD
+    return node.reason_at == record.at
