@@ -21,7 +21,7 @@ from k8s_bridge.plan import (
     Remember,
     Tell,
     UndrainInSlurm,
-    is_cordoned_by_others,
+    asks_for_drain,
 )
 from k8s_bridge.snapshot import KubeNode
 
@@ -115,7 +115,7 @@ class Applier:
     ) -> int:
         done = 0
         for group in _grouped(drains):
-            done += self._drain(self._still(group, is_cordoned_by_others))
+            done += self._drain(self._still(group, asks_for_drain))
         for group in _grouped(undrains):
             done += self._undrain(self._still(group, lambda fresh: not fresh.unschedulable))
         return done

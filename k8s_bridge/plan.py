@@ -204,24 +204,27 @@ def _when_in_service(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> I
     if not is_cordoned_by_others(view):
         if record and record.origin is Origin.KUBERNETES:
             yield Remember(kube=view, record=None)
-    elif record and record.origin is Origin.KUBERNETES:
-        # Our drain was lifted in Slurm while the cordon stands. Whoever did it meant it.
-        return
-    elif policy.drain_on_cordon and may_take(node):
+    elif policy.drain_on_cordon and asks_for_drain(view) and may_take(node):
         yield DrainInSlurm(slurm=node, kube=view)
+
+
+def asks_for_drain(view: KubeNode) -> bool:
+    """A cordon of others that has not led to a drain yet.
+
+    Once it has, and the drain is gone while the cordon stands, somebody lifted it and meant it.
+    """
+    drained_before = view.record is not None and view.record.origin is Origin.KUBERNETES
+    return is_cordoned_by_others(view) and not drained_before
 
 
 def _withheld(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> str:
     """Why a cordon is not followed by a drain; empty when it is, or there is nothing to follow."""
     if node.drained_flag or not policy.drain_on_cordon or not is_cordoned_by_others(view):
         return ""
-    if view.record and view.record.origin is Origin.KUBERNETES:
+    if not asks_for_drain(view):
         return "undrained in Slurm while cordoned: in service until it is cordoned anew"
-    return (
-        ""
-        if may_take(node)
-        else f"not drained for the cordon, to keep the words in Slurm's reason: {node.reason}"
-    )
+    kept = f"not drained for the cordon, to keep the words in Slurm's reason: {node.reason}"
+    return "" if may_take(node) else kept
 
 
 def _release(view: KubeNode, record: Record) -> Release:

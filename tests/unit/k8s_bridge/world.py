@@ -1,0 +1,338 @@
+"""A small Slurm and a small API server that behave: who wrote what is remembered, and the bridge
+may not undo what is not its own. Every write can be the bridge's last.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from holdfast.adapters.slurm import SlurmJob, SlurmNode
+from holdfast.vocabulary import KubeName, NodeState, SlurmName
+from k8s_bridge import wire
+from k8s_bridge.api import Edit, KubeConflict, KubeNotFound, Sighting
+from k8s_bridge.apply import Applier
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL, TAINT
+from k8s_bridge.plan import Announcement, Change, plan
+from k8s_bridge.snapshot import Condition, KubeNode, project
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+HUMAN, AGENT, BRIDGE = "anna", "root", "holdfast"
+
+
+class Died(BaseException):
+    """kill -9: nothing after this runs."""
+
+
+class Violation(Exception):
+    """The bridge undid or overwrote something that is not its own."""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOON
+        self.writes_left: int | None = None
+        self.dies_before_last = False
+        self.writes = 0
+
+    def write(self, act: Callable[[], None]) -> None:
+        """One write of the bridge, maybe its last, done or not."""
+        if self.writes_left is not None:
+            self.writes_left -= 1
+            if self.writes_left < 0:
+                if not self.dies_before_last:
+                    act()
+                raise Died
+        self.writes += 1
+        act()
+
+
+class FakeSlurm:
+    """slurmctld with its manners: a drain overwrites any reason, UNDRAIN clears it."""
+
+    def __init__(self, clock: Clock):
+        self._clock = clock
+        self.by_name: dict[SlurmName, SlurmNode] = {}
+        self.drained_by: dict[SlurmName, str] = {}
+        self.drain_calls: list[tuple[SlurmName, ...]] = []
+
+    def add(self, name: str, instance: str) -> None:
+        node = SlurmNode(
+            name=SlurmName(name), states=frozenset({NodeState.IDLE}), instance_id=instance
+        )
+        self.by_name[node.name] = node
+
+    def nodes(self, names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
+        return [self.by_name[name] for name in names or sorted(self.by_name)]
+
+    def set_drain(self, name: SlurmName, reason: str, user: str) -> None:
+        node = self.by_name[name]
+        self.by_name[name] = replace(
+            node,
+            states=node.states | {NodeState.DRAIN},
+            reason=reason,
+            reason_user=user,
+            reason_at=self._clock.now,
+        )
+        self.drained_by[name] = user
+
+    def clear_drain(self, name: SlurmName) -> None:
+        node = self.by_name[name]
+        self.by_name[name] = replace(
+            node,
+            states=node.states - {NodeState.DRAIN},
+            reason="",
+            reason_user="",
+            reason_at=None,
+        )
+        self.drained_by.pop(name, None)
+
+    def note(self, name: SlurmName, text: str, user: str) -> None:
+        """``scontrol update reason=…`` without a state."""
+        node = self.by_name[name]
+        self.by_name[name] = replace(node, reason=text, reason_user=user, reason_at=self._clock.now)
+
+    def lose(self, name: SlurmName) -> None:
+        """slurmctld appends its own words, under its own user and a new time."""
+        node = self.by_name[name]
+        text = f"{node.reason} : Not responding" if node.reason else "Not responding"
+        if not node.reason.endswith("Not responding"):
+            self.by_name[name] = replace(
+                node, reason=text, reason_user="root", reason_at=self._clock.now
+            )
+
+    def drain(self, names: Sequence[SlurmName], reason: str) -> None:
+        def act() -> None:
+            self.drain_calls.append(tuple(names))
+            for name in names:
+                node = self.by_name[name]
+                if node.drained_flag:
+                    raise Violation(f"{name}: drained on top of {node.reason!r}")
+                if node.reason not in ("", "Not responding"):
+                    raise Violation(f"{name}: overwrote {node.reason!r}")
+                self.set_drain(name, reason, BRIDGE)
+
+        self._clock.write(act)
+
+    def undrain(self, names: Sequence[SlurmName]) -> None:
+        def act() -> None:
+            for name in names:
+                if self.drained_by.get(name) != BRIDGE:
+                    raise Violation(f"{name}: undid the drain of {self.drained_by.get(name)}")
+                self.clear_drain(name)
+
+        self._clock.write(act)
+
+    def clock(self) -> datetime:
+        return self._clock.now
+
+    def comment(self, names: Sequence[SlurmName], text: str) -> None:
+        raise Violation("the bridge writes no comments")
+
+    def job(self, job_id: int) -> SlurmJob | None:
+        raise Violation("the bridge asks for no jobs")
+
+    def requeue(self, job_id: int) -> None:
+        raise Violation("the bridge requeues nothing")
+
+    def hold(self, job_id: int, why: str) -> None:
+        raise Violation("the bridge holds nothing")
+
+    def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
+        raise Violation("the bridge starts nothing")
+
+
+class FakeKube:
+    """An API server that keeps raw Nodes and knows JSON Patch with ``test``, and who cordoned."""
+
+    def __init__(self, clock: Clock, *, tracked: bool = True):
+        self._clock, self._tracked = clock, tracked
+        self.raw: dict[str, dict[str, Any]] = {}
+        self.events: dict[str, dict[str, Any]] = {}
+        self.cordoned_by: dict[str, str] = {}
+        self.before_patch: Callable[[], None] = lambda: None
+        self._version = 0
+
+    def add(self, name: str) -> None:
+        self.raw[name] = {
+            "metadata": {
+                "name": name,
+                "uid": f"uid-{name}",
+                "annotations": {"other/key": "theirs"},
+            },
+            "spec": {"taints": [{"key": "other/taint", "effect": "NoExecute"}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        self._touch(name)
+
+    def cordon(self, name: str, on: bool, by: str = HUMAN) -> None:
+        spec = self.raw[name]["spec"]
+        if on and not spec.get("unschedulable"):
+            spec["unschedulable"] = True
+            self.cordoned_by[name] = by
+        elif not on:
+            spec.pop("unschedulable", None)
+            self.cordoned_by.pop(name, None)
+        self._touch(name)
+
+    def untaint(self, name: str) -> None:
+        taints = self.raw[name]["spec"]["taints"]
+        taints[:] = [taint for taint in taints if taint["key"] != TAINT]
+        self._touch(name)
+
+    def list_nodes(self) -> tuple[list[KubeNode], str]:
+        return [self.node(KubeName(name)) for name in self.raw], str(self._version)
+
+    def watch_nodes(self, version: str) -> Iterator[Sighting]:
+        raise NotImplementedError("the plan is tested without a watch")
+
+    def node(self, name: KubeName) -> KubeNode:
+        if name not in self.raw:
+            raise KubeNotFound(name)
+        return project(self.raw[name])
+
+    def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        for _ in range(3):
+            raw = copy.deepcopy(self.raw[name])
+            edit = decide(project(raw))
+            patch = wire.edit_patch(raw, edit) if edit else []
+            if not patch:
+                return project(raw)
+            self.before_patch()
+            try:
+                self._clock.write(lambda ops=patch: self._patch(name, ops))  # type: ignore[misc]
+            except KubeConflict:
+                continue
+            return self.node(name)
+        raise KubeConflict(name)
+
+    def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode:
+        def act() -> None:
+            rows = self.raw[name]["status"]["conditions"]
+            patch = wire.conditions_patch(conditions, self._clock.now)
+            for new in patch["status"]["conditions"]:
+                rows[:] = [row for row in rows if row["type"] != new["type"]] + [new]
+            self._touch(name)
+
+        self._clock.write(act)
+        return self.node(name)
+
+    def patch_label(self, name: KubeName, value: str) -> KubeNode:
+        def act() -> None:
+            self.raw[name]["metadata"].setdefault("labels", {})[STATE_LABEL] = value
+            self._touch(name)
+
+        self._clock.write(act)
+        return self.node(name)
+
+    def announce(self, node: KubeNode, announcements: Iterable[Announcement]) -> None:
+        for told in announcements:
+            event = wire.event(node, told, "pod", self._clock.now)
+            self._clock.write(lambda e=event: self._create(e))  # type: ignore[misc]
+
+    def _create(self, event: dict[str, Any]) -> None:
+        self.events.setdefault(event["metadata"]["name"], event)
+
+    def _patch(self, name: str, patch: list[dict[str, Any]]) -> None:
+        document = copy.deepcopy(self.raw[name])
+        for op in patch:
+            _apply(document, op)
+        was, is_now = (d["spec"].get("unschedulable") for d in (self.raw[name], document))
+        if was and not is_now and self.cordoned_by[name] != BRIDGE:
+            raise Violation(f"{name}: undid the cordon of {self.cordoned_by[name]}")
+        if is_now and not was:
+            self.cordoned_by[name] = BRIDGE
+        if was and not is_now:
+            del self.cordoned_by[name]
+        self.raw[name] = document
+        self._touch(name)
+
+    def _touch(self, name: str) -> None:
+        self._version += 1
+        meta = self.raw[name]["metadata"]
+        meta["resourceVersion"] = str(self._version)
+        if self._tracked:
+            by = self.cordoned_by.get(name)
+            manager = FIELD_MANAGER if by == BRIDGE else "kubectl-cordon"
+            fields: dict[str, Any] = {"f:spec": {"f:unschedulable": {}}} if by else {}
+            meta["managedFields"] = [{"manager": manager, "fieldsV1": fields}]
+
+
+def _apply(document: dict[str, Any], op: dict[str, Any]) -> None:
+    parts = [p.replace("~1", "/").replace("~0", "~") for p in op["path"].split("/")[1:]]
+    parent: Any = document
+    for part in parts[:-1]:
+        parent = parent[int(part)] if isinstance(parent, list) else parent[part]
+    last = parts[-1]
+    if op["op"] == "test":
+        if parent.get(last) != op["value"]:
+            raise KubeConflict(op["path"])
+    elif isinstance(parent, list):
+        if op["op"] == "remove":
+            del parent[int(last)]
+        elif last == "-":
+            parent.append(op["value"])
+        else:
+            parent[int(last)] = op["value"]
+    elif op["op"] == "remove":
+        del parent[last]
+    else:
+        parent[last] = op["value"]
+
+
+class World:
+    """Nodes ``worker-i`` on ``computeinstance-i``, and a bridge without a memory."""
+
+    def __init__(self, nodes: int = 1, policy: BridgeConfig | None = None, *, tracked: bool = True):
+        self.policy = policy or BridgeConfig()
+        self.clock = Clock()
+        self.slurm, self.kube = FakeSlurm(self.clock), FakeKube(self.clock, tracked=tracked)
+        for i in range(nodes):
+            self.slurm.add(f"worker-{i}", f"computeinstance-{i}")
+            self.kube.add(f"computeinstance-{i}")
+
+    def plan(self) -> list[Change]:
+        return plan(self.slurm.nodes(), self.kube.list_nodes()[0], self.policy, self.clock.now)
+
+    def round(self) -> int:
+        """One look by a bridge that was just born. The number of writes."""
+        return self.apply(self.plan())
+
+    def apply(self, changes: Sequence[Change]) -> int:
+        """The number of writes."""
+        before = self.clock.writes
+        Applier(self.slurm, self.kube, BRIDGE).apply(changes)
+        return self.clock.writes - before
+
+    def settle(self, rounds: int = 2) -> None:
+        """After ``rounds`` looks nothing may be left to do."""
+        for _ in range(rounds):
+            self.wait(1)
+            self.round()
+        left = self.plan()
+        if left:
+            raise Violation(f"no fixed point after {rounds} rounds: {left}")
+
+    def round_that_dies(self, after: int, *, before_last: bool) -> bool:
+        """True when the bridge died at that write; False when it had fewer to do."""
+        self.clock.writes_left, self.clock.dies_before_last = after, before_last
+        try:
+            self.round()
+        except Died:
+            return True
+        finally:
+            self.clock.writes_left = None
+        return False
+
+    def wait(self, seconds: int) -> None:
+        self.clock.now += timedelta(seconds=seconds)
+
+    def node(self, i: int = 0) -> SlurmNode:
+        return self.slurm.by_name[SlurmName(f"worker-{i}")]
+
+    def view(self, i: int = 0) -> KubeNode:
+        return self.kube.node(KubeName(f"computeinstance-{i}"))
