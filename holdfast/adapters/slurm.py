@@ -63,6 +63,7 @@ class SlurmJob:
     excluded: str = ""
     start_at: datetime | None = None
     partition: str = ""
+    work_dir: str = ""
 
 
 class Slurm(Protocol):

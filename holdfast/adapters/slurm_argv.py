@@ -52,7 +52,8 @@ def requeue_held(job_id: int) -> list[str]:
 
 
 def hold(job_id: int) -> list[str]:
-    return ["scontrol", "hold", str(job_id)]
+    """A user's hold, whoever sets it: the job's owner can release it."""
+    return ["scontrol", "uhold", str(job_id)]
 
 
 def job_comment(job_id: int, text: str) -> list[str]:

@@ -156,6 +156,7 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
         excluded=_text(row.get("excluded_nodes")),
         start_at=epoch(row.get("start_time")),
         partition=_text(row.get("partition")),
+        work_dir=_text(row.get("current_working_directory")),
     )
 
 
