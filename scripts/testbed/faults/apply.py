@@ -34,7 +34,7 @@ def inject(box: Box, node: str, kind: str, args: Sequence[str] = ()) -> str:
         since=time.time(),
         boot_id=records.boot_id(box.folder, node),
     )
-    if not found.of_controller:
+    if node != CONTROLLER:
         box.node(node)  # says what there is when the name is wrong
     with records.only_one(box.folder):
         faults = records.load(box.folder, node)
@@ -59,8 +59,8 @@ def heal(box: Box, node: str, kind: str | None = None) -> list[str]:
     """
     if kind is not None:
         _kind(node, kind)
-    elif node != CONTROLLER:
-        box.node(node)
+    if node != CONTROLLER:
+        box.node(node)  # says what there is when the name is wrong
     with records.only_one(box.folder):
         faults = records.load(box.folder, node)
         mended = [fault for fault in faults if kind in (None, fault.kind)]
@@ -131,16 +131,19 @@ def _repair(sim: Path, mended: list[Active], left: list[Active]) -> None:
     state = read_state(sim)
     healthy = sysfs.healthy()
     kept = {path: value for fault in left for path, value in _effects(fault, state).sysfs.items()}
+    log = []
     for fault in mended:
         effects = _effects(fault, state)
+        log.append((effects.log_when_healed, effects.log_prio))
         if effects.remedy is Remedy.REPLACE and effects.gpu is not None:
             replace_gpu(state, effects.gpu)
         for path in effects.sysfs:
             value = kept.get(path, healthy[path])
             assert not isinstance(value, sysfs.Link)  # noqa: S101 - no fault moves a link
             sysfs.change(sim / SYSFS, path, value)
-        kmsg.append(sim / KMSG, effects.log_when_healed, effects.log_prio)
     write_state(sim, state, _lines(left, state))
+    for texts, prio in log:  # last, so that who reads it finds the hardware healthy
+        kmsg.append(sim / KMSG, texts, prio)
 
 
 def _effects(fault: Active, state: dict[str, str]) -> Effects:

@@ -1,0 +1,78 @@
+"""A process of its own that uses nvidia-ml-py, unmodified, over the simulated library, and is asked line by line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_SOURCE = """
+import json, sys, time
+import pynvml as n
+def h(index): return n.nvmlDeviceGetHandleByIndex(index)
+def timed(call):
+    begin = time.monotonic(); call(); return time.monotonic() - begin
+def field(index, number): return n.nvmlDeviceGetFieldValues(h(index), [number])[0]
+n.nvmlInit()
+print("ready", flush=True)
+for line in sys.stdin:
+    try: answer = eval(line)
+    except n.NVMLError as error: answer = {"nvml": error.value}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+class Program:
+    """``ask`` evaluates there (``n`` is pynvml, ``h(i)`` a handle); an NVML error is ``{"nvml": code}``."""
+
+    def __init__(self, library: Path, state: Path) -> None:
+        environment = {
+            **os.environ,
+            "LD_LIBRARY_PATH": str(library.parent),
+            "NVMLSIM_STATE": str(state),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _SOURCE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        assert self._line() == "ready\n"
+
+    def ask(self, expression: str) -> Any:
+        self.say(expression)
+        return self.answer()
+
+    def say(self, expression: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(expression + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        return json.loads(self._line())
+
+    def sleeps_in(self, state: str) -> bool:
+        """Within two seconds it is in that state (one letter, as ps shows it)."""
+        give_up = time.monotonic() + 2
+        while self._state() != state and time.monotonic() < give_up:
+            time.sleep(0.01)
+        return self._state() == state
+
+    def _state(self) -> str:
+        return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()

@@ -1,0 +1,267 @@
+"""Every kind of hardware fault shows where it should, live, and heals without a trace that should not stay."""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+from pathlib import Path
+from typing import cast
+
+import pytest
+from testbed import faults
+from testbed.box import Box
+from testbed.errors import SandboxError
+from testbed.faults import KINDS
+from testbed.faults.hardware import RECOVERY, Effects
+from testbed.faults.words import parse
+from testbed.h100 import kmsg, sysfs
+from testbed.h100.node import read_state
+
+from tests.unit.testbed_h100.conftest import NODE, FolderBox
+from tests.unit.testbed_h100.program import Program
+
+HARDWARE = sorted(name for name, kind in KINDS.items() if kind.effects is not None)
+EXAMPLES = {
+    "xid": ["79"],
+    "gpu-count": ["7"],
+    "recovery-action": ["reset"],
+    "pcie-width": ["--width", "4"],
+}
+
+
+@pytest.fixture
+def box(folder_box: FolderBox) -> Box:
+    return cast("Box", folder_box)
+
+
+def log(sim: Path) -> list[str]:
+    return [line.partition(";")[2] for line in (sim / "kmsg").read_text().splitlines()]
+
+
+def test_the_catalogue_is_whole() -> None:
+    for name, kind in KINDS.items():
+        assert name == kind.name
+        assert (kind.effects is None) != (kind.begin is None), name
+        assert kind.passing == (kind.effects is None and kind.end is None), name
+        assert len(f"{kind.usage} {kind.meaning}") < 150
+        assert kind.heals
+    asked = """xid gpu-lost gpu-count ecc row-remap-pending row-remap-failed recovery-action nvlink-down ib-down
+        link-flap thermal power-brake pcie-width nvml-slow nvml-hung nvml-unkillable mount-gone mount-hung mount-full
+        mount-read-only power-off network-cut slurmd-killed agent-killed clock-skew slurmctld-stopped slurmctld-killed
+        api-server-down bridge-killed"""
+    assert set(asked.split()) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", HARDWARE)
+def test_heals_without_a_trace(
+    box: Box, folder_box: FolderBox, sim: Path, tmp_path: Path, kind: str
+) -> None:
+    before = tmp_path / "before"
+    shutil.copytree(sim, before, symlinks=True)
+    said = faults.inject(box, NODE, kind, EXAMPLES.get(kind, []))
+    assert said.startswith(f"{NODE}: {kind}")
+    assert (sim / "nvml.state").read_text() != (before / "nvml.state").read_text() or log(
+        sim
+    ) != log(before)
+    faults.heal(box, NODE)
+    assert faults.active(box, NODE) == []
+    effects = effects_of(kind, sim)
+    worn = {path.rpartition("/")[2] for path in effects.sysfs_wear}
+    assert differing(before / "sys", sim / "sys") == worn
+    changed = {
+        key for key, value in read_state(sim).items() if read_state(before).get(key) != value
+    } - {"event"}
+    assert changed == (
+        set(effects.wear) if kind != "row-remap-failed" else {"gpu.0.uuid", "gpu.0.serial"}
+    )
+    assert (sim / "nvml.state").read_text().endswith("healthy ---\n")
+
+
+@pytest.mark.parametrize("kind", HARDWARE)
+def test_effects_touch_only_what_a_healthy_node_has(sim: Path, kind: str) -> None:
+    effects, tree = effects_of(kind, sim), sysfs.healthy()
+    assert {*effects.sysfs, *effects.sysfs_wear} <= set(tree)
+    assert all("\n" not in line for line in (*effects.log, *effects.log_when_healed))
+
+
+@pytest.mark.parametrize("kind", ["gpu-lost", "xid"])
+def test_a_lost_gpu_is_lost_everywhere(box: Box, program: Program, sim: Path, kind: str) -> None:
+    faults.inject(box, NODE, kind, [*EXAMPLES.get(kind, []), "--gpu", "3"])
+    assert program.ask("h(3)") == {"nvml": 15}
+    assert program.ask("n.nvmlDeviceGetCount()") == 8
+    assert program.ask("n.nvmlDeviceGetTemperature(h(2), 0)") == 29
+    folder = sim / "sys/bus/pci/devices/0000:86:00.0"
+    assert (folder / "config").read_bytes() == b"\xff" * 256
+    assert (folder / "current_link_width").read_text() == "63\n"
+    assert "SDES 1" in (sim / "sys/bus/pci/devices/0000:83:01.0/aer_dev_fatal").read_text()
+    assert log(sim)[-3:] == [
+        "NVRM: Xid (PCI:0000:86:00): 79, GPU has fallen off the bus.",
+        "NVRM: GPU 0000:86:00.0: GPU has fallen off the bus.",
+        "NVRM: Xid (PCI:0000:86:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "call", "value"),
+    [
+        ("gpu-count 6", "n.nvmlDeviceGetCount()", 6),
+        ("ecc --gpu 1", "n.nvmlDeviceGetTotalEccErrors(h(1), 1, 0)", 1),
+        ("xid 48 --gpu 1", "n.nvmlDeviceGetTotalEccErrors(h(1), 1, 0)", 1),
+        ("row-remap-pending --gpu 2", "n.nvmlDeviceGetRemappedRows(h(2))", [0, 1, 1, 0]),
+        ("row-remap-failed --gpu 2", "n.nvmlDeviceGetRemappedRows(h(2))", [0, 0, 0, 1]),
+        ("recovery-action reboot --gpu 4", "field(4, 230).value.uiVal", 2),
+        ("nvlink-down --gpu 1 --link 4", "n.nvmlDeviceGetNvLinkState(h(1), 4)", 0),
+        ("thermal --gpu 6", "n.nvmlDeviceGetCurrentClocksEventReasons(h(6))", 0x68),
+        (
+            "power-brake",
+            "[n.nvmlDeviceGetCurrentClocksEventReasons(h(i)) for i in (0, 7)]",
+            [0x88, 0x88],
+        ),
+        ("pcie-width --width 4 --gpu 3", "n.nvmlDeviceGetCurrPcieLinkWidth(h(3))", 4),
+    ],
+)
+def test_nvml_shows_it_live_until_healed(
+    box: Box, program: Program, words: str, call: str, value: object
+) -> None:
+    kind, *args = words.split()
+    healthy = program.ask(call)
+    faults.inject(box, NODE, kind, args)
+    assert program.ask(call) == value != healthy
+    assert [str(fault) for fault in faults.active(box, NODE)] == [words]
+    faults.heal(box, NODE)
+    # the counter of remapped rows is of the GPU's life, not of the fault
+    assert program.ask(call) == (healthy if kind != "row-remap-pending" else [0, 1, 0, 0])
+
+
+@pytest.mark.parametrize(("kind", "state"), [("nvml-hung", "D"), ("nvml-unkillable", "S")])
+def test_a_hung_driver_answers_nobody_until_healed(
+    box: Box, program: Program, kind: str, state: str
+) -> None:
+    faults.inject(box, NODE, kind)
+    program.say("n.nvmlDeviceGetCount()")
+    assert program.sleeps_in(state)
+    faults.heal(box, NODE)
+    assert program.answer() == 8
+
+
+def test_a_slow_driver(box: Box, program: Program) -> None:
+    faults.inject(box, NODE, "nvml-slow", ["--ms", "80"])
+    assert program.ask("timed(n.nvmlDeviceGetCount)") > 0.075
+
+
+def test_a_reset_is_told_by_the_driver_and_a_power_cycle_by_the_power(
+    box: Box, folder_box: FolderBox, sim: Path
+) -> None:
+    faults.inject(box, NODE, "ecc", ["--gpu", "1"])
+    faults.heal(box, NODE)
+    assert log(sim)[-1] == (
+        "NVRM: Xid (PCI:0000:64:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+    )
+    assert folder_box.power == []
+    faults.inject(box, NODE, "gpu-lost")
+    faults.heal(box, NODE)
+    assert folder_box.power == ["off", "on"]
+
+
+def test_one_of_two_faults_heals_alone(box: Box, program: Program, sim: Path) -> None:
+    faults.inject(box, NODE, "thermal", ["--gpu", "1"])
+    faults.inject(box, NODE, "ecc", ["--gpu", "1"])
+    assert faults.heal(box, NODE, "ecc") == [f"{NODE}: ecc --gpu 1 healed (GPU reset)"]
+    assert program.ask("n.nvmlDeviceGetTemperature(h(1), 0)") == 91
+    assert program.ask("n.nvmlDeviceGetTotalEccErrors(h(1), 1, 0)") == 0
+    assert program.ask("n.nvmlDeviceGetTotalEccErrors(h(1), 1, 1)") == 1  # InfoROM does not forget
+    assert faults.heal(box, NODE, "ecc") == []
+
+
+def test_twice_is_once_but_the_driver_says_it_twice(box: Box, sim: Path) -> None:
+    faults.inject(box, NODE, "xid", ["48", "--gpu", "2"])
+    said = faults.inject(box, NODE, "xid", ["48", "--gpu", "2"])
+    assert said == f"{NODE}: xid 48 --gpu 2 (was there already)"
+    assert len(faults.active(box, NODE)) == 1
+    assert sum(": 48, " in line for line in log(sim)) == 2
+    assert read_state(sim)["gpu.2.ecc.uncorr.agg.dram"] == "1"
+
+
+def test_an_application_fault_leaves_nothing_to_heal(box: Box, sim: Path) -> None:
+    faults.inject(box, NODE, "xid", ["31", "--gpu", "4"])
+    assert ": 31, pid=" in log(sim)[-1]
+    assert faults.active(box, NODE) == []
+
+
+def test_a_flap_shows_in_counters_and_log_only(box: Box, sim: Path) -> None:
+    faults.inject(box, NODE, "link-flap", ["--hca", "mlx5_2", "--times", "4"])
+    faults.inject(box, NODE, "link-flap", ["--hca", "mlx5_2"])
+    port = sim / "sys/class/infiniband/mlx5_2/ports/1"
+    assert (port / "counters/link_downed").read_text() == "7\n"
+    assert (port / "state").read_text() == "4: ACTIVE\n"
+    assert sum("Cable unplugged" in line for line in log(sim)) == 7
+
+
+def test_an_event_reaches_who_waits(box: Box, program: Program) -> None:
+    program.ask("globals().__setitem__('events', n.nvmlEventSetCreate())")
+    program.ask("[n.nvmlDeviceRegisterEvents(h(gpu), 8, events) for gpu in range(8)]")
+    for number in (31, 13):
+        faults.inject(box, NODE, "xid", [str(number), "--gpu", "5"])
+        assert program.ask("n.nvmlEventSetWait_v2(events, 1000).eventData") == number
+
+
+def test_a_power_cycle_ends_what_lived_in_the_running_system_only(
+    box: Box, sim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    quiet = replace(KINDS["mount-gone"], begin=lambda *_: None, end=lambda *_: None)
+    monkeypatch.setitem(KINDS, "mount-gone", quiet)
+    faults.inject(box, NODE, "mount-gone")
+    faults.inject(box, NODE, "thermal")
+    assert len(faults.active(box, NODE)) == 2
+    (sim / "boot_id").write_text("two\n")
+    assert [fault.kind for fault in faults.active(box, NODE)] == ["thermal"]
+
+
+@pytest.mark.parametrize(
+    ("node", "kind", "problem"),
+    [
+        (NODE, "xidd", "no kind of fault is called 'xidd'; did you mean 'xid'?"),
+        (NODE, "slurmctld-killed", "slurmctld-killed is a fault of the cluster"),
+        ("controller", "gpu-lost", "gpu-lost is a fault of a node"),
+        ("worker-9", "gpu-lost", "no node 'worker-9'"),
+    ],
+)
+def test_what_cannot_be_is_refused(box: Box, node: str, kind: str, problem: str) -> None:
+    with pytest.raises(SandboxError, match=problem.replace("?", r"\?")):
+        faults.inject(box, node, kind)
+    with pytest.raises(SandboxError):
+        faults.heal(box, node, kind)
+
+
+def effects_of(kind: str, sim: Path) -> Effects:
+    make = KINDS[kind].effects
+    assert make is not None
+    return make(parse(kind, KINDS[kind].words, EXAMPLES.get(kind, [])), read_state(sim))
+
+
+def differing(left: Path, right: Path) -> set[str]:
+    """Names of files that differ between two trees."""
+    found: set[str] = set()
+    compared = filecmp.dircmp(left, right, ignore=[])
+    todo = [compared]
+    while todo:
+        pair = todo.pop()
+        found |= {*pair.left_only, *pair.right_only}
+        _, wrong, odd = filecmp.cmpfiles(pair.left, pair.right, pair.common_files, shallow=False)
+        found |= {*wrong, *odd}
+        todo += [
+            sub for name, sub in pair.subdirs.items() if not (Path(pair.left) / name).is_symlink()
+        ]
+    return found
+
+
+def test_the_words_of_the_recovery_action_are_the_drivers() -> None:
+    assert {word: number for word, (number, _, _) in RECOVERY.items()} == {
+        "reset": 1,
+        "reboot": 2,
+        "drain-p2p": 3,
+        "drain-and-reset": 4,
+    }
+    assert kmsg.KERNEL_WARNING >> 3 == 0
