@@ -19,3 +19,12 @@ def uptime_s(procfs: Path = Path("/proc")) -> float:
 def node_name(argument: str | None = None) -> str:
     """Slurm's name of this node: what slurmd gave to its hooks, else the host's short name."""
     return argument or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """Changes when the file is replaced or edited; (0, 0) when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_ino)

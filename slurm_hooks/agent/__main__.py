@@ -1,0 +1,9 @@
+"""``python -m slurm_hooks.agent``: as the health check starts it."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.commands import main
+
+sys.exit(main(["agent", *sys.argv[1:]]))

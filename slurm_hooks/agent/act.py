@@ -1,0 +1,151 @@
+"""Takes the node out of service and gives it back: when to ask Slurm, and what came of it.
+
+The asking itself (``slurm_step``) runs in a contained worker, so a slurmctld that does not answer
+holds up neither the verdict nor the kernel log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from holdfast.adapters.log import Log
+from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.vocabulary import Action, SlurmName
+from slurm_hooks.agent import record as records
+from slurm_hooks.agent.case import Case, Outcome, Standing
+from slurm_hooks.agent.record import Drained
+from slurm_hooks.agent.slurm_step import Step
+from slurm_hooks.contain import Answer, Worker
+from slurm_hooks.machine import stamp
+from slurm_hooks.settings import Settings
+
+log = Log("agent")
+
+_CALLS = 7
+"""The most Slurm commands that one step makes: look, count, drain, look, count, withdraw,
+comment.
+"""
+
+
+class Actor:
+    """``standing`` is what is known of the node in Slurm; ``consider`` may change it later."""
+
+    def __init__(self, node: SlurmName, boot_id: str, config: Settings) -> None:
+        self._node, self._boot_id, self._config = node, boot_id, config
+        self._path = records.path_in(config.cluster.paths.state)
+        self._drained: Drained | None = None
+        self._drained_seen: tuple[int, int] = (0, 0)
+        self._load_record()
+        self.standing = Standing()
+        self._worker = Worker("slurm", self._open, keep=False)
+        self._case = Case()
+        self._done: object = None
+        self._asked = self._case
+        self._looked = False
+        self._failures = 0
+        self._failed_key: object = None
+        self._next = float("inf")
+        self._forgiven = False
+
+    @property
+    def workers(self) -> list[Worker]:
+        return [self._worker] if self._worker.busy else []
+
+    @property
+    def next_at(self) -> float:
+        """Monotonic time at which a step is due."""
+        return float("inf") if self._worker.busy else self._next
+
+    @property
+    def waits_for_reset(self) -> bool:
+        """The node is out of service and somebody has to reset a GPU of it."""
+        wanted = self._drained.record.action if self._drained else Action.NONE
+        return self.standing.drained and wanted is Action.RESET_GPU
+
+    def consider(self, case: Case, now: float) -> None:
+        """Take in what is known now; ask Slurm at once where that changes anything."""
+        self._case = case
+        if stamp(self._path) != self._drained_seen:  # a hook drained while we were away
+            self._load_record()
+        if not case.may_act:
+            self._next = float("inf")
+            return
+        if self._news(case) and (not self._failures or case.key != self._failed_key):
+            self._next = now  # a step that failed waits for its retry, unless there is news
+        if not self._worker.busy and now >= self._next:
+            self._ask()
+
+    def turn(self, now: float) -> bool:
+        """Take an answer, start a step that is due. True when the standing may have changed."""
+        answer = self._worker.take()
+        if answer is not None:
+            self._take(answer, now)
+        if not self._worker.busy and now >= self._next:
+            self._ask()
+        return answer is not None
+
+    def take_forgiveness(self) -> bool:
+        """True once after somebody else put the node back into service."""
+        forgiven, self._forgiven = self._forgiven, False
+        return forgiven
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def _load_record(self) -> None:
+        self._drained_seen = stamp(self._path)
+        self._drained, problem = records.load(self._path)
+        if problem:
+            log.error("drain record lost, nothing of it will be undone", why=problem)
+
+    def _news(self, case: Case) -> bool:
+        involved = case.audible or self._drained is not None or self.standing.commented
+        return not self._looked or (bool(involved) and self._key(case) != self._done)
+
+    def _key(self, case: Case) -> object:
+        """What a step was made for: each pass counts while the node's return depends on it."""
+        return (case.key, case.passes if self._drained or case.worst else 0)
+
+    def _ask(self) -> None:
+        self._next = float("inf")
+        self._asked = self._case
+        slurm = self._config.cluster.slurm
+        self._worker.ask((self._case, self._drained), deadline_s=slurm.timeout_s * _CALLS)
+
+    def _open(self) -> Callable[[Any], Iterator[Any]]:
+        slurm = self._config.cluster.slurm
+        step = Step(
+            SlurmCli(slurm.timeout_s, slurm.bin),
+            self._node,
+            self._boot_id,
+            self._config,
+            self._path,
+        )
+
+        def serve(request: Any) -> Iterator[Outcome]:
+            case, drained = request
+            yield step.run(case, drained)
+
+        return serve
+
+    def _take(self, answer: Answer, now: float) -> None:
+        self._load_record()
+        outcome = answer.items[0] if answer.items else None
+        if not isinstance(outcome, Outcome) or not answer.complete:
+            self._failures += 1
+            self._failed_key = self._asked.key
+            why = answer.error or "no outcome"
+            if self._failures in (1, 10, 100) or self._failures % 1000 == 0:
+                log.error("Slurm not asked", why=why, tries=self._failures)
+            self.standing = self.standing.failed(why)
+            self._next = now + self._config.agent.act_retry_s
+            return
+        self._failures, self._looked = 0, True
+        self._done = self._key(self._asked)
+        self._forgiven = self._forgiven or outcome.forgiven
+        for line in outcome.did:
+            log.warning(line, node=self._node)
+        self.standing = outcome.standing
+        if self._case is not self._asked and self._key(self._case) != self._done:
+            self._next = now

@@ -1,0 +1,84 @@
+"""The values between the agent's loop and the Slurm step that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from holdfast.findings import Finding, Verdict
+from holdfast.policy.node import draining
+from holdfast.vocabulary import Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What speaks for and against the node at one moment.
+
+    ``verdict``       every open finding, and the probes that are silent.
+    ``modes``         what each check may do.
+    ``clean_passes``  passes in a row in which every probe answered and nothing that drains was
+                      open.
+    ``recovered``     GPUs that answer and ask for nothing, by index; empty: could not look.
+    ``uuids``         of the GPUs that answered in the last pass.
+    """
+
+    verdict: Verdict = field(default_factory=Verdict)
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    passes: int = 0
+    clean_passes: int = 0
+    recovered: Mapping[int, bool] = field(default_factory=dict)
+    uuids: frozenset[str] = frozenset()
+    may_act: bool = True
+
+    @property
+    def worst(self) -> Finding | None:
+        """The finding for which the node should leave service."""
+        return draining(self.verdict, self.modes)
+
+    @property
+    def audible(self) -> tuple[Finding, ...]:
+        """The findings that may be told to Slurm at all."""
+        told = (Mode.COMMENT, Mode.DRAIN)
+        return tuple(f for f in self.verdict.findings if self.modes.get(f.check) in told)
+
+    @property
+    def key(self) -> object:
+        """Changes when there is something new to say in Slurm."""
+        return frozenset((f.code, f.subject, f.action) for f in self.audible)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where the node stands in Slurm as far as Holdfast is concerned.
+
+    ``action``   drain, comment, observe, none or over-budget: what was decided last.
+    ``reason``   the drain reason or comment that goes with it.
+    ``drained``  slurmctld confirmed that the node takes no new work, whoever drained it.
+    ``why``      the decision's own words.
+    ``problem``  why Slurm could not be asked, empty when it could.
+    """
+
+    action: str = "none"
+    reason: str = ""
+    drained: bool = False
+    why: str = ""
+    problem: str = ""
+
+    @property
+    def commented(self) -> bool:
+        return self.action in ("comment", "over-budget")
+
+    def failed(self, problem: str) -> Standing:
+        return replace(self, problem=problem)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a step found and did; ``did`` holds one log line for each change.
+
+    ``forgiven``: somebody else put a node back into service that we had drained.
+    """
+
+    standing: Standing
+    did: tuple[str, ...] = ()
+    forgiven: bool = False

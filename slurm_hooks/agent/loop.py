@@ -1,0 +1,256 @@
+"""The agent's event loop: one thread that never waits for anything but its own poll.
+
+The kernel log and job markers wake it, workers answer through pipes, timers do the rest. Whatever
+may block (driver, mounts, Slurm, other processes' environments) runs in a contained worker.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import time
+
+from holdfast.adapters.log import Log
+from holdfast.errors import ConfigError, ProbeError
+from holdfast.findings import Verdict
+from holdfast.policy.node import draining
+from holdfast.vocabulary import Severity, SlurmName
+from slurm_hooks import machine, settings
+from slurm_hooks.agent import state
+from slurm_hooks.agent.act import Actor
+from slurm_hooks.agent.case import Case
+from slurm_hooks.agent.jobs import Jobs
+from slurm_hooks.agent.judge import Opened, modes_of
+from slurm_hooks.agent.observer import Observer, blind_names
+from slurm_hooks.agent.publish import Publisher, enforced
+from slurm_hooks.agent.sweep import Sweeper, doomed_by
+from slurm_hooks.contain import Worker
+from slurm_hooks.prober import Prober
+from slurm_hooks.probes.kmsg import KmsgFollower
+from slurm_hooks.settings import Settings
+
+log = Log("agent")
+
+_LONGEST_SLEEP_S = 1.0
+_JITTER = 0.1
+"""Share of the interval by which passes are spread, so that a cluster's agents do not act as
+one.
+"""
+
+
+class Agent:
+    """One node's agent. ``run`` returns when it is told to stop."""
+
+    def __init__(self, node: SlurmName, config: Settings) -> None:
+        paths = config.cluster.paths
+        self._config = config
+        self._table = config.active()
+        boot_id = machine.boot_id(paths.procfs)
+        memory, problem = state.load(state.path_in(paths.state))
+        if problem:
+            log.warning("memory begun anew", why=problem)
+        self._saved = memory
+        self._observer = Observer(config.node.expected_gpus, boot_id, memory)
+        self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
+        self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
+        self._actor = Actor(node, boot_id, config)
+        self._sweeper = Sweeper(paths)
+        self._jobs = Jobs(config)
+        self._log: KmsgFollower | None = None
+        self._log_problem = ""
+        self._opened: tuple[Opened, ...] = ()
+        self._passes = self._clean_passes = 0
+        self._next_pass = 0.0
+        self._config_seen = machine.stamp(config.path)
+        self._signals: set[int] = set()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> bool:
+        """Until SIGTERM (False) or until a new configuration asks for a fresh start (True).
+
+        The verdict stays behind and expires by itself.
+        """
+        self._catch_signals()
+        self._hear()
+        if any(entry.finding.severity is Severity.FATAL for entry in self._opened):
+            self._settle()  # a fault that an earlier agent saw needs no new pass to count
+        while not self._signals:
+            self._sleep()
+            now = time.monotonic()
+            if self._hear():
+                self._settle()
+            self._finish_pass()
+            self._take_results(now)
+            self._start_pass(now)
+            self._jobs.turn(now)
+            self._prober.reap(now)
+        self._close()
+        return signal.SIGHUP in self._signals and signal.SIGTERM not in self._signals
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    def _sleep(self) -> None:
+        poll = select.poll()
+        fds = [self._wake_read, self._jobs.fd, self._log.fd if self._log else -1]
+        fds += [worker.fd for worker in self._workers()]
+        for fd in fds:
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
+        poll.poll(max(0.0, self._wake_at() - time.monotonic()) * 1000)
+        try:
+            os.read(self._wake_read, 512)
+        except BlockingIOError:
+            pass
+
+    def _workers(self) -> list[Worker]:
+        parts = (self._prober, self._actor, self._sweeper, self._jobs)
+        return [worker for part in parts for worker in part.workers]
+
+    def _wake_at(self) -> float:
+        """Monotonic time of the next thing to do without being woken."""
+        times = [time.monotonic() + _LONGEST_SLEEP_S, self._jobs.next_at, self._actor.next_at]
+        if not self._prober.running:
+            times.append(self._next_pass)
+        times += [worker.deadline for worker in self._workers() if worker.deadline is not None]
+        return min(times)
+
+    def _catch_signals(self) -> None:
+        def note(number: int, _frame: object) -> None:
+            self._signals.add(number)
+
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, note)
+
+    # --- the kernel log ------------------------------------------------------------------------
+
+    def _hear(self) -> bool:
+        """Read the kernel log; True when it brought an Xid."""
+        try:
+            if self._log is None:
+                path = self._config.cluster.paths.kmsg
+                self._log = KmsgFollower(path, self._observer.memory.kmsg_seq)
+            records = self._log.read()
+        except ProbeError as error:
+            if self._log is not None:
+                self._log.close()
+                self._log = None
+            if str(error) != self._log_problem:
+                log.error("kernel log unreadable", why=error)
+            self._log_problem = str(error)
+            return False
+        self._log_problem = ""
+        renewed, self._log.renewed = self._log.renewed, False
+        events = self._observer.hear(records, renewed=renewed)
+        for event in events:
+            log.warning("xid", number=event.xid, pci=event.pci, gpu=event.gpu, text=event.text)
+        self._opened = self._observer.hear_and_judge(self._table)
+        return bool(events)
+
+    # --- passes --------------------------------------------------------------------------------
+
+    def _start_pass(self, now: float) -> None:
+        if self._prober.running or now < self._next_pass:
+            return
+        if machine.stamp(self._config.path) != self._config_seen:
+            self._look_at_config()
+        self._table = self._config.active()
+        self._prober.release_driver = self._actor.waits_for_reset
+        self._prober.start(self._config.probes(self._table), now)
+        spread = random.uniform(1 - _JITTER, 1 + _JITTER)
+        self._next_pass = now + self._config.agent.interval_s * spread
+
+    def _finish_pass(self) -> None:
+        readings = self._prober.collect() if self._prober.running else None
+        if readings is None:
+            return
+        uptime_s = machine.uptime_s(self._config.cluster.paths.procfs)
+        self._observer.see(readings, log_problem=self._log_problem, uptime_s=uptime_s)
+        self._opened = self._observer.judge(self._table)
+        self._passes += 1
+        clean = draining(self._verdict(), modes_of(self._table)) is None and not self._blind()
+        self._clean_passes = self._clean_passes + 1 if clean else 0
+        self._settle()
+
+    def _look_at_config(self) -> None:
+        """A new configuration that is good begins the agent anew; a bad one changes nothing."""
+        self._config_seen = machine.stamp(self._config.path)
+        try:
+            settings.load(self._config.path)
+        except ConfigError as error:
+            log.error("configuration not taken over, the one before stays", why=error)
+            return
+        log.info("new configuration, starting afresh")
+        self._signals.add(signal.SIGHUP)
+
+    # --- verdict and actions -------------------------------------------------------------------
+
+    def _blind(self) -> tuple[str, ...]:
+        return blind_names(self._observer.facts, self._table)
+
+    def _settle(self) -> None:
+        """The verdict first, then Slurm, then our own disk (law 8)."""
+        self._publish()
+        self._actor.consider(self._case(), time.monotonic())
+        self._sweep()
+        self._save()
+
+    def _case(self) -> Case:
+        gpus = self._observer.facts.gpus
+        return Case(
+            verdict=self._verdict(),
+            modes=modes_of(self._table),
+            passes=self._passes,
+            clean_passes=self._clean_passes,
+            recovered={g.index: g.state_code is None and not g.recovery_action for g in gpus},
+            uuids=frozenset(gpu.uuid for gpu in gpus if gpu.uuid),
+            may_act=self._config.may_act(),
+        )
+
+    def _verdict(self) -> Verdict:
+        found = tuple(entry.finding for entry in self._opened)
+        return Verdict(findings=found, blind=self._blind())
+
+    def _publish(self) -> None:
+        verdict = Verdict(findings=enforced(self._opened), blind=self._blind())
+        try:
+            self._publisher.publish(self._opened, verdict, self._actor.standing)
+        except OSError as error:
+            log.error("verdict not written", why=error)
+
+    def _take_results(self, now: float) -> None:
+        self._sweeper.turn()
+        if not self._actor.turn(now):
+            return
+        if self._actor.take_forgiveness():
+            self._observer.forgive()
+            self._opened = self._observer.hear_and_judge(self._table)
+        self._publish()
+        self._sweep()
+        self._save()
+
+    def _sweep(self) -> None:
+        """The node is out of service: nothing is lost by ending what the fault has doomed."""
+        fatal = [f for f in enforced(self._opened) if f.severity is Severity.FATAL]
+        if fatal and self._actor.standing.drained and self._config.may_act():
+            gpus = self._observer.memory.gpus
+            self._sweeper.ask(doomed_by(fatal, {i: g.uuid for i, g in gpus.items() if g.uuid}))
+
+    def _save(self) -> None:
+        memory = self._observer.memory
+        if memory == self._saved:
+            return
+        try:
+            state.save(state.path_in(self._config.cluster.paths.state), memory)
+            self._saved = memory
+        except OSError as error:
+            log.error("memory not written", why=error)
+
+    def _close(self) -> None:
+        self._save()
+        for part in (self._prober, self._actor, self._jobs):
+            part.close()
+        if self._log is not None:
+            self._log.close()

@@ -1,0 +1,68 @@
+"""``holdfast agent``: the resident process of a node. One instance; whoever comes second leaves at
+once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.adapters.log import Log
+from holdfast.config.location import config_path
+from holdfast.vocabulary import SlurmName
+from slurm_hooks import machine, settings
+from slurm_hooks.agent import lock as locks
+from slurm_hooks.agent.loop import Agent
+
+EXAMPLE = """\
+example:
+  holdfast agent                       # as the health check starts it
+  holdfast agent --node worker-3 --config /etc/holdfast/holdfast.yaml
+
+SIGTERM ends it, SIGHUP starts it afresh. What it knows lies in paths.state, what it says in
+paths.run. exit status: 0 ended as told, or another agent runs already; 2 the configuration is wrong
+"""
+
+log = Log("agent")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Raises ConfigError for a configuration that cannot be used."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast agent",
+        description="Watch this node: probe it, publish the verdict, drain it and give it back.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--node", help="Slurm's name of this node (default: the host's)")
+    parser.add_argument("--config", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
+    asked = parser.parse_args(argv)
+    config = settings.load(config_path(asked.config))
+    paths = config.cluster.paths
+    for folder in (paths.run, paths.state):
+        folder.mkdir(parents=True, exist_ok=True)
+    lock = locks.take(locks.path_in(paths.run))
+    if lock is None:
+        log.info("another agent runs already")
+        return 0
+    node = SlurmName(machine.node_name(asked.node))
+    log.info("started", node=node, pid=os.getpid(), config=config.path)
+    agent = Agent(node, config)
+    gc.collect()
+    gc.freeze()  # workers are forks: what is never looked at again stays shared
+    afresh = agent.run()
+    log.info("ended", node=node)
+    if afresh:
+        os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
+    os.close(lock)
+    return 0
+
+
+def restart_argv(node: SlurmName, config: Path) -> list[str]:
+    """How this program is started, without anything from the caller's environment."""
+    program = [sys.executable, "-I", "-m", "slurm_hooks.agent"]
+    return [*program, "--node", node, "--config", str(config)]

@@ -1,0 +1,121 @@
+"""Turns readings and kernel records into open findings, and remembers what has to be remembered.
+
+Holds the one mutable thing of it, the current Memory; everything that it calls is pure.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.vocabulary import Action, Severity
+from slurm_hooks.agent import memory as remember
+from slurm_hooks.agent.judge import Opened, Table, fold, opened
+from slurm_hooks.agent.memory import Memory
+from slurm_hooks.checks.gpu_xid import demand_of
+from slurm_hooks.facts import Blind, ClockFacts, NodeFacts, XidEvent
+from slurm_hooks.prober import CLOCK, Readings
+from slurm_hooks.probes.kmsg import Record, xid_of
+
+KMSG = "kmsg"
+
+
+def demand(event: XidEvent) -> tuple[Severity, Action]:
+    """The fault catalogue's word on an event."""
+    found = demand_of(event)
+    return found.severity, found.action
+
+
+class Observer:
+    """What is known of this node. ``boot_id`` is this boot's; ``start`` what an earlier agent
+    remembered.
+    """
+
+    def __init__(self, expected_gpus: int, boot_id: str, start: Memory) -> None:
+        self.memory = remember.booted(start, boot_id, demand)
+        self._expected_gpus = expected_gpus
+        self._clock: ClockFacts | None = None
+        self._readings = Readings()
+        self.facts = self._facts(())
+
+    def hear(self, records: Sequence[Record], *, renewed: bool = False) -> list[XidEvent]:
+        """Take in kernel records; returns the Xids among them."""
+        if renewed:
+            self.memory = remember.log_renewed(self.memory)
+        if not records:
+            return []
+        events = [event for record in records if (event := xid_of(record)) is not None]
+        self.memory = remember.heard(
+            self.memory,
+            events,
+            seq=records[-1].seq,
+            lost=sum(record.lost for record in records),
+            demand=demand,
+        )
+        return events
+
+    def see(self, readings: Readings, *, log_problem: str, uptime_s: float) -> None:
+        """Take in one pass over the probes. ``log_problem``: why the kernel log cannot be read."""
+        memory, now = remember.aged(self.memory, uptime_s, demand), time.time()
+        if readings.nvml is not None:
+            memory, readings.nvml = remember.saw_gpus(memory, readings.nvml, demand)
+        if readings.ports is not None:
+            memory, readings.ports = remember.saw_ports(memory, readings.ports, now)
+        if readings.clock is not None:
+            self._clock = readings.clock
+        blind = list(readings.blind)
+        if log_problem:
+            blind.append(Blind(probe=KMSG, why=log_problem))
+        names = {item.probe for item in blind}
+        memory = remember.saw_blind(memory, (set(memory.blind) | readings.looked) - names, names)
+        self.memory, self._readings = memory, readings
+        self.facts = self._facts(
+            tuple(replace(item, passes=memory.blind[item.probe]) for item in blind)
+        )
+
+    def judge(self, table: Table, looked: frozenset[str] | None = None) -> tuple[Opened, ...]:
+        """Apply the checks. ``looked``: the probes that have news; None: all of the last pass."""
+        self.facts = replace(self.facts, kmsg=self.memory.kmsg)
+        if looked is None:
+            looked = frozenset(self._readings.looked | self._kmsg_looked())
+        streaks = fold(self.memory.streaks, table, self.facts, looked, time.time())
+        self.memory = replace(self.memory, streaks=streaks)
+        return opened(streaks, table)
+
+    def hear_and_judge(self, table: Table) -> tuple[Opened, ...]:
+        """The kernel log's checks alone: an Xid between two passes is no pass of the others."""
+        names = {name: table[name] for name in ("gpu_xid", KMSG) if name in table}
+        others = {k: s for k, s in self.memory.streaks.items() if s.finding.check not in names}
+        self.judge(names, frozenset({KMSG}))
+        self.memory = replace(self.memory, streaks={**others, **self.memory.streaks})
+        return opened(self.memory.streaks, table)
+
+    def forgive(self) -> None:
+        """A person put the node back into service: past events no longer count."""
+        self.memory = remember.forgiven(self.memory)
+
+    def _kmsg_looked(self) -> set[str]:
+        return set() if any(blind.probe == KMSG for blind in self.facts.blind) else {KMSG}
+
+    def _facts(self, blind: tuple[Blind, ...]) -> NodeFacts:
+        readings = self._readings
+        return NodeFacts(
+            expected_gpus=self._expected_gpus,
+            boot_id=self.memory.boot_id,
+            nvml=readings.nvml,
+            kmsg=self.memory.kmsg,
+            mounts=tuple(readings.mounts),
+            ports=readings.ports,
+            pcie=readings.pcie,
+            clock=self._clock,
+            blind=blind,
+        )
+
+
+def blind_names(facts: NodeFacts, table: Mapping[str, Any]) -> tuple[str, ...]:
+    """The silent probes that matter for the verdict: slurmctld's clock says nothing about this
+    node.
+    """
+    return tuple(sorted({blind.probe for blind in facts.blind if blind.probe != CLOCK and table}))

@@ -1,0 +1,203 @@
+"""One step in Slurm: look, decide, write, look again. Runs in a contained worker.
+
+What is decided is holdfast.policy.node's business; here is the order of things: the record is on
+disk before Slurm is told, and after a drain everything is counted again (law 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from holdfast.adapters.slurm import SlurmNode
+from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.errors import Refused
+from holdfast.policy import budget
+from holdfast.policy.node import Decision, Limits, Move, NodeSituation, decide
+from holdfast.policy.ownership import DrainRecord, is_ours
+from holdfast.vocabulary import NodeState, SlurmName
+from slurm_hooks.agent import record as records
+from slurm_hooks.agent.case import Case, Outcome, Standing
+from slurm_hooks.agent.record import Drained
+from slurm_hooks.config import ReasonStyle
+from slurm_hooks.settings import Settings
+
+_ECHOES = ("Prolog error", "Epilog error")
+"""What slurmctld writes when a hook refuses the node: with a fault open, our own verdict's echo."""
+
+
+@dataclass(slots=True)
+class Step:
+    """Brings Slurm's view of one node in line with a case. Every call raises CommandError."""
+
+    slurm: SlurmCli
+    name: SlurmName
+    boot_id: str
+    config: Settings
+    record_path: Path
+    _did: list[str] = field(default_factory=list)
+
+    def run(self, case: Case, drained: Drained | None) -> Outcome:
+        """One look, at most one drain or undrain."""
+        self._did = []
+        # Draining is in a hurry and needs the whole table for the budget: one call for both.
+        table = self.slurm.nodes_fast() if case.worst else self.slurm.nodes([self.name])
+        node = self._own(table)
+        if drained is not None and drained.record.at is not None and not node.drained_flag:
+            self._keep(None)
+            self._did.append("somebody put the node back into service: the drain record is dropped")
+            return Outcome(standing=Standing(), did=tuple(self._did), forgiven=True)
+        decision = self._decide(case, drained, node, table if case.worst else None)
+        standing = self._apply(decision, case, drained, node)
+        return Outcome(standing=standing, did=tuple(self._did))
+
+    def _own(self, table: Sequence[SlurmNode]) -> SlurmNode:
+        for node in table:
+            if node.name == self.name:
+                return node
+        raise Refused(["scontrol"], f"Slurm knows no node {self.name}")
+
+    def _decide(
+        self,
+        case: Case,
+        drained: Drained | None,
+        node: SlurmNode,
+        table: Sequence[SlurmNode] | None,
+    ) -> Decision:
+        limits = self.config.node.budget
+        record = drained.demanding(self.boot_id, case.uuids) if drained else None
+        gpu = record.gpu if record else None
+        situation = NodeSituation(
+            verdict=case.verdict,
+            node=without_echo(node) if case.worst else node,
+            boot_id=self.boot_id,
+            modes=case.modes,
+            record=record,
+            clean_passes=case.clean_passes,
+            gpu_recovered=_recovered(case, gpu),
+            admission=budget.admit(self.name, table, limits) if table is not None else None,
+            must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
+        )
+        agent = self.config.agent
+        policy = Limits(
+            recheck_passes=agent.recheck_passes,
+            wait_s=agent.wait_s,
+            node_problem=self.config.node.reason_style is ReasonStyle.NODE_PROBLEM,
+        )
+        return decide(situation, policy, datetime.now(timezone.utc))
+
+    def _apply(
+        self, decision: Decision, case: Case, drained: Drained | None, node: SlurmNode
+    ) -> Standing:
+        if decision.move is Move.DRAIN:
+            return self._drain(decision, case, node)
+        if decision.move is Move.UNDRAIN:
+            self.slurm.undrain([self.name])
+            self._keep(None)
+            self._did.append(f"given back: {decision.why}")
+            return Standing(why=decision.why)
+        if decision.move is Move.WITHDRAW:
+            self._withdraw(decision)
+            return Standing(action="over-budget", reason=decision.reason, why=decision.why)
+        if decision.move is Move.COMMENT:
+            self._comment(decision.reason)
+        if decision.forget and drained is not None:
+            self._keep(None)
+            self._did.append(f"drain record dropped: {decision.why}")
+        elif drained is not None and drained.record.at is None and is_ours(drained.record, node):
+            self._keep(confirmed(drained, node))
+        return _standing(decision, node, drained)
+
+    def _drain(self, decision: Decision, case: Case, node: SlurmNode) -> Standing:
+        finding = decision.finding
+        assert finding is not None  # noqa: S101 - policy's contract for a drain
+        record = DrainRecord(
+            reason=decision.reason,
+            actor="root",
+            at=None,
+            written_at=datetime.now(timezone.utc),
+            code=finding.code,
+            action=finding.action,
+            boot_id=self.boot_id,
+            instance_id=node.instance_id,
+            gpu=finding.gpu,
+        )
+        drained = Drained(record=record, subject=finding.subject)
+        self._keep(drained)
+        self.slurm.drain([self.name], decision.reason)
+        self._did.append(f"drained: {decision.reason}")
+        table = self.slurm.nodes_fast()
+        node = self._own(table)
+        again = self._decide(case, drained, node, table)
+        if again.move is Move.WITHDRAW:
+            self._withdraw(again)
+            return Standing(action="over-budget", reason=again.reason, why=again.why)
+        seen = self._own(self.slurm.nodes([self.name]))
+        if seen.drained_flag and seen.reason == decision.reason:
+            self._keep(confirmed(drained, seen))
+        return Standing(
+            action="drain", reason=seen.reason, drained=seen.drained_flag, why=decision.why
+        )
+
+    def _withdraw(self, decision: Decision) -> None:
+        self.slurm.undrain([self.name])
+        self._keep(None)
+        self._did.append(f"withdrawn: {decision.why}")
+        self._comment(decision.reason)
+
+    def _comment(self, text: str) -> None:
+        self.slurm.comment([self.name], text)
+        self._did.append(f"commented: {text}" if text else "comment taken back")
+
+    def _keep(self, drained: Drained | None) -> None:
+        records.save(self.record_path, drained)
+
+
+def without_echo(node: SlurmNode) -> SlurmNode:
+    """The node as it would be without slurmctld's drain for a hook of ours that refused it.
+
+    The verdict is published before the drain, so a prolog may refuse the node first; that drain
+    must become ours, or nobody would ever undo it.
+    """
+    if node.drained_flag and node.reason in _ECHOES:
+        return replace(node, states=node.states - {NodeState.DRAIN}, reason="")
+    return node
+
+
+def confirmed(drained: Drained, node: SlurmNode) -> Drained:
+    """The record with actor, time and machine as slurmctld tells them after our write."""
+    record = replace(
+        drained.record,
+        at=node.reason_at,
+        actor=node.reason_user,
+        instance_id=node.instance_id or drained.record.instance_id,
+    )
+    return replace(drained, record=record)
+
+
+def _recovered(case: Case, gpu: int | None) -> bool | None:
+    """Whether the drained GPU (all, when no single one was at fault) answers and asks for
+    nothing.
+    """
+    if not case.recovered:
+        return None
+    return all(case.recovered.values()) if gpu is None else case.recovered.get(gpu)
+
+
+def _standing(decision: Decision, node: SlurmNode, drained: Drained | None) -> Standing:
+    ours = drained is not None and is_ours(drained.record, node)
+    action = "none"
+    if decision.over_budget:
+        action = "over-budget"
+    elif ours:
+        action = "drain"
+    elif decision.move is Move.COMMENT and decision.reason:
+        action = "comment"
+    return Standing(
+        action=action,
+        reason=node.reason if node.drained_flag else decision.reason,
+        drained=node.drained_flag,
+        why=decision.why,
+    )

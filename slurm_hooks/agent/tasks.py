@@ -1,0 +1,101 @@
+"""Ends the tasks that a fault has doomed: those of jobs under ``holdfast run``, told by their
+environment.
+
+Runs only inside a contained worker: reading another process's environment takes a lock of its
+memory, and a process stuck in the driver may hold it for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_OURS = b"HOLDFAST_ATTEMPT="
+_STEP = b"SLURM_STEP_ID="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doomed:
+    """What the fault hit. ``gpus`` holds NVML indices of the bad ones, empty: the whole node.
+
+    ``uuids`` are the same GPUs' UUIDs, for environments that name them so.
+    """
+
+    gpus: frozenset[int] = frozenset()
+    uuids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """One task that got SIGKILL."""
+
+    pid: int
+    job: str
+    step: str
+
+
+def open_sweep(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[Ended]]:
+    """Answers a Doomed with the tasks that it ended."""
+
+    def serve(request: object) -> Iterator[Ended]:
+        if not isinstance(request, Doomed):
+            raise TypeError(f"expected Doomed, got {request!r}")
+        for pid, env in tasks(procfs):
+            if not affected(env, request):
+                continue
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            yield Ended(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
+
+    return serve
+
+
+def tasks(procfs: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Every process of a step of a job under ``holdfast run``, with its initial environment."""
+    for entry in os.listdir(procfs):  # noqa: PTH208 - names alone are wanted
+        if not entry.isdigit() or int(entry) in (1, os.getpid()):
+            continue
+        try:
+            raw = (procfs / entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if _OURS not in raw or _STEP not in raw:
+            continue
+        env = dict(
+            item.split("=", 1) for item in raw.decode(errors="replace").split("\0") if "=" in item
+        )
+        if "HOLDFAST_ATTEMPT" in env and "SLURM_STEP_ID" in env:
+            yield int(entry), env
+
+
+def affected(env: Mapping[str, str], doomed: Doomed) -> bool:
+    """True when the task may use a bad GPU. Unknown counts as affected: its job would hang
+    otherwise.
+    """
+    if not doomed.gpus:
+        return True
+    # Slurm's own lists hold the node's indices; CUDA's may be renumbered inside a device cgroup.
+    for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"):
+        words = [word for word in env.get(name, "").replace(":", ",").split(",") if word.strip()]
+        if words:
+            return _uses(words, doomed)
+    return True
+
+
+def _uses(words: list[str], doomed: Doomed) -> bool:
+    for word in words:
+        if word.startswith("GPU-"):
+            if word in doomed.uuids or not doomed.uuids:
+                return True
+            continue
+        first, _, last = word.partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            return True
+        if doomed.gpus & set(range(int(first), int(last or first) + 1)):
+            return True
+    return False

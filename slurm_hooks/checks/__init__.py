@@ -1,0 +1,79 @@
+"""The checks of this half: a literal catalogue, and what each one is made of.
+
+A check is one small module with ``NEEDS`` (the probe whose silence blinds it), ``Limits`` (a frozen
+dataclass; its defaults are the defaults), ``judge(facts, limits)`` and ``show(facts, limits)``. It
+never does I/O. Adding one: the module, one row here, the code's row in holdfast/faults.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from holdfast.findings import Finding
+from slurm_hooks.facts import NodeFacts
+
+CATALOGUE: Mapping[str, str] = {
+    "gpu_xid": "slurm_hooks.checks.gpu_xid",
+    "gpu_lost": "slurm_hooks.checks.gpu_lost",
+    "gpu_count": "slurm_hooks.checks.gpu_count",
+    "gpu_recovery": "slurm_hooks.checks.gpu_recovery",
+    "gpu_row_remap": "slurm_hooks.checks.gpu_row_remap",
+    "gpu_ecc": "slurm_hooks.checks.gpu_ecc",
+    "gpu_nvlink": "slurm_hooks.checks.gpu_nvlink",
+    "gpu_thermal": "slurm_hooks.checks.gpu_thermal",
+    "gpu_power_brake": "slurm_hooks.checks.gpu_power_brake",
+    "pcie_link": "slurm_hooks.checks.pcie_link",
+    "driver_hung": "slurm_hooks.checks.driver_hung",
+    "kmsg": "slurm_hooks.checks.kmsg",
+    "mounts": "slurm_hooks.checks.mounts",
+    "infiniband": "slurm_hooks.checks.infiniband",
+    "clock": "slurm_hooks.checks.clock",
+    "probe_blind": "slurm_hooks.checks.probe_blind",
+}
+"""Name in the configuration → module. The order is that of every table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One value that a check looked at, for people: the value and what it must not pass."""
+
+    subject: str
+    value: str
+    limit: str
+
+
+class Limits(Protocol):
+    """Every check's limits say how many passes in a row open a finding, and how many close it."""
+
+    @property
+    def open_after(self) -> int: ...
+
+    @property
+    def clear_after(self) -> int: ...
+
+
+class Check(Protocol):
+    """What a module of the catalogue offers."""
+
+    NEEDS: str
+    Limits: type[Any]
+
+    def judge(self, facts: NodeFacts, limits: Any) -> Iterator[Finding]: ...
+
+    def show(self, facts: NodeFacts, limits: Any) -> Iterator[Reading]: ...
+
+
+def load(name: str) -> Check:
+    """The check's module. Raises KeyError for a name that is not in the catalogue."""
+    return cast("Check", importlib.import_module(CATALOGUE[name]))
+
+
+def limits_in_range(limits: Limits) -> None:
+    """For ``__post_init__``: a finding needs at least one pass to open and one to close."""
+    for name in ("open_after", "clear_after"):
+        value = getattr(limits, name)
+        if not 1 <= value <= 1000:
+            raise ValueError(f"{name} must be between 1 and 1000 passes, got {value}")

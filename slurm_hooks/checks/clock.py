@@ -1,0 +1,49 @@
+"""This node's clock against slurmctld's: credentials and start times depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import ClockFacts, NodeFacts
+
+NEEDS = "clock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``max_skew_s``: tolerated difference, after the measurement's own error was given to it."""
+
+    max_skew_s: float = 5.0
+    open_after: int = 2
+    clear_after: int = 1
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+        if self.max_skew_s <= 0:
+            raise ValueError(f"max_skew_s must be above 0, got {self.max_skew_s:g}")
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    if facts.clock is not None and _least_skew_s(facts.clock) > limits.max_skew_s:
+        yield finding(
+            "CLOCK_SKEW",
+            subject="node",
+            detail=f"clock is {facts.clock.skew_s:+.1f} s from slurmctld's",
+        )
+
+
+def _least_skew_s(clock: ClockFacts) -> float:
+    return max(0.0, abs(clock.skew_s) - clock.error_s)
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    if facts.clock is not None:
+        yield Reading(
+            subject="node",
+            value=f"{facts.clock.skew_s:+.1f} s (± {facts.clock.error_s:.1f})",
+            limit=f"<= {limits.max_skew_s:g} s",
+        )

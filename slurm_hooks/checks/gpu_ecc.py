@@ -1,0 +1,55 @@
+"""Uncorrected ECC errors since the agent's baseline. Corrected ones are the memory doing its work:
+never judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts
+
+NEEDS = "nvml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``max_new_uncorrected``: volatile uncorrected errors tolerated since the baseline (the
+    agent's first sight of this GPU in this boot, and again after each reset)."""
+
+    max_new_uncorrected: int = 0
+    open_after: int = 1
+    clear_after: int = 2
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+        if self.max_new_uncorrected < 0:
+            raise ValueError(
+                f"max_new_uncorrected must not be negative, got {self.max_new_uncorrected}"
+            )
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    for gpu in facts.gpus:
+        new = gpu.uncorrected_new
+        if new is not None and new > limits.max_new_uncorrected:
+            yield finding(
+                "ECC_UNCORRECTED",
+                subject=gpu.subject,
+                detail=f"GPU {gpu.index} {gpu.pci or ''}: {new} new uncorrected ECC errors",
+                gpu=gpu.index,
+            )
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    for gpu in facts.gpus:
+        if gpu.uncorrected is not None:
+            new = "?" if gpu.uncorrected_new is None else gpu.uncorrected_new
+            yield Reading(
+                subject=gpu.subject,
+                value=f"{new} new ({gpu.uncorrected} in all)",
+                limit=f"<= {limits.max_new_uncorrected} new",
+            )

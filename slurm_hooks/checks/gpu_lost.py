@@ -1,0 +1,44 @@
+"""A GPU that the driver itself calls lost (fell off the bus)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts
+
+NEEDS = "nvml"
+
+_GPU_IS_LOST = 15
+"""NVML_ERROR_GPU_IS_LOST"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The driver's word counts at once."""
+
+    open_after: int = 1
+    clear_after: int = 2
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
+    for gpu in facts.gpus:
+        if gpu.state_code == _GPU_IS_LOST:
+            yield finding(
+                "GPU_LOST",
+                subject=gpu.subject,
+                detail=f"GPU {gpu.index} {gpu.pci or ''} is lost (NVML code 15)",
+                gpu=gpu.index,
+            )
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
+    for gpu in facts.gpus:
+        lost = gpu.state_code == _GPU_IS_LOST
+        yield Reading(subject=gpu.subject, value="lost" if lost else "answers", limit="answers")

@@ -1,0 +1,56 @@
+"""NVLinks that are down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts
+
+NEEDS = "nvml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``min_active``: links that each GPU must have up; 0 means as many as it has (H100 SXM:
+    18).
+    """
+
+    min_active: int = 0
+    open_after: int = 2
+    clear_after: int = 2
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+        if not 0 <= self.min_active <= 36:
+            raise ValueError(f"min_active must be between 0 and 36, got {self.min_active}")
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    # No link up anywhere is a node without NVLink or a fabric manager that has not started, not
+    # eight bad GPUs.
+    if not any(any(gpu.nvlinks or ()) for gpu in facts.gpus):
+        return
+    for gpu in facts.gpus:
+        links = gpu.nvlinks
+        if links is None:
+            continue
+        want, active = limits.min_active or len(links), sum(links)
+        if active < want:
+            down = ", ".join(str(link) for link, up in enumerate(links) if not up)
+            yield finding(
+                "NVLINK_DOWN",
+                subject=gpu.subject,
+                detail=f"GPU {gpu.index} {gpu.pci or ''}: {active} of {want} NVLinks up, down: {down}",
+                gpu=gpu.index,
+            )
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    for gpu in facts.gpus:
+        if gpu.nvlinks is not None:
+            want = limits.min_active or len(gpu.nvlinks)
+            yield Reading(subject=gpu.subject, value=f"{sum(gpu.nvlinks)} up", limit=f">= {want}")

@@ -1,0 +1,74 @@
+"""Hardware slowdown by heat. Software limits (power cap, software thermal) are normal under load:
+never judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import GpuFacts, NodeFacts
+
+NEEDS = "nvml"
+
+HW_SLOWDOWN, HW_THERMAL = 0x8, 0x40
+"""nvmlClocksEventReasonHwSlowdown, …HwThermalSlowdown"""
+_POWER_BRAKE = 0x80
+"""Sets the general slowdown bit too, and has a check of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``min_margin_c``: least T.Limit margin; None takes the GPU's own slowdown offset (H100:
+    -2).
+    """
+
+    min_margin_c: int | None = None
+    open_after: int = 3
+    clear_after: int = 6
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    for gpu in facts.gpus:
+        why = _hot(gpu, limits)
+        if why:
+            temperature = f" at {gpu.temperature_c} C" if gpu.temperature_c is not None else ""
+            yield finding(
+                "GPU_THERMAL",
+                subject=gpu.subject,
+                detail=f"GPU {gpu.index} {gpu.pci or ''}: {why}{temperature}",
+                gpu=gpu.index,
+            )
+
+
+def _hot(gpu: GpuFacts, limits: Limits) -> str:
+    reasons = gpu.clock_reasons or 0
+    if reasons & HW_THERMAL:
+        return "hardware thermal slowdown"
+    if reasons & HW_SLOWDOWN and not reasons & _POWER_BRAKE:
+        return "hardware slowdown"
+    least = _least(gpu, limits)
+    if gpu.thermal_margin_c is not None and least is not None and gpu.thermal_margin_c <= least:
+        return f"thermal margin {gpu.thermal_margin_c} C"
+    return ""
+
+
+def _least(gpu: GpuFacts, limits: Limits) -> int | None:
+    return limits.min_margin_c if limits.min_margin_c is not None else gpu.slowdown_margin_c
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    for gpu in facts.gpus:
+        if gpu.thermal_margin_c is not None:
+            least = _least(gpu, limits)
+            yield Reading(
+                subject=gpu.subject,
+                value=f"margin {gpu.thermal_margin_c} C",
+                limit=f"> {least} C" if least is not None else "-",
+            )

@@ -1,0 +1,45 @@
+"""Kernel-log records that were overwritten before anyone read them: an Xid may have been among
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts
+
+NEEDS = "kmsg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``max_lost``: records lost since boot that pass without a word."""
+
+    max_lost: int = 0
+    open_after: int = 1
+    clear_after: int = 1
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+        if self.max_lost < 0:
+            raise ValueError(f"max_lost must not be negative, got {self.max_lost}")
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    if facts.kmsg is not None and facts.kmsg.lost_records > limits.max_lost:
+        yield finding(
+            "KMSG_LOST",
+            subject="node",
+            detail=f"{facts.kmsg.lost_records} kernel-log records were lost since boot",
+        )
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    if facts.kmsg is not None:
+        yield Reading(
+            subject="node", value=f"{facts.kmsg.lost_records} lost", limit=f"<= {limits.max_lost}"
+        )

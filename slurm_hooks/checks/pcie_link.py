@@ -1,0 +1,65 @@
+"""PCIe links that came up narrower than they can be. Speed is not judged: it drops whenever a GPU
+idles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts
+
+NEEDS = "sysfs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``min_width``: lanes that each GPU must have; 0 means as many as the link can have."""
+
+    min_width: int = 0
+    open_after: int = 2
+    clear_after: int = 2
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+        if not 0 <= self.min_width <= 32:
+            raise ValueError(f"min_width must be between 0 and 32, got {self.min_width}")
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    for pci, (width, most) in _widths(facts).items():
+        want = limits.min_width or most
+        if width and width < want:  # 0: the kernel knows of no link
+            gpu = facts.gpu_at(pci)
+            yield finding(
+                "PCIE_WIDTH",
+                subject=gpu.subject if gpu else pci,
+                detail=f"{pci}: PCIe link is x{width}, can be x{want}",
+                gpu=gpu.index if gpu else None,
+            )
+
+
+def _widths(facts: NodeFacts) -> dict[str, tuple[int, int]]:
+    """(now, at most) by PCI address: the narrower of what NVML and sysfs say."""
+    found: dict[str, tuple[int, int]] = {}
+    said = [(gpu.pci, gpu.pcie_width, gpu.pcie_max_width) for gpu in facts.gpus]
+    said += [(link.pci, link.width, link.max_width) for link in facts.pcie or ()]
+    for pci, width, most in said:
+        if pci is None or width is None or most is None:
+            continue
+        before = found.get(pci, (width, most))
+        found[pci] = (min(before[0], width), max(before[1], most))
+    return found
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    for pci, (width, most) in _widths(facts).items():
+        gpu = facts.gpu_at(pci)
+        yield Reading(
+            subject=gpu.subject if gpu else pci,
+            value=f"x{width}",
+            limit=f">= x{limits.min_width or most}",
+        )

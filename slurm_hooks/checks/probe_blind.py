@@ -1,0 +1,48 @@
+"""A probe that goes on giving no answer. Blindness is neither healthy nor bad, but repeated it is
+worth a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts
+
+NEEDS = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``max_passes``: passes in a row that a probe may stay silent."""
+
+    max_passes: int = 5
+    open_after: int = 1
+    clear_after: int = 1
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+        if self.max_passes < 1:
+            raise ValueError(f"max_passes must be at least 1, got {self.max_passes}")
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    for blind in facts.blind:
+        if blind.passes > limits.max_passes:
+            yield finding(
+                "PROBE_BLIND",
+                subject=blind.probe,
+                detail=f"probe {blind.probe} gave no answer {blind.passes} times: {blind.why}",
+            )
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    for blind in facts.blind:
+        yield Reading(
+            subject=blind.probe,
+            value=f"silent {blind.passes} passes: {blind.why}",
+            limit=f"<= {limits.max_passes}",
+        )

@@ -1,0 +1,150 @@
+"""This half's part of the configuration: ``node``, ``agent`` and ``checks``.
+
+The docstring after a field says what it means, in which unit, and why its default is what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from holdfast.vocabulary import Mode
+
+L = TypeVar("L")
+
+
+class ReasonStyle(str, Enum):
+    """How a drain reason begins."""
+
+    HOLDFAST = "holdfast"
+    NODE_PROBLEM = "node_problem"
+    """Behind ``[node_problem] ``, which makes Soperator replace the node."""
+
+
+class WhenBlind(str, Enum):
+    """What a hook does that finds no fresh verdict."""
+
+    PASS = "pass"  # noqa: S105 - a word of the configuration
+    HOLD = "hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlindConfig:
+    """Blindness is never "healthy"; whether it may take a node out is the site's choice, per
+    hook.
+    """
+
+    prolog: WhenBlind = WhenBlind.PASS
+    epilog: WhenBlind = WhenBlind.PASS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetConfig:
+    """How much of the cluster Holdfast may take out of service: the larger of the two (law 4)."""
+
+    max_nodes: int = 2
+    max_share: float = 0.1
+    """Of all nodes, 0 to 1."""
+
+    def __post_init__(self) -> None:
+        if self.max_nodes < 0:
+            raise ValueError(f"max_nodes must not be negative, got {self.max_nodes}")
+        if not 0 <= self.max_share <= 1:
+            raise ValueError(f"max_share must be between 0 and 1, got {self.max_share:g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """What this node is meant to be, and how it leaves service."""
+
+    expected_gpus: int = 8
+    """0: a node without GPUs; NVML is not asked then."""
+    mounts: tuple[str, ...] = ()
+    """Mount points that jobs need. None by default: only the site knows them."""
+    reason_style: ReasonStyle = ReasonStyle.HOLDFAST
+    when_blind: BlindConfig = field(default_factory=BlindConfig)
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.expected_gpus <= 64:
+            raise ValueError(f"expected_gpus must be between 0 and 64, got {self.expected_gpus}")
+        for path in self.mounts:
+            if not path.startswith("/"):
+                raise ValueError(f"mounts must be absolute paths, got {path!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """How the resident agent works."""
+
+    interval_s: float = 10.0
+    """Between two passes over all probes. Kernel-log events do not wait for one."""
+    probe_deadline_s: float = 2.0
+    """After this a probe is abandoned. NVML answers in milliseconds."""
+    verdict_ttl_s: float = 30.0
+    """How long a verdict is believed: three intervals, so that one slow pass blinds no hook."""
+    recheck_passes: int = 2
+    """Clean passes in a row before a node is given back."""
+    wait_s: float = 30.0
+    """Least time out of service for a fault that asks for nothing but time."""
+    clock_interval_s: float = 60.0
+    """Between two questions for slurmctld's clock; they are the agent's only steady Slurm calls."""
+    act_retry_s: float = 2.0
+    """After this, a Slurm write that failed is tried again."""
+    jobs_interval_s: float = 0.15
+    """Between two looks after jobs that have to restart, while there are any."""
+
+    def __post_init__(self) -> None:
+        bounds = {
+            "interval_s": (0.2, 3600),
+            "probe_deadline_s": (0.05, 600),
+            "verdict_ttl_s": (1, 86400),
+            "recheck_passes": (1, 1000),
+            "wait_s": (0, 86400),
+            "clock_interval_s": (1, 86400),
+            "act_retry_s": (0.1, 600),
+            "jobs_interval_s": (0.05, 10),
+        }
+        for name, (low, high) in bounds.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value:g}")
+        if self.verdict_ttl_s < self.interval_s + self.probe_deadline_s:
+            raise ValueError(
+                f"verdict_ttl_s must be at least interval_s + probe_deadline_s "
+                f"({self.interval_s + self.probe_deadline_s:g}), got {self.verdict_ttl_s:g}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckConfig(Generic[L]):
+    """One check: what it may do with its findings, and its limits."""
+
+    limits: L
+    mode: Mode = Mode.OBSERVE
+
+
+CHECKS: Mapping[str, Any]
+"""The schema of the section ``checks``: one entry for each row of the catalogue. Made when first
+asked for, so that a hook that needs no check loads none."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "CHECKS":
+        raise AttributeError(name)
+    from slurm_hooks import checks  # noqa: PLC0415 - see CHECKS
+
+    table = {check: CheckConfig[checks.load(check).Limits] for check in checks.CATALOGUE}  # type: ignore[misc]
+    globals()["CHECKS"] = table
+    return table
+
+
+def enabled(
+    table: Mapping[str, CheckConfig[Any]], off: frozenset[str]
+) -> Iterator[tuple[str, CheckConfig[Any]]]:
+    """The checks that run: neither off in the configuration nor switched off by a file."""
+    for name, config in table.items():
+        if config.mode is not Mode.OFF and name not in off:
+            yield name, config

@@ -1,0 +1,109 @@
+"""What prolog and epilog answer when the sh hook alone could not. Touches no device and no mount.
+
+They read the verdict again, and where it is missing they do what the site's policy says. A hook
+that takes the node out says so in Slurm itself, with a record, so that the agent can give it back.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.config.load import load_section
+from holdfast.config.location import ALL, config_path, switches_off
+from holdfast.config.schema import ClusterConfig, load_cluster
+from holdfast.errors import CommandError
+from holdfast.faults import fault_of
+from holdfast.policy import budget
+from holdfast.policy.ownership import DrainRecord
+from holdfast.reasons import Reason
+from holdfast.vocabulary import NODE_BAD, NODE_IN_SERVICE, Context, SlurmName, Status
+from slurm_hooks import machine, verdict_file
+from slurm_hooks.agent import record as records
+from slurm_hooks.agent.lock import holder
+from slurm_hooks.config import NodeConfig, ReasonStyle, WhenBlind
+from slurm_hooks.guard import complain
+from slurm_hooks.verdict_file import Published
+
+_SLURM_TIMEOUT_S = 3.0
+"""A hook has seconds in all; slurmctld answers in milliseconds or not at all."""
+
+
+def answer(context: Context) -> int:
+    """The exit status of prolog or epilog. Raises ConfigError, CommandError and OSError."""
+    path = config_path()
+    if ALL in switches_off(path):
+        return NODE_IN_SERVICE
+    cluster, node = load_cluster(path), load_section(path, "node", NodeConfig)
+    published = verdict_file.read(
+        verdict_file.path_in(cluster.paths.run),
+        boot_id=machine.boot_id(),
+        uptime_s=machine.uptime_s(),
+    )
+    if published.status in (Status.OK, Status.SUSPECT):
+        return NODE_IN_SERVICE
+    if published.status is Status.BAD:
+        return _bad(context, published, cluster, node)
+    return _blind(context, published, cluster, node)
+
+
+def _bad(context: Context, published: Published, cluster: ClusterConfig, node: NodeConfig) -> int:
+    if context is Context.PROLOG:
+        return NODE_BAD
+    # The agent drains; a node is not thrown out of service twice for one fault.
+    if published.drained or holder(cluster.paths.run) is not None:
+        return NODE_IN_SERVICE
+    worst = published.findings[0] if published.findings else {}
+    detail = f"{worst.get('code', 'fault')}: {worst.get('detail', 'the agent is gone')}"
+    return _refuse("EPILOG", detail, cluster, node)
+
+
+def _blind(context: Context, published: Published, cluster: ClusterConfig, node: NodeConfig) -> int:
+    why = published.why or f"silent probes: {', '.join(published.detail.get('blind') or ['?'])}"
+    policy = node.when_blind.prolog if context is Context.PROLOG else node.when_blind.epilog
+    if policy is WhenBlind.PASS:
+        complain(f"holdfast-{context.value}: blind ({why}); when_blind is pass: in service")
+        return NODE_IN_SERVICE
+    return _refuse(context.value.upper(), f"blind: {why}", cluster, node)
+
+
+def _refuse(code: str, detail: str, cluster: ClusterConfig, node: NodeConfig) -> int:
+    """Drain within the budget and answer "bad"; past it, or if Slurm cannot be asked, stay."""
+    name = SlurmName(machine.node_name())
+    slurm = SlurmCli(min(cluster.slurm.timeout_s, _SLURM_TIMEOUT_S), cluster.slurm.bin)
+    try:
+        table = slurm.nodes_fast()
+        admission = budget.admit(name, table, node.budget)
+        if not admission.admitted:
+            complain(f"holdfast: {code} {detail}, but over budget ({admission.why}): in service")
+            return NODE_IN_SERVICE
+        if not any(one.name == name and one.drained_flag for one in table):
+            _drain(slurm, name, code, detail, cluster, node)
+    except CommandError as error:
+        complain(f"holdfast: {code} {detail}, but Slurm cannot be asked ({error}): in service")
+        return NODE_IN_SERVICE
+    return NODE_BAD
+
+
+def _drain(
+    slurm: SlurmCli,
+    name: SlurmName,
+    code: str,
+    detail: str,
+    cluster: ClusterConfig,
+    node: NodeConfig,
+) -> None:
+    boot_id = machine.boot_id()
+    marked = node.reason_style is ReasonStyle.NODE_PROBLEM
+    text = str(Reason(code, detail, {"boot": boot_id[:8]}, marked))
+    record = DrainRecord(
+        reason=text,
+        actor="root",
+        at=None,
+        written_at=datetime.now(timezone.utc),
+        code=code,
+        action=fault_of(code).action,
+        boot_id=boot_id,
+    )
+    records.save(records.path_in(cluster.paths.state), records.Drained(record=record))
+    slurm.drain([name], text)

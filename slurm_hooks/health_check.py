@@ -1,0 +1,122 @@
+"""The health check's slow path: there is no fresh verdict, so see to the agent. Always exits 0.
+
+slurmd kills the hook's process group when the hook ends, and waits for whoever holds its pipes: the
+agent is started in a session of its own, with nothing of the hook's open, before the hook ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from holdfast.config.location import config_path
+from holdfast.config.schema import load_cluster
+from slurm_hooks import machine, verdict_file
+from slurm_hooks.agent import lock
+from slurm_hooks.guard import complain, guarded
+
+LOG_FOLDER = Path("/var/log/holdfast")
+_LOG_MAX_BYTES = 10 << 20
+_HUNG_AFTER_S = 60.0
+"""An agent that holds the lock and has published nothing for so long does not work any more."""
+
+
+def main() -> int:
+    """Start the agent where none runs; replace one that hangs."""
+    paths = load_cluster(config_path()).paths
+    pid = lock.holder(paths.run)
+    if pid is not None:
+        silent_s = _silent_s(verdict_file.path_in(paths.run), lock.path_in(paths.run))
+        if silent_s < _HUNG_AFTER_S or not _is_agent(pid):
+            return 0
+        complain(f"holdfast: agent {pid} has said nothing for {silent_s:.0f} s: replaced")
+        os.kill(pid, signal.SIGKILL)
+    node = machine.node_name()
+    complain(f"holdfast: starting the agent of {node}")
+    start(node)
+    return 0
+
+
+def start(node: str) -> None:
+    """The agent, in a session of its own; returns when it has one."""
+    ready, done = os.pipe2(os.O_CLOEXEC)
+    if os.fork():
+        os.close(done)
+        os.read(ready, 1)  # the end of file comes with exec, or with a child that failed
+        return
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        os.chdir("/")
+        _own_files(_log_file(node))
+        program = [sys.executable, "-I", "-m", "slurm_hooks.agent", "--node", node]
+        os.execve(sys.executable, program, _environment())  # noqa: S606 - ourselves, no shell
+    finally:
+        os._exit(70)
+
+
+def _own_files(log: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    for fd in _open_fds():
+        os.set_inheritable(fd, False)
+
+
+def _open_fds() -> list[int]:
+    found = []
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names alone are wanted
+        fd = int(name)
+        if fd > 2:
+            try:
+                os.fstat(fd)
+                found.append(fd)
+            except OSError:
+                continue  # the listing's own descriptor
+    return found
+
+
+def _log_file(node: str) -> int:
+    """The agent's log, kept from growing for ever; /dev/null where it cannot be written."""
+    path = LOG_FOLDER / f"agent.{node}.log"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    try:
+        LOG_FOLDER.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > _LOG_MAX_BYTES:
+            path.replace(path.with_suffix(".log.1"))
+        return os.open(path, flags, 0o644)
+    except OSError:
+        return os.open(os.devnull, flags)
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of a job and nothing of slurmd's, but the configuration's place."""
+    kept = {name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")}
+    for name in ("SLURM_CONF", "TZ", "LANG"):
+        if name in os.environ:
+            kept[name] = os.environ[name]
+    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **kept}
+
+
+def _silent_s(*files: Path) -> float:
+    """Seconds since the newest of these files changed, by the clock that stamps them."""
+    probe = files[-1].with_name(".clock")
+    probe.touch()
+    now = probe.stat().st_mtime
+    return now - max((path.stat().st_mtime for path in files if path.exists()), default=now)
+
+
+def _is_agent(pid: int) -> bool:
+    try:
+        return b"slurm_hooks.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    guarded("health_check", main)
+    sys.exit(0)
