@@ -92,16 +92,26 @@ def _tools() -> str:
 
 @contextlib.contextmanager
 def _only_one(name: str) -> Iterator[None]:
-    """One `up` or `down` of a box at a time."""
+    """One `up` or `down` of a box at a time. The lock file goes with the box's folder."""
     folder = box_folder(name)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    path = folder.parent / f".{name}.lock"
+    while True:
+        with path.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists() or path.stat().st_ino != os.fstat(lock.fileno()).st_ino:
+                continue  # removed while we waited: somebody may hold a new one
+            try:
+                yield
+            finally:
+                if not folder.exists():
+                    path.unlink()
+            return
 
 
 def _same_shape(running: Box, order: Order) -> None:
-    have, want = (running.shape.nodes, running.shape.slurm), (order.nodes, order.slurm)
+    slurm = roots.release_of(Path(order.root)) if order.root else order.slurm
+    have, want = (running.shape.nodes, running.shape.slurm), (order.nodes, slurm)
     if have != want:
         raise SandboxError(
             f"box '{order.name}' is up with {have[0]} nodes and Slurm {have[1]}, asked for {want[0]} and {want[1]}; "
@@ -122,7 +132,7 @@ def _prepare(order: Order) -> Shape:
     shape = Shape(
         name=order.name,
         nodes=order.nodes,
-        slurm=order.slurm,
+        slurm=roots.release_of(root) if order.root else order.slurm,
         root=str(root),
         layers=tuple(map(str, stack)),
         hooks=(TREE / "slurm_hooks/hook").exists(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -16,7 +15,7 @@ from testbed import enter
 from testbed.errors import SandboxError, did_you_mean
 from testbed.inside.control import ControlError, ask
 from testbed.inside.processes import all_pids, parent_of
-from testbed.life import end_namespace, wait_for_exit
+from testbed.life import wait_for_exit
 from testbed.paths import box_folder, boxes
 from testbed.shape import CONTROLLER, KUBE_PROGRAMS, Shape
 
@@ -131,9 +130,9 @@ class Box:
 
     def down(self) -> None:
         """End the box with everything in it and remove its folder."""
-        if self.alive():
-            end_namespace(self.pid)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        from testbed import birth  # noqa: PLC0415 - birth makes boxes
+
+        birth.down(self.shape.name)
 
     # -- commands -----------------------------------------------------------------------------------------------
 

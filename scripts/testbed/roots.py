@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -24,7 +25,7 @@ Say = Callable[[str], None]
 PACKAGES = (
     "slurmctld", "slurmd", "slurm-client", "slurmrestd", "slurmdbd", "sackd", "slurm-wlm-jwt-plugin",
     "slurm-wlm-mysql-plugin", "munge", "mariadb-server", "python3", "python3-yaml", "python3-torch", "python3-venv",
-    "procps", "iproute2", "curl", "fuse3",
+    "procps", "iproute2", "curl",
 )  # fmt: skip
 
 _OPTIONS = (
@@ -38,6 +39,12 @@ _OPTIONS = (
     "--dpkgopt=path-exclude=/usr/share/man/*",
     "--dpkgopt=path-exclude=/usr/share/locale/*",
 )
+_ENDS_WITH_US = (
+    "setpriv", "--pdeathsig=KILL", "--",
+    "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--propagation", "private", "--",
+)  # fmt: skip
+"""A build whose `up` is killed leaves neither a process nor a mount."""
+
 _NEEDED = (
     "usr/sbin/slurmctld",
     "usr/sbin/slurmd",
@@ -51,7 +58,8 @@ MANIFEST = "manifest"
 def given(folder: str) -> Path:
     """A root that was made elsewhere. Raises ``SandboxError`` when it lacks what a box needs."""
     root = Path(folder).resolve()
-    missing = [name for name in _NEEDED if not (root / name).exists()]
+    # Some are absolute links (/etc/alternatives), which lead elsewhere when read from outside.
+    missing = [name for name in _NEEDED if not os.path.lexists(root / name)]
     if missing:
         raise SandboxError(
             f"--root {folder}: {missing[0]} is not in it; it must hold a Debian with {', '.join(PACKAGES)}"
@@ -59,10 +67,23 @@ def given(folder: str) -> Path:
     return root
 
 
+def release_of(root: Path) -> str:
+    """`25.11`: of the Slurm in a root. Raises ``SandboxError`` when it does not say."""
+    argv = ["chroot", str(root), "/usr/sbin/slurmctld", "-V"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    match = re.search(r" (\d\d\.\d\d)\.", said)
+    if not match:
+        raise SandboxError(
+            f"{root}: its slurmctld does not run or does not say its release: {said}"
+        )
+    return match[1]
+
+
 def ensure(release: str, cache: Path, say: Say) -> Path:
     """The root of a release, built when the cache has none (minutes, once)."""
     root = cache / "roots" / release
     if root.is_dir():
+        _check_manifest(root)
         return root
     root.parent.mkdir(parents=True, exist_ok=True)
     with (root.parent / ".lock").open("w") as lock:
@@ -73,51 +94,58 @@ def ensure(release: str, cache: Path, say: Say) -> Path:
     return root
 
 
+def _check_manifest(root: Path) -> None:
+    """Raises ``SandboxError`` when this root was built before ``PACKAGES`` grew."""
+    manifest = root.parent / f"{root.name}.{MANIFEST}"
+    if not manifest.exists():
+        return
+    present = {line.split()[0] for line in manifest.read_text().splitlines()}
+    missing = [name for name in PACKAGES if name not in present]
+    if missing:
+        raise SandboxError(
+            f"{root} is out of date, it lacks {missing[0]}: rm -r {root} and try again"
+        )
+
+
 def _build(release: str, root: Path, say: Say) -> None:
     suite, part = RELEASES[release], root.with_name(root.name + ".part")
-    say(
-        f"Building the root of Slurm {release} from Debian {suite} (once; about a minute, 1.5 GB in {root.parent})"
-    )
+    say(f"Building the root of Slurm {release} from Debian {suite} (once; 1.5 GB in {root.parent})")
+    begin = time.monotonic()
     shutil.rmtree(part, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as scratch, _heartbeat(f"packages of {suite}", say):
+    with _heartbeat(f"packages of {suite}", say):
+        _unpack(suite, part, root.parent / f"{release}.log")
+    for user, uid in USERS.items():
+        words = ("useradd", "--create-home", f"--uid={uid}", "--shell=/bin/bash", user)
+        subprocess.run(["chroot", part, *words], check=True)
+    _write_manifest(part, root.parent / f"{release}.{MANIFEST}")
+    part.rename(root)
+    say(f"  {time.monotonic() - begin:5.0f} s  root of Slurm {release} ready")
+
+
+def _unpack(suite: str, part: Path, log: Path) -> None:
+    """Run mmdebstrap. Raises ``SandboxError`` with its own words, and leaves no ``part``, when it fails."""
+    with tempfile.TemporaryDirectory() as scratch, log.open("w") as output:
         # apt's gpgv runs as _apt and must be able to read the keyring beside it
         Path(scratch).chmod(0o755)
         program = _mmdebstrap(Path(scratch))
         source = f"deb {_mirror()} {suite} main"
-        argv = [program, *_OPTIONS, f"--include={','.join(PACKAGES)}", suite, str(part), source]
-        log = root.parent / f"{release}.log"
-        with log.open("w") as output:
-            done = subprocess.run(
-                argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=False
-            )
+        include = f"--include={','.join(PACKAGES)}"
+        argv = [*_ENDS_WITH_US, program, *_OPTIONS, include, suite, str(part), source]
+        done = subprocess.run(
+            argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=False
+        )
     if done.returncode:
-        lines = [
-            line
-            for line in log.read_text(errors="replace").splitlines()
-            if line.startswith(("E:", "W:"))
-        ]
         shutil.rmtree(part, ignore_errors=True)
+        said = [line for line in log.read_text(errors="replace").splitlines() if line[:2] == "E:"]
         raise SandboxError(
-            f"mmdebstrap could not build {suite}: {' '.join(lines[-3:])} (whole log: {log})"
+            f"mmdebstrap could not build {suite}: {' '.join(said[-3:])} (whole log: {log})"
         )
-    for user, uid in USERS.items():
-        subprocess.run(
-            ["chroot", part, "useradd", "-m", "-u", str(uid), "-s", "/bin/bash", user], check=True
-        )
-    _write_manifest(part, root.parent / f"{release}.{MANIFEST}")
-    part.rename(root)
 
 
 def _write_manifest(root: Path, target: Path) -> None:
     """What exactly is in it: the pin of this root, readable beside it."""
-    argv = [
-        "chroot",
-        str(root),
-        "dpkg-query",
-        "-W",
-        "-f",
-        "${Package} ${Version} ${Architecture}\n",
-    ]
+    shown = "${Package} ${Version} ${Architecture}\n"
+    argv = ["chroot", str(root), "dpkg-query", "-W", "-f", shown]
     target.write_text(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
 
 
@@ -130,25 +158,20 @@ def _mmdebstrap(scratch: Path) -> str:
         raise SandboxError(
             "mmdebstrap: not found, and no apt-get to fetch it with; install it and run this again"
         )
-    for argv in (["apt-get", "download", "-qq", "mmdebstrap"], ["apt-get", "update", "-qq"]):
-        if (
-            subprocess.run(argv, cwd=scratch, capture_output=True, check=False).returncode == 0
-            and argv[1] == "download"
-        ):
-            break
-        subprocess.run(["apt-get", "update", "-qq"], capture_output=True, check=False)
-    else:
-        subprocess.run(
-            ["apt-get", "download", "-qq", "mmdebstrap"],
-            cwd=scratch,
-            capture_output=True,
-            check=False,
-        )
+    fetch = ("download", "-qq", "mmdebstrap")
+    if not _apt_get(scratch, *fetch):
+        _apt_get(scratch, "update", "-qq")
+        _apt_get(scratch, *fetch)
     packages = list(scratch.glob("mmdebstrap_*.deb"))
     if not packages:
         raise SandboxError("apt-get cannot download mmdebstrap; install it and run this again")
     subprocess.run(["dpkg", "-x", packages[0], scratch / "x"], check=True)
     return str(scratch / "x/usr/bin/mmdebstrap")
+
+
+def _apt_get(folder: Path, *words: str) -> bool:
+    done = subprocess.run(["apt-get", *words], cwd=folder, capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def _mirror() -> str:

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed import faults
 from testbed.box import Box
 from testbed.errors import SandboxError
-from testbed.shape import kube_name
+from testbed.shape import CONTROLLER, kube_name
 
 UNKNOWN = "unknown"
 
@@ -32,6 +33,8 @@ class NodeStatus:
     """Host pid of Holdfast's agent, None when it does not run."""
     power: str
     """'on', 'off', or 'cut' when only its network cable is out."""
+    faults: tuple[str, ...]
+    """Those that were put into it and not healed yet, as they are typed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,8 @@ class BoxStatus:
     folder: str
     nodes: tuple[NodeStatus, ...]
     daemons: dict[str, int]
+    faults: tuple[str, ...]
+    """Those of the whole cluster."""
 
 
 def read(box: Box) -> BoxStatus:
@@ -65,6 +70,7 @@ def read(box: Box) -> BoxStatus:
         folder=str(box.folder),
         nodes=tuple(nodes),
         daemons=box.daemons(),
+        faults=_faults(box, CONTROLLER),
     )
 
 
@@ -95,7 +101,12 @@ def _node(box: Box, name: str, slurm: Any, kube: Any, power: str) -> NodeStatus:
         taints=tuple(taint for taint in taints if not taint.startswith("nvidia.com/")),
         agent=None if power == "off" else _agent(box, name),
         power=power,
+        faults=_faults(box, name),
     )
+
+
+def _faults(box: Box, node: str) -> tuple[str, ...]:
+    return tuple(str(fault) for fault in faults.active(box, node))
 
 
 def _agent(box: Box, node: str) -> int | None:
@@ -138,8 +149,11 @@ def as_text(status: BoxStatus) -> str:
         agent = str(node.agent) if node.agent else "-"
         lines.append(
             f"{node.name:11}{node.power:6}{node.slurm_state:24}{agent:8}{' '.join((*marks, *node.taints))}"
-            + (f"\n{'':17}{node.reason}" if node.reason else "")
         )
+        notes = [f"reason: {node.reason}"] if node.reason else []
+        notes += [f"fault: {fault}" for fault in node.faults]
+        lines += [f"{'':11}{note}" for note in notes]
+    lines += [f"fault of the cluster: {fault}" for fault in status.faults]
     lines.append("daemons: " + ", ".join(sorted(status.daemons)))
     return "\n".join(lines)
 
