@@ -1,0 +1,158 @@
+"""``scripts/demo``: brings up a box, runs the main job in it, shows and judges what happened."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from testbed.box import Box
+from testbed.errors import SandboxError
+from testbed.shape import RELEASES
+
+from demonstration import baseline as plain
+from demonstration import picture, report
+from demonstration.jobs import Order, install, submit, weights_digest
+from demonstration.live import Live
+from demonstration.observe import Cluster, NotSeenError
+from demonstration.report import Outcome
+from demonstration.stages import Seen
+from demonstration.story import Narrator, Story
+
+STEPS, EVERY, FAULT_STEP = 60, 5, 23
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/demo",
+        description="A GPU falls off the bus under a real PyTorch training on a real Slurm: watch what follows.",
+        epilog="example: scripts/demo --slurm 26.05 --skip-baseline",
+    )
+    parser.add_argument("--ranks-per-node", type=int, choices=[1, 2, 4, 8], default=4)
+    parser.add_argument(
+        "--slurm", choices=sorted(RELEASES), default="24.11", help="Slurm's release"
+    )
+    parser.add_argument(
+        "--skip-baseline",
+        action="store_true",
+        help="without the same job on plain Slurm (3 minutes)",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("out"), help="where demo.{png,svg,json} go"
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the box up at the end")
+    return parser.parse_args(argv)
+
+
+def _ended(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = _options(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGTERM, _ended)
+    signal.signal(signal.SIGHUP, _ended)
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+        return _with_box(args)
+    except KeyboardInterrupt:
+        print("\nscripts/demo: ended before its end; its box is gone", file=sys.stderr)
+        return 130
+    except (SandboxError, NotSeenError, OSError) as error:
+        print(f"scripts/demo: {error}", file=sys.stderr)
+        return 1
+
+
+def _with_box(args: argparse.Namespace) -> int:
+    live = Live()
+    live.head("1. A cluster: real Slurm, real Kubernetes API, simulated H100s")
+    name = f"demo-{os.getpid()}"
+    box = Box.up(name, nodes=4, slurm=args.slurm, owner_pid=None if args.keep else os.getpid())
+    live.say(f"box {name} is up: {len(box.nodes)} nodes with 8 H100 each, Slurm {args.slurm}")
+    try:
+        outcome = _act(Cluster(box), live, args)
+        _show(outcome, live, args)
+    finally:
+        if args.keep:
+            live.say(f"the box stays up; end it with: scripts/sandbox down --name {name}")
+        else:
+            box.down()
+    return 1 if outcome.all_problems else 0
+
+
+def _act(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
+    install(cluster.box)
+    ranks, waiting = args.ranks_per_node, None
+    if not args.skip_baseline:
+        live.head("2. First the same job without Holdfast, until Slurm's requeue delay begins")
+        order = Order(
+            name="plain", script="train_plain", ranks_per_node=ranks, steps=STEPS, every=EVERY
+        )
+        waiting = plain.until_requeued(cluster, live, order, FAULT_STEP)
+    live.head("3. The reference: the same training, undisturbed")
+    order = Order(
+        name="reference", script="train_plain", ranks_per_node=ranks, steps=STEPS, step_s=0.0
+    )
+    reference = submit(cluster, order)
+    reference.wait_state("COMPLETED")
+    digests = {"reference": weights_digest(reference)}
+    live.say(f"weights of the uninterrupted run: sha256 {digests['reference'][:16]}…")
+    live.head("4. The main job, under Holdfast")
+    order = Order(
+        name="holdfast", script="train_holdfast", ranks_per_node=ranks, steps=STEPS, every=EVERY
+    )
+    story = Narrator(cluster, live, gpu=ranks - 1).tell(order, FAULT_STEP)
+    problems = _compare(story, digests, live)
+    if waiting is not None:
+        live.head("5. Back to the job without Holdfast")
+        plain.try_to_the_end(cluster, live, waiting)
+    return Outcome(
+        slurm=args.slurm,
+        ranks_per_node=ranks,
+        story=story,
+        baseline=waiting,
+        digests=digests,
+        problems=problems,
+    )
+
+
+def _compare(story: Story, digests: dict[str, str], live: Live) -> list[str]:
+    """The proof of correctness: both files are read back and hashed tensor by tensor."""
+    if "done" not in story.seen:
+        return []
+    digests["holdfast"] = weights_digest(story.job)
+    if digests["holdfast"] != digests["reference"]:
+        return [f"weights differ: {digests['holdfast'][:16]} and {digests['reference'][:16]}"]
+    text = f"sha256 {digests['holdfast'][:16]}… twice"
+    story.seen["weights"] = Seen(
+        key="weights", at_s=time.time(), source="trained_model.pt", evidence=text
+    )
+    live.say(f"weights of the interrupted run:   {text}")
+    return []
+
+
+def _show(outcome: Outcome, live: Live, args: argparse.Namespace) -> None:
+    live.head("What happened")
+    for line in report.stage_lines(outcome):
+        live.plain(line)
+    live.head("What it cost")
+    for line in report.comparison_lines(outcome):
+        live.plain(line)
+    report.write_json(outcome, args.out / "demo.json")
+    if "fault" in outcome.story.seen:
+        picture.draw(outcome, args.out / "demo.png")
+        picture.draw(outcome, args.out / "demo.svg")
+    live.plain(f"\nPicture and figures: {args.out}/demo.png, demo.svg, demo.json")
+    for problem in outcome.all_problems:
+        live.plain(f"FAILED: {problem}")
+    if not outcome.all_problems:
+        live.plain("Every stage happened.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

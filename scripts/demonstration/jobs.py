@@ -1,0 +1,112 @@
+"""Submitting the demo's training job and following it by its own files."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.box import Box
+
+from demonstration.observe import Cluster, JobView, json_lines, until
+
+CODE = "/mnt/training/code"
+SOURCE = Path(__file__).resolve().parent.parent / "train"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A training to submit. ``script`` is train_plain or train_holdfast; ``name`` its folder under runs/."""
+
+    name: str
+    script: str
+    ranks_per_node: int
+    steps: int
+    every: int = 5
+    step_s: float = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A submitted training."""
+
+    cluster: Cluster
+    order: Order
+    job_id: int
+    submitted_s: float
+
+    @property
+    def folder(self) -> Path:
+        """Host path of the job's own files."""
+        return self.cluster.box.path(f"/mnt/training/runs/{self.order.name}")
+
+    @property
+    def weights(self) -> str:
+        return f"/mnt/training/runs/{self.order.name}/trained_model.pt"
+
+    def progress(self) -> list[dict[str, Any]]:
+        return json_lines(self.folder / "progress.jsonl")
+
+    def journal(self) -> list[dict[str, Any]]:
+        """The launcher's journal; empty for a job without Holdfast."""
+        return json_lines(self.folder / f"checkpoints/.holdfast/job-{self.job_id}.jsonl")
+
+    def log(self) -> str:
+        path = self.cluster.box.path(f"/mnt/training/logs/train-{self.job_id}.out")
+        try:
+            return path.read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def view(self) -> JobView:
+        return self.cluster.job(self.job_id)
+
+    def latest_step(self) -> int:
+        steps = [line["step"] for line in self.progress() if line["event"] == "step"]
+        return int(steps[-1]) if steps else 0
+
+    def wait_step(self, step: int, timeout_s: float = 90) -> None:
+        until(
+            lambda: self.latest_step() >= step, f"step {step} of {self.order.name}", timeout_s, 0.05
+        )
+
+    def wait_state(self, *states: str, timeout_s: float = 90) -> JobView:
+        """The job's view once it is in one of ``states``. Raises ``NotSeenError``."""
+
+        def reached() -> JobView | None:
+            view = self.view()
+            return view if view.state in states else None
+
+        what = f"job {self.job_id} ({self.order.name}) in state {' or '.join(states)}"
+        return until(reached, what, timeout_s, 0.3)
+
+
+def install(box: Box) -> None:
+    """The training code, as a user would have copied it to the shared mount."""
+    target = box.path(CODE)
+    target.mkdir(exist_ok=True)
+    for source in sorted(SOURCE.iterdir()):
+        if source.is_file():
+            shutil.copyfile(source, target / source.name)
+            (target / source.name).chmod(0o644)
+    target.chmod(0o755)
+
+
+def submit(cluster: Cluster, order: Order) -> Job:
+    """sbatch as alice, with the options a user would give."""
+    argv = ["sbatch", "--parsable", f"{CODE}/{order.script}.sbatch"]
+    argv += ["--steps", str(order.steps), "--every", str(order.every)]
+    argv += ["--step-seconds", str(order.step_s)]
+    env = {"RUN": f"/mnt/training/runs/{order.name}", "RANKS_PER_NODE": str(order.ranks_per_node)}
+    submitted_s = time.time()
+    done = cluster.box.run(argv, user="alice", env=env)
+    job_id = int(done.stdout.split(";")[0])
+    return Job(cluster=cluster, order=order, job_id=job_id, submitted_s=submitted_s)
+
+
+def weights_digest(job: Job) -> str:
+    """SHA-256 of the final model's tensors, computed in the box from the job's own file."""
+    argv = ["python3", f"{CODE}/weights.py", job.weights]
+    return job.cluster.box.run(argv, user="alice", timeout_s=60).stdout.split()[0]

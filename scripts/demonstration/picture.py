@@ -1,0 +1,279 @@
+"""The main job as one picture: training, nodes and stages over time, and what it cost beside plain Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from demonstration.report import Outcome
+from demonstration.stages import CATALOGUE, Seen
+
+INK, FAINT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
+FIRST, SECOND, OUT, LOST, START = "#2a9d8f", "#3a6ea5", "#f4a259", "#d1495b", "#cbd2d9"
+
+SHORT = {
+    "fault": "Xid in the kernel log",
+    "verdict": "verdict: bad",
+    "drain": "DRAIN in Slurm",
+    "step_end": "step ended",
+    "requeue": "requeued",
+    "restart": "started on healthy nodes",
+    "checkpoint": "checkpoint checked",
+    "loaded": "checkpoint loaded",
+    "next_step": "first new step",
+    "condition": "Node condition",
+    "taint": "Node taint",
+    "event": "Kubernetes event",
+    "done": "training done",
+    "healed": "node repaired, rebooted",
+    "undrain": "re-checked, given back",
+    "untaint": "taint gone",
+}
+
+
+def draw(outcome: Outcome, path: Path) -> None:
+    """Write the picture; the suffix decides between PNG and SVG."""
+    import matplotlib  # noqa: PLC0415 - half a second, only here
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update(
+        {
+            "font.family": "DejaVu Sans",
+            "font.size": 10,
+            "text.color": INK,
+            "axes.edgecolor": GRID,
+            "axes.labelcolor": FAINT,
+            "xtick.color": FAINT,
+            "ytick.color": FAINT,
+            "svg.fonttype": "none",
+            "svg.hashsalt": "holdfast",
+        }
+    )
+    import matplotlib.pyplot as plt  # noqa: PLC0415 - half a second, only here
+
+    figure = plt.figure(figsize=(13, 8.2), facecolor="white")
+    grid = figure.add_gridspec(
+        4, 2, height_ratios=[1.15, 3, 2, 1.7], width_ratios=[3, 1.12],
+        hspace=0.16, wspace=0.03, left=0.075, right=0.985, top=0.885, bottom=0.075,
+    )  # fmt: skip
+    marks = figure.add_subplot(grid[0, 0])
+    steps = figure.add_subplot(grid[1, 0], sharex=marks)
+    lanes = figure.add_subplot(grid[2, 0], sharex=marks)
+    words = figure.add_subplot(grid[0:3, 1])
+    cost = figure.add_subplot(grid[3, :])
+    zero = outcome.story.at("fault") or 0.0
+    numbered = _numbered(outcome.story.seen)
+    _marks(marks, numbered, zero)
+    _steps(steps, outcome, zero)
+    _lanes(lanes, outcome, zero)
+    _words(words, numbered, zero)
+    _cost(cost, outcome)
+    _frame(figure, (marks, steps, lanes), outcome, zero)
+    figure.savefig(path, dpi=150, metadata=None if path.suffix == ".png" else {"Date": None})
+    plt.close(figure)
+
+
+def _frame(figure: Any, axes: Sequence[Any], outcome: Outcome, zero: float) -> None:
+    begin = outcome.story.job.submitted_s - zero
+    end = max(one.at_s for one in outcome.story.seen.values() if one.key != "weights") - zero
+    axes[0].set_xlim(begin - 0.5, end + 1.5)
+    for axis in axes:
+        axis.axvline(0, color=LOST, lw=1.4, zorder=1)
+        axis.spines[["top", "right", "left"]].set_visible(False)
+    for axis in axes[:2]:
+        axis.tick_params(labelbottom=False, bottom=False)
+        axis.spines["bottom"].set_visible(False)
+    axes[2].set_xlabel("seconds from the fault", loc="right", labelpad=2)
+    left = 0.075
+    figure.text(
+        left, 0.955, "A GPU falls off the bus; the training goes on", size=19, weight="bold"
+    )
+    nodes = sorted({node for node, _, _ in outcome.story.occupied})
+    after = f"{outcome.next_step_s:.1f} s" if outcome.next_step_s is not None else "-"
+    about = (
+        f"PyTorch DDP, {2 * outcome.ranks_per_node} ranks on 2 of {max(4, len(nodes))} nodes, real Slurm "
+        f"{outcome.slurm} and Kubernetes API, simulated H100s.  Fault to the next step: {after}."
+    )
+    figure.text(left, 0.922, about, size=11, color=FAINT)
+
+
+def _numbered(seen: dict[str, Seen]) -> list[tuple[int, Seen]]:
+    shown = [one for one in seen.values() if one.key in SHORT]
+    return list(enumerate(sorted(shown, key=lambda one: one.at_s), start=1))
+
+
+def _colour(key: str) -> str:
+    if key in ("fault", "verdict", "drain", "step_end"):
+        return LOST
+    if key in ("condition", "taint", "event", "untaint"):
+        return "#8d6a9f"
+    return OUT if key in ("healed", "undrain") else SECOND
+
+
+def _marks(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
+    """A numbered dot for each stage; those too close together stand above one another."""
+    axis.set_yticks([])
+    levels: list[float] = []
+    span = max(one.at_s for _, one in numbered) - min(one.at_s for _, one in numbered) + 12
+    for number, one in numbered:
+        at = one.at_s - zero
+        level = next((i for i, last in enumerate(levels) if at - last > span * 0.027), len(levels))
+        levels[level : level + 1] = [at]
+        axis.plot([at, at], [-0.6, level], color=GRID, lw=1, zorder=1)
+        axis.scatter([at], [level], s=190, color=_colour(one.key), zorder=3, linewidths=0)
+        axis.text(
+            at, level, str(number), color="white", size=8, weight="bold", ha="center", va="center",
+            zorder=4,
+        )  # fmt: skip
+    axis.set_ylim(-0.6, max(3, len(levels)) - 0.4)
+
+
+def _steps(axis: Any, outcome: Outcome, zero: float) -> None:
+    lines = [line for line in outcome.story.job.progress() if line["event"] == "step"]
+    saved = [line for line in outcome.story.job.progress() if line["event"] == "saved"]
+    axis.set_axisbelow(True)
+    axis.grid(axis="y", color=GRID, lw=0.8)
+    for attempt, colour in ((0, FIRST), (1, SECOND)):
+        mine = [line for line in lines if line["attempt"] == attempt]
+        axis.plot(
+            [line["t"] - zero for line in mine], [line["step"] for line in mine], color=colour, lw=2.6,
+            solid_capstyle="round",
+        )  # fmt: skip
+    axis.scatter(
+        [line["t"] - zero for line in saved], [line["step"] for line in saved], s=26, color="white",
+        edgecolors=INK, linewidths=1.1, zorder=5, label="checkpoint",
+    )  # fmt: skip
+    step, fault = outcome.story.at("next_step"), outcome.story.fault_step
+    if step is not None:
+        axis.axvspan(0, step - zero, color=LOST, alpha=0.08, lw=0)
+        top = outcome.story.job.order.steps * 0.93
+        axis.text(
+            (step - zero) / 2, top, f"{step - zero:.1f} s\nno training", color=LOST, ha="center",
+            va="top", weight="bold",
+        )  # fmt: skip
+    axis.annotate(
+        f"step {fault}", (0, fault), (-6, 4), textcoords="offset points", ha="right", color=FIRST
+    )
+    axis.set_ylabel("training step")
+    axis.set_ylim(0, outcome.story.job.order.steps * 1.04)
+    axis.legend(loc="lower right", frameon=False, labelcolor=FAINT, handletextpad=0.1)
+
+
+def _lanes(axis: Any, outcome: Outcome, zero: float) -> None:
+    names = [node.name for node in outcome.story.job.cluster.box.nodes]
+    story = outcome.story
+    end = max(one.at_s for one in story.seen.values() if one.key != "weights") - zero + 1.5
+    begin = story.job.submitted_s - zero - 0.5
+    firsts = min((start for _, start, _ in story.occupied), default=0.0)
+    for index, name in enumerate(names):
+        axis.barh(index, end - begin, left=begin, height=0.62, color="#f5f7fa", zorder=1)
+        axis.text(begin - 0.2, index, name, ha="right", va="center", color=INK)
+    for node, start, stop in story.occupied:
+        first = start - firsts < 1
+        axis.barh(
+            names.index(node), stop - start, left=start - zero, height=0.62, zorder=3,
+            color=FIRST if first else SECOND,
+        )  # fmt: skip
+        text = "training" if first else "training, resumed"
+        axis.text(
+            (start + stop) / 2 - zero,
+            names.index(node),
+            text,
+            color="white",
+            ha="center",
+            va="center",
+            zorder=4,
+        )
+    drain, back = story.at("drain"), story.at("undrain")
+    if drain is not None and story.victim in names:
+        stop = back if back is not None else zero + end
+        axis.barh(
+            names.index(story.victim),
+            stop - drain,
+            left=drain - zero,
+            height=0.62,
+            color=OUT,
+            zorder=2,
+        )
+        axis.text(
+            (drain + stop) / 2 - zero, names.index(story.victim), "out of service", color=INK, ha="center",
+            va="center", zorder=4,
+        )  # fmt: skip
+    base = outcome.baseline
+    if base is not None and base.victim in names:
+        axis.barh(names.index(base.victim), end - begin, left=begin, height=0.62, color=START, zorder=2, hatch="//",
+                  edgecolor="white", lw=0)  # fmt: skip
+        axis.text((begin + end) / 2, names.index(base.victim), "drained by hand: left alone", ha="center",
+                  va="center", zorder=4, color=INK)  # fmt: skip
+    axis.set_yticks([])
+    axis.set_ylim(len(names) - 0.5, -0.5)
+
+
+def _words(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
+    axis.axis("off")
+    axis.set_xlim(0, 1)
+    axis.set_ylim(len(CATALOGUE) - 0.5, -0.6)
+    for row, (number, one) in enumerate(numbered):
+        axis.scatter([0.06], [row], s=190, color=_colour(one.key), linewidths=0)
+        axis.text(
+            0.06, row, str(number), color="white", size=8, weight="bold", ha="center", va="center"
+        )
+        axis.text(0.345, row, f"{one.at_s - zero:+.2f} s", ha="right", va="center", color=FAINT)
+        axis.text(0.38, row, SHORT[one.key], ha="left", va="center")
+    if "weights" in {one.key for _, one in numbered}:
+        return
+    axis.text(0.02, len(numbered) + 0.15, "Final weights equal the undisturbed run's,\nbit for bit.", va="top",
+              color=FIRST, weight="bold")  # fmt: skip
+
+
+def _cost(axis: Any, outcome: Outcome) -> None:
+    """Both jobs' wall time, in pieces: start, training, nothing, training that counts once."""
+    runs = [("Holdfast", outcome.story.job, outcome.story.fault_step, outcome.ettr)]
+    if outcome.baseline is not None:
+        base = outcome.baseline
+        runs.append(("plain Slurm,\nbest case", base.job, base.fault_step, outcome.baseline_ettr))
+    longest = (
+        max(run[3].wall_s for run in runs if run[3] is not None) if any(r[3] for r in runs) else 1
+    )
+    for row, (name, job, reached, figure) in enumerate(runs):
+        for begin, length, colour in _pieces(job.progress(), job.submitted_s, reached):
+            axis.barh(row, length, left=begin, height=0.6, color=colour, lw=0)
+        axis.text(-longest * 0.006, row, name, ha="right", va="center", color=INK)
+        if figure is not None:
+            text = f"  {figure.wall_s:.0f} s,  ETTR {figure.ratio:.2f}"
+            axis.text(figure.wall_s, row, text, va="center", weight="bold")
+    axis.set_xlim(0, longest * 1.17)
+    axis.set_ylim(len(runs) - 0.45, -0.95)
+    axis.set_yticks([])
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.set_xlabel("seconds of wall time", loc="right", labelpad=2)
+    legend = (("training", FIRST), ("done again", OUT), ("start", START), ("nothing runs", LOST))
+    for index, (text, colour) in enumerate(legend):
+        x = longest * 0.115 * index
+        axis.scatter([x + longest * 0.005], [-0.72], s=42, color=colour, marker="s", clip_on=False)
+        axis.text(x + longest * 0.014, -0.72, text, va="center", color=FAINT)
+
+
+def _pieces(
+    events: list[dict[str, Any]], submitted_s: float, reached: int
+) -> list[tuple[float, float, str]]:
+    """(begin, length, colour) in seconds since the job was submitted."""
+    steps = [line for line in events if line["event"] == "step"]
+    joined = [line for line in events if line["event"] == "joined"]
+    found = []
+    for attempt in sorted({line["attempt"] for line in steps}):
+        mine = [line for line in steps if line["attempt"] == attempt]
+        start = mine[0]["t"] - mine[0]["took_s"]
+        again = [line for line in mine if attempt > 0 and line["step"] <= reached]
+        middle = again[-1]["t"] if again else start
+        found.append((start, middle - start, OUT))
+        found.append((middle, mine[-1]["t"] - middle, FIRST))
+        before = submitted_s if attempt == 0 else max(
+            line["t"] for line in steps if line["attempt"] < attempt
+        )  # fmt: skip
+        came = next((line["t"] for line in joined if line["attempt"] == attempt), start)
+        if attempt > 0:
+            found.append((before, came - before, LOST))
+        found.append((came if attempt else before, start - (came if attempt else before), START))
+    return [(begin - submitted_s, length, colour) for begin, length, colour in found if length > 0]

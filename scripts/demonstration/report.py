@@ -1,0 +1,140 @@
+"""The demo's last words: a table of stages, the figures beside the baseline's, and the same as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from demonstration.baseline import Baseline
+from demonstration.ettr import Ettr, ettr
+from demonstration.stages import CATALOGUE, Seen, missing, table
+from demonstration.story import Story
+
+WIDTH = 150
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """All that the demo knows at its end."""
+
+    slurm: str
+    ranks_per_node: int
+    story: Story
+    baseline: Baseline | None
+    digests: dict[str, str]
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def seen(self) -> Iterable[Seen]:
+        return self.story.seen.values()
+
+    @property
+    def all_problems(self) -> list[str]:
+        """Why the demo fails; empty when everything happened."""
+        of_baseline = self.baseline.problems if self.baseline else []
+        not_seen = [f"not seen: {title}" for title in missing(self.seen)]
+        return [*not_seen, *self.story.problems, *of_baseline, *self.problems]
+
+    @property
+    def ettr(self) -> Ettr | None:
+        try:
+            return ettr(self.story.job.progress(), self.story.job.submitted_s)
+        except ValueError:
+            return None
+
+    @property
+    def baseline_ettr(self) -> Ettr | None:
+        if self.baseline is None:
+            return None
+        try:
+            return ettr(self.baseline.job.progress(), self.baseline.job.submitted_s)
+        except ValueError:
+            return None
+
+    @property
+    def next_step_s(self) -> float | None:
+        """Fault to the next training step, under Holdfast."""
+        fault, step = self.story.at("fault"), self.story.at("next_step")
+        return step - fault if fault is not None and step is not None else None
+
+
+def stage_lines(outcome: Outcome) -> list[str]:
+    lines = [f"{'after fault':>12} {'took':>9}   {'stage':<58}{'read from':<22}what it said"]
+    for row in table(outcome.seen):
+        after = f"{row.after_s:+9.2f} s" if row.after_s is not None else ""
+        took = f"{row.took_s:7.2f} s" if row.took_s is not None else ""
+        text = f"{after:>12} {took:>9}   {row.title:<58}{row.source:<22}{row.evidence}"
+        lines.append(text if len(text) <= WIDTH else text[: WIDTH - 1] + "…")
+    return lines
+
+
+def comparison_lines(outcome: Outcome) -> list[str]:
+    ours, theirs, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
+    rows = [("", "Holdfast", "plain Slurm, best case" if base else "plain Slurm: not run")]
+    their_step = base.next_step_s - base.fault_s if base and base.next_step_s else None
+    rows.append(("fault to the next training step", _s(outcome.next_step_s), _s(their_step)))
+    rows.append(("steps done twice", _n(ours), _n(theirs)))
+    rows.append(
+        (
+            "time lost to the fault",
+            _s(ours.lost_s if ours else None),
+            _s(theirs.lost_s if theirs else None),
+        )
+    )
+    rows.append(
+        (
+            "wall time of the job",
+            _s(ours.wall_s if ours else None),
+            _s(theirs.wall_s if theirs else None),
+        )
+    )
+    rows.append(("ETTR", _r(ours), _r(theirs)))
+    lines = [f"{name:<34}{mine:>12}   {other:>24}" for name, mine, other in rows]
+    if base:
+        lines.append("Without an administrator at hand the plain job stays FAILED: its ETTR is 0.")
+        lines.append(
+            f"{base.victim}, drained by hand meanwhile, still has its human's reason: "
+            f"'{base.human_reason}'"
+        )
+    return lines
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """Stable keys; times in epoch seconds, durations in seconds."""
+    ours, theirs, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
+    return {
+        "ok": not outcome.all_problems,
+        "problems": outcome.all_problems,
+        "slurm": outcome.slurm,
+        "ranks_per_node": outcome.ranks_per_node,
+        "victim": outcome.story.victim,
+        "stages": {key: asdict(outcome.story.seen[key]) for key in CATALOGUE if key in outcome.story.seen},
+        "fault_to_next_step_s": outcome.next_step_s,
+        "ettr": {"holdfast": ours and {**asdict(ours), "ratio": ours.ratio},
+                 "plain": theirs and {**asdict(theirs), "ratio": theirs.ratio}},
+        "baseline": base and {
+            "fault_to_failed_s": base.failed_s - base.fault_s,
+            "fault_to_next_step_s": base.next_step_s - base.fault_s,
+            "human_reason": base.human_reason,
+        },
+        "weights_sha256": outcome.digests,
+    }  # fmt: skip
+
+
+def write_json(outcome: Outcome, path: Path) -> None:
+    path.write_text(json.dumps(as_json(outcome), indent=1) + "\n")
+
+
+def _s(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"
+
+
+def _n(value: Ettr | None) -> str:
+    return "-" if value is None else str(value.redone_steps)
+
+
+def _r(value: Ettr | None) -> str:
+    return "-" if value is None else f"{value.ratio:.2f}"

@@ -1,0 +1,111 @@
+"""``scripts/bench``: measures, shows, and writes docs/benchmarks.md when it measured everything."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+
+from demonstration.observe import Cluster, NotSeenError, until
+from testbed.box import Box
+from testbed.errors import SandboxError
+from testbed.shape import RELEASES
+
+from measure import drain, figures, machine, node, resume
+from measure.figures import Figure
+
+Say = Callable[[str], None]
+CATALOGUE: dict[str, Callable[[Box, Say], Figure]] = {
+    "gate": node.gate,
+    "check": node.check,
+    "drain": drain.drain,
+    "unkillable": node.unkillable,
+    "resume": resume.resume,
+}
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Holdfast's figures, each beside its floor or rival from the same run.",
+        epilog="example: scripts/bench gate drain --json. Without names: all, and docs/benchmarks.md is written.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CATALOGUE)}")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--slurm", choices=sorted(RELEASES), default="24.11", help="Slurm's release"
+    )
+    args = parser.parse_args(argv)
+    for name in args.names:
+        if name not in CATALOGUE:
+            parser.error(f"no figure is called '{name}'; there are {', '.join(CATALOGUE)}")
+    return args
+
+
+def _ended(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = _options(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGTERM, _ended)
+    about = machine.describe(args.slurm)
+    try:
+        measured = _measure(args.names or list(CATALOGUE), args.slurm)
+    except KeyboardInterrupt:
+        print("scripts/bench: ended before its end; its box is gone", file=sys.stderr)
+        return 130
+    except (SandboxError, NotSeenError, RuntimeError, OSError) as error:
+        print(f"scripts/bench: {error}", file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps({"machine": about, "figures": [figures.as_json(one) for one in measured]}))
+    else:
+        print("\n".join(about), *("\n".join(figures.text(one)) for one in measured), sep="\n\n")
+    if not args.names:
+        PAGE.write_text("\n".join(_page(about, measured)) + "\n")
+    return 0 if all(one.met for one in measured) else 1
+
+
+def _measure(names: Sequence[str], slurm: str) -> list[Figure]:
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    box = Box.up(f"bench-{os.getpid()}", nodes=4, slurm=slurm, owner_pid=os.getpid())
+    try:
+        cluster = Cluster(box)
+        until(
+            lambda: all(
+                (cluster.verdict(one.name) or {}).get("status") == "ok" for one in box.nodes
+            ),
+            "a healthy verdict on every node",
+            30,
+        )
+        return [CATALOGUE[name](box, say) for name in names]
+    finally:
+        box.down()
+
+
+def _page(about: Sequence[str], measured: Sequence[Figure]) -> list[str]:
+    return [
+        "# Benchmarks",
+        "",
+        "<!-- Written by scripts/bench; do not edit. -->",
+        "",
+        f"Measured on {datetime.now(timezone.utc):%Y-%m-%d} with `scripts/bench`:",
+        "",
+        *(f"* {line}" for line in about),
+        "",
+        *figures.markdown(measured),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

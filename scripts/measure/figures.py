@@ -1,0 +1,111 @@
+"""A measured figure and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Repeated measurements of one thing, in seconds."""
+
+    what: str
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return median(self.seconds)
+
+    def quantile(self, share: float) -> float:
+        """The smallest measurement that at least ``share`` of all do not exceed."""
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, max(0, -int(-share * len(ordered) // 1) - 1))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """``ours`` beside ``rival`` (the floor, or another way to the same end) and what was to be reached.
+
+    ``target``: the sentence. ``met``: whether this run met it. ``notes``: facts that belong to the figure.
+    """
+
+    name: str
+    ours: Series
+    rival: Series
+    target: str
+    met: bool
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def ratio(self) -> float:
+        return self.ours.median / self.rival.median if self.rival.median else float("inf")
+
+
+def as_json(figure: Figure) -> dict[str, object]:
+    """Stable keys; seconds."""
+    return {
+        "name": figure.name,
+        "ours": _series(figure.ours),
+        "rival": _series(figure.rival),
+        "ratio": figure.ratio,
+        "target": figure.target,
+        "met": figure.met,
+        "notes": list(figure.notes),
+    }
+
+
+def text(figure: Figure) -> list[str]:
+    return [
+        f"{figure.name}: {figure.ours.what}",
+        *map(_line, (figure.ours, figure.rival)),
+        f"  ratio {figure.ratio:.2f}   to reach: {figure.target}   {verdict(figure)}",
+        *(f"  {note}" for note in figure.notes),
+    ]
+
+
+def _line(series: Series) -> str:
+    return (
+        f"  {series.what:<64} median {show(series.median):>9}  "
+        f"p99 {show(series.quantile(0.99)):>9}  n {len(series.seconds)}"
+    )
+
+
+def markdown(figures: Sequence[Figure]) -> list[str]:
+    head = "| figure | Holdfast: median (p99, n) | floor or rival: median (p99, n) | ratio | to reach |"
+    rows = [head, "|" + " --- |" * 5, *map(_row, figures)]
+    notes = [f"* {figure.name}: {note}" for figure in figures for note in figure.notes]
+    return [*rows, "", *notes]
+
+
+def _row(figure: Figure) -> str:
+    return (
+        f"| {figure.ours.what} | {_cell(figure.ours)} | {figure.rival.what}: {_cell(figure.rival)} "
+        f"| {figure.ratio:.2f} | {figure.target}: **{verdict(figure)}** |"
+    )
+
+
+def verdict(figure: Figure) -> str:
+    return "met" if figure.met else "not met"
+
+
+def show(seconds: float) -> str:
+    """A duration in the unit that reads best."""
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1000:.2f} ms"
+
+
+def _cell(series: Series) -> str:
+    return f"{show(series.median)} ({show(series.quantile(0.99))}, {len(series.seconds)})"
+
+
+def _series(series: Series) -> dict[str, object]:
+    return {
+        "what": series.what,
+        "median_s": series.median,
+        "p99_s": series.quantile(0.99),
+        "n": len(series.seconds),
+        "seconds": list(series.seconds),
+    }

@@ -1,0 +1,79 @@
+"""Prints, as JSON, seconds of whole node checks as the agent does them, and of NVML's own calls in each.
+
+One check is: every probe that the configuration's checks need, in its contained worker, and the judgement. NVML's own
+time is taken by reading the same GPUs once more in this process, with a clock around every call into the library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.config.location import config_path
+from slurm_hooks import machine, settings
+from slurm_hooks.agent.memory import Memory
+from slurm_hooks.agent.observer import Observer
+from slurm_hooks.prober import Prober
+from slurm_hooks.probes import nvml
+
+
+class Clocked:
+    """Stands before every function that the binding takes from the library."""
+
+    def __init__(self, binding: Any):
+        self.spent_s = 0.0
+        self._find = binding._nvmlGetFunctionPointer
+        self._known: dict[str, Callable[..., Any]] = {}
+        binding._nvmlGetFunctionPointer = self.function
+
+    def function(self, name: str) -> Callable[..., Any]:
+        if name not in self._known:
+            self._known[name] = self._timed(self._find(name))
+        return self._known[name]
+
+    def _timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any) -> Any:
+            begin = time.perf_counter()
+            try:
+                return call(*args)
+            finally:
+                self.spent_s += time.perf_counter() - begin
+
+        return timed
+
+
+def main() -> None:
+    import pynvml  # noqa: PLC0415 - only where the figures are taken
+
+    rounds = int(sys.argv[1])
+    config = settings.load(config_path())
+    table = config.active()
+    wanted = config.probes(table)
+    prober = Prober(config.node, config.agent, config.cluster.paths, config.cluster.slurm)
+    boot_id = machine.boot_id(config.cluster.paths.procfs)
+    observer = Observer(config.node.expected_gpus, boot_id, Memory())
+    clock = Clocked(pynvml)
+    own = nvml.open_probe(config.cluster.paths.nvml_library)
+    times: dict[str, list[float]] = {"check": [], "nvml": []}
+    for turn in range(rounds + 3):
+        begin = time.perf_counter()
+        readings = prober.run(wanted)
+        observer.see(readings, log_problem="", uptime_s=time.monotonic())
+        observer.judge(table)
+        took = time.perf_counter() - begin
+        clock.spent_s = 0.0
+        list(own("read"))
+        if turn >= 3:  # the first ones start the workers
+            times["check"].append(took)
+            times["nvml"].append(clock.spent_s)
+    prober.close()
+    print(json.dumps(times), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Figures of one node: the prolog's gate, a whole check, a probe that never returns."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from testbed.box import Box
+
+from measure.figures import Figure, Series
+
+INSIDE = Path(__file__).resolve().parent / "inside"
+NODE = "worker-0"
+_TICK_S = 0.01  # USER_HZ of every Linux that Slurm runs on
+
+
+def gate(box: Box, say: Callable[[str], None]) -> Figure:
+    say("gate: 300 prologs and 300 empty shells in turn")
+    times = _inside(box, "gate", 300)
+    ours = Series(what="prolog gate, whole process, healthy verdict", seconds=tuple(times["gate"]))
+    floor = Series(what="sh -c :", seconds=tuple(times["floor"]))
+    return Figure(
+        name="gate",
+        ours=ours,
+        rival=floor,
+        target="at most 3 times the floor",
+        met=ours.median <= 3 * floor.median,
+    )
+
+
+def check(box: Box, say: Callable[[str], None]) -> Figure:
+    say("check: 100 whole checks of 8 GPUs")
+    times = _inside(box, "check", 100)
+    ours = Series(what="whole node check inside the agent, 8 GPUs", seconds=tuple(times["check"]))
+    floor = Series(what="NVML's own calls for it", seconds=tuple(times["nvml"]))
+    memory_mib, cpu = agent_cost(box)
+    return Figure(
+        name="check",
+        ours=ours,
+        rival=floor,
+        target="at most 10 ms beyond the driver's time; agent at most 60 MiB, 1 % of a core",
+        met=ours.median - floor.median <= 0.010
+        and memory_mib <= 60
+        and cpu * _PASSES_FASTER <= 0.01,
+        notes=(
+            f"the agent and its workers hold {memory_mib:.0f} MiB (proportional set size) and take "
+            f"{cpu:.2%} of a core at a pass each second: {cpu * _PASSES_FASTER:.2%} at the default of "
+            "one each 10 s",
+        ),
+    )
+
+
+_PASSES_FASTER = 0.1
+"""A box's agent looks each second, one with the default configuration each 10 s."""
+
+
+def agent_cost(box: Box, over_s: float = 20.0) -> tuple[float, float]:
+    """(MiB of proportional set size, share of one core) of a node's agent with its workers."""
+    pids = [pid for pid, words in box.pids(NODE) if _is_agent(words)]
+    if not pids:
+        raise RuntimeError(f"no agent runs on {NODE}")
+    before, begin = sum(map(_cpu_s, pids)), time.monotonic()
+    time.sleep(over_s)
+    spent = sum(map(_cpu_s, pids)) - before
+    return sum(map(_pss_mib, pids)), max(0.0, spent) / (time.monotonic() - begin)
+
+
+def unkillable(box: Box, say: Callable[[str], None]) -> Figure:
+    say("unkillable: NVML calls that no signal ends, 10 passes")
+    box.fault(NODE, "nvml-unkillable")
+    try:
+        times: dict[str, Any] = _inside(box, "unkillable", 10)
+        hooks = _inside(box, "gate", 50)["gate"]
+    finally:
+        box.heal(NODE)
+    deadline = float(times["deadline"])
+    ours = Series(what="pass over all probes, NVML unkillable", seconds=tuple(times["pass"]))
+    return Figure(
+        name="unkillable",
+        ours=ours,
+        rival=Series(what="the probes' deadline", seconds=(deadline,)),
+        target="at most the deadline + 0.1 s",
+        met=ours.quantile(0.99) <= deadline + 0.1,
+        notes=(
+            f"the prolog, meanwhile: median {sorted(hooks)[25] * 1000:.1f} ms, most {max(hooks) * 1000:.1f} ms",
+        ),
+    )
+
+
+def _inside(box: Box, program: str, rounds: int) -> dict[str, list[float]]:
+    source = (INSIDE / f"{program}.py").read_text()
+    argv = ["/opt/holdfast/bin/python", "-I", "-c", source, str(rounds)]
+    found: dict[str, list[float]] = json.loads(box.node(NODE).run(argv, timeout_s=120).stdout)
+    return found
+
+
+def _is_agent(words: list[str]) -> bool:
+    return any("slurm_hooks.agent" in word for word in words) or words[1:3] == ["holdfast", "agent"]
+
+
+def _cpu_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) * _TICK_S
+
+
+def _pss_mib(pid: int) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
