@@ -106,7 +106,12 @@ def opened(streaks: Mapping[str, Streak], table: Table) -> tuple[Opened, ...]:
         for s in streaks.values()
         if s.open and s.finding.check in table
     ]
-    return tuple(sorted(found, key=lambda o: (o.finding.cause, o.finding.severity), reverse=True))
+    return tuple(sorted(found, key=_worst_first))
+
+
+def _worst_first(entry: Opened) -> tuple[object, ...]:
+    found = entry.finding
+    return (not found.cause, -found.severity, entry.since, found.check, found.code, found.subject)
 
 
 def modes_of(table: Table) -> dict[str, Mode]:

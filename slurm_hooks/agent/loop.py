@@ -146,7 +146,8 @@ class Agent:
         events = self._observer.hear(records, renewed=renewed)
         for event in events:
             log.warning("xid", number=event.xid, pci=event.pci, gpu=event.gpu, text=event.text)
-        self._opened = self._observer.hear_and_judge(self._table)
+        if events or not self._passes:
+            self._opened = self._observer.hear_and_judge(self._table)
         return bool(events)
 
     # --- passes --------------------------------------------------------------------------------
