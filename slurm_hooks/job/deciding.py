@@ -1,85 +1,144 @@
-"""From evidence to the next move, provisional."""
+"""From what one attempt left behind to the policy's words (``holdfast.policy.job``), and to the
+journal's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from datetime import datetime, timezone
 
-from holdfast.vocabulary import DO_NOT_REQUEUE
+from holdfast.policy.job import FailureKind, JobFacts, NodeEvidence, PastAttempt
+from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
-from slurm_hooks.job.config import JobConfig
-from slurm_hooks.job.evidence import NodeFault, Sight
-from slurm_hooks.job.history import Past
+from slurm_hooks.job.diagnosis import Cause, Diagnosis, Line, diagnose
+from slurm_hooks.job.evidence import Sight
+from slurm_hooks.job.history import Past, is_newer
+from slurm_hooks.job.signatures import Kind, Retry
 from slurm_hooks.job.step import StepEnd
 
-
-class Next(str, Enum):
-    RESTART = "restart"
-    REQUEUE = "requeue"
-    HOLD = "hold"
-    FAIL = "fail"
+_OURS = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
+_NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instruction"})
+"""Deaths of a rank that may be its node's memory: the second one there counts (recovery.md 3.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    next: Next
-    why: str
-    exclude: tuple[str, ...] = ()
+class Ending:
+    """How an attempt ended, in the terms that later attempts compare.
 
+    ``exit_code`` None: it was not started. ``cause`` None: its output does not tell.
+    """
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    faults: tuple[NodeFault, ...]
-    requeue: bool
     exit_code: int | None
     fingerprint: str
-    same: int
-
-    @classmethod
-    def of(
-        cls,
-        sight: Sight,
-        end: StepEnd | None,
-        choice: Choice | None,
-        history: Sequence[Past],
-        newest: int | None,
-    ) -> Facts:
-        finger = f"exit:{end.exit_code}" if end else ""
-        same = 1
-        for one in reversed(history):
-            if one.cause != finger:
-                break
-            same += 1
-        start = choice.chosen.step if choice and choice.chosen else None
-        if newest is not None and (start is None or newest > start):
-            same = 1
-        return cls(
-            faults=sight.faults or (),
-            requeue=sight.job is None or sight.job.requeue,
-            exit_code=end.exit_code if end else None,
-            fingerprint=finger,
-            same=same,
-        )
+    progressed: bool | None
+    kind: FailureKind
+    suspects: frozenset[SlurmName]
+    cause: Cause | None
 
     def record(self) -> dict[str, object]:
+        """For the journal; ``history`` reads it back."""
         return {
-            "faults": [{"node": f.node, "code": f.code, "fatal": f.fatal} for f in self.faults],
             "fingerprint": self.fingerprint,
+            "progressed": self.progressed,
+            "kind": self.kind.value,
+            "suspects": sorted(self.suspects),
+            "cause": self.cause.signature.code if self.cause else "",
+            "cause_text": self.cause.line.text.strip()[:300] if self.cause else "",
         }
 
 
-def decide(facts: Facts, number: int, config: JobConfig) -> Decision:
-    if facts.exit_code == DO_NOT_REQUEUE:
-        return Decision(next=Next.FAIL, why="exit code 93: the job asked for no requeue")
-    if not facts.requeue:
-        return Decision(next=Next.FAIL, why="--no-requeue")
-    if number >= config.max_attempts:
-        return Decision(next=Next.HOLD, why=f"{number} attempts")
-    if facts.faults:
-        return Decision(next=Next.REQUEUE, why=f"bad node {facts.faults[0]}")
-    if facts.same >= config.max_same_failure:
-        return Decision(
-            next=Next.HOLD, why=f"the same failure {facts.same} times without a new checkpoint"
+NOT_STARTED = Ending(
+    exit_code=None,
+    fingerprint="not-started",
+    progressed=None,
+    kind=FailureKind.INFRASTRUCTURE,
+    suspects=frozenset(),
+    cause=None,
+)
+
+
+def ending(
+    end: StepEnd, choice: Choice, newest_step: int | None, nodes: Sequence[SlurmName]
+) -> Ending:
+    """``newest_step`` is that of the newest whole checkpoint now; ``nodes`` are the job's."""
+    found = diagnose(
+        Line(file="stderr", number=number, text=text)
+        for number, text in enumerate(end.tail, start=1)
+    )
+    # That a task died is what the fingerprint says anyway, and better.
+    cause = found.cause if found.cause and found.cause.signature.code != "L05" else None
+    return Ending(
+        exit_code=end.exit_code or 1,
+        fingerprint=cause.fingerprint if cause else _plain_fingerprint(end),
+        progressed=_progressed(choice, newest_step),
+        kind=_kind(cause),
+        suspects=_suspects(found, end) & frozenset(nodes),
+        cause=cause,
+    )
+
+
+def _plain_fingerprint(end: StepEnd) -> str:
+    if end.deaths and not end.ended_why:
+        first = end.deaths[0]
+        return f"exit:{first.code}" if first.code is not None else f"death:{first.how}"
+    return f"status:{end.status}"
+
+
+def _progressed(choice: Choice, newest_step: int | None) -> bool | None:
+    start = choice.chosen.step if choice.chosen else None
+    if choice.chosen and start is None:
+        return None  # names without steps: cannot be told
+    return is_newer(newest_step, start)
+
+
+def _kind(cause: Cause | None) -> FailureKind:
+    if cause is None:
+        return FailureKind.UNKNOWN
+    if cause.signature.kind in _OURS:
+        return FailureKind.INFRASTRUCTURE
+    return FailureKind.USER if cause.signature.retry is Retry.NEVER else FailureKind.UNKNOWN
+
+
+def _suspects(found: Diagnosis, end: StepEnd) -> frozenset[SlurmName]:
+    hosts = set(found.suspects)
+    hosts |= {one.host for one in end.deaths[:1] if one.how in _NATIVE_CRASH}
+    return frozenset(SlurmName(host) for host in hosts)
+
+
+def facts(sight: Sight, ended: Ending, history: Sequence[Past], node_count: int) -> JobFacts:
+    """Everything that the policy decides on."""
+    nodes = sight.faults
+    evidence = None
+    if nodes is not None:
+        # Drained and DOWN nodes alike: Slurm gives them to no new job.
+        evidence = tuple(
+            NodeEvidence(node=one.node, code=one.code, fatal=one.fatal) for one in nodes
         )
-    return Decision(next=Next.RESTART, why="nodes are healthy")
+    current = PastAttempt(
+        fingerprint=ended.fingerprint,
+        progressed=ended.progressed,
+        node_fault=bool(nodes),
+        suspects=ended.suspects,
+    )
+    return JobFacts(
+        exit_code=ended.exit_code,
+        current=current,
+        ended_by=sight.job.state.split("+")[0] if sight.job and sight.ended_by_slurm else "",
+        requeue=sight.job.requeue if sight.job else None,
+        nodes=evidence,
+        past=tuple(_past(one) for one in history),
+        kind=ended.kind,
+        node_count=node_count,
+    )
+
+
+def _past(one: Past) -> PastAttempt:
+    return PastAttempt(
+        fingerprint=one.fingerprint,
+        progressed=one.progressed,
+        node_fault=one.node_fault,
+        charged=one.started and one.ended and not one.told_to_end,
+        suspects=frozenset(SlurmName(name) for name in one.suspects),
+        ended_at=datetime.fromtimestamp(one.ended_at, tz=timezone.utc) if one.ended_at else None,
+    )

@@ -77,8 +77,12 @@ class Desk:
         select.select([self._tools.signals.wake_fd], [], [], seconds)
         self._tools.signals.take()
 
+    def pause(self, seconds: float) -> None:
+        """Sleeps the whole time unless told to end."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self._tools.signals.told_to_end:
+            self.sleep(max(0.0, end - time.monotonic()))
+
     def wait_for_the_end(self) -> None:
         """After a requeue: Slurm's SIGTERM is on its way."""
-        end = time.monotonic() + _AFTER_REQUEUE_S
-        while time.monotonic() < end and not self._tools.signals.told_to_end:
-            self.sleep(1.0)
+        self.pause(_AFTER_REQUEUE_S)

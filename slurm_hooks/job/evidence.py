@@ -44,6 +44,10 @@ class NodeFault:
     detail: str
     fatal: bool
 
+    def record(self) -> dict[str, object]:
+        """For the journal."""
+        return {"node": self.node, "code": self.code, "detail": self.detail, "fatal": self.fatal}
+
     def __str__(self) -> str:
         return f"{self.node} ({self.code}{': ' + self.detail if self.detail else ''})"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurm_hooks.job.journal import Event, attempts, last
 
@@ -16,23 +16,28 @@ STRIKES = 2
 class Past:
     """One earlier attempt.
 
-    ``resumed_path``, ``resumed_step``  the checkpoint that it started from, empty and None for
-                                        none.
-    ``cause``       fingerprint of its failure, empty when it has none.
-    ``node_fault``  a node was at fault: says nothing against the checkpoint or the code.
-    ``ended``       the launcher lived to see its end.
+    ``started``       a step was begun; ``ended``: its launcher lived to see the end of it.
+    ``told_to_end``   scancel, requeue by somebody, time limit, preemption.
+    ``resumed_path``  the checkpoint that it started from, empty for none; ``resumed_step`` its
+                      step.
+    ``fingerprint``   equal for failures that look alike.
+    ``progressed``    it left a newer checkpoint than it started from; None: cannot be told.
+    ``node_fault``    a node was at fault: says nothing against the checkpoint or the code.
+    ``ended_at``      epoch seconds of its last event.
     """
 
     number: int
-    restarts: int
     started: bool
     ended: bool
     exit_code: int | None
     told_to_end: bool
     resumed_path: str
     resumed_step: int | None
-    cause: str
+    fingerprint: str
+    progressed: bool | None
     node_fault: bool
+    suspects: tuple[str, ...]
+    ended_at: float
 
     @property
     def failed(self) -> bool:
@@ -46,7 +51,12 @@ class Past:
 
 def past(events: Iterable[Event]) -> list[Past]:
     """The attempts so far, oldest first."""
-    return [_one(group) for group in attempts(events)]
+    found = [_one(group) for group in attempts(events)]
+    for index, one in enumerate(found[:-1]):
+        # A launcher that died has told nothing; what the next attempt started from tells.
+        if one.progressed is None and is_newer(found[index + 1].resumed_step, one.resumed_step):
+            found[index] = replace(one, progressed=True)
+    return found
 
 
 def _one(group: Sequence[Event]) -> Past:
@@ -54,34 +64,40 @@ def _one(group: Sequence[Event]) -> Past:
     end = last(group, "step_end") or {}
     evidence = last(group, "evidence") or {}
     return Past(
-        number=int(group[0].get("attempt", 0)),
-        restarts=int(group[0].get("restarts", 0)),
+        number=_whole(group[0].get("attempt")) or 0,
         started=last(group, "step_start") is not None,
         ended=bool(end),
-        exit_code=end.get("exit_code"),
+        exit_code=_whole(end.get("exit_code")),
         told_to_end=bool(end.get("told_to_end")),
         resumed_path=str(chosen.get("path", "")),
-        resumed_step=chosen.get("step"),
-        cause=str(evidence.get("fingerprint", "")),
-        node_fault=any(fault.get("fatal") for fault in evidence.get("faults") or ()),
+        resumed_step=_whole(chosen.get("step")),
+        fingerprint=str(evidence.get("fingerprint", "")),
+        progressed=evidence.get("progressed"),
+        node_fault=bool(evidence.get("faults")),
+        suspects=tuple(map(str, evidence.get("suspects") or ())),
+        ended_at=float(group[-1].get("t") or 0.0),
     )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def is_newer(step: int | None, than: int | None) -> bool:
+    """Whether a checkpoint of ``step`` is beyond one of ``than`` (None: there is none)."""
+    return step is not None and (than is None or step > than)
 
 
 def struck(history: Sequence[Past]) -> frozenset[str]:
     """Checkpoints from which ``STRIKES`` attempts died with no newer one to show for it."""
     counts: Counter[str] = Counter()
     for index, one in enumerate(history):
-        if not one.resumed_path or not one.failed or one.node_fault:
+        if not one.resumed_path or not one.failed or one.node_fault or one.progressed:
             continue
-        if not any(
-            _is_newer(later.resumed_step, one.resumed_step) for later in history[index + 1 :]
-        ):
+        later = history[index + 1 :]
+        if not any(is_newer(after.resumed_step, one.resumed_step) for after in later):
             counts[one.resumed_path] += 1
     return frozenset(path for path, count in counts.items() if count >= STRIKES)
-
-
-def _is_newer(step: int | None, than: int | None) -> bool:
-    return step is not None and (than is None or step > than)
 
 
 def launcher_deaths(history: Sequence[Past]) -> int:
@@ -92,17 +108,3 @@ def launcher_deaths(history: Sequence[Past]) -> int:
             break
         count += 1
     return count
-
-
-def progressed(history: Sequence[Past], newest_step: int | None) -> bool | None:
-    """Whether the last of ``history`` got beyond the checkpoint that it started from.
-
-    ``newest_step`` is what is there now. ``None``: cannot be told (no steps in the names), which is
-    not "no".
-    """
-    if not history:
-        return None
-    before = history[-1].resumed_step
-    if newest_step is None:
-        return None if history[-1].resumed_path or before is not None else False
-    return before is None or newest_step > before

@@ -8,16 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from functools import cached_property
 
 from holdfast.config.location import ALL, is_off
 from holdfast.hostlist import expand
+from holdfast.policy.job import Decision, Next, decide
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job import resume
 from slurm_hooks.job.attempt import Job, Tools, child_environment
 from slurm_hooks.job.checkpoints.find import Choice
-from slurm_hooks.job.deciding import Decision, Facts, Next, decide
+from slurm_hooks.job.deciding import NOT_STARTED, Ending, ending, facts
 from slurm_hooks.job.desk import Desk
 from slurm_hooks.job.evidence import Sight, look, look_until_fatal
 from slurm_hooks.job.history import Past, launcher_deaths, past
@@ -50,7 +52,7 @@ class Run:
         sight = self._look()
         if sight.faults and not self._switched_off:
             say(f"nothing started: bad node here: {', '.join(map(str, sight.faults))}")
-            return self._act(self._decided(Facts.of(sight, None, None, history, None)), code=1)
+            return self._act(self._decided(sight, NOT_STARTED, history), code=1)
         folder = self._job.checkpoints
         choice = resume.choose(folder, history, self._tools.journal, self._number)
         resume.tell(choice, folder, f"attempt {self._number} of job {self._job.context.job_id}")
@@ -145,8 +147,10 @@ class Run:
         if sight.ended_by_slurm or self._tools.signals.told_to_end:
             return self._ended_from_outside(end, sight)
         newest = resume.newest_step(self._job.checkpoints)
-        decision = self._decided(Facts.of(sight, end, choice, history, newest))
-        return self._act(decision, code=end.exit_code)
+        ended = ending(end, choice, newest, self._nodes)
+        if ended.cause:
+            say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")
+        return self._act(self._decided(sight, ended, history), code=end.exit_code)
 
     def _ended_from_outside(self, end: StepEnd, sight: Sight) -> int:
         """scancel, requeue by somebody, time limit, preemption: not ours to decide.
@@ -163,10 +167,12 @@ class Run:
         self._tools.journal.add("finish", attempt=self._number, exit_code=code, why=why)
         return code
 
-    def _decided(self, facts: Facts) -> Decision:
+    def _decided(self, sight: Sight, ended: Ending, history: Sequence[Past]) -> Decision:
         journal = self._tools.journal
-        journal.add("evidence", attempt=self._number, **facts.record())
-        decision = decide(facts, self._number, self._tools.config)
+        faults = [fault.record() for fault in sight.faults or ()]
+        journal.add("evidence", attempt=self._number, faults=faults, **ended.record())
+        known = facts(sight, ended, history, max(1, self._job.context.node_count))
+        decision = decide(known, self._tools.config, datetime.now(timezone.utc))
         if self._switched_off:
             decision = Decision(next=Next.FAIL, why="Holdfast is switched off (off/all)")
         journal.add(
@@ -181,8 +187,9 @@ class Run:
 
     def _act(self, decision: Decision, code: int) -> int | None:
         if decision.next is Next.RESTART:
-            return None
-        if decision.next is Next.FAIL:
+            self._desk.pause(decision.delay_s)
+            return 143 if self._tools.signals.told_to_end else None
+        if decision.next in (Next.FAIL, Next.FINISH):
             return self._finish(code or 1, decision.why)
         held = decision.next is Next.HOLD
         restarts = self._job.context.restarts

@@ -25,7 +25,9 @@ def _attempt(journal: Journal, number: int, **facts: object) -> None:
     if facts.get("code", 1) is not None:
         journal.add("step_end", attempt=number, exit_code=facts.get("code", 1))
         faults = [{"node": "n1", "code": "XID79", "fatal": True}] if facts.get("node") else []
-        journal.add("evidence", attempt=number, faults=faults, fingerprint="exit:1")
+        journal.add(
+            "evidence", attempt=number, faults=faults, fingerprint="exit:1", progressed=False
+        )
 
 
 def test_events_come_back_in_order(tmp_path: Path) -> None:

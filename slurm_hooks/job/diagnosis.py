@@ -1,0 +1,233 @@
+"""Lines of logs → the cause of a failure. Pure.
+
+The earliest line that is no consequence of another wins (recovery.md section 3.3): what NCCL,
+torchrun and srun print while a job falls apart never does. A log that several attempts share is
+read as its last attempt that shows a cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Signature, Suspect
+
+_MAX_LINE_CHARS = 4000
+_NO_LOG_LINE = frozenset({"L07", "P01", "P02", "P03"})
+"""L07 is text of a node's Reason; the P rows show progress."""
+_WEAK = frozenset({"L05", "L06", "R02"})
+"""A task died, or could not be started: any other line says more."""
+
+_HINTS = (
+    "error", "fail", "xid", "fatal", "fallen off", "nvswitch", "uncorrect", "machine check",
+    "mce:", "edac", "anic -", "oops", "bug:", "stall", "blocked for", "stuck", "mlx5", "event",
+    "arrier", "not respond", "memory", "disk", "read-only", "nvme", "oom", "libnccl", "invalid",
+    "lustre", "vastnfs", "virtiofs", "connection", "assert", "indexselect", "launch",
+    "misaligned", "illegal", "stack", "unavailable", "not ready", "no cuda", "no cuda-capable",
+    "driver", "initialized", "cublas", "cudnn", "capac", "asynchronously", "cuda", "timeout",
+    "watchdog", "desync", "mismatch", "peer", "ibv_", "route", "not found", "no socket",
+    "dev/shm", "nvls", "pipe", "recv", "socket", "signal", "exitcode", "root cause", "host",
+    "store", "in use", "eaddrinuse", "worker", "limit", "errno", "space", "quota", "stale",
+    "endpoint", "eof", "truncated", "central directory", "metadata", "distcp", "zero_pp",
+    "trainer_state", "exception", "no such", "missing key", "unexpected key", "too many",
+    "shapes", "size of tensor", "same device", "require grad", "unrecognized", "required",
+    "argument", "pyxis", "nan", "inf", "non-finite", "loss scale", "overflow",
+    "skipped iterations", "resource_exhausted", "heartbeat", "unhealthy", "waiting for",
+    "termination", "aborted", "deadline", "tasks that", "synchronize", "cancelled", "held",
+    "requeue", "entire process", "nccl", "bad_alloc", "gzip", "unable to", "zero bytes", "rank",
+    "collective", "collectives", "client error", "root", "system", "context", "temperature",
+    "power", "module", "credential",
+)  # fmt: skip
+"""Every signature needs one of these words in lower case (a test proves it): most lines have
+none.
+"""
+
+_ATTEMPT = re.compile(r"^holdfast: attempt \d+ of job \d+ starts ")
+_RANK = (
+    re.compile(r"^\s*(?P<rank>\d{1,6}): "),  # srun --label
+    re.compile(r"\[rank(?P<rank>\d+)\]"),
+    re.compile(r"\[?\bRank (?P<rank>\d+)\b"),
+)
+_HOST = (
+    re.compile(r"\bslurmstepd-(?P<host>[\w.-]+): "),
+    re.compile(r"srun: error: (?P<host>[\w.-]+): tasks? "),
+    re.compile(r"\*\*\* (?:JOB|STEP) \S+ ON (?P<host>\S+) "),
+)
+_CHANGING = re.compile(r"0x[0-9a-f]+|\d+|(?:/[\w.+-]+)+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a log; ``number`` counts from 1."""
+
+    file: str
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """The line that explains the failure. ``host`` and ``rank`` are None where it names none."""
+
+    signature: Signature
+    line: Line
+    host: str | None
+    rank: int | None
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for lines that say the same of other numbers, addresses and paths."""
+        return f"{self.signature.code}:{_CHANGING.sub('#', self.line.text)[:200]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """``cause`` None: nothing explains it. ``others``: code → lines that also match, causes and
+    not.
+    """
+
+    cause: Cause | None
+    suspects: tuple[str, ...]
+    others: dict[str, int]
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> tuple[tuple[Signature, re.Pattern[str]], ...]:
+    """Compiled when first needed: 100 patterns take some 50 ms."""
+    usable = [one for one in SIGNATURES if one.code not in _NO_LOG_LINE]
+    # Consequences last: a line that also says something of its own is no mere consequence.
+    ordered = sorted(usable, key=lambda one: one.kind is Kind.CASCADE)
+    return tuple((one, re.compile(one.pattern)) for one in ordered)
+
+
+def match(text: str) -> tuple[Signature, re.Match[str]] | None:
+    """The first signature that fits a line, and its match."""
+    text = text[:_MAX_LINE_CHARS]
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _HINTS) or text.startswith("holdfast: "):
+        return None
+    for signature, pattern in _patterns():
+        found = pattern.search(text)
+        if found:
+            return signature, found
+    return None
+
+
+def diagnose(lines: Iterable[Line]) -> Diagnosis:
+    """The cause among lines in the order in which they were printed."""
+    best: _Attempt | None = None
+    for attempt in _attempts(lines):
+        if best is None or attempt.strong or not best.strong:
+            best = attempt if attempt.hits else best or attempt
+    return best.diagnosis() if best else Diagnosis(cause=None, suspects=(), others={})
+
+
+class _Attempt:
+    """What one attempt's lines matched."""
+
+    def __init__(self) -> None:
+        self.hits: list[Cause] = []
+        self._counts: Counter[str] = Counter()
+
+    def add(self, line: Line, signature: Signature, found: re.Match[str]) -> None:
+        self._counts[signature.code] += 1
+        # The first of each kind is all that counts; a log may hold a million of one.
+        if self._counts[signature.code] <= 8:
+            named = found.groupdict()
+            rank = named.get("rank") or _first(_RANK, "rank", line.text)
+            host = named.get("host") or named.get("node") or _first(_HOST, "host", line.text)
+            self.hits.append(
+                Cause(signature=signature, line=line, host=host, rank=int(rank) if rank else None)
+            )
+
+    @property
+    def strong(self) -> list[Cause]:
+        """Possible causes that say more than that a task died."""
+        return [
+            hit
+            for hit in self.hits
+            if hit.signature.kind is not Kind.CASCADE and hit.signature.code not in _WEAK
+        ]
+
+    def diagnosis(self) -> Diagnosis:
+        possible = self.strong or [hit for hit in self.hits if hit.signature.code in _WEAK]
+        cause = possible[0] if possible else None
+        others = dict(self._counts)
+        if cause:
+            others[cause.signature.code] -= 1
+        return Diagnosis(
+            cause=cause,
+            suspects=tuple(_suspects(cause, possible)) if cause else (),
+            others={code: count for code, count in others.items() if count},
+        )
+
+
+def _attempts(lines: Iterable[Line]) -> Iterator[_Attempt]:
+    attempt = _Attempt()
+    for line in lines:
+        if _ATTEMPT.match(line.text):
+            yield attempt
+            attempt = _Attempt()
+            continue
+        found = match(line.text)
+        if found:
+            attempt.add(line, *found)
+    yield attempt
+
+
+def _suspects(cause: Cause, possible: list[Cause]) -> Iterator[str]:
+    """Hosts that the cause speaks against. A victim's own host is none (``NAMED_RANK``)."""
+    if cause.host is None:
+        return
+    same = [one for one in possible if one.signature.code == cause.signature.code]
+    hosts = {one.host for one in same}
+    match cause.signature.suspect:
+        case Suspect.YES | Suspect.BOTH_ENDS:
+            yield cause.host
+        case Suspect.IF_REPEATED:
+            if len(same) > 1 and hosts == {cause.host}:
+                yield cause.host
+        case Suspect.NO | Suspect.NAMED_RANK:
+            return
+
+
+def _first(patterns: Iterable[re.Pattern[str]], group: str, text: str) -> str | None:
+    for pattern in patterns:
+        found = pattern.search(text)
+        if found:
+            return found[group]
+    return None
+
+
+CLASS_OF: dict[Kind, str] = {
+    Kind.GPU: "hardware",
+    Kind.HOST: "hardware",
+    Kind.NETWORK: "network",
+    Kind.COLLECTIVE_TIMEOUT: "network",
+    Kind.STORAGE: "storage",
+    Kind.CHECKPOINT: "storage",
+    Kind.HANG: "infrastructure",
+    Kind.ENVIRONMENT: "infrastructure",
+    Kind.HOST_MEMORY: "application",
+    Kind.GPU_MEMORY: "application",
+    Kind.DATA: "application",
+    Kind.NUMERIC: "application",
+    Kind.CODE: "user",
+    Kind.SCHEDULER: "scheduler",
+    Kind.CASCADE: "unknown",
+    Kind.PROGRESS: "unknown",
+}
+"""The class that ``holdfast diagnose`` answers (design.md section 6)."""
+
+RETRY_OF: dict[Retry, str] = {
+    Retry.PLAIN: "same",
+    Retry.ONCE: "same",
+    Retry.AFTER_A_WHILE: "same",
+    Retry.ROLLED_BACK: "same",
+    Retry.UNDECIDED: "same",
+    Retry.EXCLUDING: "exclude",
+    Retry.NEVER: "hold",
+}

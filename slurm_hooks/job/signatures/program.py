@@ -1,0 +1,81 @@
+"""The program itself: code, environment, numbers."""
+
+from __future__ import annotations
+
+from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect
+
+ROWS: tuple[Signature, ...] = (
+    Signature(
+        "U01",
+        Kind.CODE,
+        Suspect.NO,
+        Retry.NEVER,
+        r"^(?:\d+:\s*)?(?:\[[^\]]*\]:?\s*)?(?P<e>TypeError|IndexError|KeyError|Attri"
+        r"buteError|ValueError|AssertionError|NameError|ZeroDivisionError|NotImpleme"
+        r"ntedError|SyntaxError|IndentationError|UnboundLocalError)\b(?::|$)",
+    ),
+    Signature(
+        "U02",
+        Kind.ENVIRONMENT,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"ModuleNotFoundError|ImportError: .*(?:cannot open shared object|undefined "
+        r"symbol|GLIBC)|\bcommand not found\b|No such file or directory: .*python",
+    ),
+    Signature(
+        "U03",
+        Kind.CODE,
+        Suspect.NO,
+        Retry.NEVER,
+        r"error: (?:unrecognized arguments|the following arguments are required|argu"
+        r"ment \S+: (?:invalid|expected))",
+    ),
+    Signature(
+        "U04",
+        Kind.CODE,
+        Suspect.NO,
+        Retry.NEVER,
+        r"mat1 and mat2 shapes cannot be multiplied|The size of tensor a \(\d+\) mus"
+        r"t match|Expected all tensors to be on the same device|element 0 of tensors"
+        r" does not require grad",
+    ),
+    Signature(
+        "U05",
+        Kind.ENVIRONMENT,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"pyxis: .*(?:failed to import|couldn.t start container|container start fail"
+        r"ed)|enroot.*\[ERROR\]|nvidia-container-cli: .*error",
+    ),
+    Signature(
+        "U06",
+        Kind.ENVIRONMENT,
+        Suspect.NO,
+        Retry.NEVER,
+        r"401 Client Error|403 Client Error|GatedRepoError|wandb: ERROR .*(?:api[_ ]"
+        r"key|permission|auth)",
+    ),
+    Signature(
+        "F01",
+        Kind.NUMERIC,
+        Suspect.IF_REPEATED,
+        Retry.ROLLED_BACK,
+        r"(?i)(?:\bfound NaN in\b|NaN found in input tensor|Rank \d+: found (?:NaN|I"
+        r"nf)|encountered NaN|(?:loss|lm loss|grad[_ ]?norm)\s*[:=]\s*(?:nan|[+-]?in"
+        r"f)\b|non-finite)",
+    ),
+    Signature(
+        "F02",
+        Kind.NUMERIC,
+        Suspect.NO,
+        Retry.ROLLED_BACK,
+        r"Current loss scale already at minimum - cannot decrease scale anymore",
+    ),
+    Signature(
+        "F03",
+        Kind.NUMERIC,
+        Suspect.NO,
+        Retry.UNDECIDED,
+        r"OVERFLOW! Rank \d+ Skipping step|number of skipped iterations:\s+[1-9]\d*",
+    ),
+)

@@ -1,0 +1,339 @@
+"""A job whose launcher is gone starts again at once, and only when that is safe and wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from holdfast.adapters.slurm import SlurmJob, SlurmNode
+from holdfast.errors import Refused, Unavailable
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.job import marker as markers
+from slurm_hooks.job.afterlife import Afterlife
+from slurm_hooks.job.config import JobConfig
+from slurm_hooks.job.marker import Marker
+
+ALICE = 2001
+
+
+@dataclass
+class FakeSlurm:
+    """slurmctld with one job. A requeue takes two questions to become PENDING for BeginTime, and a
+    start in the same second as the pending is refused by slurmd as it is in reality: the job ends
+    as FAILED."""
+
+    job_now: SlurmJob | None
+    now: float = 1000.5
+    asked: list[str] = field(default_factory=list)
+    silent: bool = False
+    pending_second: int | None = None
+    skew_s: float = 0.0
+    completing: int = 2
+
+    def _call(self, text: str) -> None:
+        self.asked.append(text)
+        if self.silent:
+            raise Unavailable(["scontrol"], "no answer in 10 s")
+
+    def job(self, job_id: int) -> SlurmJob | None:
+        self._call("job")
+        if self.job_now and self.job_now.state == "PENDING+COMPLETING":
+            self.completing -= 1
+            if self.completing <= 0:
+                self.job_now = replace(self.job_now, state="PENDING", state_reason="BeginTime")
+                self.pending_second = int(self.now)
+        return self.job_now
+
+    def requeue(self, job_id: int) -> None:
+        self._call("requeue")
+        assert self.job_now is not None
+        if not self.job_now.requeue:
+            raise Refused(
+                ["scontrol"], "exit status 1", "Requested operation is presently disabled"
+            )
+        self.requeued()
+
+    def requeued(self) -> None:
+        assert self.job_now is not None
+        self.job_now = replace(
+            self.job_now, state="PENDING+COMPLETING", restarts=self.job_now.restarts + 1
+        )
+
+    def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
+        self._call(f"start_now {','.join(exclude)}".strip())
+        assert self.job_now is not None
+        too_early = self.pending_second is not None and int(self.now) <= self.pending_second
+        self.job_now = replace(self.job_now, state="FAILED" if too_early else "RUNNING")
+
+    def clock(self) -> datetime:
+        self._call("clock")
+        return datetime.fromtimestamp(int(self.now), tz=timezone.utc)
+
+    def hold(self, job_id: int, why: str) -> None:
+        raise AssertionError("the agent holds no job")
+
+    def nodes(self, names: object = ()) -> list[SlurmNode]:
+        raise AssertionError("not the job's business")
+
+    def drain(self, names: object, reason: str) -> None:
+        raise AssertionError("not the job's business")
+
+    def undrain(self, names: object) -> None:
+        raise AssertionError("not the job's business")
+
+    def comment(self, names: object, text: str) -> None:
+        raise AssertionError("not the job's business")
+
+
+JOB = SlurmJob(
+    job_id=7,
+    name="train",
+    user="alice",
+    state="RUNNING",
+    state_reason="None",
+    restarts=0,
+    requeue=True,
+)
+
+
+class Node:
+    """One node's agent around an ``Afterlife``, stepped every 0.1 s."""
+
+    def __init__(self, run_dir: Path, slurm: FakeSlurm, owner: int = ALICE) -> None:
+        self.run_dir, self.slurm = run_dir, slurm
+        markers.folder(run_dir).mkdir()
+        markers.ended_folder(run_dir).mkdir()
+        self.log: list[str] = []
+        self.owner = owner
+        self.afterlife = Afterlife(
+            slurm,
+            run_dir,
+            JobConfig(),
+            log=self.log.append,
+            wall=lambda: slurm.now + slurm.skew_s,
+            uid_of=lambda user: ALICE if user == "alice" else 3000,
+        )
+
+    def mark(self, state: str, **facts: object) -> None:
+        marker = Marker(job=7, restarts=0, state=state, at=0.0)
+        assert markers.write(self.run_dir, replace(marker, **facts))  # type: ignore[arg-type]
+
+    def ended(self) -> None:
+        (markers.ended_folder(self.run_dir) / "7").touch()
+
+    def run(self, seconds: float) -> None:
+        for _ in range(round(seconds * 10)):
+            calls = len(self.slurm.asked)
+            self.afterlife.step(self.slurm.now)
+            assert len(self.slurm.asked) - calls <= 1, "one bounded call a step"
+            self.slurm.now += 0.1
+
+    @property
+    def marked(self) -> bool:
+        return any(markers.folder(self.run_dir).iterdir())
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "holdfast.yaml"))
+    made = markers.read
+    monkeypatch.setattr(
+        markers, "read", lambda path: (lambda m: m and replace(m, owner=ALICE))(made(path))
+    )
+    return Node(tmp_path, FakeSlurm(JOB))
+
+
+def test_nothing_there_asks_nothing(node: Node) -> None:
+    node.run(5)
+    assert node.slurm.asked == []
+    assert node.afterlife.wait_s(0.0) is None
+
+
+def test_a_requeued_job_starts_within_two_seconds(node: Node) -> None:
+    node.mark("requeue", exclude=("n2",))
+    node.run(0.2)
+    node.slurm.requeued()
+    node.run(2)
+    assert node.slurm.asked[-1] == "start_now n2"
+    assert node.slurm.job_now is not None
+    assert node.slurm.job_now.state == "RUNNING"
+    assert not node.marked
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.25, 0.5, 0.85, 0.95])
+def test_never_in_the_second_of_the_revocation(fraction: float, node: Node) -> None:
+    node.slurm.now = 1000 + fraction
+    node.mark("requeue")
+    node.slurm.requeued()
+    node.run(3)
+    assert node.slurm.job_now is not None
+    assert node.slurm.job_now.state == "RUNNING"
+
+
+def test_a_clock_ahead_waits_longer(node: Node) -> None:
+    node.slurm.skew_s = 3.0
+    node.mark("requeue")
+    node.slurm.requeued()
+    node.run(3)
+    assert not any(call.startswith("start_now") for call in node.slurm.asked)
+    node.run(4)
+    assert node.slurm.asked[-1] == "start_now"
+
+
+def test_a_clock_too_far_ahead_leaves_slurms_delay(node: Node) -> None:
+    node.slurm.skew_s = 60.0
+    node.mark("requeue")
+    node.slurm.requeued()
+    node.run(10)
+    assert not any(call.startswith("start_now") for call in node.slurm.asked)
+    assert "61 s ahead" in node.log[-1]
+    assert not node.marked
+
+
+def test_a_dead_launchers_job_is_requeued_and_started(node: Node) -> None:
+    node.mark("running")
+    node.run(1)
+    assert node.slurm.asked == []
+    node.slurm.job_now = replace(JOB, state="FAILED", exit_code="137:0")
+    node.ended()
+    node.run(4)
+    assert node.slurm.asked.count("requeue") == 1
+    assert node.slurm.asked[-1] == "start_now"
+    assert not any(markers.ended_folder(node.run_dir).iterdir())
+
+
+def test_without_an_epilog_the_death_is_seen_later(node: Node) -> None:
+    node.mark("running")
+    node.slurm.job_now = replace(JOB, state="FAILED")
+    node.run(20)
+    assert node.slurm.asked.count("requeue") == 1
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "COMPLETED", "DEADLINE", "PREEMPTED"])
+def test_what_the_user_or_slurm_ended_stays_ended(state: str, node: Node) -> None:
+    node.mark("running")
+    node.slurm.job_now = replace(JOB, state=state)
+    node.ended()
+    node.run(3)
+    assert node.slurm.asked == ["job"]
+    assert not node.marked
+
+
+def test_no_requeue_is_honoured(node: Node) -> None:
+    node.mark("running")
+    node.slurm.job_now = replace(JOB, state="FAILED", requeue=False)
+    node.ended()
+    node.run(3)
+    assert node.slurm.asked == ["job"]
+    assert not node.marked
+
+
+def test_a_launcher_that_dies_again_and_again_is_left(node: Node) -> None:
+    node.mark("running", deaths=2)
+    node.slurm.job_now = replace(JOB, state="FAILED")
+    node.ended()
+    node.run(3)
+    assert "requeue" not in node.slurm.asked
+    assert "died 3 times in a row" in node.log[-1]
+
+
+def test_a_job_with_too_many_restarts_is_left(node: Node) -> None:
+    node.mark("running", restarts=19)
+    node.slurm.job_now = replace(JOB, state="FAILED", restarts=19)
+    node.ended()
+    node.run(3)
+    assert "requeue" not in node.slurm.asked
+
+
+def test_slurms_own_requeue_after_a_node_loss_is_sped_up_too(node: Node) -> None:
+    node.mark("running")
+    node.run(0.5)
+    node.slurm.requeued()
+    node.ended()
+    node.run(3)
+    assert node.slurm.asked[-1] == "start_now"
+    assert "requeue" not in node.slurm.asked
+
+
+@pytest.mark.parametrize("reason", ["JobHeldUser", "JobHeldAdmin", "Resources", "Dependency"])
+def test_a_job_that_waits_for_something_else_is_left(reason: str, node: Node) -> None:
+    node.mark("requeue")
+    node.slurm.job_now = replace(JOB, state="PENDING", state_reason=reason, restarts=1)
+    node.run(2)
+    assert node.slurm.asked == ["job"]
+    assert not node.marked
+
+
+def test_a_begin_time_that_somebody_asked_for_is_left(node: Node) -> None:
+    node.mark("requeue")
+    later = datetime.fromtimestamp(1000 + 7200, tz=timezone.utc)
+    node.slurm.job_now = replace(
+        JOB, state="PENDING", state_reason="BeginTime", restarts=1, start_at=later
+    )
+    node.run(2)
+    assert node.slurm.asked == ["job"]
+
+
+def test_a_silent_slurmctld_is_asked_again(node: Node) -> None:
+    node.mark("requeue")
+    node.slurm.silent = True
+    node.run(3)
+    assert 2 <= len(node.slurm.asked) <= 4
+    node.slurm.silent = False
+    node.slurm.requeued()
+    node.run(4)
+    assert node.slurm.asked[-1] == "start_now"
+
+
+def test_a_foreign_marker_is_removed_and_asks_for_nothing(node: Node) -> None:
+    node.mark("running")
+    node.slurm.job_now = replace(JOB, user="bob", state="FAILED")
+    node.ended()
+    node.run(2)
+    assert node.slurm.asked == ["job"]
+    assert not node.marked
+    assert "marker of uid 2001, but the job is bob's" in node.log[-1]
+
+
+def test_a_marker_of_a_job_that_slurm_forgot_is_removed(node: Node) -> None:
+    node.mark("requeue")
+    node.slurm.job_now = None
+    node.run(1)
+    assert not node.marked
+
+
+def test_rubbish_is_removed(node: Node) -> None:
+    (markers.folder(node.run_dir) / "9.json").write_text("rubbish")
+    node.run(1)
+    assert not node.marked
+    assert node.slurm.asked == []
+
+
+def test_a_new_run_on_the_same_node_is_not_disturbed(node: Node) -> None:
+    node.mark("requeue")
+    node.slurm.job_now = replace(JOB, restarts=1)
+    node.run(0.1)
+    node.mark("running", restarts=1)
+    node.run(1)
+    assert node.marked
+    assert not any(call.startswith("start_now") for call in node.slurm.asked)
+
+
+def test_a_finished_marker_is_cleared_without_a_question(node: Node) -> None:
+    node.mark("finished")
+    node.run(1)
+    assert node.slurm.asked == []
+    assert not node.marked
+
+
+def test_switched_off_it_does_nothing(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "off").mkdir()
+    (tmp_path / "off" / "all").touch()
+    node.mark("requeue")
+    node.slurm.requeued()
+    node.run(3)
+    assert node.slurm.asked == []
