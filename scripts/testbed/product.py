@@ -144,6 +144,7 @@ def configuration(nodes: int) -> str:
         "agent: {interval_s: 1, probe_deadline_s: 1, verdict_ttl_s: 10, recheck_passes: 2}",
         "checks:",
         *(f"  {name}: {{mode: drain}}" for name in CATALOGUE),
+        "job: {poll_s: 2}",
         "bridge: {poll_s: 0.5}",
     ]
     return "\n".join(lines) + "\n"

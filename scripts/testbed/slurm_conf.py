@@ -57,10 +57,11 @@ UnkillableStepTimeout=60
 CompleteWait=0
 SchedulerType=sched/backfill
 SchedulerParameters={scheduler}
-PrologFlags=Alloc
+PrologFlags=contain
 TreeWidth=1000
 # the nodes claim more processors and memory than the machine has
 SlurmdParameters=config_overrides
+SlurmctldParameters=enable_stepmgr
 RebootProgram=/opt/sandbox/reboot
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from testbed.errors import SandboxError
 from testbed.layers import python_version
-from testbed.product import LOCK, ROOT_REQUIREMENTS, pinned
+from testbed.product import LOCK, ROOT_REQUIREMENTS, configuration, pinned
+
+from holdfast.config.command import main as config_command
 
 _LOCK = """\
 # made by uv
@@ -73,3 +76,11 @@ def test_the_roots_python_is_read_from_its_link(tmp_path_factory: pytest.TempPat
         python_version(root)
     (root / "usr/bin/python3").symlink_to("python3.13")
     assert python_version(root) == "3.13"
+
+
+def test_the_boxs_configuration_is_one_that_holdfast_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "holdfast.yaml"
+    path.write_text(configuration(4))
+    assert config_command(["check", str(path)]) == 0, capsys.readouterr()
