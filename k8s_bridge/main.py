@@ -95,8 +95,11 @@ class Bridge:
             nodes = self._slurm.nodes()
         except CommandError as error:
             self._misses += 1
-            log.warning("Slurm cannot be read (%d in a row): %s", self._misses, error)
+            if self._misses in (1, self._policy.unreadable_polls) or self._misses % 30 == 0:
+                log.warning("Slurm cannot be read (%d in a row): %s", self._misses, error)
             return None
+        if self._misses:
+            log.info("Slurm can be read again")
         self._misses = 0
         return nodes
 

@@ -18,9 +18,10 @@ from k8s_bridge.names import KUBE_CORDON
 # the text's.
 _LATEST = timedelta(seconds=60)
 _EARLIEST = timedelta(seconds=-2)
-# What Slurm itself says of a node that it lost; nobody's words, so a drain may take their place.
-_SLURMS_OWN_WORDS = "Not responding"
-_SUFFIX = f" : {_SLURMS_OWN_WORDS}"
+_LOST = "Not responding"
+_SUFFIX = f" : {_LOST}"
+# What Slurm itself says of a node; nobody's words, so a drain may take their place.
+_SLURMS_OWN_WORDS = ("", "none", _LOST, "Node unexpectedly rebooted")
 
 
 class Origin(str, Enum):
@@ -146,7 +147,8 @@ def _stamped_then(reason: Reason, reason_at: datetime | None) -> bool:
 
 
 def may_take(node: SlurmNode) -> bool:
-    """May a drain's reason be written on this undrained node? Not over words that a human left
-    there.
+    """May a drain's reason be written on this undrained node? Not over words of a human.
+
+    Words of ours may be there: lifting the drain of a node that is down leaves them behind.
     """
-    return node.reason in ("", "none", _SLURMS_OWN_WORDS)
+    return node.reason in _SLURMS_OWN_WORDS or Reason.parse(node.reason) is not None

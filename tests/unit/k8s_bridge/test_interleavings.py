@@ -200,16 +200,16 @@ def tell(names: Sequence[str], policy: BridgeConfig, *, tracked: bool) -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=12), st.sampled_from(POLICIES))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 def test_any_short_story_ends_well(names: list[str], policy: BridgeConfig) -> None:
     tell(names, policy, tracked=True)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_wrong_action_in_many_long_stories(seed: int) -> None:
     chance = random.Random(seed)
     steps = sorted(STEPS)
-    for _ in range(1000):
+    for _ in range(600):
         names = chance.choices(steps, k=chance.randint(3, 20))
         policy = POLICIES[0] if chance.random() < 0.7 else chance.choice(POLICIES)
         try:
@@ -224,7 +224,7 @@ def test_without_the_writers_name_the_record_is_believed() -> None:
     """
     chance = random.Random(7)
     steps = sorted(set(STEPS) - {"human_uncordons"})
-    for _ in range(500):
+    for _ in range(300):
         tell(chance.choices(steps, k=12), POLICIES[0], tracked=False)
 
 
@@ -271,12 +271,9 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("tracked", [True, False], ids=["tracked", "untracked"])
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
-def test_story(story: str, tracked: bool) -> None:
-    if not tracked and "human_uncordons human_cordons" in story:
-        pytest.skip("undecidable without the writer's name")
-    tell(story.split(), POLICIES[0], tracked=tracked)
+def test_story(story: str) -> None:
+    tell(story.split(), POLICIES[0], tracked=True)
 
 
 def test_a_machine_that_rebooted_while_cordoned_is_given_back() -> None:

@@ -1,0 +1,142 @@
+"""The loop: what it does when a side is silent, and what a kill switch leaves of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from holdfast.adapters.slurm import SlurmNode
+from holdfast.config.load import load_section
+from holdfast.errors import ConfigError, Unavailable
+from holdfast.vocabulary import SlurmName
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.main import Bridge, main
+from k8s_bridge.names import DRAINED
+from k8s_bridge.snapshot import KubeNode
+from tests.unit.k8s_bridge.world import AGENT, NOON, World
+
+W0 = SlurmName("worker-0")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def bridge_over(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bridge:
+    bridge = Bridge(world.slurm, world.kube, world.policy, folder / "holdfast.yaml")
+
+    def nodes() -> list[KubeNode]:
+        return world.kube.list_nodes()[0]
+
+    monkeypatch.setattr(bridge.watch, "nodes", nodes)
+    return bridge
+
+
+def silent(names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
+    raise Unavailable(["scontrol"], "no answer in 5 s")
+
+
+def test_three_silences_of_slurm_make_conditions_unknown_and_undo_nothing(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge = bridge_over(world, tmp_path, monkeypatch)
+    world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    bridge.step(NOON)
+    asked = world.slurm.nodes
+    monkeypatch.setattr(world.slurm, "nodes", silent)
+    assert [bridge.step(NOON) for _ in range(3)] == [0, 0, 1]
+    assert world.view().conditions[DRAINED].status == "Unknown"
+    assert world.view().unschedulable
+    assert bridge.step(NOON) == 0
+    monkeypatch.setattr(world.slurm, "nodes", asked)
+    bridge.step(NOON)
+    assert world.view().conditions[DRAINED].status == "True"
+
+
+def test_nothing_is_written_while_kubernetes_cannot_be_watched(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge = bridge_over(world, tmp_path, monkeypatch)
+    world.kube.cordon("computeinstance-0", True)
+    bridge.step(NOON)
+    assert world.node().drained_flag
+    monkeypatch.setattr(bridge.watch, "nodes", lambda: None)
+    world.kube.cordon("computeinstance-0", False)
+    assert bridge.step(NOON) == 0
+    assert world.node().drained_flag, "silence is no uncordon"
+
+
+@pytest.mark.parametrize("switch", ["all", "bridge"])
+def test_switched_off_it_tells_and_does_not_act(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switch: str
+) -> None:
+    (tmp_path / "off").mkdir()
+    (tmp_path / "off" / switch).touch()
+    bridge = bridge_over(world, tmp_path, monkeypatch)
+    world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    bridge.step(NOON)
+    assert world.view().conditions[DRAINED].status == "True"
+    assert not world.view().unschedulable
+    (tmp_path / "off" / switch).unlink()
+    bridge.step(NOON)
+    assert world.view().unschedulable
+
+
+def test_a_storm_is_taken_in_parts_the_urgent_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(20, BridgeConfig(max_changes=5))
+    bridge = bridge_over(world, tmp_path, monkeypatch)
+    world.slurm.set_drain(SlurmName("worker-13"), "holdfast:XID79: x", AGENT)
+    assert bridge.step(NOON) == 5
+    assert world.view(13).unschedulable
+    assert world.view(13).conditions[DRAINED].status == "True"
+    for _ in range(4):
+        bridge.step(NOON)
+    assert bridge.step(NOON) == 0
+
+
+def test_every_problem_of_the_section_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "holdfast.yaml"
+    file.write_text("bridge:\n  pol_s: 1\n  poll_s: 0\n  join: by_name\n")
+    with pytest.raises(ConfigError) as caught:
+        load_section(file, "bridge", BridgeConfig)
+    lines = str(caught.value).splitlines()
+    assert f"{file}:2: bridge.pol_s: unknown key; did you mean 'poll_s'?" in lines
+    assert any(":4: bridge.join: 'by_name' is not one of instance_id, table" in x for x in lines)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"poll_s": 0.0}, "bridge.poll_s: must be between 0.1 and 300"),
+        ({"join": "table"}, "nodes must map at least one"),
+    ],
+)
+def test_ranges(wrong: dict[str, object], said: str, tmp_path: Path) -> None:
+    file = tmp_path / "holdfast.yaml"
+    file.write_text("bridge: {" + ", ".join(f"{k}: {v}" for k, v in wrong.items()) + "}\n")
+    with pytest.raises(ConfigError, match=said):
+        load_section(file, "bridge", BridgeConfig)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("bridge: {kubeconfig: /nowhere/kubeconfig}", "/nowhere/kubeconfig"),
+        ("bridge: {poll_s: soon}", "bridge.poll_s: expected number"),
+    ],
+)
+def test_what_it_cannot_start_with_gets_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(text)
+    assert main(["--config", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
