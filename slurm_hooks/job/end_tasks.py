@@ -36,6 +36,14 @@ def tasks(procfs: Path, job_id: int, own_step: str) -> Iterator[int]:
             yield int(entry.name)
 
 
+def command(job_id: int) -> list[str]:
+    """The command line for a node of the job. It needs this installation at the same path there,
+    and nothing of the job's own environment (a virtual environment, PYTHONPATH)."""
+    root = Path(__file__).resolve().parents[2]
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from {__name__} import main; main({[str(job_id)]!r})"
+    return [sys.executable, "-I", "-c", code]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Ends the tasks and exits 0, also when there was none."""
     (job,) = sys.argv[1:] if argv is None else argv

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -15,8 +14,8 @@ from holdfast.config.location import ALL, is_off
 from holdfast.hostlist import expand
 from holdfast.policy.job import Decision, Next, decide
 from holdfast.vocabulary import SlurmName
+from slurm_hooks.job import end_tasks, resume
 from slurm_hooks.job import marker as markers
-from slurm_hooks.job import resume
 from slurm_hooks.job.attempt import Job, Tools, child_environment
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.deciding import NOT_STARTED, Ending, ending, facts
@@ -125,7 +124,7 @@ class Run:
         argv = ["srun", "--quiet", "--overlap", f"--jobid={job_id}", "--kill-on-bad-exit=0"]
         argv += [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
         argv += ["--cpus-per-task=1", "--mem=0", "--gres=none"]
-        argv += [sys.executable, "-m", "slurm_hooks.job.end_tasks", str(job_id)]
+        argv += end_tasks.command(job_id)
         null = subprocess.DEVNULL
         try:
             subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, start_new_session=True)
