@@ -36,11 +36,10 @@ from k8s_bridge.snapshot import Condition, KubeNode, project
 
 PAGE = 500
 """Nodes per LIST page."""
-WATCH_S = 240
+WATCH_S = 50
 """The server ends a watch after this; then it is opened anew where it ended."""
 SILENCE_S = 90.0
-"""A watch that says nothing for so long is dead: the server sends a bookmark about once a minute.
-"""
+"""A watch that has neither ended nor said a word by then hangs on a dead connection."""
 ATTEMPTS = 5
 """Tries of one optimistic write before it is left for the next look."""
 

@@ -48,6 +48,7 @@ class NodeWatch:
 
     def _run(self) -> None:
         pause_s = _FIRST_PAUSE_S
+        failed = 0
         while True:
             begun = time.monotonic()
             try:
@@ -55,7 +56,9 @@ class NodeWatch:
             except KubeGone as error:
                 log.info("%s; listing again", error)
             except HoldfastError as error:
-                log.warning("Kubernetes cannot be watched: %s", error)
+                failed = 1 if time.monotonic() - begun > 30 else failed + 1
+                if failed in (1, 3) or failed % 20 == 0:
+                    log.warning("Kubernetes cannot be watched (%d): %s", failed, error)
             except Exception:
                 log.exception("the watch failed")
             with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k8s_bridge import wire
@@ -17,6 +17,7 @@ from tests.unit.k8s_bridge.world import NOON
 RECORD = Record(origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=NOON, cordon=True)
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=9).filter(lambda b: b"\n" not in b)), st.data())
 def test_lines_survive_any_chunks(lines: list[bytes], data: st.DataObject) -> None:
     lines = [line for line in lines if line.strip()]
@@ -68,6 +69,7 @@ def test_the_condition_patch_is_a_list_of_ours_only() -> None:
     assert patch == {"status": {"conditions": []}}
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300), st.booleans(), st.booleans())
 def test_a_record_survives_its_annotation(reason: str, cordon: bool, taint: bool) -> None:
     record = Record(
@@ -76,6 +78,7 @@ def test_a_record_survives_its_annotation(reason: str, cordon: bool, taint: bool
     assert Record.load(record.dump()) == record
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists)))
 def test_garbage_in_the_annotation_is_no_record(garbage: object) -> None:
     text = garbage if isinstance(garbage, str) else json.dumps(garbage)
