@@ -46,6 +46,15 @@ itself.
 """
 
 
+_WAITS = frozenset({"Resources", "Priority", "Dependency", "DependencyNeverSatisfied", "Licenses"})
+
+
+def _waits_otherwise(reason: str) -> bool:
+    """Held, or waiting for something but the delay. For a second or so after the requeue Slurm
+    still shows why the last run ended (NonZeroExitCode): that is no answer yet."""
+    return reason in _WAITS or reason.startswith(("JobHeld", "ReqNodeNotAvail", "launch failed"))
+
+
 def uid_of(user: str) -> int | None:
     """The user's number on this node, or ``None`` for one that it does not know."""
     if user.isdigit():
@@ -229,15 +238,19 @@ class Afterlife:
         states = set(job.state.split("+"))
         if "PENDING" not in states:
             self._drop(case)
-        elif len(states) > 1 or job.state_reason in ("", "None"):
-            self._again(case, now)  # still leaving its nodes, or not looked at yet
-        elif job.state_reason != "BeginTime" or self._is_far(job):
-            self._drop(case)  # held, or waiting for nodes: nothing that we could speed up
-        else:
+        elif len(states) > 1:
+            self._again(case, now)  # still leaving its nodes
+        elif _waits_otherwise(job.state_reason) or self._delay_s(job) > _MAX_DELAY_S:
+            self._drop(case)  # nothing that we could speed up
+        elif job.state_reason == "BeginTime" or self._delay_s(job) > 0:
             case.next, case.due, case.seen_pending_at = self._wait_for_clock, now, None
+        elif now - case.since < _MAX_DELAY_S:
+            self._again(case, now)
+        else:
+            self._drop(case)
 
-    def _is_far(self, job: SlurmJob) -> bool:
-        return job.start_at is not None and job.start_at.timestamp() - self._wall() > _MAX_DELAY_S
+    def _delay_s(self, job: SlurmJob) -> float:
+        return job.start_at.timestamp() - self._wall() if job.start_at else 0.0
 
     def _wait_for_clock(self, case: _Case, now: float) -> None:
         before = self._wall()

@@ -268,6 +268,27 @@ def test_a_job_that_waits_for_something_else_is_left(reason: str, node: Node) ->
     assert not node.marked
 
 
+def test_the_last_ends_reason_is_no_answer_yet(node: Node) -> None:
+    node.mark("requeue")
+    stale = replace(JOB, state="PENDING", state_reason="NonZeroExitCode", restarts=1)
+    node.slurm.job_now = stale
+    node.run(1)
+    assert set(node.slurm.asked) == {"job"}
+    node.slurm.job_now = replace(stale, state_reason="BeginTime")
+    node.run(2)
+    assert node.slurm.asked[-1] == "start_now"
+
+
+def test_a_start_time_ahead_is_the_delay_whatever_the_reason_says(node: Node) -> None:
+    node.mark("requeue")
+    soon = datetime.fromtimestamp(1000 + 121, tz=timezone.utc)
+    node.slurm.job_now = replace(
+        JOB, state="PENDING", state_reason="NonZeroExitCode", restarts=1, start_at=soon
+    )
+    node.run(2)
+    assert node.slurm.asked[-1] == "start_now"
+
+
 def test_a_begin_time_that_somebody_asked_for_is_left(node: Node) -> None:
     node.mark("requeue")
     later = datetime.fromtimestamp(1000 + 7200, tz=timezone.utc)
