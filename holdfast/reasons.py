@@ -29,6 +29,23 @@ def _one_line(text: str) -> str:
     return " ".join("".join(c if " " <= c <= "~" else " " for c in ascii_only).split())
 
 
+def _fit(detail: str, room: int) -> str:
+    """The detail as one line of at most ``room`` characters that reads back as itself.
+
+    A tail that looks like a pair would be read as one, and a tail in slurmctld's own words as
+    something that slurmctld appended.
+    """
+    fitted = (_one_line(detail) or "no detail")[:room].rstrip()
+    while True:
+        head, blank, last = fitted.rpartition(" ")
+        if re.fullmatch(_PAIR, last):
+            last = last.replace("=", ":", 1)
+        plain = without_slurms_words(f" {head}{blank}{last}").strip() or "no detail"[:room]
+        if plain == fitted:
+            return fitted
+        fitted = plain
+
+
 def without_slurms_words(text: str) -> str:
     """The reason as its author wrote it, without what slurmctld appended to it."""
     return _SLURMS_WORDS.sub("", text)
@@ -53,17 +70,10 @@ class Reason:
         for key, value in self.pairs.items():
             if not re.fullmatch(_PAIR, f"{key}={value}"):
                 raise ValueError(f"reason pair {key}={value!r}: expected {_PAIR}")
-        words = _one_line(self.detail).split(" ")
-        # A detail whose tail looks like a pair would be read back as one.
-        while words and re.fullmatch(_PAIR, words[-1]):
-            words[-1] = words[-1].replace("=", ":", 1)
         room = MAX_CHARS - len(self._render(""))
         if room < 0:
             raise ValueError(f"reason pairs of {self.code} leave no room in {MAX_CHARS} characters")
-        detail = " ".join(words)[:room].rstrip()
-        last = detail.rsplit(" ", 1)[-1]
-        if re.fullmatch(_PAIR, last):
-            detail = detail[: len(detail) - len(last)] + last.replace("=", ":", 1)
+        detail = _fit(self.detail, room)
         object.__setattr__(self, "detail", detail)
         object.__setattr__(self, "pairs", dict(self.pairs))
 
@@ -76,12 +86,17 @@ class Reason:
 
     @classmethod
     def parse(cls, text: str) -> Reason | None:
-        """The reason, or ``None``: a human or another tool wrote it, hands off."""
-        match = _FORMAT.fullmatch(without_slurms_words(text))
-        if not match or len(text) > 2 * MAX_CHARS:
+        """The reason, or ``None``: a human or another tool wrote it, hands off.
+
+        Only what this codec itself would write parses; a text that is nearly so is somebody else's.
+        """
+        ours = without_slurms_words(text)
+        match = _FORMAT.fullmatch(ours) if len(ours) <= MAX_CHARS else None
+        if not match:
             return None
         pairs = dict(pair.split("=", 1) for pair in match["pairs"].split())
         try:
-            return cls(match["code"], match["detail"], pairs, bool(match["problem"]))
+            reason = cls(match["code"], match["detail"], pairs, bool(match["problem"]))
         except ValueError:
             return None
+        return reason if str(reason) == ours else None

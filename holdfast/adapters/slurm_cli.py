@@ -50,6 +50,7 @@ _NO_ANSWER = re.compile(
     re.IGNORECASE,
 )
 _NO_JOB = re.compile(r"invalid job id", re.IGNORECASE)
+_NO_NODE = re.compile(r"^Node (\S+) not found", re.MULTILINE)
 _PENDING = re.compile(r"job is pending", re.IGNORECASE)
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
@@ -172,6 +173,9 @@ class SlurmCli:
                     f"{error.problem}; is Slurm installed here? (slurm.bin in the configuration)"
                 )
                 raise Unavailable(error.argv, problem) from None
+            unknown = _NO_NODE.search(error.output)
+            if unknown:  # what else it printed is about the other nodes
+                raise Refused(error.argv, f"Slurm knows no node {unknown[1]}", "", 1) from None
             kind = Unavailable if _NO_ANSWER.search(error.output) else Refused
             raise kind(error.argv, error.problem, error.output, error.status) from None
 
