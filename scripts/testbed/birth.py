@@ -25,8 +25,6 @@ from testbed.life import end_namespace
 from testbed.paths import TREE, box_folder, cache
 from testbed.shape import GPUS_PER_NODE, MAX_NODES, RELEASES, Shape
 
-_KERNEL = {"overlay": "/proc/filesystems", "veth": "", "bridge": ""}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
@@ -51,6 +49,7 @@ def up(order: Order) -> Box:
         running = Box.look(order.name)
         if running is not None:
             _same_shape(running, order)
+            _compare_product(running)
             return running
         shape = _prepare(order)
         return _start(shape, order.owner_pid)
@@ -117,6 +116,14 @@ def _same_shape(running: Box, order: Order) -> None:
             f"box '{order.name}' is up with {have[0]} nodes and Slurm {have[1]}, asked for {want[0]} and {want[1]}; "
             f"end it first: scripts/sandbox down --name {order.name}"
         )
+
+
+def _compare_product(running: Box) -> None:
+    """A box keeps the product that it was made with; say so when the working tree has moved on."""
+    installed = str(product.product_layer(Path(running.shape.root)))
+    if installed not in running.shape.layers:
+        name = running.shape.name
+        say(f"box '{name}' holds an older Holdfast than this tree; to install it: down, then up")
 
 
 def _prepare(order: Order) -> Shape:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from typing import NoReturn
 from testbed import birth, enter, status
 from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
-from testbed.paths import box_folder, cache
+from testbed.paths import box_folder, cache, purge
 from testbed.shape import ADMIN_KUBECONFIG, CONTROLLER, KUBE_PROGRAMS, RELEASES, USERS
 
 _ABOUT = """\
@@ -107,7 +106,7 @@ def _down(words: list[str]) -> int:
     else:
         print(f"no box '{args.name}' was up{did_you_mean(args.name, others)}", file=sys.stderr)
     if args.purge:
-        shutil.rmtree(cache(), ignore_errors=True)
+        purge(cache())
         print(f"removed {cache()}")
     return 0
 

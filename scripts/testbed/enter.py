@@ -62,7 +62,10 @@ def run(argv: Sequence[str], *, shown: Sequence[str], timeout_s: float, check: b
         for stream in (child.stdin, child.stdout, child.stderr):
             if stream is not None:
                 stream.close()
-        child.poll()
+        if child.poll() is None:
+            child.returncode = (
+                -signal.SIGKILL
+            )  # left behind on purpose: nothing waits for it any more
         if isinstance(error, subprocess.TimeoutExpired):
             raise SandboxError(f"{' '.join(shown)}: no end within {timeout_s:g} s") from None
         raise
@@ -96,12 +99,16 @@ def argv_of(pid: int) -> list[str]:
 
 
 def started_at(pid: int) -> int | None:
-    """Start time in clock ticks since boot: with the pid, the identity of a process."""
+    """Start time in clock ticks since boot: with the pid, the identity of a process. None: it is dead.
+
+    A zombie is dead: one whose parent never looks after it stays in the table.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    return int(stat.rpartition(")")[2].split()[19])
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def innermost_pid(pid: int) -> int | None:

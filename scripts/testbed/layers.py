@@ -12,15 +12,19 @@ import os
 import platform
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.h100 import build_library
 from testbed.paths import TREE, cache
 
 Say = Callable[[str], None]
 _KEEP = 12
+_FRESH_S = 3600
+"""A box that is just being made is not known yet."""
 _ALONE = ("unshare", "--mount", "--propagation", "private")
 
 
@@ -134,7 +138,7 @@ class building:  # noqa: N801 - reads as a statement: with building(final) as pa
 
 def byte_compile(root: Path, folder: Path) -> None:
     """Compile ``folder`` with the Python of ``root``, which is not written to."""
-    script = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" python3 -m compileall -q -j2 -s /mnt -p / /mnt'
+    script = 'mount --bind "$1" "$2/mnt" && exec /usr/sbin/chroot "$2" python3 -m compileall -q -j2 -s /mnt -p / /mnt'
     done = subprocess.run(
         [*_ALONE, "sh", "-c", script, "sh", str(folder), str(root)],
         capture_output=True,
@@ -147,7 +151,9 @@ def byte_compile(root: Path, folder: Path) -> None:
 
 
 def _forget_old(folder: Path, kind: str) -> None:
-    """Keep the newest layers of a kind; one in use is among them, since every start touches it."""
+    """Keep the newest layers of a kind, those that a box stands on, and all of the last hour."""
+    used = {name for box in Box.all() for name in box.shape.layers}
     found = [path for path in folder.glob(f"{kind}-*") if path.suffix != ".part"]
     for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-_KEEP]:
-        shutil.rmtree(path, ignore_errors=True)
+        if str(path) not in used and time.time() - path.stat().st_mtime > _FRESH_S:
+            shutil.rmtree(path, ignore_errors=True)

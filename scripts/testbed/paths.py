@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shutil
 from pathlib import Path
 
 from testbed.errors import SandboxError
@@ -31,3 +33,11 @@ def box_folder(name: str) -> Path:
             f"'{name}' cannot be the name of a box: use letters, digits, '-', '_' and '.' (at most 41)"
         )
     return boxes() / name
+
+
+def purge(folder: Path) -> None:
+    """Remove what the sandbox keeps in ``folder``, by name: the folder may hold more than ours."""
+    for name in ("roots", "layers", "kube", "native"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -69,7 +69,7 @@ def given(folder: str) -> Path:
 
 def release_of(root: Path) -> str:
     """`25.11`: of the Slurm in a root. Raises ``SandboxError`` when it does not say."""
-    argv = ["chroot", str(root), "/usr/sbin/slurmctld", "-V"]
+    argv = ["/usr/sbin/chroot", str(root), "/usr/sbin/slurmctld", "-V"]
     said = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
     match = re.search(r" (\d\d\.\d\d)\.", said)
     if not match:
@@ -116,7 +116,7 @@ def _build(release: str, root: Path, say: Say) -> None:
         _unpack(suite, part, root.parent / f"{release}.log")
     for user, uid in USERS.items():
         words = ("useradd", "--create-home", f"--uid={uid}", "--shell=/bin/bash", user)
-        subprocess.run(["chroot", part, *words], check=True)
+        subprocess.run(["/usr/sbin/chroot", part, *words], check=True)
     _write_manifest(part, root.parent / f"{release}.{MANIFEST}")
     part.rename(root)
     say(f"  {time.monotonic() - begin:5.0f} s  root of Slurm {release} ready")
@@ -145,7 +145,7 @@ def _unpack(suite: str, part: Path, log: Path) -> None:
 def _write_manifest(root: Path, target: Path) -> None:
     """What exactly is in it: the pin of this root, readable beside it."""
     shown = "${Package} ${Version} ${Architecture}\n"
-    argv = ["chroot", str(root), "dpkg-query", "-W", "-f", shown]
+    argv = ["/usr/sbin/chroot", str(root), "dpkg-query", "-W", "-f", shown]
     target.write_text(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
 
 

@@ -61,7 +61,13 @@ def _database() -> None:
     found = next((place for place in places if (place / "mysql").is_dir()), None)
     if found is None:
         found = places[0]
-        made = ["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={found}", "--skip-test-db"]
+        made = [
+            "mariadb-install-db",
+            "--no-defaults",
+            "--user=mysql",
+            f"--datadir={found}",
+            "--skip-test-db",
+        ]
         subprocess.run(made, check=True, capture_output=True)
     Path(DATABASE).symlink_to(found)
 

@@ -65,7 +65,7 @@ DAEMONS = {
         ),
         Daemon(
             name="slurmctld",
-            argv=("/usr/sbin/slurmctld", "-D"),
+            argv=("/usr/sbin/slurmctld", "-D", "-i"),
             log="/var/log/slurm/slurmctld.err",
             folders=("/run/slurmctld", "/var/lib/slurm/ctld"),
         ),

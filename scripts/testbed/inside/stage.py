@@ -151,4 +151,7 @@ def _move_into(new: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (OSError, subprocess.CalledProcessError) as problem:
+        sys.exit(f"cannot build the box's file system: {problem}")

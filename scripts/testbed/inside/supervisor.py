@@ -245,38 +245,48 @@ def _serve_one(listener: socket.socket, supervisor: Supervisor) -> None:
             pass  # who asked went away
 
 
-def main(argv: list[str]) -> int:
-    lifeline = int(argv[0])
-    supervisor = Supervisor(Shape.from_json((INSIDE / "shape.json").read_text()), catalogue(INSIDE))
+def _wakeups() -> int:
+    """A descriptor that becomes readable when a child ended."""
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    for fd in map(int, argv):
+    return wake_read
+
+
+def _serve(
+    supervisor: Supervisor, watch: selectors.DefaultSelector, listener: socket.socket
+) -> None:
+    """Until the owner is gone, or the lifeline breaks before it said "settled"."""
+    while True:
+        for key, _ in watch.select(supervisor.restart(time.monotonic())):
+            if key.data == "request":
+                _serve_one(listener, supervisor)
+            elif key.data == "child":
+                os.read(key.fd, 4096)
+            elif key.data == "lifeline" and os.read(key.fd, 64):
+                watch.unregister(key.fd)
+            else:
+                return
+        supervisor.reap(time.monotonic())
+
+
+def main(argv: list[str]) -> int:
+    shape = Shape.from_json((INSIDE / "shape.json").read_text())
+    names = ("lifeline", "owner")[: len(argv)]
+    given = dict(zip(map(int, argv), names, strict=True))
+    for fd in given:
         os.set_inheritable(fd, False)
-    lay_bridge()
-    listener = _listen()
-    with selectors.DefaultSelector() as watch:
-        for fd, name in (
-            (listener.fileno(), "request"),
-            (wake_read, "child"),
-            (lifeline, "lifeline"),
-        ):
+    try:
+        lay_bridge()
+    except subprocess.CalledProcessError:
+        print("this kernel refuses a network bridge: modprobe bridge veth", flush=True)
+        return 1
+    with selectors.DefaultSelector() as watch, _listen() as listener:
+        given |= {_wakeups(): "child", listener.fileno(): "request"}
+        for fd, name in given.items():
             watch.register(fd, selectors.EVENT_READ, name)
-        for fd in map(int, argv[1:]):
-            watch.register(fd, selectors.EVENT_READ, "owner")
-        while True:
-            for key, _ in watch.select(supervisor.restart(time.monotonic())):
-                if key.data == "request":
-                    _serve_one(listener, supervisor)
-                elif key.data == "child":
-                    os.read(wake_read, 4096)
-                elif key.data == "owner":
-                    return 0
-                elif os.read(lifeline, 64):
-                    watch.unregister(lifeline)
-                else:
-                    return 0
-            supervisor.reap(time.monotonic())
+        _serve(Supervisor(shape, catalogue(INSIDE)), watch, listener)
+    return 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from testbed import cli
 from testbed.errors import SandboxError, did_you_mean
-from testbed.paths import box_folder
+from testbed.paths import box_folder, purge
 from testbed.status import logs
 
 
@@ -93,3 +93,13 @@ def test_logs_are_found_by_who_wrote_them(tmp_path: Path) -> None:
         "kube-apiserver": ["kube-apiserver.log"],
         "supervisor": ["supervisor.log"],
     }
+
+
+def test_a_purge_takes_only_what_is_ours(tmp_path: Path) -> None:
+    for name in ("cache/roots/24.11/usr", "cache/layers/x", "cache/kube", "cache/mine"):
+        (tmp_path / name).mkdir(parents=True)
+    purge(tmp_path / "cache")
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["mine"]
+    (tmp_path / "cache/mine").rmdir()
+    purge(tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
+from testbed.box import Box
 from testbed.layers import building, layer
+from testbed.shape import Shape
 
 
 def test_a_folder_appears_only_when_whole(tmp_path: Path) -> None:
@@ -57,8 +61,16 @@ def test_programs_may_be_run_and_other_files_not(
     assert (made / "data").stat().st_mode & 0o777 == 0o644
 
 
-def test_old_layers_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_layers_are_forgotten_unless_a_box_stands_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
     made = [layer("k", {}, {"n": str(number)}) for number in range(20)]
-    left = [path for path in made if path.exists()]
-    assert left == made[-12:]
+    assert all(path.exists() for path in made), "none is an hour old"
+    for age, path in enumerate(reversed(made)):
+        os.utime(path, (time.time() - 7200 - age,) * 2)
+    shape = Shape(name="b", nodes=1, slurm="24.11", root="/r", layers=(str(made[0]),))
+    box = Box(folder=tmp_path, shape=shape, pid=1, started=1)
+    monkeypatch.setattr(Box, "all", lambda: [box])
+    made.append(layer("k", {}, {"n": "new"}))
+    assert [path for path in made if path.exists()] == [made[0], *made[-12:]]
