@@ -43,12 +43,14 @@ _FRAME = struct.Struct("!I")
 class Answer:
     """``items`` came in time. ``error`` says why not all did; ``hung`` that the deadline passed.
 
-    ``evidence`` is what the kernel said of the hung process (state, where it sleeps), one line.
+    ``stuck``: it is an earlier worker that hangs, one that SIGKILL did not end. ``evidence`` is
+    what the kernel said of the hung process (state, where it sleeps), one line.
     """
 
     items: tuple[Any, ...] = ()
     error: str = ""
     hung: bool = False
+    stuck: bool = False
     evidence: str = ""
     wall_s: float = 0.0
 
@@ -148,7 +150,8 @@ class Worker:
         stuck = self.stuck
         if stuck is not None:
             evidence = f"pid {stuck} from before: {evidence_of(stuck)}"
-            self._finish(Answer(error="an earlier probe still hangs", hung=True, evidence=evidence))
+            error = "an earlier probe still hangs"
+            self._finish(Answer(error=error, hung=True, stuck=True, evidence=evidence))
             return
         try:
             if self._child is None:
@@ -246,6 +249,7 @@ class Worker:
             items=tuple(self._items),
             error=answer.error,
             hung=answer.hung,
+            stuck=answer.stuck,
             evidence=answer.evidence,
             wall_s=time.monotonic() - self._asked_at,
         )

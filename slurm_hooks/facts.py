@@ -125,8 +125,8 @@ class PortFacts:
     """One InfiniBand port from sysfs. ``seen_active``: it was ACTIVE before on this node, so DOWN
     is a change.
 
-    ``downs_recent`` counts link_downed increments within the window that the agent remembers (None:
-    no baseline).
+    ``downs_age_s``: how long ago each loss of its link was, as far as the agent remembers (a day);
+    None: no baseline yet, or a counter that can count no more.
     """
 
     device: str
@@ -137,7 +137,7 @@ class PortFacts:
     link_layer: str = ""
     link_downed: int | None = None
     seen_active: bool = False
-    downs_recent: int | None = None
+    downs_age_s: tuple[float, ...] | None = None
 
     @property
     def subject(self) -> str:
@@ -165,13 +165,15 @@ class ClockFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blind:
-    """A probe that gave no answer. ``passes`` counts consecutive ones; ``hung``: its deadline
-    passed.
+    """A probe that gave no answer. ``passes`` counts consecutive ones.
+
+    ``hung``: its deadline passed; ``stuck``: not even SIGKILL ended it.
     """
 
     probe: str
     why: str
     hung: bool = False
+    stuck: bool = False
     passes: int = 1
     evidence: str = ""
 

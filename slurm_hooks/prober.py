@@ -172,7 +172,13 @@ class Prober:
             if name == NVML and answer.items:
                 why += f" after {len(answer.items) - 1} GPUs"
             readings.blind.append(
-                Blind(probe=name, why=why, hung=answer.hung, evidence=answer.evidence)
+                Blind(
+                    probe=name,
+                    why=why,
+                    hung=answer.hung,
+                    stuck=answer.stuck,
+                    evidence=answer.evidence,
+                )
             )
             return
         readings.looked.add(name)

@@ -62,6 +62,7 @@ class Agent:
         self._log_problem = ""
         self._opened: tuple[Opened, ...] = ()
         self._passes = self._clean_passes = 0
+        self._disturbed = False
         self._next_pass = 0.0
         self._config_seen = machine.stamp(config.path)
         self._signals: set[int] = set()
@@ -146,6 +147,9 @@ class Agent:
         events = self._observer.hear(records, renewed=renewed)
         for event in events:
             log.warning("xid", number=event.xid, pci=event.pci, gpu=event.gpu, text=event.text)
+        if events:
+            # A re-check counts from here: not what passed before, nor the pass under way.
+            self._clean_passes, self._disturbed = 0, self._prober.running
         if events or not self._passes:
             self._opened = self._observer.hear_and_judge(self._table)
         return bool(events)
@@ -172,7 +176,10 @@ class Agent:
         self._opened = self._observer.judge(self._table)
         self._passes += 1
         clean = draining(self._verdict(), modes_of(self._table)) is None and not self._blind()
-        self._clean_passes = self._clean_passes + 1 if clean else 0
+        if not clean or self._disturbed:
+            self._clean_passes, self._disturbed = 0, False
+        else:
+            self._clean_passes += 1
         self._settle()
 
     def _look_at_config(self) -> None:

@@ -173,11 +173,12 @@ def aged(memory: Memory, uptime_s: float, demand: Demand) -> Memory:
 def forgiven(memory: Memory) -> Memory:
     """Somebody who may put this node back into service did: past events no longer count."""
     streaks = {key: s for key, s in memory.streaks.items() if not _of_events(s.finding)}
-    return replace(memory, xids=(), streaks=streaks, lost_records=0)
+    ports = {name: replace(port, downs_at=()) for name, port in memory.ports.items()}
+    return replace(memory, xids=(), streaks=streaks, ports=ports, lost_records=0)
 
 
 def _of_events(finding: Finding) -> bool:
-    return finding.check in ("gpu_xid", "kmsg")
+    return finding.check in ("gpu_xid", "kmsg") or finding.code == "IB_FLAP"
 
 
 # --- GPUs and ports -------------------------------------------------------------------------------
@@ -256,8 +257,9 @@ def saw_ports(
         )
         known[port.subject] = seen
         saturated = port.link_downed is not None and port.link_downed >= _SATURATED_LINK_DOWNED
-        recent = None if port.link_downed is None or saturated else len(downs)
-        facts.append(replace(port, seen_active=seen.active, downs_recent=recent))
+        unknown = port.link_downed is None or saturated
+        ages = None if unknown else tuple(now - at for at in downs)
+        facts.append(replace(port, seen_active=seen.active, downs_age_s=ages))
     return replace(memory, ports=known), tuple(facts)
 
 

@@ -18,7 +18,7 @@ class Limits:
     """``max_skew_s``: tolerated difference, after the measurement's own error was given to it."""
 
     max_skew_s: float = 5.0
-    open_after: int = 2
+    open_after: int = 1
     clear_after: int = 1
 
     def __post_init__(self) -> None:

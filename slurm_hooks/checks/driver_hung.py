@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
+from holdfast.vocabulary import Action
 from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import Blind, NodeFacts
@@ -35,17 +36,26 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
         return
     blind = _nvml_blind(facts)
     if blind is not None and blind.hung and blind.passes >= limits.hung_passes:
-        yield finding(
-            "DRIVER_HUNG",
-            subject="node",
-            detail=f"NVML did not answer {blind.passes} times: {blind.why}; {blind.evidence}",
-        )
+        yield _hung(blind)
     if facts.nvml is not None and facts.nvml.init_code is not None:
         yield finding(
             "NVML_UNAVAILABLE",
             subject="node",
             detail=f"NVML code {facts.nvml.init_code}: {facts.nvml.init_error}",
         )
+
+
+def _hung(blind: Blind) -> Finding:
+    """A process that SIGKILL does not end needs a reboot; a driver that lets go again needs
+    time.
+    """
+    where = blind.evidence.partition(", stack")[0]
+    found = finding(
+        "DRIVER_HUNG",
+        subject="node",
+        detail=f"NVML did not answer {blind.passes} times: {blind.why} ({where})",
+    )
+    return found if blind.stuck else replace(found, action=Action.WAIT)
 
 
 def _nvml_blind(facts: NodeFacts) -> Blind | None:

@@ -30,6 +30,10 @@ RECOVERY_ACTIONS = {
 """Texts of Xid 154 (NVIDIA's Xid catalogue). A text that is not here asks for a reboot."""
 
 
+_TOGETHER_S = 30.0
+"""An Xid 154 follows the fault that it is about within this time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """``ignore``: numbers that never count here. Events are evidence by themselves: they open at
@@ -46,17 +50,43 @@ class Limits:
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     """One finding for each GPU and number, with the newest text."""
-    if facts.kmsg is None:
-        return
-    newest: dict[tuple[str, int], XidEvent] = {}
-    demands: dict[str, Action] = {}
-    for event in facts.kmsg.xids:
-        if event.xid == 154:
-            demands[event.pci] = demanded(event)
-        if event.xid not in limits.ignore:
-            newest[event.pci, event.xid] = event
+    events = facts.kmsg.xids if facts.kmsg else ()
+    counted = [event for event in events if event.xid not in limits.ignore]
+    newest = {(event.pci, event.xid): event for event in counted}
+    demands = _demands(counted)
     for event in newest.values():
-        yield from _finding(event, demands.get(event.pci))
+        found = demand_of(event)
+        demand, reason_for_it = demands.get(event.pci, (None, None))
+        if event.xid == 154:
+            if demand is Action.NONE:
+                continue  # a recovery that is over
+            # It only says what another fault needs; alone it is a fault all the same.
+            found = replace(found, cause=reason_for_it is None)
+        if demand is not None and demand is not Action.NONE:
+            found = _with_demand(found, demand, blamed=event == reason_for_it)
+        yield found
+
+
+def _demands(events: list[XidEvent]) -> dict[str, tuple[Action, XidEvent | None]]:
+    """By GPU: what its newest Xid 154 asks for, and the Xid just before that it is about."""
+    found: dict[str, tuple[Action, XidEvent | None]] = {}
+    last: dict[str, XidEvent] = {}
+    for event in events:
+        if event.xid != 154:
+            last[event.pci] = event
+            continue
+        before = last.get(event.pci)
+        near = before is not None and event.at_s - before.at_s <= _TOGETHER_S
+        found[event.pci] = (demanded(event), before if near else None)
+    return found
+
+
+def _with_demand(found: Finding, demand: Action, *, blamed: bool) -> Finding:
+    """The driver's own word on what is needed outranks the table's, and makes what it is about
+    fatal (an NVLink error or a remapped row may be harmless; with such a demand it is not)."""
+    if blamed:
+        return replace(found, severity=Severity.FATAL, action=demand)
+    return replace(found, action=demand) if found.severity is Severity.FATAL else found
 
 
 def demanded(event: XidEvent) -> Action:
@@ -64,15 +94,6 @@ def demanded(event: XidEvent) -> Action:
     if event.recovery is None:
         return Action.REBOOT
     return RECOVERY_ACTIONS.get(event.recovery.strip().lower(), Action.REBOOT)
-
-
-def _finding(event: XidEvent, demand: Action | None) -> Iterator[Finding]:
-    if event.xid == 154 and demand in (None, Action.NONE):
-        return  # a recovery that is over
-    found = demand_of(event)
-    if demand is not None and found.severity is Severity.FATAL:
-        found = replace(found, action=_merge(found.action, demand))
-    yield found
 
 
 def demand_of(event: XidEvent) -> Finding:
@@ -85,13 +106,6 @@ def demand_of(event: XidEvent) -> Finding:
         gpu=event.gpu,
     )
     return replace(found, cause=False) if event.consequence else found
-
-
-def _merge(static: Action, demand: Action) -> Action:
-    """The driver's own word outranks the table's, except that it never waives what a table row
-    asks.
-    """
-    return static if demand is Action.NONE else demand
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:

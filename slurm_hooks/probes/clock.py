@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from holdfast.adapters.slurm import Slurm
+from holdfast.errors import CommandError
 from slurm_hooks.facts import ClockFacts
 
 _CONTROLLER_STEP_S = 1.0
@@ -24,7 +25,12 @@ def read(slurm: Slurm) -> ClockFacts:
 
 
 def open_probe(slurm: Slurm) -> Callable[[object], Iterator[ClockFacts]]:
+    """Answers with a comparison, or with nothing: a slurmctld that is away says nothing of us."""
+
     def serve(_request: object) -> Iterator[ClockFacts]:
-        yield read(slurm)
+        try:
+            yield read(slurm)
+        except CommandError:
+            return
 
     return serve
