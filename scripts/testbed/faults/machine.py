@@ -65,8 +65,10 @@ def _is_slurmd(argv: list[str]) -> bool:
 
 
 def _is_agent(argv: list[str]) -> bool:
-    """``holdfast agent``, however it was started."""
-    return "agent" in argv[1:] and any("holdfast" in Path(word).name for word in argv)
+    """The agent and its workers, however they were started."""
+    return "slurm_hooks.agent" in argv or (
+        "agent" in argv and any(Path(word).name == "holdfast" for word in argv)
+    )
 
 
 def _pids(box: Box, node: str, wanted: Callable[[list[str]], bool]) -> list[int]:

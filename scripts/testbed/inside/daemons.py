@@ -65,6 +65,7 @@ DAEMONS = {
         ),
         Daemon(
             name="slurmctld",
+            # -i: one killed before it first saved its state may start again (26.05 calls that fatal otherwise)
             argv=("/usr/sbin/slurmctld", "-D", "-i"),
             log="/var/log/slurm/slurmctld.err",
             folders=("/run/slurmctld", "/var/lib/slurm/ctld"),

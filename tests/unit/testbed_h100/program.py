@@ -59,9 +59,18 @@ class Program:
     def sleeps_in(self, state: str) -> bool:
         """Within two seconds it is in that state (one letter, as ps shows it)."""
         give_up = time.monotonic() + 2
-        while self._state() != state and time.monotonic() < give_up:
+        while (seen := self._state()) != state and time.monotonic() < give_up:
             time.sleep(0.01)
-        return self._state() == state
+        return seen == state
+
+    def is_held(self) -> bool:
+        """Within two seconds something holds it as a tracer does: a signal cannot end it any more."""
+        give_up = time.monotonic() + 2
+        while "TracerPid:\t0\n" in Path(f"/proc/{self.process.pid}/status").read_text():
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(0.01)
+        return True
 
     def _state(self) -> str:
         return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0]

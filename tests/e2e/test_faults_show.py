@@ -1,0 +1,205 @@
+"""Every kind of fault shows on a real node as it would on a real one, and heals without leaving anything."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from testbed import faults
+from testbed.box import Box
+from testbed.errors import SandboxError
+
+from tests.e2e import cluster
+
+pytestmark = pytest.mark.e2e
+NODE = "worker-3"
+
+_NVML = """
+import sys, pynvml as n
+h = n.nvmlDeviceGetHandleByIndex
+try:
+    n.nvmlInit()
+    print(eval(sys.argv[1]))
+except n.NVMLError as error:
+    print("NVML", error.value)
+"""
+_TREE = "cd /sim/sys/class/infiniband/mlx5_3/ports/1 &&"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What to look at on the node, and what is there only while the fault is."""
+
+    words: str
+    at: list[str]
+    shows: str
+
+
+def nvml(expression: str) -> list[str]:
+    return ["/opt/holdfast/bin/python", "-I", "-c", _NVML, expression]
+
+
+def sh(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+LOOKS = [
+    Look("xid 79 --gpu 3", nvml("h(3)"), "NVML 15"),
+    Look("xid 95 --gpu 3", nvml("n.nvmlDeviceGetFieldValues(h(3), [230])[0].value.uiVal"), "1"),
+    Look(
+        "gpu-lost --gpu 5", sh("cat /sim/sys/bus/pci/devices/0000:a8:00.0/current_link_width"), "63"
+    ),
+    Look("gpu-count 7", nvml("n.nvmlDeviceGetCount()"), "7"),
+    Look("ecc --gpu 1", nvml("n.nvmlDeviceGetTotalEccErrors(h(1), 1, 0)"), "1"),
+    Look(
+        "row-remap-pending --gpu 2", nvml("list(n.nvmlDeviceGetRemappedRows(h(2)))[2:]"), "[1, 0]"
+    ),
+    Look("row-remap-failed --gpu 2", nvml("list(n.nvmlDeviceGetRemappedRows(h(2)))[2:]"), "[0, 1]"),
+    Look(
+        "recovery-action reset --gpu 6",
+        nvml("n.nvmlDeviceGetFieldValues(h(6), [230])[0].value.uiVal"),
+        "1",
+    ),
+    Look("nvlink-down --gpu 1 --link 4", nvml("n.nvmlDeviceGetNvLinkState(h(1), 4)"), "0"),
+    Look("ib-down --hca mlx5_3", sh(f"{_TREE} cat state"), "1: DOWN"),
+    Look("thermal --gpu 4", nvml("n.nvmlDeviceGetTemperature(h(4), 0)"), "91"),
+    Look("power-brake", nvml("n.nvmlDeviceGetCurrentClocksEventReasons(h(7))"), "136"),
+    Look("pcie-width --width 8", nvml("n.nvmlDeviceGetCurrPcieLinkWidth(h(0))"), "8"),
+    Look(
+        "nvml-hung", ["timeout", "--signal=KILL", "1", *nvml("n.nvmlDeviceGetCount()")], "status -9"
+    ),
+    Look("nvml-unkillable", nvml("n.nvmlDeviceGetCount()"), "no end"),
+    Look("mount-gone", sh("mountpoint /mnt/training"), "status 32"),
+    Look("mount-hung /mnt/inference", ["stat", "-f", "/mnt/inference"], "no end"),
+    Look(
+        "mount-full /mnt/training",
+        sh("dd if=/dev/zero of=/mnt/training/fill bs=1k count=64"),
+        "No space left",
+    ),
+    Look("mount-read-only /mnt/training", sh("echo >/mnt/training/fill"), "Read-only file system"),
+    Look("network-cut", sh("timeout 2 scontrol show node"), "status 124"),
+    Look("slurmd-killed", sh("pidof slurmd"), "status 1"),
+    Look(
+        "clock-skew --seconds 3600",
+        sh("[ $(date +%s) -gt $(($(stat -c %Y /proc/self) + 1800)) ]"),
+        "status 0",
+    ),
+]
+"""`nvml-slow`, the faults that pass by themselves and those of the controller have tests of their own below."""
+
+
+def look(box: Box, at: list[str]) -> str:
+    """Everything that the node says; how it ended, where it was not well."""
+    try:
+        done: subprocess.CompletedProcess[str] = box.node(NODE).run(at, timeout_s=4, check=False)
+    except SandboxError as error:
+        return str(error)
+    status = f" status {done.returncode}"
+    return (done.stdout + done.stderr).strip() + (
+        status if done.returncode or not done.stdout else ""
+    )
+
+
+def belongings(box: Box) -> dict[str, str]:
+    """What a fault may not leave behind on a node."""
+    return {
+        "mounts": look(box, sh("cut -d' ' -f2-3 /proc/mounts | sort")),
+        "files": look(box, sh("cd /sim && find . | sort")),
+        "temporary files": look(box, sh("find /run /tmp -name '*full*' -o -name '*hung*'")),
+        "servers": look(box, sh("pgrep -f '[h]ung_mount'")),
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _at_rest(box: Box) -> Iterator[None]:
+    cluster.wait_for(lambda: cluster.all_in_service(box), "every node in service")
+    yield
+    cluster.repair(box)
+
+
+@pytest.mark.parametrize("fault", LOOKS, ids=lambda fault: fault.words)
+def test_shows_and_heals(box: Box, fault: Look) -> None:
+    before = belongings(box)
+    assert fault.shows not in look(box, fault.at)
+    box.fault(NODE, *fault.words.split())
+    try:
+        assert fault.shows in look(box, fault.at)
+    finally:
+        box.heal(NODE)
+    assert fault.shows not in look(box, fault.at)
+    assert faults.active(box, NODE) == []
+    assert belongings(box) == before
+
+
+def test_every_kind_is_looked_at() -> None:
+    here = {fault.words.split()[0] for fault in LOOKS}
+    elsewhere = {"nvml-slow", "link-flap", "power-off", "agent-killed"}
+    assert here | elsewhere == {
+        name for name, kind in faults.KINDS.items() if not kind.of_controller
+    }
+
+
+def test_slow_flap_and_power(box: Box) -> None:
+    box.fault(NODE, "nvml-slow", "--ms", "300")
+    timed = nvml("(lambda t: (n.nvmlDeviceGetCount(), t.monotonic()))(__import__('time'))")
+    begin = float(look(box, timed).rpartition(",")[2].strip(" )"))
+    assert begin > 0
+    box.heal(NODE, "nvml-slow")
+    box.fault(NODE, "link-flap", "--hca", "mlx5_3", "--times", "4")
+    assert look(box, sh(f"{_TREE} cat counters/link_downed state")).split()[0] >= "4"
+    boot_id = look(box, sh("cat /proc/sys/kernel/random/boot_id"))
+    box.fault(NODE, "power-off")
+    assert "has no power" in look(box, ["true"])
+    box.heal(NODE)
+    assert look(box, sh("cat /proc/sys/kernel/random/boot_id")) not in (boot_id, "")
+
+
+def test_a_killed_agent_comes_back(box: Box) -> None:
+    def agents() -> set[str]:
+        said = look(box, sh("pgrep -f '[s]lurm_hooks.agent' || echo none"))
+        return set() if "none" in said else set(said.split())
+
+    cluster.wait_for(lambda: bool(agents()), "an agent", 40)
+    before = agents()
+    box.fault(NODE, "agent-killed")
+    cluster.wait_for(lambda: bool(agents() - before), "another agent", 40)
+
+
+def test_a_hung_mount_is_cleared_by_a_power_loss_as_well(box: Box) -> None:
+    box.fault(NODE, "mount-hung")
+    assert "no end" in look(box, ["ls", "/mnt/training"])
+    box.reboot(NODE)
+    assert faults.active(box, NODE) == []
+    assert "status" not in look(box, sh("ls /mnt/training; echo well"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "argv"),
+    [
+        ("slurmctld-stopped", ["timeout", "2", "scontrol", "show", "node", NODE]),
+        ("slurmctld-killed", ["timeout", "8", "scontrol", "show", "node", NODE]),
+        ("api-server-down", ["/opt/kube/bin/kubectl", "get", "nodes"]),
+    ],
+)
+def test_services_of_the_cluster(box: Box, kind: str, argv: list[str]) -> None:
+    def answers() -> bool:
+        return box.run(argv, check=False).returncode == 0
+
+    cluster.wait_for(answers, "an answer", 10)
+    box.fault("controller", kind)
+    try:
+        assert not answers()
+    finally:
+        box.heal("controller")
+    cluster.wait_for(answers, "an answer again", 20)
+    assert faults.active(box, "controller") == []
+
+
+def test_a_killed_bridge_is_started_again(box: Box) -> None:
+    before = box.daemons()["bridge"]
+    box.fault("controller", "bridge-killed")
+    cluster.wait_for(
+        lambda: box.daemons().get("bridge") not in (before, None), "another bridge", 10
+    )
