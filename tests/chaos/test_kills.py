@@ -19,7 +19,7 @@ SEED = int(os.environ.get("HOLDFAST_CHAOS_SEED", "1"))
 
 
 def kill_agent(box: Box, node: str) -> bool:
-    return _kill(box, node, ["holdfast", "agent"])
+    return _kill(box, node, ["-m", "slurm_hooks.agent"])
 
 
 def kill_launcher(box: Box, node: str) -> bool:
@@ -31,19 +31,18 @@ def kill_bridge(box: Box) -> bool:
 
 
 def _kill(box: Box, node: str, words: list[str]) -> bool:
-    """SIGKILL the box's processes whose command line names the Holdfast command ``words``."""
+    """SIGKILL the processes on a node whose command line holds ``words`` side by side."""
     done = False
     for pid, argv in box.pids(node):
         names = [word.rsplit("/", 1)[-1] for word in argv]
-        pairs = itertools.pairwise(names)
-        if tuple(words) in set(pairs):
+        if tuple(words) in set(itertools.pairwise(names)):
             os.kill(pid, signal.SIGKILL)
             done = True
     return done
 
 
 @pytest.mark.parametrize("victim_part", ["agent", "bridge", "launcher"])
-@pytest.mark.parametrize("moment_s", [0.0, 0.4, 1.5, 3.0])
+@pytest.mark.parametrize("moment_s", [0.1, 1.5])
 def test_a_kill_around_the_fault_changes_only_time(
     clean_box: Box, victim_part: str, moment_s: float
 ) -> None:
