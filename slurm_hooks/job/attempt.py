@@ -34,6 +34,9 @@ class Tools:
     signals: Signals
 
 
+_STEP = frozenset({"SLURM_STEP_ID", "SLURM_STEPID"})
+
+
 def child_environment(
     environ: Mapping[str, str], choice: Choice, number: int, journal: Path
 ) -> dict[str, str]:
@@ -42,8 +45,11 @@ def child_environment(
     Empty rather than unset where there is no checkpoint: a script under ``set -u`` may use them.
     """
     chosen = choice.chosen
+    # 26.05 gives batch scripts a step id (-5). Agents tell a job's tasks by it: srun must have
+    # none.
+    own = {name: value for name, value in environ.items() if name not in _STEP}
     return {
-        **environ,
+        **own,
         "HOLDFAST_RESUME_FROM": str(chosen.path) if chosen else "",
         "HOLDFAST_RESUME_STEP": str(chosen.step) if chosen and chosen.step is not None else "",
         "HOLDFAST_ATTEMPT": str(number),

@@ -35,7 +35,7 @@ class JobContext:
                 "not inside a Slurm job (SLURM_JOB_ID is not set); put this line into a batch script "
                 "and submit it with: sbatch --requeue SCRIPT"
             )
-        if environ.get("SLURM_STEP_ID"):
+        if _is_real_step(environ.get("SLURM_STEP_ID", "")):
             raise UsageError(
                 "started under srun (SLURM_STEP_ID is set), so once for each task; turn it round: "
                 "holdfast run -- srun …"
@@ -48,6 +48,12 @@ class JobContext:
             host=environ.get("SLURMD_NODENAME", ""),
             started_at=float(_whole(environ, "SLURM_JOB_START_TIME")),
         )
+
+
+def _is_real_step(step: str) -> bool:
+    """False for the batch script's own pseudo step: unset up to 24.11, -5 on 26.05; salloc's shell
+    counts from the top of 32 bits (slurm.h, SLURM_BATCH_SCRIPT and its neighbours)."""
+    return step.isascii() and step.isdigit() and int(step) < 0xFFFFFFF0
 
 
 def _whole(environ: Mapping[str, str], name: str) -> int:

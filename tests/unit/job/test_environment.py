@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from holdfast.errors import UsageError
+from slurm_hooks.job.attempt import child_environment
+from slurm_hooks.job.checkpoints.candidate import Checkpoint
+from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.environment import JobContext
 
 BATCH = {
@@ -25,6 +30,27 @@ def test_the_first_run_has_no_restart_count() -> None:
 
 def test_a_later_run_has_one() -> None:
     assert JobContext.of(BATCH | {"SLURM_RESTART_COUNT": "3"}).restarts == 3
+
+
+@pytest.mark.parametrize("step", ["-5", "4294967291", ""])
+def test_the_batch_scripts_own_pseudo_step_is_no_step(step: str) -> None:
+    assert JobContext.of(BATCH | {"SLURM_STEP_ID": step}).job_id == 42
+
+
+def test_the_child_is_told_what_to_resume_and_is_no_step(tmp_path: Path) -> None:
+    chosen = Checkpoint(path=tmp_path / "step_5.pt", framework="torch", step=5, changed_at=0.0)
+    environ = BATCH | {"SLURM_STEP_ID": "-5", "SLURM_STEPID": "-5", "HOLDFAST_ATTEMPT": "old"}
+    told = child_environment(environ, Choice(chosen=chosen), 3, tmp_path / "j")
+    assert "SLURM_STEP_ID" not in told
+    assert "SLURM_STEPID" not in told
+    assert told["HOLDFAST_RESUME_FROM"] == str(chosen.path)
+    assert (told["HOLDFAST_RESUME_STEP"], told["HOLDFAST_ATTEMPT"]) == ("5", "3")
+    assert (told["HOLDFAST_JOURNAL"], told["SLURM_KILL_BAD_EXIT"]) == (str(tmp_path / "j"), "1")
+
+
+def test_without_a_checkpoint_the_names_are_empty() -> None:
+    told = child_environment(BATCH, Choice(chosen=None), 1, Path("j"))
+    assert (told["HOLDFAST_RESUME_FROM"], told["HOLDFAST_RESUME_STEP"]) == ("", "")
 
 
 @pytest.mark.parametrize(
