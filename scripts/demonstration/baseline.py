@@ -30,6 +30,7 @@ class Baseline:
     failed_s: float
     error: str
     requeued_s: float
+    restarted_s: float = 0.0
     next_step_s: float = 0.0
     human_reason: str = ""
     problems: list[str] = field(default_factory=list)
@@ -90,6 +91,8 @@ def to_the_end(cluster: Cluster, live: Live, run: Baseline) -> None:
     def again() -> float | None:
         left = run.requeued_s + 121 - time.time()
         live.passing(f"job {run.job.job_id} waits for Slurm's requeue delay: {max(0, left):.0f} s")
+        if not run.restarted_s and time.time() > run.requeued_s + 110:
+            run.restarted_s = time.time() if run.job.view().state == "RUNNING" else 0.0
         steps = [line for line in run.job.progress() if line["event"] == "step"]
         return next((float(line["t"]) for line in steps if line["attempt"] >= 1), None)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import threading
 import time
@@ -28,7 +30,11 @@ class KubeWatch:
 
     def __enter__(self) -> KubeWatch:
         self._child = subprocess.Popen(
-            self._argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            self._argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -40,7 +46,8 @@ class KubeWatch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._child.kill()
+        # The group: nsenter's child, kubectl itself, would outlive it and keep the pipe open.
+        os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
         self._reader.join(2)
         if self._child.stdout:

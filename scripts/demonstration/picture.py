@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from demonstration.jobs import Job
 from demonstration.report import Outcome
 from demonstration.stages import CATALOGUE, Seen
 
 INK, FAINT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 FIRST, SECOND, OUT, LOST, START = "#2a9d8f", "#3a6ea5", "#f4a259", "#d1495b", "#cbd2d9"
+AGAIN = "#a3d5cd"
+LEGEND = (
+    ("training", FIRST),
+    ("done a second time", AGAIN),
+    ("starting", START),
+    ("nothing runs", LOST),
+)
 
 SHORT = {
     "fault": "Xid in the kernel log",
@@ -67,7 +75,7 @@ def draw(outcome: Outcome, path: Path) -> None:
     _marks(marks, numbered, zero)
     _steps(steps, outcome, zero)
     _lanes(lanes, outcome, zero)
-    _words(words, numbered, zero)
+    _words(words, numbered, zero, weights="weights" in outcome.story.seen)
     _cost(cost, outcome)
     _frame(figure, (marks, steps, lanes), outcome, zero)
     figure.savefig(path, dpi=150, metadata=None if path.suffix == ".png" else {"Date": None})
@@ -171,19 +179,12 @@ def _lanes(axis: Any, outcome: Outcome, zero: float) -> None:
         axis.text(begin - 0.2, index, name, ha="right", va="center", color=INK)
     for node, start, stop in story.occupied:
         first = start - firsts < 1
-        axis.barh(
-            names.index(node), stop - start, left=start - zero, height=0.62, zorder=3,
-            color=FIRST if first else SECOND,
-        )  # fmt: skip
-        text = "training" if first else "training, resumed"
+        row, trains = names.index(node), _trains_from(story.job, 0 if first else 1, stop)
+        colour, text = (FIRST, "training") if first else (SECOND, "training, resumed")
+        axis.barh(row, stop - start, left=start - zero, height=0.62, color=START, zorder=3)
+        axis.barh(row, stop - trains, left=trains - zero, height=0.62, color=colour, zorder=3)
         axis.text(
-            (start + stop) / 2 - zero,
-            names.index(node),
-            text,
-            color="white",
-            ha="center",
-            va="center",
-            zorder=4,
+            (trains + stop) / 2 - zero, row, text, color="white", ha="center", va="center", zorder=4
         )
     drain, back = story.at("drain"), story.at("undrain")
     if drain is not None and story.victim in names:
@@ -210,7 +211,15 @@ def _lanes(axis: Any, outcome: Outcome, zero: float) -> None:
     axis.set_ylim(len(names) - 0.5, -0.5)
 
 
-def _words(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
+def _trains_from(job: Job, attempt: int, otherwise: float) -> float:
+    """When an attempt's first step began."""
+    steps = (
+        line for line in job.progress() if line["event"] == "step" and line["attempt"] == attempt
+    )
+    return next((line["t"] - line["took_s"] for line in steps), otherwise)
+
+
+def _words(axis: Any, numbered: list[tuple[int, Seen]], zero: float, *, weights: bool) -> None:
     axis.axis("off")
     axis.set_xlim(0, 1)
     axis.set_ylim(len(CATALOGUE) - 0.5, -0.6)
@@ -221,23 +230,22 @@ def _words(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
         )
         axis.text(0.345, row, f"{one.at_s - zero:+.2f} s", ha="right", va="center", color=FAINT)
         axis.text(0.38, row, SHORT[one.key], ha="left", va="center")
-    if "weights" in {one.key for _, one in numbered}:
-        return
-    axis.text(0.02, len(numbered) + 0.15, "Final weights equal the undisturbed run's,\nbit for bit.", va="top",
-              color=FIRST, weight="bold")  # fmt: skip
+    if weights:
+        text = "Final weights: bit for bit those\nof an undisturbed run."
+        axis.text(0.02, len(numbered) + 0.1, text, va="top", color=FIRST, weight="bold")
 
 
 def _cost(axis: Any, outcome: Outcome) -> None:
     """Both jobs' wall time, in pieces: start, training, nothing, training that counts once."""
-    runs = [("Holdfast", outcome.story.job, outcome.story.fault_step, outcome.ettr)]
-    if outcome.baseline is not None:
-        base = outcome.baseline
-        runs.append(("plain Slurm,\nbest case", base.job, base.fault_step, outcome.baseline_ettr))
-    longest = (
-        max(run[3].wall_s for run in runs if run[3] is not None) if any(r[3] for r in runs) else 1
-    )
-    for row, (name, job, reached, figure) in enumerate(runs):
-        for begin, length, colour in _pieces(job.progress(), job.submitted_s, reached):
+    story, base = outcome.story, outcome.baseline
+    begins = sorted({begin for _, begin, _ in story.occupied})
+    runs = [("Holdfast", outcome.ettr, _pieces(story.job, begins[1:2], story.fault_step))]
+    if base is not None:
+        pieces = _pieces(base.job, [base.restarted_s], base.fault_step)
+        runs.append(("plain Slurm,\nbest case", outcome.baseline_ettr, pieces))
+    longest = max([figure.wall_s for _, figure, _ in runs if figure is not None], default=1.0)
+    for row, (name, figure, pieces) in enumerate(runs):
+        for begin, length, colour in pieces:
             axis.barh(row, length, left=begin, height=0.6, color=colour, lw=0)
         axis.text(-longest * 0.006, row, name, ha="right", va="center", color=INK)
         if figure is not None:
@@ -248,32 +256,28 @@ def _cost(axis: Any, outcome: Outcome) -> None:
     axis.set_yticks([])
     axis.spines[["top", "right", "left"]].set_visible(False)
     axis.set_xlabel("seconds of wall time", loc="right", labelpad=2)
-    legend = (("training", FIRST), ("done again", OUT), ("start", START), ("nothing runs", LOST))
-    for index, (text, colour) in enumerate(legend):
-        x = longest * 0.115 * index
-        axis.scatter([x + longest * 0.005], [-0.72], s=42, color=colour, marker="s", clip_on=False)
-        axis.text(x + longest * 0.014, -0.72, text, va="center", color=FAINT)
+    x = longest * 0.005
+    for text, colour in LEGEND:
+        axis.scatter([x], [-0.72], s=42, color=colour, marker="s", clip_on=False)
+        axis.text(x + longest * 0.009, -0.72, text, va="center", color=FAINT)
+        x += longest * (0.028 + 0.0072 * len(text))
 
 
-def _pieces(
-    events: list[dict[str, Any]], submitted_s: float, reached: int
-) -> list[tuple[float, float, str]]:
-    """(begin, length, colour) in seconds since the job was submitted."""
-    steps = [line for line in events if line["event"] == "step"]
-    joined = [line for line in events if line["event"] == "joined"]
-    found = []
-    for attempt in sorted({line["attempt"] for line in steps}):
+def _pieces(job: Job, restarts: Sequence[float], reached: int) -> list[tuple[float, float, str]]:
+    """(begin, length, colour) in seconds since the job was submitted; ``restarts``: when Slurm started it again."""
+    steps = [line for line in job.progress() if line["event"] == "step"]
+    found: list[tuple[float, float, str]] = []
+    end = job.submitted_s
+    for attempt, came in zip((0, 1), [job.submitted_s, *restarts], strict=False):
         mine = [line for line in steps if line["attempt"] == attempt]
+        if not mine:
+            break
         start = mine[0]["t"] - mine[0]["took_s"]
-        again = [line for line in mine if attempt > 0 and line["step"] <= reached]
+        again = [line for line in mine if attempt and line["step"] <= reached]
         middle = again[-1]["t"] if again else start
-        found.append((start, middle - start, OUT))
-        found.append((middle, mine[-1]["t"] - middle, FIRST))
-        before = submitted_s if attempt == 0 else max(
-            line["t"] for line in steps if line["attempt"] < attempt
-        )  # fmt: skip
-        came = next((line["t"] for line in joined if line["attempt"] == attempt), start)
-        if attempt > 0:
-            found.append((before, came - before, LOST))
-        found.append((came if attempt else before, start - (came if attempt else before), START))
-    return [(begin - submitted_s, length, colour) for begin, length, colour in found if length > 0]
+        found += [(end, came - end, LOST), (came, start - came, START)]
+        found += [(start, middle - start, AGAIN), (middle, mine[-1]["t"] - middle, FIRST)]
+        end = mine[-1]["t"]
+    return [
+        (begin - job.submitted_s, length, colour) for begin, length, colour in found if length > 0
+    ]

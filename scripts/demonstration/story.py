@@ -115,7 +115,7 @@ class Narrator:
             after = story.at("restart") or time.time()
             self._await(story, key, lambda: _first(job.progress(), name, after, key, tell), 40)
 
-        journal("step_end", "step_end", lambda e: str(e.get("first_death") or e.get("ended_why")))
+        journal("step_end", "step_end", _step_end)
         journal("requeue", "requeue", lambda e: f"attempt {e['attempt']} asks for a requeue")
         self._await(story, "restart", restarted, 40)
         after = story.at("restart") or time.time()
@@ -232,7 +232,7 @@ class Narrator:
 
 
 def attempts(job: Job) -> list[tuple[str, float, float]]:
-    """(node, begin, end) of every attempt's nodes, from the launcher's journal."""
+    """(node, begin, end) of every attempt's nodes, oldest first, from the launcher's journal."""
     events = job.journal()
     begins = [event for event in events if event["event"] == "attempt"]
     ends = {event["attempt"]: float(event["t"]) for event in events if event["event"] == "step_end"}
@@ -260,6 +260,11 @@ def _first(
                 tell(event),
             )
     return None
+
+
+def _step_end(event: dict[str, Any]) -> str:
+    why = event.get("first_death") or event.get("ended_why") or ""
+    return f"exit code {event['exit_code']} after {event['wall_s']:.1f} s {why}"
 
 
 def _chosen(event: dict[str, Any]) -> str:
