@@ -1,0 +1,29 @@
+"""The demo itself, as a person would run it: a real PyTorch training, every stage read back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.timeout(420)
+def test_the_demo_sees_every_stage(release: str, tmp_path: Path) -> None:
+    argv = [str(TOP / "scripts/demo"), "--skip-baseline", "--slurm", release]
+    done = subprocess.run(
+        [*argv, "--out", str(tmp_path)], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    found = json.loads((tmp_path / "demo.json").read_text())
+    assert found["ok"] is True
+    assert found["problems"] == []
+    assert found["weights_sha256"]["holdfast"] == found["weights_sha256"]["reference"]
+    assert found["stages"]["drain"]["evidence"].startswith("holdfast:")
+    assert (tmp_path / "demo.png").stat().st_size > 20_000
+    assert "Every stage happened." in done.stdout

@@ -1,0 +1,44 @@
+"""How measurements become figures."""
+
+from __future__ import annotations
+
+import pytest
+from measure.figures import Figure, Series, as_json, markdown, show, text
+
+
+def series(*seconds: float) -> Series:
+    return Series(what="thing", seconds=seconds)
+
+
+def test_p99_is_a_measurement_that_was_taken() -> None:
+    hundred = series(*(float(n) for n in range(1, 101)))
+    assert hundred.quantile(0.99) == 99.0
+    assert hundred.quantile(1.0) == 100.0
+    assert series(*(float(n) for n in range(1, 51))).quantile(0.99) == 50.0
+    assert series(3.0).quantile(0.99) == 3.0
+    assert hundred.median == 50.5
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.0012, "1.20 ms"), (0.5, "500.00 ms"), (121.6, "121.60 s")]
+)
+def test_durations_are_shown_in_the_unit_that_reads_best(seconds: float, said: str) -> None:
+    assert show(seconds) == said
+
+
+def test_a_figure_stands_beside_its_rival_everywhere() -> None:
+    figure = Figure(
+        name="gate",
+        ours=series(0.003, 0.003),
+        rival=Series(what="floor", seconds=(0.001,)),
+        target="at most 3 times",
+        met=False,
+        notes=("a note",),
+    )
+    assert figure.ratio == pytest.approx(3.0)
+    assert as_json(figure)["met"] is False
+    for told in ("\n".join(text(figure)), "\n".join(markdown([figure]))):
+        assert "not met" in told
+        assert "1.00 ms" in told
+        assert "3.00 ms" in told
+        assert "a note" in told
