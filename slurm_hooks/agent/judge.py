@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.findings import Finding
-from holdfast.vocabulary import Mode
+from holdfast.vocabulary import Action, Mode
 from slurm_hooks import checks
 from slurm_hooks.agent.memory import Streak
 from slurm_hooks.config import CheckConfig
 from slurm_hooks.facts import NodeFacts
+
+_ASKS = {action: rank for rank, action in enumerate(Action)}
 
 Table = Mapping[str, CheckConfig[Any]]
 
@@ -111,7 +113,8 @@ def opened(streaks: Mapping[str, Streak], table: Table) -> tuple[Opened, ...]:
 
 def _worst_first(entry: Opened) -> tuple[object, ...]:
     found = entry.finding
-    return (not found.cause, -found.severity, entry.since, found.check, found.code, found.subject)
+    asks = _ASKS[found.action]
+    return (not found.cause, -found.severity, -asks, entry.since, found.check, found.subject)
 
 
 def modes_of(table: Table) -> dict[str, Mode]:

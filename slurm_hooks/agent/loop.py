@@ -52,6 +52,7 @@ class Agent:
         if problem:
             log.warning("memory begun anew", why=problem)
         self._saved = memory
+        self._same_boot = memory.boot_id == boot_id
         self._observer = Observer(config.node.expected_gpus, boot_id, memory)
         self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
         self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
@@ -75,7 +76,7 @@ class Agent:
         """
         self._catch_signals()
         self._hear()
-        if any(entry.finding.severity is Severity.FATAL for entry in self._opened):
+        if self._same_boot and draining(self._verdict(), modes_of(self._table)):
             self._settle()  # a fault that an earlier agent saw needs no new pass to count
         while not self._signals:
             self._sleep()

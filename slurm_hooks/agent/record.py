@@ -23,15 +23,16 @@ class Drained:
     record: DrainRecord
     subject: str = ""
 
-    def demanding(self, boot_id: str, uuids: frozenset[str]) -> DrainRecord:
-        """The record, with a replacement that happened taken as the reboot that came with it.
+    def demanding(self, uuids: frozenset[str], expected_gpus: int) -> DrainRecord:
+        """The record, asking for time only once the GPU that had to be replaced has been.
 
-        On a machine of one's own a new GPU is the replacement: other UUIDs answer, the one at
-        fault does not, and nobody changes a GPU without switching the machine off.
+        On a machine of one's own another GPU is the replacement: all answer, the one at fault is
+        not among them (nobody swaps a GPU without switching the machine off).
         """
-        gone = self.subject.startswith("GPU-") and bool(uuids) and self.subject not in uuids
-        if self.record.action is Action.REPLACE and gone and boot_id != self.record.boot_id:
-            return replace(self.record, action=Action.REBOOT)
+        complete = len(uuids) >= expected_gpus > 0
+        gone = self.subject.startswith("GPU-") and self.subject not in uuids
+        if self.record.action is Action.REPLACE and complete and gone:
+            return replace(self.record, action=Action.WAIT)
         return self.record
 
 

@@ -67,7 +67,8 @@ class Step:
         table: Sequence[SlurmNode] | None,
     ) -> Decision:
         limits = self.config.node.budget
-        record = drained.demanding(self.boot_id, case.uuids) if drained else None
+        gpus = self.config.node.expected_gpus
+        record = drained.demanding(case.uuids, gpus) if drained else None
         gpu = record.gpu if record else None
         situation = NodeSituation(
             verdict=case.verdict,
