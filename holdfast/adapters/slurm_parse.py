@@ -99,7 +99,8 @@ def _text(value: Any) -> str:
 
 
 def _words(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(word) for word in value or ()]
+    words = value if isinstance(value, list) else [value]
+    return [word for word in words if isinstance(word, str)]
 
 
 def _rows(text: str, key: str) -> list[Mapping[str, Any]]:

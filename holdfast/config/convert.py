@@ -137,7 +137,7 @@ class Converter:
     def _refused(self, text: str, nodes: Mapping[str, Node], key: str, line: int) -> None:
         first, _, rest = text.partition(" ")
         name = first.rstrip(":")
-        if name in nodes and rest:
+        if name in nodes and rest.startswith(("must ", "is ", "needs ")):
             self._say(line_of(nodes[name]), join(key, name), rest)
         else:
             self._say(line, key, text)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.config.convert import Converter, Problem
+from holdfast.config.nodes import is_null
 from holdfast.config.sections import SECTIONS
 from holdfast.errors import ConfigError
 
@@ -81,7 +82,9 @@ class _Document:
         root = self._compose()
         # Known keys only by name: whose class is behind one of them is not this file's business.
         table = dict.fromkeys((*SECTIONS, *names))
-        self.nodes = self.convert.keys(root, "", table, what="section") if root is not None else {}
+        self.nodes: dict[str, Node] = {}
+        if root is not None and not is_null(root):
+            self.nodes = self.convert.keys(root, "", table, what="section")
 
     def section(self, name: str, schema: Any) -> Any:
         node = self.nodes.get(name)

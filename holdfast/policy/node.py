@@ -81,7 +81,8 @@ class NodeSituation:
 class Decision:
     """What to do and why.
 
-    ``reason``  the drain's Reason (DRAIN), or the comment's text (COMMENT, WITHDRAW; empty: clear).
+    ``reason``  the drain's Reason (DRAIN), or the comment's text. Empty: clear the comment
+                (COMMENT), or leave it as it is (WITHDRAW).
     ``finding`` what a DRAIN is for.
     ``forget``  the record describes no drain that stands any more: delete it.
     ``over_budget``  the node should leave and may not.
@@ -161,7 +162,7 @@ def _about_ours(
     now: datetime,
 ) -> Decision:
     if worst is not None:
-        return _still_bad(situation, record, worst, limits)
+        return _still_bad(situation, node, record, worst, limits)
     missing = _not_yet(situation, node, record, limits, now)
     if missing:
         return Decision(move=Move.NONE, why=f"out of service for {record.code}: {missing}")
@@ -170,11 +171,12 @@ def _about_ours(
 
 
 def _still_bad(
-    situation: NodeSituation, record: DrainRecord, worst: Finding, limits: Limits
+    situation: NodeSituation, node: NodeView, record: DrainRecord, worst: Finding, limits: Limits
 ) -> Decision:
     if situation.must_withdraw:
         why = "others drained in the same moment and came first: over budget"
         text = _reason(worst, situation, limits, prefix="over budget: ")
+        text = text if _may_comment(node, text) else ""
         return Decision(
             move=Move.WITHDRAW, why=why, reason=text, forget=True, over_budget=True, finding=worst
         )

@@ -1,0 +1,122 @@
+"""The program as people meet it: what it says, its exit statuses, and that it starts light."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from holdfast import commands
+from holdfast.config.sections import SECTIONS
+from holdfast.errors import ConfigError, Refused, UsageError
+from holdfast.version import VERSION
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_command_leads_to_a_function() -> None:
+    for command in commands.COMMANDS.values():
+        module, _, function = command.target.partition(":")
+        assert callable(getattr(importlib.import_module(module), function)), command.target
+
+
+def test_every_section_of_the_configuration_has_a_schema() -> None:
+    for target in SECTIONS.values():
+        module, _, name = target.partition(":")
+        assert hasattr(importlib.import_module(module), name), target
+
+
+@pytest.mark.parametrize("name", ["explain", "nodes", "faults", "config"])
+def test_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main([name, "--help"]) == 0
+    assert "example" in capsys.readouterr().out
+
+
+def test_no_words_show_the_commands_and_count_as_used_wrongly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert commands.main([]) == 2
+    assert commands.main(["--help"]) == 0
+    page = capsys.readouterr().out
+    assert all(name in page for name in commands.COMMANDS)
+
+
+def test_the_version_is_the_projects() -> None:
+    assert f'version = "{VERSION}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_a_misspelt_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["explian", "worker-1"]) == 2
+    assert "did you mean explain?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (ConfigError("f.yaml:1: a\nf.yaml:2: b"), 2, "holdfast x: f.yaml:2: b"),
+        (UsageError("no such folder"), 2, "holdfast x: no such folder"),
+        (Refused(["scontrol"], "no"), 1, "holdfast x: scontrol: no"),
+        (KeyError("oops"), 1, "a fault of ours: KeyError: 'oops'"),
+        (SystemExit(2), 2, ""),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_errors_are_lines_and_statuses(
+    error: BaseException,
+    status: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(_: list[str]) -> int:
+        raise error
+
+    module = types.ModuleType("failing")
+    module.main = fails  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "failing", module)
+    monkeypatch.setitem(
+        commands.COMMANDS,
+        "x",
+        commands.Command("failing:main", ""),
+    )
+    assert commands.main(["x"]) == status
+    told = capsys.readouterr().err
+    assert said in told
+    assert "Traceback" not in told
+
+
+def python(code: str) -> str:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
+    return done.stdout
+
+
+def test_the_program_starts_light() -> None:
+    loaded = python("import holdfast.commands, sys; print(*sys.modules)").split()
+    heavy = {"yaml", "kubernetes", "pynvml", "jinja2", "asyncio", "slurm_hooks", "k8s_bridge"}
+    assert not heavy & set(loaded)
+
+
+def test_a_missing_configuration_needs_no_yaml() -> None:
+    code = (
+        "from pathlib import Path; from holdfast.config.schema import load_cluster; import sys;"
+        "load_cluster(Path('/nonexistent/holdfast.yaml')); print('yaml' in sys.modules)"
+    )
+    assert python(code) == "False\n"
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = f"{sys.executable} -m holdfast faults --json | head -1"
+    done = subprocess.run(
+        ["/bin/sh", "-c", argv], capture_output=True, text=True, check=False, env=env
+    )
+    assert done.stdout == "[\n"
+    assert done.stderr == ""

@@ -1,0 +1,252 @@
+"""The loader: every problem at once, each with its line, and nothing half-read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Generic, Literal, Optional, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.config import command
+from holdfast.config.load import check, load_section, load_table
+from holdfast.config.schema import load_cluster
+from holdfast.errors import ConfigError
+from holdfast.vocabulary import Mode
+
+L = TypeVar("L")
+
+
+class Colour(str, Enum):
+    RED = "red"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    size: int = 1
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            raise ValueError(f"size must not be negative, got {self.size}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    name: str = "x"
+    ratio: float = 0.5
+    on: bool = False
+    colour: Colour = Colour.RED
+    style: Literal["a", "b"] = "a"
+    where: Path = Path("/")
+    maybe: Optional[int] = 3  # noqa: UP045 - both spellings must work
+    maybe_too: str | None = None
+    many: tuple[str, ...] = ()
+    numbers: frozenset[int] = frozenset()
+    table: Mapping[str, Inner] = field(default_factory=dict)
+    raw: Any = None
+    inner: Inner = field(default_factory=Inner)
+
+    def __post_init__(self) -> None:
+        if self.name == self.style:
+            raise ValueError("name and style must differ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked(Generic[L]):
+    limits: L
+    mode: Mode = Mode.OBSERVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needy:
+    token: str
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "h.yaml"
+    path.write_text(text)
+    return path
+
+
+def sample(tmp_path: Path, text: str) -> Sample:
+    body = "\n".join(f"  {line}" for line in text.splitlines())
+    return load_section(write(tmp_path, f"s:\n{body}\n"), "s", Sample)
+
+
+def problems(tmp_path: Path, text: str) -> list[str]:
+    body = "\n".join(f"  {line}" for line in text.splitlines())
+    path = write(tmp_path, f"s:\n{body}\n")
+    return [line.removeprefix(f"{path}:") for line in check(path, {"s": Sample})]
+
+
+def test_every_kind_of_value(tmp_path: Path) -> None:
+    found = sample(
+        tmp_path,
+        """\
+name: "7"
+ratio: 2
+on: yes
+colour: off
+style: b
+where: /mnt/training
+maybe: null
+maybe_too: text
+many: [a, b]
+numbers: [1, 2, 2]
+table: {one: {size: 4}}
+raw: {deep: [1, {two: null}]}
+inner:
+  size: 9""",
+    )
+    assert found == Sample(
+        name="7",
+        ratio=2.0,
+        on=True,
+        colour=Colour.OFF,
+        style="b",
+        where=Path("/mnt/training"),
+        maybe=None,
+        maybe_too="text",
+        many=("a", "b"),
+        numbers=frozenset({1, 2}),
+        table={"one": Inner(size=4)},
+        raw={"deep": [1, {"two": None}]},
+        inner=Inner(size=9),
+    )
+    assert isinstance(found.ratio, float)
+
+
+def test_every_problem_at_once_with_its_line(tmp_path: Path) -> None:
+    assert problems(
+        tmp_path,
+        """\
+name: 7
+ratoi: 1
+colour: rde
+inner: {size: -4}
+many: [a, 1]
+ratio: .nan
+on: maybe
+on: true
+table: [1]""",
+    ) == [
+        "2: s.name: expected text, got whole number '7'; put it in quotes",
+        "3: s.ratoi: unknown key; did you mean 'ratio'?",
+        "4: s.colour: 'rde' is not one of red, off; did you mean 'red'?",
+        "5: s.inner.size: must not be negative, got -4",
+        "6: s.many[1]: expected text, got whole number '1'; put it in quotes",
+        "7: s.ratio: expected a finite number, got .nan",
+        "8: s.on: expected true or false, got text 'maybe'",
+        "9: s.on: given twice, first in line 8",
+        "10: s.table: expected mapping, got list",
+    ]
+
+
+def test_a_refusal_of_the_whole_section_has_the_sections_line(tmp_path: Path) -> None:
+    assert problems(tmp_path, "# about\nname: a") == ["3: s: name and style must differ"]
+
+
+@pytest.mark.parametrize(("text", "number"), [("1e-3", 0.001), ("2", 2.0), ("0.5", 0.5)])
+def test_numbers_as_people_write_them(tmp_path: Path, text: str, number: float) -> None:
+    assert sample(tmp_path, f"ratio: {text}").ratio == number
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "s:\n", "s: {}\n", "s: null\n"])
+def test_nothing_means_defaults(tmp_path: Path, text: str) -> None:
+    assert load_section(write(tmp_path, text), "s", Sample) == Sample()
+
+
+def test_no_file_means_defaults_but_a_folder_or_no_right_is_an_error(tmp_path: Path) -> None:
+    assert load_section(tmp_path / "none.yaml", "s", Sample) == Sample()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_section(tmp_path, "s", Sample)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"a: [1\n", r":\d: not valid YAML: "),
+        (b"slurm:\n\ttimeout_s: 1\n", ":2: not valid YAML: "),
+        (b"ok: 1\n\xff\n", ":2: not UTF-8 text"),
+        (b"a: \x01\n", ":1: not valid YAML: "),
+        (b"--- 1\n--- 2\n", "not valid YAML: expected a single document"),
+        (b"- 1\n", ":1: expected mapping, got list"),
+        (b"just words\n", ":1: expected mapping, got text 'just words'"),
+        (b"a: &x {b: *x}\n", "unknown section"),
+        (b"<<: {a: 1}\n", "merge keys"),
+        (b"? [1, 2]\n: 3\n", "unknown section"),
+    ],
+)
+def test_what_is_no_configuration_is_one_clear_line(tmp_path: Path, text: bytes, said: str) -> None:
+    path = tmp_path / "h.yaml"
+    path.write_bytes(text)
+    with pytest.raises(ConfigError, match=said) as caught:
+        load_section(path, "slurm", Sample)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_misspelt_section_is_everybodys_problem_and_a_bad_one_is_not(tmp_path: Path) -> None:
+    path = write(tmp_path, "s: {name: y}\nbridge: {poll_s: never}\n")
+    assert load_section(path, "s", Sample).name == "y"
+    path = write(tmp_path, "s: {name: y}\nbrigde: {}\n")
+    with pytest.raises(ConfigError, match="did you mean 'bridge'"):
+        load_section(path, "s", Sample)
+
+
+def test_a_catalogue_of_checks_with_limits_of_their_own(tmp_path: Path) -> None:
+    table: Mapping[str, Any] = {"gpu_xid": Checked[Inner], "mounts": Checked[Sample]}
+    path = write(tmp_path, "checks: {gpu_xid: {mode: drain, limits: {size: 5}}, mounts: }\n")
+    found = load_table(path, "checks", table)
+    assert found["gpu_xid"] == Checked(limits=Inner(size=5), mode=Mode.DRAIN)
+    assert found["mounts"] == Checked(limits=Sample())
+    path = write(tmp_path, "checks: {gpu_xit: {mode: drain}, mounts: {mode: dry}}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_table(path, "checks", table)
+    assert "checks.gpu_xit: unknown key; did you mean 'gpu_xid'?" in str(caught.value)
+    assert "checks.mounts.mode: 'dry' is not one of off, observe" in str(caught.value)
+
+
+def test_a_value_without_a_default_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"s\.token: missing"):
+        load_section(write(tmp_path, "s: {}\n"), "s", Needy)
+
+
+def test_the_shared_sections(tmp_path: Path) -> None:
+    path = write(tmp_path, "cluster: demo\npaths: {run: /r}\nslurm: {timeout_s: 3}\nnode: {x: 1}\n")
+    config = load_cluster(path)
+    assert (config.cluster, config.paths.run, config.slurm.timeout_s) == ("demo", Path("/r"), 3.0)
+    assert load_cluster(tmp_path / "none") == load_cluster(tmp_path / "none either")
+    with pytest.raises(ConfigError, match=r":1: paths\.run: must be an absolute path"):
+        load_cluster(write(tmp_path, "paths: {run: here}\n"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="abs:{}[]-,&*!<'\"\n #01.|>?%@\t", max_size=60))
+def test_no_text_at_all_breaks_the_loader(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_text(text)
+    for line in check(path, {"s": Sample}):
+        assert line.startswith(f"{path}:")
+        assert "\n" not in line
+
+
+def test_config_check_tells_good_bad_and_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = write(tmp_path, "cluster: demo\njob: {max_attempts: 5}\n")
+    assert command.main(["check", str(good)]) == 0
+    assert "good" in capsys.readouterr().out
+    bad = write(tmp_path, "cluster: demo\njob: {max_atempts: 5}\nnode: {expected_gpus: many}\n")
+    assert command.main(["check", str(bad)]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert "h.yaml:2: job.max_atempts: unknown key; did you mean 'max_attempts'?" in out[0]
+    assert "h.yaml:3: node.expected_gpus: expected whole number, got text 'many'" in out[1]
+    assert command.main(["check", str(tmp_path / "none.yaml")]) == 2
+    assert "no such file" in capsys.readouterr().err

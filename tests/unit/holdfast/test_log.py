@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import io
+from datetime import datetime, timezone
+
+from holdfast.adapters.log import Log, line
+
+AT = datetime(2026, 11, 21, 3, 4, 5, 678901, tzinfo=timezone.utc)
+
+
+def test_one_line_of_pairs() -> None:
+    stream = io.StringIO()
+    Log("agent", stream, lambda: AT).warning("drained", node="worker-1", code="XID79", gpu=None)
+    assert stream.getvalue() == (
+        "2026-11-21T03:04:05.678Z warning agent: drained node=worker-1 code=XID79\n"
+    )
+
+
+def test_values_with_blanks_quotes_and_newlines_stay_one_field() -> None:
+    text = line(AT, "info", "a", "x", {"why": 'say "hi"\nto\\all', "t": 0.123456789, "empty": ""})
+    assert text.endswith(r'why="say \"hi\" to\\all" t=0.123457 empty=""')
+    assert "\n" not in text
+
+
+def test_a_log_that_cannot_be_written_stops_nobody() -> None:
+    stream = io.StringIO()
+    stream.close()
+    Log("agent", stream).error("still alive")

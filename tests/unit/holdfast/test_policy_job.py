@@ -1,0 +1,189 @@
+"""What follows a failed attempt: sentences about budgets, progress and whose decision stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.policy.job import (
+    Decision,
+    FailureKind,
+    JobFacts,
+    Next,
+    NodeEvidence,
+    PastAttempt,
+    decide,
+    failures_alike,
+)
+from holdfast.vocabulary import SlurmName
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+A, B = SlurmName("worker-0"), SlurmName("worker-1")
+
+
+@dataclass(frozen=True)
+class Limits:
+    max_attempts: int = 20
+    max_same_failure: int = 3
+
+
+def failed(cause: str = "exit:1", progressed: bool | None = False, **more: object) -> PastAttempt:
+    attempt = PastAttempt(fingerprint=cause, progressed=progressed, ended_at=NOON)
+    return replace(attempt, **more)  # type: ignore[arg-type]
+
+
+def ask(*past: PastAttempt, limits: Limits | None = None, **about: object) -> Decision:
+    facts = JobFacts(exit_code=1, current=failed(), past=past, node_count=2)
+    return decide(replace(facts, **about), limits or Limits(), NOON)  # type: ignore[arg-type]
+
+
+def test_success_finishes() -> None:
+    assert ask(exit_code=0).next is Next.FINISH
+
+
+@pytest.mark.parametrize("who", ["CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED"])
+def test_what_somebody_else_ended_stays_ended(who: str) -> None:
+    bad = (NodeEvidence(node=A, code="XID79", fatal=True),)
+    assert ask(ended_by=who, nodes=bad).next is Next.FAIL
+    assert ask(ended_by=who, exit_code=0).next is Next.FAIL
+
+
+@pytest.mark.parametrize(
+    ("about", "word"), [({"exit_code": 93}, "93"), ({"requeue": False}, "--no")]
+)
+def test_the_jobs_own_word_counts_even_on_a_bad_node(about: dict[str, object], word: str) -> None:
+    bad = (NodeEvidence(node=A, code="XID79", fatal=True),)
+    decision = ask(nodes=bad, **about)  # type: ignore[arg-type]
+    assert decision.next is Next.FAIL
+    assert word in decision.why
+
+
+def test_a_bad_node_means_other_nodes() -> None:
+    bad = (
+        NodeEvidence(node=B, code="ROW_REMAP_PENDING", fatal=False, out=False),
+        NodeEvidence(node=A, code="XID79", fatal=True),
+    )
+    decision = ask(nodes=bad)
+    assert decision.next is Next.REQUEUE
+    assert "worker-0 (XID79) and 1 more" in decision.why
+    assert decision.exclude == (B,)  # the drained one needs no exclusion that would stay for good
+
+
+def test_a_bad_node_is_not_charged_to_the_job() -> None:
+    past = [failed(node_fault=True) for _ in range(10)]
+    assert ask(*past).next is Next.RESTART
+
+
+def test_a_first_failure_starts_again_here_and_at_once() -> None:
+    decision = ask()
+    assert (decision.next, decision.delay_s) == (Next.RESTART, 0.0)
+    assert ask(failed("exit:2")).delay_s > 0
+
+
+def test_the_third_failure_alike_without_progress_is_held() -> None:
+    assert ask(failed()).next is Next.RESTART
+    decision = ask(failed(), failed())
+    assert decision.next is Next.HOLD
+    assert "3 times" in decision.why
+
+
+def test_progress_resets_the_counter() -> None:
+    assert ask(failed(), failed(progressed=True), failed()).next is Next.RESTART
+    assert ask(failed(), failed(), current=failed(progressed=True)).next is Next.RESTART
+
+
+def test_unknown_progress_is_not_zero_progress() -> None:
+    unknown = failed(progressed=None)
+    assert ask(unknown, unknown, unknown).next is Next.RESTART
+    assert ask(failed(), failed(), current=unknown).next is Next.RESTART
+    # ... and it is no progress either: it does not reset what is known.
+    assert ask(failed(), unknown, failed()).next is Next.HOLD
+
+
+def test_failures_that_never_look_alike_are_held_in_the_end() -> None:
+    past = [failed(f"exit:{number}") for number in range(2, 7)]
+    assert ask(*past[:-1]).next is Next.RESTART
+    assert ask(*past).next is Next.HOLD
+
+
+def test_an_error_of_the_user_is_held_after_the_second() -> None:
+    assert ask(kind=FailureKind.USER).next is Next.RESTART
+    assert ask(failed(), kind=FailureKind.USER).next is Next.HOLD
+
+
+def test_attempts_are_bounded_whatever_their_kind_and_forgotten_after_a_day() -> None:
+    limits = Limits(max_attempts=3)
+    past = [failed(node_fault=True), failed(node_fault=True)]
+    bad = (NodeEvidence(node=A, code="XID79", fatal=True),)
+    assert ask(*past, limits=limits, nodes=bad).next is Next.HOLD
+    old = [replace(one, ended_at=NOON - timedelta(hours=25)) for one in past]
+    assert ask(*old, limits=limits, nodes=bad).next is Next.REQUEUE
+
+
+def test_two_failures_alike_that_blame_one_node_leave_it() -> None:
+    blaming = failed(suspects=frozenset({B}))
+    decision = ask(blaming, current=blaming)
+    assert (decision.next, decision.exclude) == (Next.REQUEUE, (B,))
+    all_of_them = failed(suspects=frozenset({A, B}))
+    assert ask(all_of_them, current=all_of_them).next is Next.RESTART
+
+
+def test_a_preempted_attempt_is_not_charged() -> None:
+    assert ask(failed(charged=False), failed(charged=False)).next is Next.RESTART
+
+
+def test_could_not_look_is_said() -> None:
+    assert "could not be asked" in ask(nodes=None).why
+
+
+ATTEMPTS = st.builds(
+    PastAttempt,
+    fingerprint=st.sampled_from(["exit:1", "exit:2", ""]),
+    progressed=st.sampled_from([None, False, True]),
+    node_fault=st.booleans(),
+    charged=st.booleans(),
+    suspects=st.sets(st.sampled_from([A, B])).map(frozenset),
+    ended_at=st.just(NOON),
+)
+FACTS = st.builds(
+    JobFacts,
+    exit_code=st.sampled_from([None, 0, 1, 93, 137]),
+    current=ATTEMPTS,
+    ended_by=st.sampled_from(["", "CANCELLED"]),
+    requeue=st.sampled_from([None, False, True]),
+    nodes=st.one_of(
+        st.none(),
+        st.lists(
+            st.builds(
+                NodeEvidence,
+                node=st.sampled_from([A, B]),
+                code=st.just("XID79"),
+                fatal=st.booleans(),
+                out=st.booleans(),
+            ),
+            max_size=2,
+        ).map(tuple),
+    ),
+    past=st.lists(ATTEMPTS, max_size=25),
+    kind=st.sampled_from(FailureKind),
+    node_count=st.integers(1, 4),
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(FACTS)
+def test_whatever_happened_the_guards_hold(facts: JobFacts) -> None:
+    decision = decide(facts, Limits(), NOON)
+    goes_on = decision.next in (Next.RESTART, Next.REQUEUE)
+    if facts.ended_by or facts.requeue is False or facts.exit_code == 93:
+        assert not goes_on
+    if goes_on:
+        assert len(facts.past) + 1 < Limits().max_attempts
+    if decision.next is Next.RESTART:
+        assert not facts.nodes  # nothing is started on a suspect node
+        assert failures_alike(facts) < Limits().max_same_failure
+    assert decision.why

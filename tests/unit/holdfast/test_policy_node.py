@@ -1,0 +1,398 @@
+"""Laws 2, 3 and 5 on one node: sentences about who may drain it and what gives it back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.adapters.slurm import SlurmNode
+from holdfast.findings import Finding, Verdict
+from holdfast.policy.budget import Admission
+from holdfast.policy.node import Decision, Limits, Move, NodeSituation, decide, draining
+from holdfast.policy.ownership import DrainRecord, is_ours
+from holdfast.reasons import Reason
+from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+LATER = NOON + timedelta(hours=1)
+BOOT, NEXT_BOOT = "aaaaaaaa-1", "bbbbbbbb-2"
+LIMITS = Limits(recheck_passes=2, wait_s=30)
+ROOM = Admission(admitted=True, out=0, allowed=2, total=4)
+FULL = Admission(admitted=False, out=2, allowed=2, total=4)
+DRAIN = {"gpu_xid": Mode.DRAIN}
+FELL_OFF = Finding(
+    code="XID79",
+    severity=Severity.FATAL,
+    subject="GPU-3",
+    detail="GPU 3 has fallen off the bus",
+    action=Action.REBOOT,
+    gpu=3,
+    check="gpu_xid",
+)
+OUR_TEXT = "holdfast:XID79: GPU 3 has fallen off the bus boot=aaaaaaaa gpu=3"
+HEALTHY = Verdict()
+BAD = Verdict(findings=(FELL_OFF,))
+IDLE = SlurmNode(name=SlurmName("worker-1"), states=frozenset({NodeState.IDLE}))
+
+
+def drained(
+    reason: str = OUR_TEXT, user: str = "root", at: datetime = NOON, **more: object
+) -> SlurmNode:
+    node = replace(
+        IDLE,
+        states=frozenset({NodeState.IDLE, NodeState.DRAIN}),
+        reason=reason,
+        reason_user=user,
+        reason_at=at,
+    )
+    return replace(node, **more)  # type: ignore[arg-type]
+
+
+def record(action: Action = Action.REBOOT) -> DrainRecord:
+    return DrainRecord(
+        reason=OUR_TEXT,
+        actor="root",
+        at=NOON,
+        written_at=NOON,
+        code="XID79",
+        action=action,
+        boot_id=BOOT,
+        instance_id="computeinstance-1",
+        gpu=3,
+    )
+
+
+def situation(**about: object) -> NodeSituation:
+    base = NodeSituation(verdict=BAD, node=IDLE, boot_id=BOOT, modes=DRAIN, admission=ROOM)
+    return replace(base, **about)  # type: ignore[arg-type]
+
+
+def ask(now: datetime = LATER, **about: object) -> Decision:
+    return decide(situation(**about), LIMITS, now)
+
+
+# --- leaving service
+
+
+def test_a_fatal_finding_drains_with_our_reason() -> None:
+    decision = ask()
+    assert decision.move is Move.DRAIN
+    assert decision.reason == OUR_TEXT
+    assert decision.finding == FELL_OFF
+
+
+def test_the_site_may_ask_for_soperators_reaction() -> None:
+    decision = decide(situation(), replace(LIMITS, node_problem=True), LATER)
+    assert decision.reason == f"[node_problem] {OUR_TEXT}"
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.OBSERVE, Mode.COMMENT, None])
+def test_a_check_drains_only_in_mode_drain(mode: Mode | None) -> None:
+    modes = {"gpu_xid": mode} if mode else {}
+    assert ask(modes=modes).move is (Move.COMMENT if mode is Mode.COMMENT else Move.NONE)
+
+
+def test_the_kill_switch_stops_every_action() -> None:
+    assert ask(switched_off=True).move is Move.NONE
+    given_back = ask(
+        switched_off=True, verdict=HEALTHY, node=drained(), record=record(), clean_passes=9
+    )
+    assert given_back.move is Move.NONE
+
+
+def test_without_an_answer_of_slurm_nothing_is_done() -> None:
+    assert ask(node=None).move is Move.NONE
+
+
+def test_past_the_budget_the_node_stays_and_says_so() -> None:
+    decision = ask(admission=FULL)
+    assert decision.move is Move.COMMENT
+    assert decision.over_budget
+    assert decision.reason.startswith("holdfast:XID79: over budget: ")
+    again = ask(admission=FULL, node=replace(IDLE, comment=decision.reason))
+    assert again.move is Move.NONE
+    assert again.over_budget
+
+
+def test_a_budget_that_could_not_be_counted_admits_nobody() -> None:
+    assert ask(admission=None).move is not Move.DRAIN
+
+
+def test_an_unknown_xid_is_told_and_never_drains() -> None:
+    unknown = replace(FELL_OFF, code="XID999", severity=Severity.WARN, action=Action.NONE)
+    assert ask(verdict=Verdict(findings=(unknown,))).move is Move.COMMENT
+
+
+def test_a_pending_row_remap_drains_though_work_may_go_on() -> None:
+    pending = replace(
+        FELL_OFF, code="ROW_REMAP_PENDING", severity=Severity.WARN, action=Action.RESET_GPU
+    )
+    assert ask(verdict=Verdict(findings=(pending,))).move is Move.DRAIN
+
+
+def test_an_application_fault_is_no_evidence_against_the_node() -> None:
+    page_fault = replace(FELL_OFF, code="XID31", severity=Severity.INFO, action=Action.RESTART_JOB)
+    assert ask(verdict=Verdict(findings=(page_fault,))).move is Move.NONE
+
+
+def test_blindness_alone_neither_drains_nor_clears_a_comment() -> None:
+    ours = replace(IDLE, comment="holdfast:MOUNT_FULL: /mnt/training full")
+    assert ask(verdict=Verdict(blind=("nvml",)), node=ours).move is Move.NONE
+
+
+def test_a_comment_of_ours_is_taken_back_once_nothing_is_left_to_say() -> None:
+    ours = replace(IDLE, comment="holdfast:MOUNT_FULL: /mnt/training full")
+    decision = ask(verdict=HEALTHY, node=ours)
+    assert (decision.move, decision.reason) == (Move.COMMENT, "")
+
+
+def test_somebody_elses_comment_is_never_overwritten() -> None:
+    theirs = replace(IDLE, comment="reserved for Ada until Friday")
+    assert ask(admission=FULL, node=theirs).move is Move.NONE
+    assert ask(verdict=HEALTHY, node=theirs).move is Move.NONE
+
+
+def test_the_prolog_errors_that_our_verdict_causes_get_their_cause_as_reason() -> None:
+    decision = ask(node=drained("Prolog error", user="slurm"))
+    assert decision.move is Move.DRAIN
+    assert ask(node=drained("Prolog error", user="slurm"), verdict=HEALTHY).move is Move.NONE
+
+
+def test_a_node_that_a_human_set_down_keeps_its_reason() -> None:
+    down = replace(
+        IDLE, states=frozenset({NodeState.DOWN}), reason="burnt", reason_user="ada", reason_at=NOON
+    )
+    assert ask(node=down).move is Move.NONE
+
+
+# --- whose drain
+
+
+@pytest.mark.parametrize("verdict", [BAD, HEALTHY, Verdict(blind=("nvml",))])
+def test_a_humans_drain_is_never_touched(verdict: Verdict) -> None:
+    theirs = drained("swapping DIMM", user="ada")
+    for own in (None, record()):
+        decision = ask(verdict=verdict, node=theirs, record=own, clean_passes=99, boot_id=NEXT_BOOT)
+        assert decision.move is Move.NONE
+        assert decision.forget is (own is not None)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        drained(user="ada"),
+        drained(at=NOON + timedelta(seconds=1)),
+        drained(OUR_TEXT + " "),
+        drained(OUR_TEXT + " : Kill task failed"),
+        drained("holdfast:XID79: GPU 4 boot=aaaaaaaa gpu=4"),
+    ],
+    ids=["other actor", "other time", "other text", "a fault on top", "another of ours"],
+)
+def test_text_alone_proves_nothing(node: SlurmNode) -> None:
+    assert not is_ours(record(), node)
+    decision = ask(verdict=HEALTHY, node=node, record=record(), clean_passes=9, boot_id=NEXT_BOOT)
+    assert decision.move is Move.NONE
+
+
+def test_a_drain_stays_ours_when_slurmctld_signs_what_it_appended() -> None:
+    lost = drained(f"{OUR_TEXT} : Not responding", user="slurm", at=LATER)
+    assert is_ours(record(), lost)
+    assert ask(
+        verdict=HEALTHY, node=lost, record=record(), boot_id=NEXT_BOOT, clean_passes=2
+    ).move is (Move.UNDRAIN)
+
+
+def test_a_write_that_could_not_be_read_back_is_proven_by_our_own_clock() -> None:
+    unread = replace(record(), at=None)
+    assert is_ours(unread, drained(at=NOON + timedelta(seconds=2)))
+    assert not is_ours(unread, drained(at=NOON + timedelta(hours=1)))
+
+
+def test_a_record_whose_drain_is_gone_is_forgotten() -> None:
+    decision = ask(verdict=HEALTHY, node=IDLE, record=record())
+    assert (decision.move, decision.forget) == (Move.NONE, True)
+
+
+# --- coming back
+
+
+def back(**about: object) -> Decision:
+    facts: dict[str, object] = {
+        "verdict": HEALTHY,
+        "node": drained(instance_id="computeinstance-1"),
+        "record": record(),
+        "clean_passes": 2,
+    }
+    return ask(**(facts | about))  # type: ignore[arg-type]
+
+
+def test_a_reboot_is_waited_for() -> None:
+    assert back().move is Move.NONE
+    decision = back(boot_id=NEXT_BOOT)
+    assert (decision.move, decision.forget) == (Move.UNDRAIN, True)
+
+
+def test_a_replacement_needs_another_instance() -> None:
+    own = record(Action.REPLACE)
+    assert back(record=own, boot_id=NEXT_BOOT).move is Move.NONE
+    other = drained(instance_id="computeinstance-9")
+    assert back(record=own, boot_id=NEXT_BOOT, node=other).move is Move.UNDRAIN
+    unknown = drained(instance_id="")
+    assert back(record=own, boot_id=NEXT_BOOT, node=unknown).move is Move.NONE
+
+
+@pytest.mark.parametrize(
+    ("recovered", "boot", "move"),
+    [
+        (None, BOOT, Move.NONE),
+        (False, BOOT, Move.NONE),
+        (True, BOOT, Move.UNDRAIN),
+        (None, NEXT_BOOT, Move.UNDRAIN),
+    ],
+)
+def test_a_reset_is_proven_by_the_gpu_or_by_a_boot(
+    recovered: bool | None, boot: str, move: Move
+) -> None:
+    own = record(Action.RESET_GPU)
+    assert back(record=own, gpu_recovered=recovered, boot_id=boot).move is move
+
+
+def test_time_must_pass_even_when_all_is_clean() -> None:
+    own = record(Action.WAIT)
+    assert back(record=own, now=NOON + timedelta(seconds=29)).move is Move.NONE
+    assert back(record=own, now=NOON + timedelta(seconds=30)).move is Move.UNDRAIN
+
+
+def test_what_needs_a_person_never_comes_back_by_itself() -> None:
+    own = record(Action.CONTACT_SUPPORT)
+    other = drained(instance_id="computeinstance-9")
+    assert back(record=own, boot_id=NEXT_BOOT, node=other, gpu_recovered=True).move is Move.NONE
+
+
+@pytest.mark.parametrize("passes", [0, 1])
+def test_the_recheck_must_pass_often_enough(passes: int) -> None:
+    assert back(boot_id=NEXT_BOOT, clean_passes=passes).move is Move.NONE
+
+
+def test_never_while_blind() -> None:
+    blind = Verdict(blind=("nvml",))
+    assert back(boot_id=NEXT_BOOT, verdict=blind).move is Move.NONE
+
+
+@pytest.mark.parametrize(
+    "state", [NodeState.DOWN, NodeState.INVALID_REG, NodeState.NOT_RESPONDING, NodeState.FAIL]
+)
+def test_never_while_slurm_holds_it_for_another_cause(state: NodeState) -> None:
+    node = drained()
+    stuck = replace(node, states=node.states | {state})
+    assert back(boot_id=NEXT_BOOT, node=stuck).move is Move.NONE
+
+
+def test_never_while_another_fault_is_open() -> None:
+    assert back(boot_id=NEXT_BOOT, verdict=BAD).move is Move.NONE
+
+
+def test_a_fault_that_asks_for_more_renews_the_reason() -> None:
+    worse = replace(FELL_OFF, code="ROW_REMAP_FAILED", action=Action.REPLACE)
+    decision = back(verdict=Verdict(findings=(worse,)))
+    assert decision.move is Move.DRAIN
+    assert Reason.parse(decision.reason) is not None
+    assert back(verdict=BAD).move is Move.NONE  # the same fault again: nothing is sent twice
+
+
+def test_surplus_withdraws_and_says_so() -> None:
+    decision = back(verdict=BAD, must_withdraw=True)
+    assert decision.move is Move.WITHDRAW
+    assert decision.over_budget
+    assert "over budget" in decision.reason
+    theirs = drained(comment="reserved for Ada until Friday")
+    assert back(verdict=BAD, must_withdraw=True, node=theirs).reason == ""
+
+
+# --- whatever happens
+
+FINDINGS = st.builds(
+    Finding,
+    code=st.sampled_from(["XID79", "XID48", "XID31", "MOUNT_HUNG", "ROW_REMAP_PENDING", "XID999"]),
+    severity=st.sampled_from(Severity),
+    subject=st.just("GPU-3"),
+    detail=st.text(max_size=20),
+    action=st.sampled_from(Action),
+    gpu=st.one_of(st.none(), st.integers(0, 7)),
+    check=st.sampled_from(["gpu_xid", "mounts"]),
+)
+VERDICTS = st.builds(
+    Verdict,
+    findings=st.lists(FINDINGS, max_size=3).map(tuple),
+    blind=st.sampled_from([(), ("nvml",)]),
+)
+STATES = st.sets(st.sampled_from(NodeState), max_size=4).map(frozenset)
+NODES = st.builds(
+    SlurmNode,
+    name=st.just(SlurmName("worker-1")),
+    states=STATES,
+    reason=st.sampled_from(
+        [
+            "",
+            OUR_TEXT,
+            f"{OUR_TEXT} : Not responding",
+            "swap DIMM",
+            "holdfast:XID48: y",
+            "Not responding",
+        ]
+    ),
+    reason_user=st.sampled_from(["root", "slurm", "ada"]),
+    reason_at=st.sampled_from([None, NOON, LATER]),
+    comment=st.sampled_from(["", "mine", "holdfast:XID48: y"]),
+    instance_id=st.sampled_from(["", "computeinstance-1", "computeinstance-2"]),
+)
+SITUATIONS = st.builds(
+    NodeSituation,
+    verdict=VERDICTS,
+    node=st.one_of(st.none(), NODES),
+    boot_id=st.sampled_from(["", BOOT, NEXT_BOOT]),
+    modes=st.dictionaries(st.sampled_from(["gpu_xid", "mounts"]), st.sampled_from(Mode)),
+    record=st.one_of(
+        st.none(), st.builds(record, st.sampled_from(Action)), st.just(replace(record(), at=None))
+    ),
+    clean_passes=st.integers(0, 3),
+    gpu_recovered=st.sampled_from([None, False, True]),
+    admission=st.sampled_from([None, ROOM, FULL]),
+    must_withdraw=st.booleans(),
+    switched_off=st.booleans(),
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(SITUATIONS)
+def test_no_situation_at_all_breaks_a_law(given_: NodeSituation) -> None:
+    decision = decide(given_, LIMITS, LATER)
+    node = given_.node
+    if given_.switched_off or node is None:
+        assert decision.move is Move.NONE
+        return
+    ours = is_ours(given_.record, node)
+    if decision.move in (Move.UNDRAIN, Move.WITHDRAW):
+        assert ours
+    if decision.move is Move.UNDRAIN:
+        assert not given_.verdict.blind
+        assert draining(given_.verdict, given_.modes) is None
+        assert given_.clean_passes >= LIMITS.recheck_passes
+    if decision.move is Move.DRAIN:
+        assert decision.finding is not None
+        assert given_.modes[decision.finding.check] is Mode.DRAIN
+        assert str(Reason.parse(decision.reason)) == decision.reason
+        assert not node.drained_flag or ours
+        assert ours or (given_.admission is not None and given_.admission.admitted)
+        if node.reason == "swap DIMM":  # a stale reason may go, a standing one not
+            assert not node.states & {NodeState.DOWN, NodeState.FAIL, NodeState.ERROR}
+    if decision.move in (Move.COMMENT, Move.WITHDRAW):
+        assert decision.reason == "" or Reason.parse(decision.reason) is not None
+    if decision.move is Move.COMMENT:
+        assert node.comment != "mine"
+        assert node.comment != decision.reason
+    assert decision.why

@@ -1,0 +1,137 @@
+"""The Reason string: what we write reads back as itself, and nobody else's text reads as ours."""
+
+from __future__ import annotations
+
+import random
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.reasons import MAX_CHARS, Reason, without_slurms_words
+
+CODES = st.from_regex(r"[A-Z][A-Z0-9_]{0,31}", fullmatch=True)
+KEYS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
+VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=12)
+NASTY = ("boot=1", "a=b=c", ": Not responding", "holdfast:X: y", "[node_problem]", ":", "é", "\n")
+
+
+def _arbitrary(seed: random.Random) -> str:
+    """A detail out of words, pairs, Slurm's own words and any character at all."""
+    parts = []
+    for _ in range(seed.randrange(40)):
+        kind = seed.randrange(4)
+        if kind == 0:
+            parts.append(seed.choice(NASTY))
+        elif kind == 1:
+            parts.append("".join(seed.choices(string.printable, k=seed.randrange(12))))
+        elif kind == 2:
+            parts.append("".join(chr(seed.randrange(1, 0x2FFF)) for _ in range(seed.randrange(6))))
+        else:
+            parts.append("x" * seed.randrange(80))
+    return seed.choice((" ", "", " : ")).join(parts)
+
+
+def test_five_thousand_arbitrary_details_come_back_as_they_were_written() -> None:
+    seed = random.Random(79)
+    for number in range(5000):
+        pairs = {"boot": "abcdef01", "gpu": str(number % 8)} if number % 3 else {}
+        reason = Reason("XID79", _arbitrary(seed), pairs, node_problem=bool(number % 2))
+        text = str(reason)
+        assert len(text) <= MAX_CHARS
+        assert text.isascii()
+        assert text.isprintable()
+        assert Reason.parse(text) == reason
+        assert Reason.parse(f"{text} : Not responding") == reason
+        assert str(Reason.parse(text)) == text
+
+
+@settings(max_examples=200, deadline=None)
+@given(CODES, st.text(max_size=300), st.dictionaries(KEYS, VALUES, max_size=3), st.booleans())
+def test_any_code_and_pairs_come_back(
+    code: str, detail: str, pairs: dict[str, str], node_problem: bool
+) -> None:
+    reason = Reason(code, detail, pairs, node_problem)
+    assert Reason.parse(str(reason)) == reason
+
+
+def test_five_thousand_foreign_texts_parse_as_nobodys_of_ours() -> None:
+    seed = random.Random(80)
+    for _ in range(5000):
+        text = _arbitrary(seed)
+        if not text.startswith("holdfast:"):
+            assert Reason.parse(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "holdfast",
+        "holdfast:",
+        "holdfast:XID79",
+        "holdfast:XID79:",
+        "holdfast:xid79: lower case code",
+        "holdfast:XID79:no blank",
+        " holdfast:XID79: leading blank",
+        "holdfast:XID79: trailing blank ",
+        "holdfast:XID79: two  blanks",
+        "holdfast:XID79: x boot=1 boot=2",
+        "see holdfast:XID79: quoted",
+        "holdfast:XID79: first line\nsecond line",
+        "holdfast:XID79: non-ascii \u00e9",
+        "[node_problem]holdfast:XID79: x",
+        "[hardware_problem] holdfast:XID79: x",
+        "holdfast:XID79: x : Kill task failed : Not respondin",
+        "swapping DIMM",
+        "Not responding",
+        "holdfast:XID79: " + "x" * 300,
+    ],
+)
+def test_what_is_only_nearly_ours_is_not(text: str) -> None:
+    parsed = Reason.parse(text)
+    # Words of another tool behind ours are part of the text: then the text is not what we wrote,
+    # which the ownership proof sees by comparing it with the record.
+    assert parsed is None or str(parsed) == text
+
+
+def test_slurmctlds_own_words_are_taken_off_again() -> None:
+    text = "holdfast:XID79: x boot=1"
+    assert without_slurms_words(f"{text} : Not responding") == text
+    assert without_slurms_words(f"{text} : Node unexpectedly rebooted : Not responding") == text
+    assert without_slurms_words(f"{text} : Kill task failed") != text
+
+
+def test_a_detail_that_ends_in_slurms_words_is_not_cut_when_read() -> None:
+    reason = Reason("IB_DOWN", "port mlx5_0 : Not responding")
+    assert Reason.parse(str(reason)) == reason
+
+
+def test_an_empty_detail_leaves_no_trailing_blank() -> None:
+    assert str(Reason("XID79")) == "holdfast:XID79: no detail"
+
+
+def test_gpu_and_boot_are_read_back() -> None:
+    reason = Reason.parse("[node_problem] holdfast:XID79: GPU 3 fell off boot=abcdef01 gpu=3")
+    assert reason is not None
+    assert reason.node_problem
+    assert (reason.code, reason.detail) == ("XID79", "GPU 3 fell off")
+    assert dict(reason.pairs) == {"boot": "abcdef01", "gpu": "3"}
+
+
+@pytest.mark.parametrize("code", ["", "xid79", "XID 79", "X" * 33, "9X", "X-Y"])
+def test_a_code_that_the_format_cannot_hold_is_refused(code: str) -> None:
+    with pytest.raises(ValueError, match="reason code"):
+        Reason(code, "x")
+
+
+@pytest.mark.parametrize("pair", [{"Boot": "1"}, {"boot": ""}, {"boot": "a b"}, {"b": "\n"}])
+def test_a_pair_that_the_format_cannot_hold_is_refused(pair: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="reason pair"):
+        Reason("X", "x", pair)
+
+
+def test_pairs_that_fill_the_whole_reason_are_refused() -> None:
+    with pytest.raises(ValueError, match="no room"):
+        Reason("X", "x", {"k": "v" * 250})
