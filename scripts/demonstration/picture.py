@@ -62,8 +62,8 @@ def draw(outcome: Outcome, path: Path) -> None:
 
     figure = plt.figure(figsize=(13, 8.2), facecolor="white")
     grid = figure.add_gridspec(
-        4, 2, height_ratios=[1.15, 3, 2, 1.7], width_ratios=[3, 1.12],
-        hspace=0.16, wspace=0.03, left=0.075, right=0.985, top=0.885, bottom=0.075,
+        4, 2, height_ratios=[0.75, 3.1, 2, 1.7], width_ratios=[3, 1.12],
+        hspace=0.14, wspace=0.03, left=0.075, right=0.985, top=0.885, bottom=0.075,
     )  # fmt: skip
     marks = figure.add_subplot(grid[0, 0])
     steps = figure.add_subplot(grid[1, 0], sharex=marks)
@@ -120,21 +120,34 @@ def _colour(key: str) -> str:
 
 
 def _marks(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
-    """A numbered dot for each stage; those too close together stand above one another."""
+    """A numbered dot for each stage in one row, and a line from each to its moment."""
     axis.set_yticks([])
-    levels: list[float] = []
-    span = max(one.at_s for _, one in numbered) - min(one.at_s for _, one in numbered) + 12
-    for number, one in numbered:
-        at = one.at_s - zero
-        level = next((i for i, last in enumerate(levels) if at - last > span * 0.027), len(levels))
-        levels[level : level + 1] = [at]
-        axis.plot([at, at], [-0.6, level], color=GRID, lw=1, zorder=1)
-        axis.scatter([at], [level], s=190, color=_colour(one.key), zorder=3, linewidths=0)
+    times = [one.at_s - zero for _, one in numbered]
+    places = spread(times, gap=(times[-1] - times[0] + 14) * 0.0265)
+    for (number, one), at, place in zip(numbered, times, places, strict=True):
+        colour = _colour(one.key)
+        axis.plot([at, place, place], [0, 0.62, 1], color=colour, lw=0.9, alpha=0.55, zorder=1)
+        axis.scatter([place], [1], s=200, color=colour, zorder=3, linewidths=0, clip_on=False)
         axis.text(
-            at, level, str(number), color="white", size=8, weight="bold", ha="center", va="center",
+            place, 1, str(number), color="white", size=8, weight="bold", ha="center", va="center",
             zorder=4,
         )  # fmt: skip
-    axis.set_ylim(-0.6, max(3, len(levels)) - 0.4)
+    axis.set_ylim(0, 1.3)
+
+
+def spread(times: Sequence[float], gap: float) -> list[float]:
+    """Places as near to ``times`` (ascending) as a distance of ``gap`` between neighbours allows."""
+    groups: list[list[float]] = []
+    for at in times:
+        groups.append([at])
+        while len(groups) > 1 and _edge(groups[-2], gap, 1) + gap > _edge(groups[-1], gap, -1):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return [_edge(group, gap, -1) + gap * index for group in groups for index in range(len(group))]
+
+
+def _edge(group: Sequence[float], gap: float, side: int) -> float:
+    """The first (side -1) or last (side 1) place of a group that stands around its mean."""
+    return sum(group) / len(group) + side * gap * (len(group) - 1) / 2
 
 
 def _steps(axis: Any, outcome: Outcome, zero: float) -> None:
@@ -260,7 +273,7 @@ def _cost(axis: Any, outcome: Outcome) -> None:
     for text, colour in LEGEND:
         axis.scatter([x], [-0.72], s=42, color=colour, marker="s", clip_on=False)
         axis.text(x + longest * 0.009, -0.72, text, va="center", color=FAINT)
-        x += longest * (0.028 + 0.0072 * len(text))
+        x += longest * (0.028 + 0.0082 * len(text))
 
 
 def _pieces(job: Job, restarts: Sequence[float], reached: int) -> list[tuple[float, float, str]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from demonstration.ettr import ettr
 from demonstration.observe import NotSeenError, json_lines, until
+from demonstration.picture import spread
 from demonstration.stages import CATALOGUE, Seen, missing, table
 
 
@@ -79,3 +81,12 @@ def test_until_gives_the_first_answer_or_says_what_did_not_come() -> None:
     assert until(lambda: next(answers), "seven", 1.0, 0.0) == 7
     with pytest.raises(NotSeenError, match=r"a miracle: not within 0\.01 s"):
         until(lambda: None, "a miracle", 0.01, 0.001)
+
+
+def test_dots_keep_their_distance_and_their_order() -> None:
+    assert spread([0.0, 10.0, 20.0], gap=2.0) == [0.0, 10.0, 20.0]
+    assert spread([1.0, 1.0, 1.0], gap=2.0) == [-1.0, 1.0, 3.0]
+    crowded = spread([0.0, 0.1, 0.2, 0.5, 3.0, 3.1, 20.0], gap=1.0)
+    assert crowded == sorted(crowded)
+    assert all(b - a >= 1.0 - 1e-9 for a, b in pairwise(crowded))
+    assert crowded[-1] == 20.0
