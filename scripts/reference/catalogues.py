@@ -1,0 +1,107 @@
+"""docs/reference/checks.md and faults.md: the two catalogues, as they are in the code."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+
+from holdfast.faults import FAULTS, Fault
+from reference.schema import keys_of
+from slurm_hooks import checks
+
+_CHECKS_HEAD = """\
+# Checks
+
+<!-- Made by scripts/docs_reference from slurm_hooks/checks. Edit the checks, not this page. -->
+
+What the agent looks at in each pass; `holdfast check` shows the same once, for people. Every check
+is in mode `observe` until the configuration says otherwise ([configuration.md](configuration.md)).
+A check whose probe cannot look says nothing; the node is then blind there, neither healthy nor bad.
+
+| check | probe | faults | opens / closes after (passes) |
+|---|---|---|---|
+"""
+
+_FAULTS_HEAD = """\
+# Faults
+
+<!-- Made by scripts/docs_reference from holdfast/faults. Edit the catalogue, not this page. -->
+
+The codes in Slurm's Reason (`holdfast:CODE: …`), in findings and in the taint on the Kubernetes
+node. `holdfast faults CODE` shows one of them, with the source of its row.
+
+- severity: `fatal`: work on the node is lost; `warn`: the node is degraded; `info`: a record.
+- needs: what must have happened before Holdfast gives the node back. `contact-support`: a person
+  resumes it.
+- drains: whether a check in mode `drain` takes the node out of service. A `warn` that drains lets
+  the running jobs go on.
+- An Xid that is not listed is `warn` and never drains.
+"""
+
+
+def checks_page() -> str:
+    """The whole page: a table of all checks, then a paragraph for each."""
+    rows, parts = [], []
+    for name in checks.CATALOGUE:
+        check = checks.load(name)
+        limits = check.Limits()
+        codes = ", ".join(f"`{code}`" for code in codes_of(name))
+        often = f"{limits.open_after} / {limits.clear_after}"
+        rows.append(f"| [`{name}`](#{name}) | {check.NEEDS or '-'} | {codes} | {often} |\n")
+        parts.append(f"\n## {name}\n\n{_doc(inspect.getdoc(check))}\n{_limits(name)}")
+    return _CHECKS_HEAD + "".join(rows) + "".join(parts)
+
+
+def codes_of(name: str) -> list[str]:
+    """The fault codes that a check can report, read off its source; `XID…` for those of the kernel log."""
+    found: dict[str, None] = {}
+    for node in ast.walk(
+        ast.parse(inspect.getsource(inspect.getmodule(checks.load(name)) or checks))
+    ):
+        if isinstance(node, ast.Constant) and node.value in FAULTS:
+            found[str(node.value)] = None
+        if isinstance(node, ast.JoinedStr) and ast.unparse(node).startswith(("f'XID", 'f"XID')):
+            found["XID…"] = None
+    return list(found)
+
+
+def _limits(name: str) -> str:
+    limits = checks.load(name).Limits
+    doc = inspect.getdoc(limits) or ""
+    said = "" if doc.startswith("Limits(") else f"\nLimits: {_doc(doc)}\n"
+    keys = [key for key in keys_of(limits, "") if key.path not in ("open_after", "clear_after")]
+    rows = [
+        f"- `checks.{name}.limits.{key.path}`: {key.kind}, default `{key.default}`"
+        + (f"; {key.allowed}" if key.allowed else "")
+        + "\n"
+        for key in keys
+    ]
+    return said + ("\n" + "".join(rows) if rows else "")
+
+
+def _doc(text: str | None) -> str:
+    paragraphs = (text or "").replace("``", "`").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def faults_page() -> str:
+    """The whole page: Holdfast's own codes, then the Xids."""
+    own = [
+        row
+        for row in FAULTS.values()
+        if not row.code.startswith("XID") or row.code == "XID_UNKNOWN"
+    ]
+    xids = [row for row in FAULTS.values() if row not in own]
+    return f"{_FAULTS_HEAD}\n## Nodes\n\n{''.join(_table(own))}\n## Xids\n\n{''.join(_table(xids))}"
+
+
+def _table(rows: list[Fault]) -> Iterator[str]:
+    yield "| code | what | severity | part | needs | drains | what to do |\n"
+    yield "|---|---|---|---|---|---|---|\n"
+    for row in rows:
+        cells = (
+            f"`{row.code}`", row.title, row.severity.name.lower(), row.fault_class.value, row.action.value,
+            "yes" if row.drains else "no", row.runbook,
+        )  # fmt: skip
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
