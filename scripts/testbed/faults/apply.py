@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from testbed.errors import SandboxError, did_you_mean
 from testbed.faults import records
 from testbed.faults.catalogue import KINDS, Kind
-from testbed.faults.hardware import Effects, Remedy
+from testbed.faults.effects import Effects, Remedy
 from testbed.faults.records import Active
 from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs

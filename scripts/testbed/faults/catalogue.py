@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from testbed.faults import hardware, machine, mounts
-from testbed.faults.hardware import RECOVERY, Effects, State
+from testbed.faults.effects import Effects, State
+from testbed.faults.hardware import RECOVERY
 from testbed.faults.machine import Act
 from testbed.faults.words import Args, Word
 from testbed.h100.board import GPU_BUSES, HCAS, LINKS

@@ -1,57 +1,22 @@
 """What each broken part changes: in NVML, in sysfs and in the kernel log. The one place that says so; pure.
 
-Log lines are those of driver 580 on a real node. Meanings of the Xids and what they ask for: NVIDIA's Xid catalogue.
+Lines of the common Xids (13, 31, 48, 63, 74, 79, 94, 119, 154) are as the driver writes them in public reports; of the
+rare ones only number and form are. Meanings of the Xids and what they ask for: NVIDIA's Xid catalogue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 
+from testbed.faults.effects import Effects, Remedy, State
 from testbed.faults.words import Args
 from testbed.h100 import sysfs
 from testbed.h100.board import GPU_BUSES, HCAS, gpu_address, hca_address
-from testbed.h100.kmsg import KERNEL_INFO, KERNEL_WARNING
-
-State = Mapping[str, str]
-"""The healthy node's NVML state: what UUIDs and serial numbers it has."""
+from testbed.h100.kmsg import KERNEL_INFO
 
 _XID_EVENT = 0x8
 """nvmlEventTypeXidCriticalError."""
-
-
-class Remedy(Enum):
-    """What a technician does about it."""
-
-    NOTHING = "goes away by itself"
-    RESET = "the GPU is reset"
-    POWER_CYCLE = "the node is switched off, mended and switched on"
-    REPLACE = "the node is switched off, gets another GPU and is switched on"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
-    """``nvml`` and ``sysfs`` hold until healed. ``wear`` and ``sysfs_wear`` raise counters that stay raised.
-
-    ``event``: (GPU, type, data) for NVML's event sets. ``gpu``: the one that a reset or replacement is about.
-    """
-
-    nvml: Mapping[str, int | str] = field(default_factory=dict)
-    wear: Mapping[str, int] = field(default_factory=dict)
-    sysfs: Mapping[str, str | bytes] = field(default_factory=dict)
-    sysfs_wear: Mapping[str, int] = field(default_factory=dict)
-    log: tuple[str, ...] = ()
-    log_when_healed: tuple[str, ...] = ()
-    log_prio: int = KERNEL_WARNING
-    event: tuple[int, int, int] | None = None
-    remedy: Remedy = Remedy.NOTHING
-    gpu: int | None = None
-
-    @property
-    def lasting(self) -> bool:
-        """There is something to heal."""
-        return bool(self.nvml or self.sysfs) or self.remedy is not Remedy.NOTHING
 
 
 # -- recovery action: field 230 and Xid 154 -------------------------------------------------------------------------
@@ -135,10 +100,8 @@ def gpu_count(args: Args, _: State) -> Effects:
 def ecc(args: Args, _: State) -> Effects:
     """A double-bit error: the volatile counter falls back with the reset, the aggregate one stays."""
     gpu = int(args["gpu"])
-    text = (
-        "An uncorrectable double bit error (DBE) has been detected on GPU in the framebuffer at physAddr 0x18f31d80 "
-        "partition 16, subpartition 3."
-    )
+    where = "in the framebuffer at physAddr 0x18f31d80 partition 16, subpartition 3."
+    text = f"An uncorrectable double bit error (DBE) has been detected on GPU {where}"
     return _asks_for(
         "reset",
         Effects(

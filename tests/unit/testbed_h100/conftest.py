@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -52,7 +53,10 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder_box(healthy: Path, tmp_path: Path) -> FolderBox:
-    shutil.copytree(healthy, tmp_path / "nodes" / NODE, symlinks=True)
+    sim = tmp_path / "nodes" / NODE
+    shutil.copytree(healthy, sim, symlinks=True, ignore=lambda *_: ["sys"])
+    # Values of the tree change by replacing a file, so untouched ones may be shared.
+    shutil.copytree(healthy / "sys", sim / "sys", symlinks=True, copy_function=os.link)
     return FolderBox(tmp_path)
 
 
@@ -61,8 +65,25 @@ def sim(folder_box: FolderBox) -> Path:
     return folder_box.folder / "nodes" / NODE
 
 
+@pytest.fixture(scope="session")
+def _long_running(library: Path, healthy: Path) -> Iterator[Program]:
+    running = Program(library, healthy.with_name("current") / "nvml.state")
+    yield running
+    running.end()
+
+
 @pytest.fixture
-def program(library: Path, sim: Path) -> Iterator[Program]:
+def program(_long_running: Program, healthy: Path, sim: Path) -> Program:
+    """A process that has used NVML for long when the fault comes; this test's node is put under it."""
+    link = healthy.with_name("current")
+    link.unlink(missing_ok=True)
+    link.symlink_to(sim)
+    return _long_running
+
+
+@pytest.fixture
+def victim(library: Path, sim: Path) -> Iterator[Program]:
+    """A process that this test may kill."""
     running = Program(library, sim / "nvml.state")
     yield running
     running.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -42,7 +43,9 @@ class Program:
             text=True,
             env=environment,
         )
-        assert self._line() == "ready\n"
+        if self._line() != "ready\n":
+            self.end()
+            raise AssertionError("the program did not come up; see its traceback above")
 
     def ask(self, expression: str) -> Any:
         self.say(expression)
@@ -78,9 +81,10 @@ class Program:
     def end(self) -> None:
         self.process.kill()
         self.process.wait(10)
-        for stream in (self.process.stdin, self.process.stdout):
+        for stream in (self.process.stdout, self.process.stdin):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
 
     def _line(self) -> str:
         assert self.process.stdout is not None

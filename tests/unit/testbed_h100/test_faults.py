@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import shutil
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +11,8 @@ from testbed import faults
 from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.faults import KINDS
-from testbed.faults.hardware import RECOVERY, Effects
+from testbed.faults.effects import Effects
+from testbed.faults.hardware import RECOVERY
 from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.node import read_state
@@ -54,22 +54,20 @@ def test_the_catalogue_is_whole() -> None:
 
 @pytest.mark.parametrize("kind", HARDWARE)
 def test_heals_without_a_trace(
-    box: Box, folder_box: FolderBox, sim: Path, tmp_path: Path, kind: str
+    box: Box, folder_box: FolderBox, sim: Path, healthy: Path, kind: str
 ) -> None:
-    before = tmp_path / "before"
-    shutil.copytree(sim, before, symlinks=True)
     said = faults.inject(box, NODE, kind, EXAMPLES.get(kind, []))
     assert said.startswith(f"{NODE}: {kind}")
-    assert (sim / "nvml.state").read_text() != (before / "nvml.state").read_text() or log(
+    assert (sim / "nvml.state").read_text() != (healthy / "nvml.state").read_text() or log(
         sim
-    ) != log(before)
+    ) != log(healthy)
     faults.heal(box, NODE)
     assert faults.active(box, NODE) == []
     effects = effects_of(kind, sim)
     worn = {path.rpartition("/")[2] for path in effects.sysfs_wear}
-    assert differing(before / "sys", sim / "sys") == worn
+    assert differing(healthy / "sys", sim / "sys") == worn
     changed = {
-        key for key, value in read_state(sim).items() if read_state(before).get(key) != value
+        key for key, value in read_state(sim).items() if read_state(healthy).get(key) != value
     } - {"event"}
     assert changed == (
         set(effects.wear) if kind != "row-remap-failed" else {"gpu.0.uuid", "gpu.0.serial"}

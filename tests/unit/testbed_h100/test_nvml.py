@@ -153,26 +153,26 @@ def test_a_hang_ends_when_the_driver_comes_back(
     assert program.answer() == 29
 
 
-def test_a_killable_hang_is_killable(program: Program, sim: Path) -> None:
+def test_a_killable_hang_is_killable(victim: Program, sim: Path) -> None:
     add(sim, "gpu.*.hang.* = D")
-    program.say("n.nvmlDeviceGetTemperature(h(4), 0)")
-    assert program.sleeps_in("D")
-    program.process.kill()
-    assert program.process.wait(5) == -signal.SIGKILL
+    victim.say("n.nvmlDeviceGetTemperature(h(4), 0)")
+    assert victim.sleeps_in("D")
+    victim.process.kill()
+    assert victim.process.wait(5) == -signal.SIGKILL
 
 
 def test_an_unkillable_hang_outlives_sigkill_until_the_driver_comes_back(
-    program: Program, sim: Path
+    victim: Program, sim: Path
 ) -> None:
     add(sim, "gpu.4.hang.nvmlDeviceGetTemperature = K")
-    program.say("n.nvmlDeviceGetTemperature(h(4), 0)")
-    assert program.is_held()
+    victim.say("n.nvmlDeviceGetTemperature(h(4), 0)")
+    assert victim.is_held()
     for _ in range(2):
-        program.process.kill()
+        victim.process.kill()
         with pytest.raises(subprocess.TimeoutExpired):
-            program.process.wait(0.3)
+            victim.process.wait(0.3)
     add(sim, "gpu.4.hang.nvmlDeviceGetTemperature = 0")
-    assert program.process.wait(5) == -signal.SIGKILL
+    assert victim.process.wait(5) == -signal.SIGKILL
 
 
 def test_an_xid_wakes_who_waits_for_events_once(program: Program, sim: Path) -> None:
