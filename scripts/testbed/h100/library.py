@@ -44,7 +44,7 @@ def shared_object(cache: Path, name: str, sources: tuple[Path, ...], cc: str | N
     )
     if built.returncode:
         part.unlink(missing_ok=True)
-        said = " ".join(built.stderr.split())
+        said = " ".join(built.stderr.split()) or f"exit status {built.returncode}"
         raise SandboxError(f"{compiler} cannot build {name}: {said[:400]}")
     part.rename(library)  # two builders may race; either result is good
     return library
