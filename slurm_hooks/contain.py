@@ -11,32 +11,23 @@ second worker joins it in the same trap.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import pickle
 import select
 import signal
-import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from holdfast.errors import HoldfastError
+from slurm_hooks.process import Process, evidence_of, process_state
+from slurm_hooks.worker_child import FRAME, Serve, child_main
 
 GRACE_S = 0.1
-"""Between SIGTERM and SIGKILL. SIGKILL of a process inside NVML has frozen a GPU (dcgm-exporter
-84): TERM first.
-"""
-
-Serve = Callable[[Any], Iterator[Any]]
-"""Answers one request, item by item, so that what came before a hang is kept."""
-
-_PR_SET_PDEATHSIG = 1
-_FRAME = struct.Struct("!I")
+"""Between SIGTERM and SIGKILL: SIGKILL inside NVML has frozen a GPU (dcgm-exporter 84)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,44 +50,6 @@ class Answer:
         return not self.error and not self.hung
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    pid: int
-    start: int
-
-    def alive(self, procfs: str = "/proc") -> bool:
-        """Still the same process, and more than a zombie."""
-        found = process_state(self.pid, procfs)
-        return found is not None and found[1] == self.start and found[0] not in "ZX"
-
-
-def process_state(pid: int, procfs: str = "/proc") -> tuple[str, int] | None:
-    """(state letter, start time in ticks since boot), or None once the pid is gone (proc(5))."""
-    try:
-        text = Path(procfs, str(pid), "stat").read_text(errors="replace")
-        rest = text.rsplit(")", 1)[1].split()
-        return rest[0], int(rest[19])
-    except (OSError, IndexError, ValueError):
-        return None
-
-
-def evidence_of(pid: int, procfs: str = "/proc") -> str:
-    """Where a hung process sleeps. Only files that take no lock of that process's memory are
-    read.
-    """
-    state = process_state(pid, procfs)
-    said = [f"state {state[0]}" if state else "gone"]
-    for name in ("wchan", "stack"):
-        try:
-            text = Path(procfs, str(pid), name).read_text(errors="replace")
-        except OSError:
-            continue
-        words = [line.split()[-1] for line in text.splitlines() if line.split()][:4]
-        if words and words != ["0"]:
-            said.append(f"{name} {' < '.join(words)}")
-    return ", ".join(said)
-
-
 class Worker:
     """A child that answers one request at a time, started at the first one and kept for the next.
 
@@ -110,7 +63,7 @@ class Worker:
     ) -> None:
         self.name = name
         self._open, self._token, self._keep = open_, token, keep
-        self._child: _Process | None = None
+        self._child: Process | None = None
         self._read_fd = self._write_fd = -1
         self._buffer = bytearray()
         self._items: list[Any] = []
@@ -119,8 +72,6 @@ class Worker:
         self._busy = False
         self._leaving: list[_Leaving] = []
         self._adopt_token()
-
-    # --- the caller's side ---------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
@@ -194,8 +145,6 @@ class Worker:
             staying.append(left)
         self._leaving = staying
 
-    # --- start, receive, end -------------------------------------------------------------------
-
     def _start(self) -> None:
         request_read, request_write = os.pipe()
         answer_read, answer_write = os.pipe()
@@ -204,13 +153,13 @@ class Worker:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _child_main(self._open, request_read, answer_write, parent)
+            child_main(self._open, request_read, answer_write, parent)
         os.close(request_read)
         os.close(answer_write)
         os.set_blocking(answer_read, False)
         os.set_blocking(request_write, False)
         found = process_state(pid)
-        self._child = _Process(pid, found[1] if found else 0)
+        self._child = Process(pid, found[1] if found else 0)
         self._read_fd, self._write_fd = answer_read, request_write
         self._buffer.clear()
 
@@ -229,12 +178,12 @@ class Worker:
             self._unpack()
 
     def _unpack(self) -> None:
-        while len(self._buffer) >= _FRAME.size:
-            size = _FRAME.unpack_from(self._buffer)[0]
-            if len(self._buffer) < _FRAME.size + size:
+        while len(self._buffer) >= FRAME.size:
+            size = FRAME.unpack_from(self._buffer)[0]
+            if len(self._buffer) < FRAME.size + size:
                 return
-            body = bytes(self._buffer[_FRAME.size : _FRAME.size + size])
-            del self._buffer[: _FRAME.size + size]
+            body = bytes(self._buffer[FRAME.size : FRAME.size + size])
+            del self._buffer[: FRAME.size + size]
             kind, value = pickle.loads(body)  # noqa: S301 - the writer is our own fork
             if kind == "item":
                 self._items.append(value)
@@ -271,14 +220,12 @@ class Worker:
                 os.close(fd)
         self._child, self._read_fd, self._write_fd = None, -1, -1
 
-    # --- the stuck token -----------------------------------------------------------------------
-
     def _adopt_token(self) -> None:
         if self._token is None:
             return
         try:
             said = json.loads(self._token.read_text())
-            process = _Process(int(said["pid"]), int(said["start"]))
+            process = Process(int(said["pid"]), int(said["start"]))
         except (OSError, ValueError, KeyError, TypeError):
             return
         if process.alive():
@@ -286,7 +233,7 @@ class Worker:
         else:
             self._token.unlink(missing_ok=True)
 
-    def _remember(self, process: _Process) -> None:
+    def _remember(self, process: Process) -> None:
         if self._token is None:
             return
         try:
@@ -307,7 +254,7 @@ class Worker:
 class _Leaving:
     """A child that was told to go: when to push next, and whether SIGKILL was sent."""
 
-    process: _Process
+    process: Process
     next_at: float
     killed: bool = False
     _signals: list[signal.Signals] = field(default_factory=lambda: [signal.SIGTERM, signal.SIGKILL])
@@ -342,72 +289,9 @@ def call(worker: Worker, request: object, *, deadline_s: float) -> Answer:
         gather([worker], timeout_s=left)
 
 
-# --- the child's side -----------------------------------------------------------------------------
-
-
-def _child_main(
-    open_: Callable[[], Serve], request_fd: int, answer_fd: int, parent: int
-) -> NoReturn:
-    status = 70
-    try:
-        _detach(request_fd, answer_fd, parent)
-        _serve(open_, 3, 4)
-        status = 0
-    except BaseException:  # noqa: BLE001 - nothing of the parent's stack may run here
-        status = 70
-    finally:
-        os._exit(status)
-
-
-def _detach(request_fd: int, answer_fd: int, parent: int) -> None:
-    """Own session, default signals, nothing open but the two pipes (as 3 and 4)."""
-    os.setsid()
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)  # a Python handler would not run inside a C call
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    null = os.open(os.devnull, os.O_RDWR)
-    request_fd, answer_fd = os.dup(request_fd), os.dup(answer_fd)
-    high = max(request_fd, answer_fd, null, 10) + 1
-    os.dup2(request_fd, high)
-    os.dup2(answer_fd, high + 1)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    os.dup2(high, 3)
-    os.dup2(high + 1, 4)
-    os.closerange(5, min(1 << 16, os.sysconf("SC_OPEN_MAX")))
-    # The worker must not outlive the agent that alone knows of it.
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(0)
-
-
-def _serve(open_: Callable[[], Serve], request_fd: int, answer_fd: int) -> None:
-    serve: Serve | None = None
-    with os.fdopen(request_fd, "rb") as requests, os.fdopen(answer_fd, "wb") as answers:
-        while head := requests.read(_FRAME.size):
-            request = pickle.loads(requests.read(_FRAME.unpack(head)[0]))  # noqa: S301 - from our parent
-            error = ""
-            try:
-                serve = serve or open_()
-                for item in serve(request):
-                    _send(answers, ("item", item))
-            except HoldfastError as problem:
-                error = str(problem)
-            except Exception as problem:  # noqa: BLE001 - a fault of ours is an answer, not a death
-                error = f"{type(problem).__name__}: {problem}"
-            _send(answers, ("end", error))
-
-
-def _send(stream: Any, value: object) -> None:
-    body = pickle.dumps(value)
-    stream.write(_FRAME.pack(len(body)) + body)
-    stream.flush()
-
-
 def _write_all(fd: int, request: object) -> None:
     body = pickle.dumps(request)
-    data = _FRAME.pack(len(body)) + body
+    data = FRAME.pack(len(body)) + body
     # A request is far smaller than the pipe's buffer, and the child is idle: this never blocks.
     if os.write(fd, data) != len(data):
         raise OSError("request too large for the pipe")

@@ -1,0 +1,287 @@
+"""Draining and giving back, against a Slurm that behaves: who drained, when, with which words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from holdfast.adapters.slurm import SlurmNode
+from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.errors import Unavailable
+from holdfast.findings import Finding, Verdict
+from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
+from slurm_hooks.agent import record as records
+from slurm_hooks.agent.case import Case, Outcome
+from slurm_hooks.agent.slurm_step import Step
+from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
+from slurm_hooks.settings import Settings
+
+ME = SlurmName("worker-1")
+BOOT, NEXT_BOOT = "aaaaaaaa-1", "bbbbbbbb-2"
+
+
+@dataclass
+class FakeSlurm:
+    """slurmctld's node table; every change has its author and a later second."""
+
+    table: dict[str, SlurmNode] = field(default_factory=dict)
+    now: datetime = field(
+        default_factory=lambda: (datetime.now(timezone.utc) - timedelta(minutes=1)).replace(
+            microsecond=0
+        )
+    )
+    writes: list[str] = field(default_factory=list)
+    down: bool = False
+    before_drain: list[str] = field(default_factory=list)
+
+    def add(self, *names: str) -> None:
+        for name in names:
+            states = frozenset({NodeState.IDLE})
+            self.table[name] = SlurmNode(
+                name=SlurmName(name), states=states, instance_id=f"i-{name}"
+            )
+
+    def nodes(self, names: list[SlurmName]) -> list[SlurmNode]:
+        self._ask()
+        return [self.table[name] for name in names]
+
+    def nodes_fast(self) -> list[SlurmNode]:
+        self._ask()
+        return [replace(node, instance_id="") for node in self.table.values()]
+
+    def drain(self, names: list[SlurmName], reason: str, user: str = "root") -> None:
+        self._ask()
+        for name in self.before_drain:  # other agents, in the same moment
+            self._drain(name, "holdfast:XID79: another boot=x", "root")
+        self.before_drain = []
+        for name in names:
+            self._drain(name, reason, user)
+
+    def _drain(self, name: str, reason: str, user: str) -> None:
+        self.now += timedelta(seconds=1)
+        node = self.table[name]
+        states = node.states | {NodeState.DRAIN}
+        self.table[name] = replace(
+            node, states=states, reason=reason, reason_user=user, reason_at=self.now
+        )
+        self.writes.append(f"drain {name}")
+
+    def undrain(self, names: list[SlurmName]) -> None:
+        self._ask()
+        for name in names:
+            node = self.table[name]
+            self.table[name] = replace(node, states=node.states - {NodeState.DRAIN}, reason="")
+            self.writes.append(f"undrain {name}")
+
+    def comment(self, names: list[SlurmName], text: str) -> None:
+        self._ask()
+        for name in names:
+            self.table[name] = replace(self.table[name], comment=text)
+            self.writes.append(f"comment {name}")
+
+    def _ask(self) -> None:
+        if self.down:
+            raise Unavailable(["scontrol"], "no answer in 1 s")
+
+    @property
+    def mine(self) -> SlurmNode:
+        return self.table[ME]
+
+
+@dataclass
+class Bench:
+    slurm: FakeSlurm
+    config: Settings
+    path: Path
+    boot_id: str = BOOT
+
+    def run(self, case: Case) -> Outcome:
+        drained, problem = records.load(self.path)
+        assert problem == ""
+        slurm = cast("SlurmCli", self.slurm)
+        return Step(slurm, ME, self.boot_id, self.config, self.path).run(case, drained)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    slurm = FakeSlurm()
+    slurm.add("worker-0", ME, "worker-2", "worker-3")
+    config = Settings(
+        path=tmp_path / "none.yaml",
+        node=NodeConfig(budget=BudgetConfig(max_nodes=1, max_share=0)),
+        agent=AgentConfig(recheck_passes=2, wait_s=0),
+    )
+    return Bench(slurm, config, tmp_path / "drain.json")
+
+
+def fault(
+    action: Action = Action.REBOOT, code: str = "XID79", severity: Severity = Severity.FATAL
+) -> Case:
+    found = Finding(
+        code=code,
+        severity=severity,
+        subject="GPU-3",
+        detail="GPU 3 fell off",
+        action=action,
+        gpu=3,
+        check="gpu_xid",
+    )
+    return Case(verdict=Verdict(findings=(found,)), modes={"gpu_xid": Mode.DRAIN})
+
+
+def clean(passes: int = 2, recovered: bool = True, uuid: str = "GPU-3") -> Case:
+    return Case(
+        modes={"gpu_xid": Mode.DRAIN},
+        clean_passes=passes,
+        recovered={3: recovered},
+        uuids=frozenset({uuid, *(f"GPU-x{n}" for n in range(7))}),
+    )
+
+
+def test_a_fatal_fault_drains_with_our_reason_and_a_record(bench: Bench) -> None:
+    outcome = bench.run(fault())
+    assert bench.slurm.mine.reason == "holdfast:XID79: GPU 3 fell off boot=aaaaaaaa gpu=3"
+    assert outcome.standing.drained
+    assert outcome.standing.action == "drain"
+    drained, _ = records.load(bench.path)
+    assert drained is not None
+    assert drained.record.at == bench.slurm.mine.reason_at
+    assert drained.record.instance_id == "i-worker-1"
+    bench.run(fault())
+    assert bench.slurm.writes == ["drain worker-1"], "an unchanged state is not sent again"
+
+
+def test_it_comes_back_after_a_reboot_and_a_re_check_only(bench: Bench) -> None:
+    bench.run(fault())
+    bench.run(clean())
+    assert bench.slurm.mine.drained_flag, "no reboot yet"
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean(passes=1))
+    assert bench.slurm.mine.drained_flag, "one pass is no re-check"
+    outcome = bench.run(clean())
+    assert not bench.slurm.mine.drained_flag
+    assert "given back" in outcome.did[0]
+    assert not bench.path.exists()
+
+
+def test_a_reset_shows_in_the_gpu_itself(bench: Bench) -> None:
+    bench.run(fault(Action.RESET_GPU, "XID48"))
+    bench.run(clean(recovered=False))
+    assert bench.slurm.mine.drained_flag
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag
+
+
+def test_a_worn_out_gpu_comes_back_as_another_one(bench: Bench) -> None:
+    bench.run(fault(Action.REPLACE, "ROW_REMAP_FAILED"))
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert bench.slurm.mine.drained_flag, "the same GPU is still there"
+    bench.run(clean(uuid="GPU-new"))
+    assert not bench.slurm.mine.drained_flag
+
+
+def test_a_humans_drain_is_never_touched(bench: Bench) -> None:
+    bench.slurm.drain([ME], "swapping DIMM", "alice")
+    for case in (fault(), clean(), clean()):
+        outcome = bench.run(case)
+        assert outcome.standing.drained
+    assert bench.slurm.mine.reason == "swapping DIMM"
+    assert bench.slurm.writes == ["drain worker-1"]
+
+
+@pytest.mark.parametrize("user", ["alice", "root"])
+def test_a_human_who_drains_over_our_drain_owns_it(bench: Bench, user: str) -> None:
+    bench.run(fault())
+    same_words = bench.slurm.mine.reason
+    bench.slurm.drain([ME], same_words, user)
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert bench.slurm.mine.drained_flag, "text alone proves nothing"
+    assert not bench.path.exists()
+
+
+def test_who_resumes_the_node_forgives_what_is_past(bench: Bench) -> None:
+    bench.run(fault())
+    bench.slurm.undrain([ME])
+    outcome = bench.run(fault())
+    assert outcome.forgiven
+    assert not bench.slurm.mine.drained_flag, "the events go first, what is still there drains anew"
+
+
+def test_a_crash_between_record_and_drain_is_made_good(bench: Bench) -> None:
+    bench.run(fault())
+    drained, _ = records.load(bench.path)
+    assert drained is not None
+    records.save(bench.path, replace(drained, record=replace(drained.record, at=None)))
+    bench.run(fault())  # the drain stood, its confirmation did not
+    again, _ = records.load(bench.path)
+    assert again is not None
+    assert again.record.at == bench.slurm.mine.reason_at
+    bench.slurm.undrain([ME])
+    records.save(bench.path, replace(drained, record=replace(drained.record, at=None)))
+    outcome = bench.run(fault())  # the record stood, the drain did not
+    assert not outcome.forgiven
+    assert bench.slurm.mine.drained_flag
+
+
+def test_our_own_verdicts_echo_becomes_our_drain(bench: Bench) -> None:
+    bench.slurm.drain([ME], "Prolog error", "root")
+    bench.run(fault())
+    assert bench.slurm.mine.reason.startswith("holdfast:XID79")
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag
+
+
+def test_a_prolog_error_that_is_not_ours_stays(bench: Bench) -> None:
+    bench.slurm.drain([ME], "Prolog error", "root")
+    bench.run(clean())
+    assert bench.slurm.mine.reason == "Prolog error"
+
+
+def test_past_the_budget_a_node_is_commented_only(bench: Bench) -> None:
+    bench.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: x boot=1")
+    outcome = bench.run(fault())
+    assert not bench.slurm.mine.drained_flag
+    assert outcome.standing.action == "over-budget"
+    assert bench.slurm.mine.comment.startswith("holdfast:XID79: over budget")
+    bench.run(fault())
+    assert bench.slurm.writes.count("comment worker-1") == 1
+    bench.run(clean())
+    assert bench.slurm.mine.comment == ""
+
+
+def test_of_several_that_drain_at_once_the_surplus_withdraws(bench: Bench) -> None:
+    bench.slurm.before_drain = ["worker-0"]
+    outcome = bench.run(fault())
+    assert not bench.slurm.mine.drained_flag
+    assert bench.slurm.table["worker-0"].drained_flag
+    assert outcome.standing.action == "over-budget"
+    assert not bench.path.exists()
+
+
+def test_a_humans_comment_is_never_overwritten(bench: Bench) -> None:
+    bench.slurm.comment([ME], "ask Bob first")
+    bench.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: x boot=1")
+    bench.run(fault())
+    assert bench.slurm.mine.comment == "ask Bob first"
+
+
+def test_more_is_asked_for_later(bench: Bench) -> None:
+    bench.run(fault(Action.RESET_GPU, "XID48"))
+    bench.run(fault(Action.REPLACE, "ROW_REMAP_FAILED"))
+    assert bench.slurm.mine.reason.startswith("holdfast:ROW_REMAP_FAILED")
+    bench.run(clean())
+    assert bench.slurm.mine.drained_flag
+
+
+def test_a_slurmctld_that_does_not_answer_changes_nothing(bench: Bench) -> None:
+    bench.slurm.down = True
+    with pytest.raises(Unavailable):
+        bench.run(fault())
+    assert not bench.path.exists()
