@@ -20,6 +20,7 @@ from demonstration import picture, report
 from demonstration.jobs import Order, install, submit, weights_digest
 from demonstration.live import Live
 from demonstration.observe import Cluster, NotSeenError
+from demonstration.options import Parser
 from demonstration.report import Outcome
 from demonstration.stages import Seen
 from demonstration.story import Narrator, Story
@@ -28,7 +29,7 @@ STEPS, EVERY, FAULT_STEP = 60, 5, 22
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="scripts/demo",
         description="A GPU falls off the bus under a real PyTorch training on a real Slurm: watch what follows.",
         epilog="example: scripts/demo --slurm 26.05 --skip-baseline",

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from demonstration.observe import Cluster, NotSeenError, until
+from demonstration.options import Parser
 from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
@@ -32,7 +33,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="scripts/bench",
         description="Holdfast's figures, each beside its floor or rival from the same run.",
         epilog="example: scripts/bench gate drain --json. Without names: all, and docs/benchmarks.md is written.",
