@@ -1,11 +1,10 @@
 """Abandonable workers: the only way in which Holdfast calls what may never return.
 
-A call into the driver or a network file system can put its process to sleep where no signal reaches
-it. Whoever waits for such a process waits with it (``subprocess.run(timeout=)``,
-``Popen.__exit__``, ``multiprocessing`` all do). So: a worker is a fork in its own session with one
-pipe each way and nothing else of ours open; its answer is read until a deadline; then it is told to
-go (SIGTERM, SIGKILL) and left behind, reaped later if it ever ends, and as long as it lives no
-second worker joins it in the same trap.
+A call into the driver or a network file system can put its process to sleep beyond all signals.
+Whoever waits for it waits with it (``subprocess.run(timeout=)``, ``Popen.__exit__``, …). So: a
+worker is a fork in its own session with one pipe each way and nothing else of ours open; its answer
+is read until a deadline; then it is told to go (SIGTERM, SIGKILL) and left behind, reaped later if
+it ever ends, and as long as it lives no second worker joins it in the same trap.
 """
 
 from __future__ import annotations
@@ -133,9 +132,7 @@ class Worker:
         """Collect children that ended; push those that should have. Never waits."""
         staying = []
         for left in self._leaving:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(left.process.pid, os.WNOHANG)
-            if not left.process.alive():
+            if _collected(left.process):
                 self._forget(left)
                 continue
             if now >= left.next_at and not left.killed:
@@ -267,6 +264,14 @@ class _Leaving:
             os.killpg(self.process.pid, which)
         self.killed = which is signal.SIGKILL
         self.next_at = now + GRACE_S
+
+
+def _collected(process: Process) -> bool:
+    """Whether it has ended. A child of ours is collected, else it stays a zombie; others' are not."""
+    try:
+        return os.waitpid(process.pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return not process.alive()
 
 
 def gather(workers: Sequence[Worker], *, timeout_s: float) -> None:
