@@ -11,7 +11,7 @@ from holdfast.vocabulary import Action, Severity, Status
 class Finding:
     """One fault that one check saw on this node.
 
-    ``code``     the fault catalogue's code, e.g. ``XID79`` (holdfast/faults.py).
+    ``code``     the fault catalogue's code, e.g. ``XID79`` (holdfast/faults/).
     ``subject``  what it was seen on: a GPU UUID, ``mlx5_0``, ``/mnt/training`` or ``node``.
     ``detail``   one line for people; becomes the detail of the drain reason.
     ``action``   what must happen before the node returns.

@@ -222,7 +222,12 @@ def kubeconfig(setting: str) -> Path | None:
 
 
 def _client(setting: str) -> Any:
-    from kubernetes import client, config  # noqa: PLC0415 - 0.5 s and 40 MiB, and its owner is this module
+    try:
+        from kubernetes import client, config  # noqa: PLC0415 - 0.5 s, 40 MiB; its owner is here
+    except ImportError:
+        raise UsageError(
+            "the bridge needs the package kubernetes; pip install 'holdfast[bridge]'"
+        ) from None
 
     settings = client.Configuration()
     path = kubeconfig(setting)

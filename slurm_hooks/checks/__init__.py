@@ -2,7 +2,7 @@
 
 A check is one small module with ``NEEDS`` (the probe whose silence blinds it), ``Limits`` (a frozen
 dataclass; its defaults are the defaults), ``judge(facts, limits)`` and ``show(facts, limits)``. It
-never does I/O. Adding one: the module, one row here, the code's row in holdfast/faults.py.
+never does I/O. Adding one: the module, one row here, the code's row in holdfast/faults/.
 """
 
 from __future__ import annotations

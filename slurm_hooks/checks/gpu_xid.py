@@ -1,6 +1,6 @@
 """Xids in the kernel log: the fastest and most exact word on a GPU's health.
 
-Which number means what is the fault catalogue's business (holdfast/faults.py). Here: which of the
+Which number means what is the fault catalogue's business (holdfast/faults/). Here: which of the
 events of this boot still count. An event stays until what it asks for happened (the agent's memory
 drops it then); an Xid 154 ("GPU recovery action changed") overrides the actions of the same GPU's
 other events; a fault that the driver itself calls the consequence of another one never outranks its
