@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -36,8 +37,10 @@ def _kill(box: Box, node: str, words: list[str]) -> bool:
     for pid, argv in box.pids(node):
         names = [word.rsplit("/", 1)[-1] for word in argv]
         if tuple(words) in set(itertools.pairwise(names)):
-            os.kill(pid, signal.SIGKILL)
-            done = True
+            # a short-lived child of it may end by itself meanwhile
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                done = True
     return done
 
 
