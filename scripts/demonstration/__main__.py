@@ -149,6 +149,9 @@ def _show(outcome: Outcome, live: Live, args: argparse.Namespace) -> None:
         picture.draw(outcome, args.out / "demo.png")
         picture.draw(outcome, args.out / "demo.svg")
     live.plain(f"\nPicture and figures: {args.out}/demo.png, demo.svg, demo.json")
+    if outcome.story.scene:
+        (args.out / "scene.txt").write_text(outcome.story.scene + "\n")
+        live.plain(f"How things stood when something first did not happen: {args.out}/scene.txt")
     for problem in outcome.all_problems:
         live.plain(f"FAILED: {problem}")
     if not outcome.all_problems:

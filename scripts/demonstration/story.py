@@ -21,7 +21,10 @@ TAINT = "holdfast.dev/drained"
 
 @dataclass(slots=True)
 class Story:
-    """What was seen. ``occupied``: (node, begin, end) of every attempt's nodes, epoch seconds."""
+    """What was seen. ``occupied``: (node, begin, end) of every attempt's nodes, epoch seconds.
+
+    ``scene``: how things stood when something first did not happen, for whoever looks for the cause.
+    """
 
     job: Job
     victim: str = ""
@@ -29,6 +32,7 @@ class Story:
     fault_step: int = 0
     seen: dict[str, Seen] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    scene: str = ""
     occupied: list[tuple[str, float, float]] = field(default_factory=list)
 
     def at(self, key: str) -> float | None:
@@ -218,6 +222,8 @@ class Narrator:
         try:
             self._note(story, until(read, CATALOGUE[key], timeout_s, every_s))
         except NotSeenError as error:
+            if not story.problems:
+                story.scene = scene(story)
             story.problems.append(str(error))
             self._live.say(f"NOT SEEN  {error}")
 
@@ -229,6 +235,21 @@ class Narrator:
 
     def _later(self, job: Job, name: str) -> list[dict[str, Any]]:
         return [event for event in job.journal() if event["event"] == name]
+
+
+def scene(story: Story) -> str:
+    """Slurm's word on job and nodes, the ends of the job's log, its journal and the agents' logs."""
+    box, job = story.job.cluster.box, story.job
+    said = [
+        box.run(["scontrol", "show", "job", str(job.job_id)], check=False).stdout,
+        box.run(["sinfo", "-N", "-o", "%N %T %E"], check=False).stdout,
+        "\n".join(line for line in job.log().splitlines() if not line.startswith("step "))[-3000:],
+        *(str(event) for event in job.journal()[-8:]),
+    ]
+    for node in box.nodes:
+        path = box.path(f"/var/log/holdfast/agent.{node.name}.log")
+        said += [node.name, *path.read_text(errors="replace").splitlines()[-12:]]
+    return "\n".join(said)
 
 
 def attempts(job: Job) -> list[tuple[str, float, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from demonstration import baseline as plain
@@ -39,6 +40,7 @@ def resume(box: Box, say: Callable[[str], None]) -> Figure:
         story = Narrator(cluster, Quiet(), gpu=turn % RANKS).tell(order, FAULT_STEP)
         fault, step = story.at("fault"), story.at("next_step")
         if fault is None or step is None or story.problems:
+            print(story.scene, file=sys.stderr)
             raise RuntimeError(f"resume: {'; '.join(story.problems) or 'no step after the fault'}")
         took.append(step - fault)
         say(f"resume: {turn + 1} of {ROUNDS}, {took[-1]:.1f} s")
