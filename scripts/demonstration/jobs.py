@@ -110,3 +110,31 @@ def weights_digest(job: Job) -> str:
     """SHA-256 of the final model's tensors, computed in the box from the job's own file."""
     argv = ["python3", f"{CODE}/weights.py", job.weights]
     return job.cluster.box.run(argv, user="alice", timeout_s=60).stdout.split()[0]
+
+
+def scene(job: Job) -> str:
+    """Slurm's word on job and nodes, the ends of the job's log, its journal and the agents' logs."""
+    box = job.cluster.box
+    said = [
+        box.run(["scontrol", "show", "job", str(job.job_id)], check=False).stdout,
+        box.run(["sinfo", "-N", "-o", "%N %T %E"], check=False).stdout,
+        "\n".join(line for line in job.log().splitlines() if not line.startswith("step "))[-3000:],
+        *(str(event) for event in job.journal()[-8:]),
+    ]
+    for node in box.nodes:
+        path = box.path(f"/var/log/holdfast/agent.{node.name}.log")
+        said += [node.name, *path.read_text(errors="replace").splitlines()[-12:]]
+    return "\n".join(said)
+
+
+def attempts(job: Job) -> list[tuple[str, float, float]]:
+    """(node, begin, end) of every attempt's nodes, oldest first, from the launcher's journal."""
+    events = job.journal()
+    begins = [event for event in events if event["event"] == "attempt"]
+    ends = {event["attempt"]: float(event["t"]) for event in events if event["event"] == "step_end"}
+    found: list[tuple[str, float, float]] = []
+    for begin in begins:
+        end = ends.get(begin["attempt"], time.time())
+        nodes = job.cluster.hosts(begin["nodes"])
+        found.extend((node, float(begin["t"]), end) for node in nodes)
+    return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from demonstration.jobs import Job, Order, submit
+from demonstration.jobs import Job, Order, attempts, scene, submit
 from demonstration.kube_watch import KubeWatch, condition, taint
 from demonstration.live import Live
 from demonstration.observe import Cluster, NotSeenError, until
@@ -223,7 +223,7 @@ class Narrator:
             self._note(story, until(read, CATALOGUE[key], timeout_s, every_s))
         except NotSeenError as error:
             if not story.problems:
-                story.scene = scene(story)
+                story.scene = scene(story.job)
             story.problems.append(str(error))
             self._live.say(f"NOT SEEN  {error}")
 
@@ -235,34 +235,6 @@ class Narrator:
 
     def _later(self, job: Job, name: str) -> list[dict[str, Any]]:
         return [event for event in job.journal() if event["event"] == name]
-
-
-def scene(story: Story) -> str:
-    """Slurm's word on job and nodes, the ends of the job's log, its journal and the agents' logs."""
-    box, job = story.job.cluster.box, story.job
-    said = [
-        box.run(["scontrol", "show", "job", str(job.job_id)], check=False).stdout,
-        box.run(["sinfo", "-N", "-o", "%N %T %E"], check=False).stdout,
-        "\n".join(line for line in job.log().splitlines() if not line.startswith("step "))[-3000:],
-        *(str(event) for event in job.journal()[-8:]),
-    ]
-    for node in box.nodes:
-        path = box.path(f"/var/log/holdfast/agent.{node.name}.log")
-        said += [node.name, *path.read_text(errors="replace").splitlines()[-12:]]
-    return "\n".join(said)
-
-
-def attempts(job: Job) -> list[tuple[str, float, float]]:
-    """(node, begin, end) of every attempt's nodes, oldest first, from the launcher's journal."""
-    events = job.journal()
-    begins = [event for event in events if event["event"] == "attempt"]
-    ends = {event["attempt"]: float(event["t"]) for event in events if event["event"] == "step_end"}
-    found: list[tuple[str, float, float]] = []
-    for begin in begins:
-        end = ends.get(begin["attempt"], time.time())
-        nodes = job.cluster.hosts(begin["nodes"])
-        found.extend((node, float(begin["t"]), end) for node in nodes)
-    return found
 
 
 def _first(
