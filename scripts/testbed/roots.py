@@ -175,7 +175,7 @@ def _apt_get(folder: Path, *words: str) -> bool:
 
 
 def _mirror() -> str:
-    """DEBIAN_MIRROR, else the mirror that the host's own apt uses."""
+    """DEBIAN_MIRROR, else the host's own apt mirror. Raises ``SandboxError`` when there is none."""
     named = os.environ.get("DEBIAN_MIRROR")
     if named:
         return named
@@ -185,7 +185,11 @@ def _mirror() -> str:
     except (OSError, subprocess.CalledProcessError):
         lines = []
     mirrors = sorted({line for line in lines if "security" not in line and "debian" in line})
-    return mirrors[0] if mirrors else "http://deb.debian.org/debian"
+    if not mirrors:
+        raise SandboxError(
+            "apt names no Debian mirror; put one into DEBIAN_MIRROR and run this again"
+        )
+    return mirrors[0]
 
 
 @contextlib.contextmanager
