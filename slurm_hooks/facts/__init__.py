@@ -1,0 +1,29 @@
+"""What probes give and checks judge: frozen values, no opinion in them.
+
+A field that is ``None`` was not reported (the hardware or the driver does not support it, or the
+probe could not look): no opinion, never "healthy".
+"""
+
+from __future__ import annotations
+
+from slurm_hooks.facts.fabric import PcieFacts, PortFacts
+from slurm_hooks.facts.gpu import GpuFacts, NvmlFacts, pci_address
+from slurm_hooks.facts.host import ClockFacts
+from slurm_hooks.facts.kernel import KmsgFacts, XidEvent
+from slurm_hooks.facts.node import Blind, NodeFacts
+from slurm_hooks.facts.storage import MountFacts, MountState
+
+__all__ = [
+    "Blind",
+    "ClockFacts",
+    "GpuFacts",
+    "KmsgFacts",
+    "MountFacts",
+    "MountState",
+    "NodeFacts",
+    "NvmlFacts",
+    "PcieFacts",
+    "PortFacts",
+    "XidEvent",
+    "pci_address",
+]

@@ -1,0 +1,48 @@
+"""All facts of one node, and the silence of probes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slurm_hooks.facts.fabric import PcieFacts, PortFacts
+from slurm_hooks.facts.gpu import GpuFacts, NvmlFacts
+from slurm_hooks.facts.host import ClockFacts
+from slurm_hooks.facts.kernel import KmsgFacts
+from slurm_hooks.facts.storage import MountFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blind:
+    """A probe that gave no answer. ``passes`` counts consecutive ones.
+
+    ``hung``: its deadline passed; ``stuck``: not even SIGKILL ended it.
+    """
+
+    probe: str
+    why: str
+    hung: bool = False
+    stuck: bool = False
+    passes: int = 1
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """All that is known of this node at one moment. A part that is ``None`` was not looked at."""
+
+    expected_gpus: int
+    boot_id: str = ""
+    nvml: NvmlFacts | None = None
+    kmsg: KmsgFacts | None = None
+    mounts: tuple[MountFacts, ...] | None = None
+    ports: tuple[PortFacts, ...] | None = None
+    pcie: tuple[PcieFacts, ...] | None = None
+    clock: ClockFacts | None = None
+    blind: tuple[Blind, ...] = field(default=())
+
+    @property
+    def gpus(self) -> tuple[GpuFacts, ...]:
+        return self.nvml.gpus if self.nvml else ()
+
+    def gpu_at(self, pci: str) -> GpuFacts | None:
+        return next((gpu for gpu in self.gpus if gpu.pci == pci), None)
