@@ -29,10 +29,15 @@ class NodeWatch:
         self._lock = threading.Lock()
         self._nodes: dict[KubeName, KubeNode] = {}
         self._current = False
+        self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Begin to watch, until the process ends."""
+        """Begin to watch, until ``stop`` or the end of the process."""
         threading.Thread(target=self._run, name="watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """Watch no longer: the thread ends with what it is waiting for, and is not waited for."""
+        self._stopped.set()
 
     def nodes(self) -> list[KubeNode] | None:
         """All Nodes, or ``None`` while the API server cannot be watched: an old view is no ground
@@ -49,7 +54,7 @@ class NodeWatch:
     def _run(self) -> None:
         pause_s = _FIRST_PAUSE_S
         failed = 0
-        while True:
+        while not self._stopped.is_set():
             begun = time.monotonic()
             try:
                 self._follow()
@@ -68,23 +73,25 @@ class NodeWatch:
                 if time.monotonic() - begun > 30
                 else min(2 * pause_s, _LONGEST_PAUSE_S)
             )
-            time.sleep(pause_s * random.uniform(0.5, 1.0))
+            self._stopped.wait(pause_s * random.uniform(0.5, 1.0))
 
     def _follow(self) -> None:
-        """List, then watch on and on; ends only by an error."""
+        """List, then watch on and on; ends by an error, or when it was stopped."""
         listed, version = self._kube.list_nodes()
         with self._lock:
             self._nodes = {node.name: node for node in listed}
             self._current = True
         self._wake.set()
         log.info("watching %d nodes", len(listed))
-        while True:
+        while not self._stopped.is_set():
             begun = time.monotonic()
             for seen in self._kube.watch_nodes(version):
                 version = seen.version or version
                 self._hear(seen)
+                if self._stopped.is_set():
+                    return
             if time.monotonic() - begun < 1:
-                time.sleep(1)  # a server that ends every stream at once is not to be hammered
+                self._stopped.wait(1)  # a server that ends every stream at once is not to be hammered
 
     def _hear(self, seen: Sighting) -> None:
         if seen.node is None:

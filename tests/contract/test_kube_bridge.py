@@ -159,11 +159,24 @@ def test_errors_are_told_apart(kube: KubeApi, policy: BridgeConfig, server: ApiS
         kube._call("DELETE", f"/api/v1/nodes/{C0}")
 
 
-def test_the_watch_tells_a_change_at_once(server: ApiServer, kube: KubeApi) -> None:
-    wake = threading.Event()
-    watch = NodeWatch(kube, wake)
-    watch.start()
-    until(watch.nodes)
+@pytest.fixture
+def wake() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def watch(kube: KubeApi, wake: threading.Event) -> Iterator[NodeWatch]:
+    """A watch that has its first view, and that ends with the test."""
+    begun = NodeWatch(kube, wake)
+    begun.start()
+    until(begun.nodes)
+    yield begun
+    begun.stop()
+
+
+def test_the_watch_tells_a_change_at_once(
+    server: ApiServer, watch: NodeWatch, wake: threading.Event
+) -> None:
     wake.clear()
     begun = time.monotonic()
     server.kubectl("cordon", C1)
@@ -173,10 +186,9 @@ def test_the_watch_tells_a_change_at_once(server: ApiServer, kube: KubeApi) -> N
     server.kubectl("uncordon", C1)
 
 
-def test_a_dead_api_server_is_no_view_and_comes_back(server: ApiServer, kube: KubeApi) -> None:
-    watch = NodeWatch(kube, threading.Event())
-    watch.start()
-    until(watch.nodes)
+def test_a_dead_api_server_is_no_view_and_comes_back(
+    server: ApiServer, kube: KubeApi, watch: NodeWatch
+) -> None:
     server.stop()
     until(lambda: watch.nodes() is None)
     with pytest.raises(KubeUnavailable):
@@ -186,6 +198,16 @@ def test_a_dead_api_server_is_no_view_and_comes_back(server: ApiServer, kube: Ku
     until(lambda: {n.name: n for n in watch.nodes() or []}.get(C0), 20)
     until(lambda: {n.name: n for n in watch.nodes() or []}[C0].unschedulable)
     server.kubectl("uncordon", C0)
+
+
+def test_a_stopped_watch_ends_with_the_next_change(server: ApiServer, kube: KubeApi) -> None:
+    before = set(threading.enumerate())
+    watch = NodeWatch(kube, threading.Event())
+    watch.start()
+    until(watch.nodes)
+    watch.stop()
+    server.kubectl("label", "node", C0, "stop=now", "--overwrite")
+    until(lambda: not set(threading.enumerate()) - before)
 
 
 def test_a_token_that_was_renewed_in_its_file_is_taken_up(
