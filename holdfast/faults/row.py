@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from holdfast.vocabulary import Action, FaultClass, Severity
 
+OWN = "Holdfast"
+"""The source of a row that rests on nobody's word but ours."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
@@ -16,10 +19,11 @@ class Fault:
     ``severity``  FATAL: work on the node is lost. WARN: the node is degraded. INFO: a record.
     ``action``    what must happen before the node returns, unless the facts say otherwise.
     ``drains``    True when a check in mode ``drain`` may take the node out of service for it. A
-    WARN
-                  that drains lets running jobs go on; a WARN that does not is only commented.
+                  WARN that drains lets running jobs go on; a WARN that does not is only commented.
     ``runbook``   what a person should do, in one or two sentences.
     ``source``    where severity and action come from.
+    ``consequence``  True for what only follows another fault or a kill (Xid 45): it never outranks
+                  a cause, and alone it is no evidence against the node.
     """
 
     code: str
@@ -30,3 +34,25 @@ class Fault:
     drains: bool
     runbook: str
     source: str
+    consequence: bool = False
+
+
+def row(
+    code: str,
+    title: str,
+    kind: tuple[Severity, FaultClass, Action, bool],
+    runbook: str,
+    source: str,
+) -> Fault:
+    """A row written as in a table; ``kind`` is (severity, class, action, drains)."""
+    severity, fault_class, action, drains = kind
+    return Fault(
+        code=code,
+        title=title,
+        severity=severity,
+        fault_class=fault_class,
+        action=action,
+        drains=drains,
+        runbook=runbook,
+        source=source,
+    )

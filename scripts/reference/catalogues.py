@@ -87,11 +87,7 @@ def _doc(text: str | None) -> str:
 
 def faults_page() -> str:
     """The whole page: Holdfast's own codes, then the Xids."""
-    own = [
-        row
-        for row in FAULTS.values()
-        if not row.code.startswith("XID") or row.code == "XID_UNKNOWN"
-    ]
+    own = [row for row in FAULTS.values() if not row.code.startswith("XID")]
     xids = [row for row in FAULTS.values() if row not in own]
     return f"{_FAULTS_HEAD}\n## Nodes\n\n{''.join(_table(own))}\n## Xids\n\n{''.join(_table(xids))}"
 

@@ -1,0 +1,34 @@
+"""Faults of one kind: what Holdfast says of itself and of its own part in Slurm."""
+
+from __future__ import annotations
+
+from holdfast.faults.row import OWN, Fault, row
+from holdfast.vocabulary import Action, FaultClass, Severity
+
+_FATAL, _WARN, _INFO = Severity.FATAL, Severity.WARN, Severity.INFO
+
+OWN_FAULTS: tuple[Fault, ...] = (
+    row(
+        "KMSG_LOST", "kernel messages were lost before they were read",
+        (_WARN, FaultClass.HOLDFAST, Action.NONE, False),
+        "An Xid may have been among them: run holdfast check on the node.", "Linux /dev/kmsg",
+    ),
+    row(
+        "PROBE_BLIND", "a probe gave no answer several times in a row",
+        (_WARN, FaultClass.HOLDFAST, Action.WAIT, True),
+        "Run holdfast check on the node and read the agent's log.", "law 2 of the design",
+    ),
+    row(
+        "PROLOG", "the prolog refused the node", (_FATAL, FaultClass.HOLDFAST, Action.WAIT, True),
+        "Run holdfast explain on the node.", OWN,
+    ),
+    row(
+        "EPILOG", "the epilog refused the node", (_FATAL, FaultClass.HOLDFAST, Action.WAIT, True),
+        "Run holdfast explain on the node.", OWN,
+    ),
+    row(
+        "KUBE_CORDON", "the Kubernetes node is cordoned",
+        (_INFO, FaultClass.HOLDFAST, Action.NONE, True),
+        "kubectl uncordon gives it back.", OWN,
+    ),
+)  # fmt: skip

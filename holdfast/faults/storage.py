@@ -1,0 +1,29 @@
+"""Faults of one kind: filesystems and disks."""
+
+from __future__ import annotations
+
+from holdfast.faults.row import OWN, Fault, row
+from holdfast.vocabulary import Action, FaultClass, Severity
+
+_FATAL, _WARN = Severity.FATAL, Severity.WARN
+
+STORAGE_FAULTS: tuple[Fault, ...] = (
+    row(
+        "MOUNT_GONE", "a mount that jobs need is not mounted",
+        (_FATAL, FaultClass.STORAGE, Action.WAIT, True),
+        "Mount it again; look at the storage if other nodes lost it too.", OWN,
+    ),
+    row(
+        "MOUNT_HUNG", "a mount does not answer", (_FATAL, FaultClass.STORAGE, Action.WAIT, True),
+        "Look at the storage and its client. Processes in it cannot be killed until it answers.", OWN,
+    ),
+    row(
+        "MOUNT_FULL", "a mount has no room left", (_WARN, FaultClass.STORAGE, Action.WAIT, False),
+        "Make room. Other nodes see the same, so leaving service would help nobody.", OWN,
+    ),
+    row(
+        "MOUNT_READ_ONLY", "a mount that jobs write to is read-only",
+        (_FATAL, FaultClass.STORAGE, Action.WAIT, True),
+        "Mount it read-write again; look in the kernel log for why it changed.", OWN,
+    ),
+)  # fmt: skip
