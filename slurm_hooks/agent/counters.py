@@ -1,0 +1,163 @@
+"""Counters that only ever grow, until they saturate, wrap or are reset. Pure: no I/O here.
+
+A healthy H100 node is not all zeros, so nothing is judged by a counter's value, only by what came
+since a baseline (law 9). ``None`` always means no opinion: nothing to compare with, or a counter
+that can count no more; never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+MAX_POINTS = 12
+"""A window has at most so many points, so a rate is taken over at most 1/12 more than was asked
+for.
+"""
+
+Point = tuple[float, int]
+"""(epoch seconds, value with wraps added)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counter:
+    """One counter of one device in this boot, made by ``advance`` alone.
+
+    ``value``     as it was last read; None: never read.
+    ``baseline``  what is not news. In the same terms as ``value + wrapped``.
+    ``at_s``      epoch seconds of the last look that changed anything here.
+    ``window``    some earlier looks, oldest first, thinned out.
+    ``wrapped``   what the wraps since the baseline add to ``value``.
+    ``known``     False where the last look allows no comparison: first sight, reset, saturated,
+                  unreadable.
+    """
+
+    value: int | None = None
+    baseline: int | None = None
+    at_s: float = 0.0
+    window: tuple[Point, ...] = ()
+    wrapped: int = 0
+    known: bool = False
+
+    @property
+    def new(self) -> int | None:
+        """Counted since the baseline."""
+        if not self.known or self.value is None or self.baseline is None:
+            return None
+        return self.value + self.wrapped - self.baseline
+
+    def new_in(self, window_s: float) -> int | None:
+        """Counted in the last ``window_s`` before ``at_s``, None until it was watched for as long.
+
+        As many as in ``rate_per_s``: the window may be up to one point's distance longer.
+        """
+        then = self._then(window_s)
+        return None if then is None else self._total() - then[1]
+
+    def rate_per_s(self, window_s: float) -> float | None:
+        """Mean rate over the last ``window_s`` before ``at_s``, None until it was watched for as
+        long.
+        """
+        then = self._then(window_s)
+        return None if then is None else (self._total() - then[1]) / (self.at_s - then[0])
+
+    def _total(self) -> int:
+        return (self.value or 0) + self.wrapped
+
+    def _then(self, window_s: float) -> Point | None:
+        if not self.known or window_s <= 0:
+            return None
+        old = [point for point in self.window if self.at_s - point[0] >= window_s]
+        return old[-1] if old else None
+
+
+def advance(
+    before: Counter | None,
+    value: int | None,
+    now: float,
+    *,
+    saturates_at: int | None = None,
+    wraps_at: int | None = None,
+    keep_s: float = 0.0,
+) -> Counter:
+    """The counter after this look. ``now`` in epoch seconds; ``value`` None: could not be read.
+
+    ``saturates_at``: the largest value, at which it stands still (InfiniBand's 8-, 16- and 32-bit
+    counters). ``wraps_at``: the first value that does not fit, after which it begins at 0. A fall
+    is a wrap only where that is less than half a turn; else, as without ``wraps_at``, it is a reset
+    and a new baseline. ``keep_s``: longest window that will be asked for; 0 keeps none.
+
+    Returns ``before`` itself where nothing changed, so that an idle node's memory does not either.
+    """
+    if value is None or value < 0:
+        return replace(before, known=False) if before else Counter()
+    if saturates_at is not None and value >= saturates_at:
+        full = before or Counter(baseline=value)
+        since = full.at_s if full.value == value else now
+        return replace(full, value=value, at_s=since, window=(), known=False)
+    if before is None or before.value is None or before.baseline is None:
+        return _begun(value, now, keep_s)
+    wrapped = before.wrapped
+    if value < before.value:
+        turn = (wraps_at or 0) - before.value + value
+        if wraps_at is None or not 0 <= turn < wraps_at // 2:
+            return _begun(value, now, keep_s)
+        wrapped += wraps_at
+    return _grown(before, value, now, wrapped=wrapped, keep_s=keep_s)
+
+
+def rebased(counter: Counter) -> Counter:
+    """The same counter with all that it has counted so far taken for old: a job's start, a person's
+    word.
+    """
+    if counter.value is None:
+        return counter
+    total = counter.value + counter.wrapped
+    return replace(counter, baseline=total, window=())
+
+
+def restored(said: Mapping[str, Any]) -> Counter:
+    """A counter from its JSON (``dataclasses.asdict``). Raises KeyError, TypeError or ValueError."""
+    return Counter(
+        value=_whole(said["value"]),
+        baseline=_whole(said["baseline"]),
+        at_s=float(said["at_s"]),
+        window=tuple((float(at), int(value)) for at, value in said["window"]),
+        wrapped=int(said["wrapped"]),
+        known=bool(said["known"]),
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _begun(value: int, now: float, keep_s: float) -> Counter:
+    window = ((now, value),) if keep_s > 0 else ()
+    return Counter(value=value, baseline=value, at_s=now, window=window)
+
+
+def _grown(before: Counter, value: int, now: float, *, wrapped: int, keep_s: float) -> Counter:
+    window = _windowed(before.window, (now, value + wrapped), keep_s)
+    same = value == before.value and wrapped == before.wrapped and before.known
+    if same and window == before.window:
+        return before
+    return replace(before, value=value, at_s=now, window=window, wrapped=wrapped, known=True)
+
+
+def _windowed(window: tuple[Point, ...], point: Point, keep_s: float) -> tuple[Point, ...]:
+    """With this point where the last one is long enough ago; without what lies beyond ``keep_s``.
+
+    Of the points beyond it the newest stays: the window begins there. A clock that was set back
+    begins the window anew.
+    """
+    if keep_s <= 0:
+        return ()
+    now = point[0]
+    if not window or now < window[-1][0]:
+        return (point,)
+    if now - window[-1][0] < keep_s / (MAX_POINTS - 2):
+        return window
+    beyond = sum(now - at >= keep_s for at, _ in window)
+    return (*window[max(0, beyond - 1) :], point)[-MAX_POINTS:]
