@@ -128,8 +128,11 @@ def _compare_product(running: Box) -> None:
 
 def _prepare(order: Order) -> Shape:
     """Everything that needs no running box: the root, the layers, the box's folder with its configuration."""
-    root = roots.given(order.root) if order.root else roots.ensure(order.slurm, cache(), say)
-    programs = control_plane.programs(say)
+    # The first time each takes minutes: Slurm's root mostly waits for packages, Kubernetes compiles.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        building = pool.submit(control_plane.programs, say)
+        root = roots.given(order.root) if order.root else roots.ensure(order.slurm, cache(), say)
+        programs = building.result()
     stack = [
         layers.sandbox_layer(),
         layers.nvml_layer(),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
 from typing import Any
 
 from testbed.box import Box
+from testbed.errors import SandboxError
 
 WORST_WAIT_S = 60.0
 
@@ -76,12 +78,17 @@ def events(box: Box, node: str) -> list[str]:
     return [item["reason"] for item in items if item.get("regarding", {}).get("name") == name]
 
 
-def wait_for(reached: Callable[[], bool], what: str, timeout_s: float = WORST_WAIT_S) -> float:
-    """Seconds until ``reached``; fails with ``what`` after ``timeout_s``."""
+def wait_for(
+    reached: Callable[[], bool],
+    what: str,
+    timeout_s: float = WORST_WAIT_S,
+    scene: Callable[[], str] = str,
+) -> float:
+    """Seconds until ``reached``; fails with ``what``, and how things stood, after ``timeout_s``."""
     begin = time.monotonic()
     while not reached():
         if time.monotonic() - begin > timeout_s:
-            raise AssertionError(f"not within {timeout_s:g} s: {what}")
+            raise AssertionError(f"not within {timeout_s:g} s: {what}\n{scene()}")
         time.sleep(0.1)
     return time.monotonic() - begin
 
@@ -108,4 +115,22 @@ def repair(box: Box) -> None:
         if drained(box, node.name) and not text.startswith("holdfast:"):
             box.run(["scontrol", "update", f"nodename={node.name}", "state=undrain"])
         box.kubectl("uncordon", kube_name(box, node.name))
-    wait_for(lambda: all_in_service(box), "every node in service again", 90)
+    wait_for(lambda: all_in_service(box), "every node in service again", 90, lambda: scene(box))
+
+
+def scene(box: Box) -> str:
+    """What is known of every node that is not in service, for whoever looks for the cause."""
+    told = []
+    for node in box.nodes:
+        if in_service(box, node.name):
+            continue
+        told += [
+            box.run(["scontrol", "show", "node", node.name], check=False).stdout,
+            box.run(["holdfast", "explain", node.name], check=False).stdout,
+        ]
+        files = ["/run/holdfast/verdict", "/var/lib/holdfast/drain.json"]
+        with contextlib.suppress(SandboxError):  # a node without power says nothing
+            told.append(box.node(node.name).run(["cat", *files], check=False).stdout)
+        log = box.path(f"/var/log/holdfast/agent.{node.name}.log")
+        told.append("\n".join(log.read_text(errors="replace").splitlines()[-60:]))
+    return "\n".join(told)
