@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import os
 import random
-import signal
 import time
 
 import pytest
 from testbed.box import Box
 
+from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher
 from tests.e2e import cluster, training
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
 
 SEED = int(os.environ.get("HOLDFAST_CHAOS_SEED", "1"))
-
-
-def kill_agent(box: Box, node: str) -> bool:
-    return _kill(box, node, ["-m", "slurm_hooks.agent"])
-
-
-def kill_launcher(box: Box, node: str) -> bool:
-    return _kill(box, node, ["holdfast", "run"])
-
-
-def kill_bridge(box: Box) -> bool:
-    return _kill(box, "controller", ["holdfast", "bridge"])
-
-
-def _kill(box: Box, node: str, words: list[str]) -> bool:
-    """SIGKILL the processes on a node whose command line holds ``words`` side by side."""
-    done = False
-    for pid, argv in box.pids(node):
-        names = [word.rsplit("/", 1)[-1] for word in argv]
-        if tuple(words) in set(itertools.pairwise(names)):
-            # a short-lived child of it may end by itself meanwhile
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-                done = True
-    return done
 
 
 @pytest.mark.parametrize("victim_part", ["agent", "bridge", "launcher"])

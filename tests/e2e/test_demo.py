@@ -19,7 +19,9 @@ def test_the_demo_sees_every_stage(release: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [*argv, "--out", str(tmp_path)], capture_output=True, text=True, timeout=400, check=False
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    scene = tmp_path / "scene.txt"
+    told = scene.read_text() if scene.exists() else ""
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:] + told
     found = json.loads((tmp_path / "demo.json").read_text())
     assert found["ok"] is True
     assert found["problems"] == []

@@ -1,0 +1,105 @@
+"""The demo's own training, with agent, bridge or launcher killed at any moment: nothing changes but time.
+
+Each round draws a moment between shortly before the fault and the node's return. Rounds and seed:
+HOLDFAST_CHAOS_ROUNDS (1 for each of the three) and HOLDFAST_CHAOS_SEED.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+
+import pytest
+from demonstration.jobs import Job, Order, install, submit, weights_digest
+from demonstration.observe import Cluster, NotSeenError
+from testbed.box import Box
+
+from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher
+from tests.e2e import cluster
+
+pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
+
+SEED = os.environ.get("HOLDFAST_CHAOS_SEED", "1")
+ROUNDS = int(os.environ.get("HOLDFAST_CHAOS_ROUNDS", "1"))
+RANKS, STEPS, FAULT_STEP = 2, 60, 13
+EARLIEST_S, LATEST_S = -1.0, 14.0
+"""Around the fault: from a step before it until the node is on its way back."""
+LONGEST_S = 240.0
+"""A launcher and its agent gone at once fall back to Slurm's own requeue delay of 121 s."""
+
+
+@pytest.fixture(scope="module")
+def reference(box: Box) -> str:
+    """Digest of the weights of the same training, undisturbed."""
+    install(box)
+    order = Order(
+        name="chaos-reference",
+        script="train_plain",
+        ranks_per_node=RANKS,
+        steps=STEPS,
+        step_s=0.0,
+    )
+    job = submit(Cluster(box), order)
+    job.wait_state("COMPLETED")
+    return weights_digest(job)
+
+
+MOMENTS = [
+    (part, round(random.Random(f"{SEED} {part} {turn}").uniform(EARLIEST_S, LATEST_S), 1))
+    for turn in range(ROUNDS)
+    for part in ("agent", "bridge", "launcher")
+]
+
+
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize(("part", "moment_s"), MOMENTS)
+def test_a_kill_at_any_moment_of_the_demo(
+    clean_box: Box, reference: str, part: str, moment_s: float
+) -> None:
+    box = clean_box
+    order = Order(
+        name=f"chaos-{part}-{moment_s}", script="train_holdfast", ranks_per_node=RANKS, steps=STEPS
+    )
+    job = submit(Cluster(box), order)
+    batch, victim = job.wait_state("RUNNING", timeout_s=60).nodes
+    job.wait_step(FAULT_STEP)
+    kill = threading.Timer(moment_s - EARLIEST_S, _kill, (box, part, batch, victim))
+    fault = threading.Timer(-EARLIEST_S, box.fault, (victim, "gpu-lost", "--gpu", "1"))
+    for timer in (kill, fault):
+        timer.start()
+    try:
+        cluster.wait_for(lambda: cluster.drained(box, victim), "the bad node is drained", 40)
+        cluster.wait_for(
+            lambda: "holdfast.dev/drained" in cluster.taints(box, victim), "Kubernetes knows", 40
+        )
+        kill.join()
+        box.heal(victim)
+        _completes(job)
+    finally:
+        fault.join()
+        kill.join()
+    assert weights_digest(job) == reference
+    assert job.view().restarts >= 1
+    cluster.wait_for(lambda: cluster.in_service(box, victim), "given back", 90)
+    cluster.wait_for(
+        lambda: "holdfast.dev/drained" not in cluster.taints(box, victim), "Kubernetes knows", 40
+    )
+
+
+def _completes(job: Job) -> None:
+    try:
+        job.wait_state("COMPLETED", timeout_s=LONGEST_S)
+    except NotSeenError as error:
+        raise AssertionError(f"{error}\n{job.log()[-2000:]}") from None
+
+
+def _kill(box: Box, part: str, batch: str, victim: str) -> None:
+    if part == "agent":
+        kill_agent(box, victim)
+        kill_agent(box, batch)
+    elif part == "bridge":
+        kill_bridge(box)
+    else:
+        for node in box.nodes:  # by now the job may have moved
+            kill_launcher(box, node.name)
