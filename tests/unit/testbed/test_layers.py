@@ -12,6 +12,13 @@ from testbed.layers import building, layer
 from testbed.shape import Shape
 
 
+@pytest.fixture(autouse=True)
+def _own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the cache nor the boxes of the machine that the tests run on (those may be root's)."""
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    monkeypatch.setenv("HOLDFAST_BOXES", str(tmp_path / "boxes"))
+
+
 def test_a_folder_appears_only_when_whole(tmp_path: Path) -> None:
     final = tmp_path / "f"
     with building(final) as part:
@@ -40,10 +47,7 @@ def test_a_torn_build_is_begun_again(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "f").iterdir()] == ["x"]
 
 
-def test_the_same_content_is_the_same_layer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+def test_the_same_content_is_the_same_layer() -> None:
     first = layer("k", {}, {"a/b": "1"}, links={"a/c": "/b"})
     assert layer("k", {}, {"a/b": "1"}, links={"a/c": "/b"}) == first
     assert layer("k", {}, {"a/b": "2"}, links={"a/c": "/b"}) != first
@@ -52,10 +56,7 @@ def test_the_same_content_is_the_same_layer(
     assert str((first / "a/c").readlink()) == "/b"
 
 
-def test_programs_may_be_run_and_other_files_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+def test_programs_may_be_run_and_other_files_not() -> None:
     made = layer("k", {}, {"hook": "#!/bin/sh\n", "data": "x"})
     assert (made / "hook").stat().st_mode & 0o777 == 0o755
     assert (made / "data").stat().st_mode & 0o777 == 0o644
@@ -64,7 +65,6 @@ def test_programs_may_be_run_and_other_files_not(
 def test_old_layers_are_forgotten_unless_a_box_stands_on_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
     made = [layer("k", {}, {"n": str(number)}) for number in range(20)]
     assert all(path.exists() for path in made), "none is an hour old"
     for age, path in enumerate(reversed(made)):
