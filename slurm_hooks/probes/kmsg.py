@@ -20,9 +20,16 @@ from slurm_hooks.probes import inotify
 _READ_BYTES = 8192
 """A shorter buffer makes the device answer EINVAL to a long record."""
 
+_MOST_LOST = 1 << 40
+"""Records that no ring can have lost: a number so far ahead is not the kernel's, and to believe it
+would hide everything that comes after it.
+"""
+
+_NUMBER = re.compile(rb"[0-9]{1,19}")
+"""Of a record's header: below 2^64, so that int() takes it."""
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _PCI = r"(?:PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?"
-_XID = re.compile(rf"NVRM: Xid \({_PCI}\): (\d+),? ?(.*)", re.S)
+_XID = re.compile(rf"NVRM: Xid \({_PCI}\): ([0-9]{{1,6}})\b,? ?(.*)", re.S)
 _OFF_THE_BUS = re.compile(rf"NVRM: .*?{_PCI}.*fallen off the bus", re.S)
 _RECOVERY = re.compile(r"recovery action changed from .*?to 0x[0-9a-fA-F]+ \(([^)]*)\)", re.I)
 _PREVIOUS = re.compile(r"caused by previous Xid", re.I)
@@ -53,7 +60,7 @@ class KmsgFollower:
         self.path, self.last_seq = path, after_seq
         self.overruns = 0
         self.renewed = False
-        self._tail = b""
+        self._tail, self._overlong = b"", False
         self._watch: inotify.Inotify | None = None
         self._log = -1
         self._offset = 0
@@ -106,7 +113,7 @@ class KmsgFollower:
         except OSError as error:
             self.close()
             raise ProbeError(f"kernel log {self.path}: {error.strerror or error}") from None
-        self._offset, self._tail = 0, b""
+        self._offset, self._tail, self._overlong = 0, b"", False
 
     def _forget_foreign_seq(self) -> None:
         """A file whose last record is older than what we remember is another boot's log."""
@@ -131,21 +138,30 @@ class KmsgFollower:
             raise ProbeError(f"kernel log {self.path}: {error.strerror}") from None
         if os.fstat(self._log).st_size < self._offset:
             os.lseek(self._log, 0, os.SEEK_SET)
-            self._offset, self._tail = 0, b""
+            self._offset, self._tail, self._overlong = 0, b"", False
             self.last_seq, self.renewed = None, True
 
     def _parse(self, chunk: bytes) -> list[Record]:
         lines = (self._tail + chunk).split(b"\n")
-        self._tail = lines.pop()[-_READ_BYTES:]
+        if self._overlong and lines[1:]:  # the rest of a line that is no record, as far as its end
+            self._overlong, lines[0] = False, b""
+        self._tail = lines.pop()
+        if self._overlong or len(self._tail) > _READ_BYTES:
+            self._overlong, self._tail = True, b""
         records = []
         for line in lines:
             record = parse_line(line)
-            if record is None or (self.last_seq is not None and record.seq <= self.last_seq):
+            if record is None or not self._follows(record):
                 continue
             lost = 0 if self.last_seq is None else record.seq - self.last_seq - 1
             self.last_seq = record.seq
             records.append(record if not lost else _with_loss(record, lost))
         return records
+
+    def _follows(self, record: Record) -> bool:
+        """False for a record that was there already, and for a number that cannot be."""
+        before = -1 if self.last_seq is None else self.last_seq
+        return before < record.seq <= before + _MOST_LOST
 
 
 def _with_loss(record: Record, lost: int) -> Record:
@@ -163,7 +179,7 @@ def parse_line(line: bytes) -> Record | None:
     """One line of the log; None for a dictionary line and for anything that is no record."""
     head, separator, text = line.partition(b";")
     parts = head.split(b",")
-    if not separator or len(parts) < 3 or not all(part.isdigit() for part in parts[:3]):
+    if not separator or len(parts) < 3 or not all(map(_NUMBER.fullmatch, parts[:3])):
         return None
     priority, seq, usec = int(parts[0]), int(parts[1]), int(parts[2])
     plain = _ESCAPE.sub(lambda match: bytes([int(match.group(1), 16)]), text)
