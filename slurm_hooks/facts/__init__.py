@@ -7,7 +7,15 @@ probe could not look): no opinion, never "healthy".
 from __future__ import annotations
 
 from slurm_hooks.facts.fabric import PcieFacts, PortFacts
-from slurm_hooks.facts.gpu import GpuFacts, NvmlFacts, pci_address
+from slurm_hooks.facts.gpu import (
+    GpuFabric,
+    GpuFacts,
+    GpuNews,
+    GpuProcess,
+    GpuRows,
+    NvmlFacts,
+    pci_address,
+)
 from slurm_hooks.facts.host import ClockFacts
 from slurm_hooks.facts.kernel import KmsgFacts, XidEvent
 from slurm_hooks.facts.node import Blind, NodeFacts
@@ -16,7 +24,11 @@ from slurm_hooks.facts.storage import MountFacts, MountState
 __all__ = [
     "Blind",
     "ClockFacts",
+    "GpuFabric",
     "GpuFacts",
+    "GpuNews",
+    "GpuProcess",
+    "GpuRows",
     "KmsgFacts",
     "MountFacts",
     "MountState",
