@@ -17,7 +17,7 @@ from slurm_hooks.facts.gpu import (
     pci_address,
 )
 from slurm_hooks.facts.host import ClockFacts
-from slurm_hooks.facts.kernel import KmsgFacts, XidEvent
+from slurm_hooks.facts.kernel import KernelEvent, KmsgFacts, XidEvent
 from slurm_hooks.facts.node import Blind, NodeFacts
 from slurm_hooks.facts.storage import MountFacts, MountState
 
@@ -29,6 +29,7 @@ __all__ = [
     "GpuNews",
     "GpuProcess",
     "GpuRows",
+    "KernelEvent",
     "KmsgFacts",
     "MountFacts",
     "MountState",
