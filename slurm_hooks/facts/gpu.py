@@ -14,48 +14,148 @@ def pci_address(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuProcess:
+    """A process that holds a compute context on a GPU. ``used_bytes`` None: NVML would not say."""
+
+    pid: int
+    used_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFabric:
+    """nvmlDeviceGetGpuFabricInfoV. ``state``: 1 not started, 2 in progress, 3 completed.
+
+    ``status`` is the NVML return code of the registration, ``health`` a mask of two-bit and
+    four-bit answers (nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*; 0 = not supported), ``summary`` 1
+    healthy, 2 unhealthy, 3 limited capacity, 0 not supported.
+    """
+
+    state: int
+    status: int = 0
+    health: int = 0
+    summary: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRows:
+    """How many memory banks have how many spare rows left (nvmlDeviceGetRowRemapperHistogram)."""
+
+    full: int
+    high: int
+    partial: int
+    low: int
+    none: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNews:
+    """What changed on one GPU since the agent's baseline: its first sight of this GPU in this boot,
+    and again after each reset (law 9). None: no baseline yet, or the counter tells nothing.
+
+    ``link_replays``, ``link_recoveries``  of all its NVLinks in the last hour.
+    ``link_crc_per_s``    mean of the last minute, of all its NVLinks.
+    ``bad_links``         NVLinks whose error counters have risen since the baseline.
+    ``pcie_replays_per_min``  mean of the last minute.
+    ``thermal_share``     share of the last ten minutes in which heat held the clocks down, 0 to 1.
+    ``fabric_pending_s``  how long the fabric has not been complete; 0 where it is.
+    """
+
+    link_replays: int | None = None
+    link_recoveries: int | None = None
+    link_crc_per_s: float | None = None
+    bad_links: tuple[int, ...] = ()
+    pcie_replays_per_min: float | None = None
+    thermal_share: float | None = None
+    fabric_pending_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFacts:
     """One GPU as NVML reports it (names of calls: nvidia-ml-py).
 
     ``index``            NVML's index on this node.
     ``uuid``, ``pci``    identity; ``pci`` as ``0000:5d:00`` (domain:bus:device). None when the GPU
-              did not say.
+              did not say. ``serial``: the board's, which outlives a change of node or name.
     ``state_code``       NVML return code that speaks of the GPU as a whole: 15 lost, 16 reset
                          required; else None.
     ``errors``           (call, return code) of calls that failed otherwise.
+    ``uncorrected``, ``corrected``  volatile ECC errors, DRAM and SRAM; ``…_ever`` the aggregate
+                         ones, that no reset clears.
+    ``uncorrected_new``  of ``uncorrected``, how many came since the agent's baseline (None: no
+                         baseline yet).
+    ``sram_threshold_exceeded``  the GPU's own word that it had too many uncorrected SRAM errors.
+    ``nvlinks``          state of each link, True = active; None where there is no NVLink.
+    ``link_replays``, ``link_recoveries``, ``link_crc_errors``  error counters of each link since
+                         the driver was loaded or the GPU reset (fields 161, 162, 163).
     ``clock_reasons``    bit mask of nvmlDeviceGetCurrentClocksEventReasons.
+    ``held_by_power_ns``, ``held_by_heat_ns``  how long these held the clocks down (fields 74, 75).
     ``thermal_margin_c`` degrees left to the slowdown point (T.Limit); ``slowdown_margin_c`` is
     field 194.
-    ``nvlinks``          state of each link, True = active; None where there is no NVLink.
-    ``uncorrected``      volatile uncorrected ECC errors, DRAM and SRAM.
-    ``uncorrected_new``  of these, how many came since the agent's baseline (None: no baseline yet).
+    ``pcie_replays``     since the driver was loaded (field 94); a healthy H100 has 100 and more.
+    ``persistence``, ``ecc_on``, ``mig``, ``compute_mode``  modes; ``…_pending`` waits for a reset.
+    ``processes``        compute processes; pids as this process's PID namespace sees them.
+    ``news``             what changed, as far as the agent remembers.
     """
 
     index: int
     uuid: str | None = None
     pci: str | None = None
     name: str | None = None
+    serial: str | None = None
+    vbios: str | None = None
+    inforom: str | None = None
+    gsp_firmware: str | None = None
     state_code: int | None = None
     errors: tuple[tuple[str, int], ...] = ()
     uncorrected: int | None = None
     uncorrected_new: int | None = None
+    uncorrected_ever: int | None = None
+    corrected: int | None = None
+    corrected_ever: int | None = None
+    sram_uncorrected_ever: int | None = None
     sram_threshold_exceeded: bool | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
+    remapped_rows: int | None = None
+    spare_rows: GpuRows | None = None
+    repair_pending: bool | None = None
     recovery_action: int | None = None
     nvlinks: tuple[bool, ...] | None = None
+    link_replays: tuple[int, ...] | None = None
+    link_recoveries: tuple[int, ...] | None = None
+    link_crc_errors: tuple[int, ...] | None = None
+    fabric: GpuFabric | None = None
     pcie_gen: int | None = None
     pcie_max_gen: int | None = None
     pcie_width: int | None = None
     pcie_max_width: int | None = None
+    pcie_replays: int | None = None
     clock_reasons: int | None = None
+    held_by_power_ns: int | None = None
+    held_by_heat_ns: int | None = None
     temperature_c: int | None = None
+    memory_temperature_c: int | None = None
     thermal_margin_c: int | None = None
     slowdown_margin_c: int | None = None
+    persistence: bool | None = None
+    ecc_on: bool | None = None
+    ecc_pending: bool | None = None
+    mig: bool | None = None
+    mig_pending: bool | None = None
+    compute_mode: int | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+    news: GpuNews = GpuNews()
 
     @property
     def subject(self) -> str:
         return self.uuid or self.pci or f"gpu{self.index}"
+
+    @property
+    def where(self) -> str:
+        """The GPU as a person finds it: ``GPU 3 0000:86:00``."""
+        return f"GPU {self.index} {self.pci}" if self.pci else f"GPU {self.index}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
