@@ -95,6 +95,10 @@ class AgentConfig:
     """After this, a Slurm write that failed is tried again."""
     jobs_interval_s: float = 0.15
     """Between two looks after jobs that have to restart, while there are any."""
+    history_max_bytes: int = 4_000_000
+    """What this node's history may take (`paths.history`); the older half goes when it is full. An
+    event takes about 300 bytes.
+    """
 
     def __post_init__(self) -> None:
         bounds = {
@@ -106,6 +110,7 @@ class AgentConfig:
             "clock_interval_s": (1, 86400),
             "act_retry_s": (0.1, 600),
             "jobs_interval_s": (0.05, 10),
+            "history_max_bytes": (100_000, 500_000_000),
         }
         for name, (low, high) in bounds.items():
             value = getattr(self, name)

@@ -23,14 +23,24 @@ class PathsConfig:
     """Gone at each boot: the verdict, the jobs' markers, sockets."""
     state: Path = Path("/var/lib/holdfast")
     """Survives a boot: what this node's agent drained, and why."""
+    history: Path | None = None
+    """What happened to nodes and GPUs (`holdfast history`). null: `history` below `paths.state`.
+    A folder on a filesystem that all nodes share lets a GPU's past be found wherever it was.
+    """
 
     def __post_init__(self) -> None:
         for name in ("kmsg", "sysfs", "procfs", "run", "state"):
             path: Path = getattr(self, name)
             if not path.is_absolute():
                 raise ValueError(f"{name} must be an absolute path, got {str(path)!r}")
+        if self.history is not None and not self.history.is_absolute():
+            raise ValueError(f"history must be an absolute path, got {str(self.history)!r}")
         if not self.nvml_library:
             raise ValueError("nvml_library must not be empty")
+
+    @property
+    def history_folder(self) -> Path:
+        return self.history or self.state / "history"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

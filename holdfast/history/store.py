@@ -1,0 +1,98 @@
+"""The files of the history: one for each node name, appended to by that node alone, bounded.
+
+``FOLDER/worker-3.jsonl`` and, before it, ``FOLDER/worker-3.jsonl.1``. The folder may be one for the
+whole cluster on a shared filesystem: then a GPU's past is found wherever it was. Everything here may
+hang with the filesystem: an agent calls it in a contained worker only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.adapters import jsonl
+from holdfast.history.event import Event, of_record
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+_SUFFIX = ".jsonl"
+_OLDER = ".1"
+
+
+class Reading(NamedTuple):
+    """``events`` oldest first; ``skipped`` lines that were none; ``problems``, one line each."""
+
+    events: list[Event]
+    skipped: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def file_of(folder: Path, node: str) -> Path:
+    """Where that node's newest events lie."""
+    name = _UNSAFE.sub("_", node).lstrip(".") or "_"
+    return folder / (name + _SUFFIX)
+
+
+def append(folder: Path, node: str, lines: bytes, *, max_bytes: int) -> None:
+    """Adds a node's events; what lies in its two files stays below about ``max_bytes``.
+
+    Raises ``OSError``. The older half is given up as a whole when the newer one is full.
+    """
+    path = file_of(folder, node)
+    try:
+        full = path.stat().st_size + len(lines) > max_bytes // 2
+    except FileNotFoundError:
+        full = False
+    if full:
+        path.replace(_older(path))
+    jsonl.append(path, lines)
+
+
+def _older(path: Path) -> Path:
+    return path.with_name(path.name + _OLDER)
+
+
+def read(
+    folder: Path, nodes: Collection[str] | None = None, *, words: Collection[str] | None = None
+) -> Reading:
+    """The events of these nodes' files (None: of all). Never raises.
+
+    ``words``: only lines that hold one of them; lines are parsed only where they can matter. An
+    event that was written twice (a write that failed half-way is repeated) counts once.
+    """
+    paths = _files(folder) if nodes is None else [file_of(folder, node) for node in nodes]
+    needles = None if words is None else [word.encode() for word in words]
+    found: dict[bytes, None] = {}
+    problems = []
+    for path in (each for newest in paths for each in (_older(newest), newest)):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problems.append(f"{path}: cannot be read ({error.strerror or error})")
+            continue
+        if needles is None or any(needle in data for needle in needles):
+            found.update(dict.fromkeys(_holding(data.splitlines(), needles)))
+    records = jsonl.parse(found)
+    events = [event for record in records.whole if (event := of_record(record)) is not None]
+    skipped = records.malformed + len(records.whole) - len(events)
+    return Reading(sorted(events, key=lambda event: event.t), skipped, tuple(problems))
+
+
+def _holding(lines: Iterable[bytes], needles: list[bytes] | None) -> Iterator[bytes]:
+    for line in lines:
+        if needles is None or any(needle in line for needle in needles):
+            yield line
+
+
+def _files(folder: Path) -> list[Path]:
+    """The newer file of every node that has one of the two."""
+    try:
+        with os.scandir(folder) as entries:
+            names = {entry.name.removesuffix(_OLDER) for entry in entries}
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if name.endswith(_SUFFIX)]
