@@ -32,7 +32,7 @@ def local_verdict(run: Path, procfs: Path, name: str) -> dict[str, Any] | None:
     words = first.split()
     try:
         detail = json.loads(rest)
-    except ValueError:
+    except (ValueError, RecursionError):
         detail = None
     if len(words) < 4 or not isinstance(detail, dict) or detail.get("node", name) != name:
         return None
@@ -90,7 +90,7 @@ def _events(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     for line in lines:
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # a line that a crash cut short
         if isinstance(event, dict) and isinstance(event.get("event"), str):
             yield event

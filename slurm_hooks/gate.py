@@ -59,7 +59,7 @@ def _bad(context: Context, published: Published, cluster: ClusterConfig, node: N
 
 
 def _blind(context: Context, published: Published, cluster: ClusterConfig, node: NodeConfig) -> int:
-    why = published.why or f"silent probes: {', '.join(published.detail.get('blind') or ['?'])}"
+    why = published.why or f"silent probes: {', '.join(published.blind) or '?'}"
     policy = node.when_blind.prolog if context is Context.PROLOG else node.when_blind.epilog
     if policy is WhenBlind.PASS:
         complain(f"holdfast-{context.value}: blind ({why}); when_blind is pass: in service")

@@ -32,7 +32,14 @@ class Published:
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        return list(self.detail.get("findings") or [])
+        found = self.detail.get("findings")
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+    @property
+    def blind(self) -> list[str]:
+        """The probes that gave no answer."""
+        silent = self.detail.get("blind")
+        return [one for one in silent if isinstance(one, str)] if isinstance(silent, list) else []
 
 
 def path_in(run: Path) -> Path:
@@ -60,11 +67,14 @@ def read(path: Path, *, boot_id: str, uptime_s: float) -> Published:
         deadline = int(expires)
     except FileNotFoundError:
         return Published(status=Status.BLIND, fresh=False, why="there is no verdict")
-    except (OSError, ValueError) as error:
-        return Published(status=Status.BLIND, fresh=False, why=f"unreadable verdict: {error}")
+    except (OSError, ValueError, RecursionError) as error:
+        said = " ".join(str(error).split())[:200]
+        return Published(status=Status.BLIND, fresh=False, why=f"unreadable verdict: {said}")
     why = ""
-    if wire != WIRE:
-        why = f"verdict of another format ({wire})"
+    if not isinstance(detail, dict) or detail.get("status") != word.value:
+        why = "unreadable verdict: its two lines do not agree"
+    elif wire != WIRE:
+        why = f"verdict of another format ({wire[:40]})"
     elif boot != boot_id:
         why = "verdict of another boot"
     elif uptime_s > deadline + 1:
