@@ -44,10 +44,10 @@ class Settings:
 
     def probes(self, table: Mapping[str, CheckConfig[Any]]) -> set[str]:
         """The probes that these checks need."""
-        wanted = {checks.load(name).NEEDS for name in table} - {""}
-        if "driver_hung" in table or "pcie_link" in table:
-            wanted.add("nvml")
-        return wanted
+        wanted = {checks.load(name).NEEDS for name in table}
+        for name in table:
+            wanted |= getattr(checks.load(name), "ALSO", frozenset())
+        return wanted - {""}
 
 
 def load(path: Path) -> Settings:

@@ -15,8 +15,9 @@ from slurm_hooks.agent import memory as remember
 from slurm_hooks.agent.judge import Opened, Table, fold, opened
 from slurm_hooks.agent.memory import Memory
 from slurm_hooks.checks.gpu_xid import demand_of
-from slurm_hooks.facts import Blind, ClockFacts, NodeFacts, XidEvent
-from slurm_hooks.prober import CLOCK, Readings
+from slurm_hooks.facts import Blind, NodeFacts, XidEvent
+from slurm_hooks.prober import Readings
+from slurm_hooks.probes.catalogue import BY_NAME
 from slurm_hooks.probes.kmsg import Record, xid_of
 
 KMSG = "kmsg"
@@ -36,9 +37,10 @@ class Observer:
     def __init__(self, expected_gpus: int, boot_id: str, start: Memory) -> None:
         self.memory = remember.booted(start, boot_id, demand)
         self._expected_gpus = expected_gpus
-        self._clock: ClockFacts | None = None
-        self._readings = Readings()
-        self.facts = self._facts(())
+        self._looked: set[str] = set()
+        self._found: dict[str, Any] = {}
+        self._blind: dict[str, Blind] = {}
+        self.facts = self._facts()
 
     def hear(self, records: Sequence[Record], *, renewed: bool = False) -> list[XidEvent]:
         """Take in kernel records; returns the Xids among them."""
@@ -59,27 +61,32 @@ class Observer:
     def see(self, readings: Readings, *, log_problem: str, uptime_s: float) -> None:
         """Take in one pass over the probes. ``log_problem``: why the kernel log cannot be read."""
         memory, now = remember.aged(self.memory, uptime_s, demand), time.time()
-        if readings.nvml is not None:
-            memory, readings.nvml = remember.saw_gpus(memory, readings.nvml, demand)
-        if readings.ports is not None:
-            memory, readings.ports = remember.saw_ports(memory, readings.ports, now)
-        if readings.clock is not None:
-            self._clock = readings.clock
-        blind = list(readings.blind)
+        found = readings.facts
+        if "nvml" in found:
+            memory, found["nvml"] = remember.saw_gpus(memory, found["nvml"], demand)
+        if "ports" in found:
+            memory, found["ports"] = remember.saw_ports(memory, found["ports"], now)
+        self.memory = self._took(memory, readings, log_problem)
+        self._looked = readings.looked
+        self.facts = self._facts()
+
+    def _took(self, memory: Memory, readings: Readings, log_problem: str) -> Memory:
+        """Of a probe that was not asked in this pass, what it last said still stands."""
+        blind = {item.probe: item for item in readings.blind}
         if log_problem:
-            blind.append(Blind(probe=KMSG, why=log_problem))
-        names = {item.probe for item in blind}
-        memory = remember.saw_blind(memory, (set(memory.blind) | readings.looked) - names, names)
-        self.memory, self._readings = memory, readings
-        self.facts = self._facts(
-            tuple(replace(item, passes=memory.blind[item.probe]) for item in blind)
-        )
+            blind[KMSG] = Blind(probe=KMSG, why=log_problem)
+        idle = readings.wanted - readings.asked - {KMSG}
+        fields = {BY_NAME[name].facts for name in idle if name in BY_NAME}
+        self._found = {k: v for k, v in self._found.items() if k in fields} | readings.facts
+        self._blind = {k: v for k, v in self._blind.items() if k in idle} | blind
+        spoke = set(memory.blind) - set(blind) - idle
+        return remember.saw_blind(memory, spoke | readings.looked - set(blind), blind)
 
     def judge(self, table: Table, looked: frozenset[str] | None = None) -> tuple[Opened, ...]:
         """Apply the checks. ``looked``: the probes that have news; None: all of the last pass."""
         self.facts = replace(self.facts, kmsg=self.memory.kmsg)
         if looked is None:
-            looked = frozenset(self._readings.looked | self._kmsg_looked())
+            looked = frozenset(self._looked | self._kmsg_looked())
         streaks = fold(self.memory.streaks, table, self.facts, looked, time.time())
         self.memory = replace(self.memory, streaks=streaks)
         return opened(streaks, table)
@@ -99,23 +106,22 @@ class Observer:
     def _kmsg_looked(self) -> set[str]:
         return set() if any(blind.probe == KMSG for blind in self.facts.blind) else {KMSG}
 
-    def _facts(self, blind: tuple[Blind, ...]) -> NodeFacts:
-        readings = self._readings
+    def _facts(self) -> NodeFacts:
+        passes = self.memory.blind
         return NodeFacts(
             expected_gpus=self._expected_gpus,
             boot_id=self.memory.boot_id,
-            nvml=readings.nvml,
             kmsg=self.memory.kmsg,
-            mounts=tuple(readings.mounts),
-            ports=readings.ports,
-            pcie=readings.pcie,
-            clock=self._clock,
-            blind=blind,
+            blind=tuple(
+                replace(blind, passes=passes.get(name, 1)) for name, blind in self._blind.items()
+            ),
+            **self._found,
         )
 
 
 def blind_names(facts: NodeFacts, table: Mapping[str, Any]) -> tuple[str, ...]:
-    """The silent probes that matter for the verdict: slurmctld's clock says nothing about this
-    node.
+    """The silent probes that matter for the verdict: slurmctld's clock, for one, says nothing about
+    this node.
     """
-    return tuple(sorted({blind.probe for blind in facts.blind if blind.probe != CLOCK and table}))
+    silent = {blind.probe for blind in facts.blind if table}
+    return tuple(sorted(name for name in silent if name not in BY_NAME or BY_NAME[name].vital))

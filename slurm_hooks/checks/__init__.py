@@ -1,8 +1,9 @@
 """The checks of this half: a literal catalogue, and what each one is made of.
 
 A check is one small module with ``NEEDS`` (the probe whose silence blinds it), ``Limits`` (a frozen
-dataclass; its defaults are the defaults), ``judge(facts, limits)`` and ``show(facts, limits)``. It
-never does I/O. Adding one: the module, one row here, the code's row in holdfast/faults/.
+dataclass; its defaults are the defaults), ``judge(facts, limits)`` and ``show(facts, limits)``. One
+that also judges what other probes say names them in ``ALSO``, a frozenset; their silence does not
+blind it. It never does I/O. Adding one: the module, one row here, the code's row in holdfast/faults/.
 """
 
 from __future__ import annotations

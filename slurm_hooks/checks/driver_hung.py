@@ -13,6 +13,7 @@ from slurm_hooks.facts import Blind, NodeFacts
 
 NEEDS = ""
 """Nothing: it judges the silence itself."""
+ALSO = frozenset({"nvml"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

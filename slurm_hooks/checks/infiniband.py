@@ -10,7 +10,7 @@ from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
 
-NEEDS = "sysfs"
+NEEDS = "infiniband"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

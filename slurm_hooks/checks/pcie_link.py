@@ -12,7 +12,8 @@ from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 
-NEEDS = "sysfs"
+NEEDS = "pcie"
+ALSO = frozenset({"nvml"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

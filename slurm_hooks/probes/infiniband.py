@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from slurm_hooks.facts import PortFacts
+
+
+def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PortFacts, ...] | None]]:
+    """Answers with ``read``."""
+
+    def serve(_request: object) -> Iterator[tuple[PortFacts, ...] | None]:
+        yield read(sysfs)
+
+    return serve
 
 
 def read(sysfs: Path) -> tuple[PortFacts, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from slurm_hooks.facts import PcieFacts, pci_address
@@ -10,6 +11,15 @@ from slurm_hooks.facts import PcieFacts, pci_address
 _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0302", "0x0300")
 """3D controller and VGA: GPUs, not the NVSwitches and bridges of the same vendor."""
+
+
+def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PcieFacts, ...] | None]]:
+    """Answers with ``read``."""
+
+    def serve(_request: object) -> Iterator[tuple[PcieFacts, ...] | None]:
+        yield read(sysfs)
+
+    return serve
 
 
 def read(sysfs: Path) -> tuple[PcieFacts, ...] | None:

@@ -1,0 +1,216 @@
+"""The probes: a literal table of what can be looked at, and the words that it is written in.
+
+A probe is one module of this folder with ``open_probe``; it runs in a contained worker of its own,
+so none can hold up another. Adding one: the module, one row here, a field of the same name in
+``NodeFacts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.config.schema import PathsConfig, SlurmConfig
+from slurm_hooks.config import AgentConfig, NodeConfig
+from slurm_hooks.contain import Answer
+from slurm_hooks.facts import Blind, MountFacts, MountState
+from slurm_hooks.worker_child import Serve
+
+NVML, INFINIBAND, PCIE, MOUNTS, CLOCK = "nvml", "infiniband", "pcie", "mounts", "clock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where a probe looks: the parts of the configuration that say so."""
+
+    node: NodeConfig
+    agent: AgentConfig
+    paths: PathsConfig
+    slurm: SlurmConfig
+
+
+Digest = Callable[["Probe", Mapping[str, Answer]], tuple[Any, Blind | None]]
+"""Answers by target → (facts, why there are none). Facts ``None`` without a reason: there was
+nothing to look at.
+"""
+
+
+def _once(_sources: Sources) -> tuple[str, ...]:
+    return ("",)
+
+
+def _at_each_pass(_agent: AgentConfig) -> float:
+    return 0.0
+
+
+def _soon(sources: Sources) -> float:
+    return sources.agent.probe_deadline_s
+
+
+def _target(target: str, _release: bool) -> object:
+    return target
+
+
+def sole(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Blind | None]:
+    """The facts of a probe that has one target and gives one item."""
+    (answer,) = answers.values()
+    if not answer.complete:
+        return None, silence(probe.name, answer)
+    return (answer.items[0] if answer.items else None), None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One row.
+
+    ``name``      what a check's NEEDS says.
+    ``open_``     runs in the worker, imports there, and returns what answers requests.
+    ``facts``     the field of NodeFacts that its facts go to.
+    ``every_s``   least time between two looks; 0: at each pass.
+    ``deadline_s``  after this it is abandoned. One that may take longer than a pass is
+                  ``background``: no pass waits for it, its answer counts in the one that it finds.
+    ``targets``   one worker for each of them; none: nothing to ask on this node.
+    ``request``   what a worker is asked: (target, let go of the driver).
+    ``digest``    answers → facts.
+    ``vital``     its silence makes the node's verdict blind.
+    ``stirs``     the probe that is asked at the next pass, due or not, when this one hangs.
+    """
+
+    name: str
+    open_: Callable[[Sources], Serve]
+    facts: str
+    every_s: Callable[[AgentConfig], float] = _at_each_pass
+    deadline_s: Callable[[Sources], float] = _soon
+    targets: Callable[[Sources], tuple[str, ...]] = _once
+    request: Callable[[str, bool], object] = _target
+    digest: Digest = sole
+    background: bool = False
+    vital: bool = True
+    stirs: str = ""
+
+    @property
+    def keep(self) -> bool:
+        """Whether the worker stays for the next look: a fork at each pass costs more than the
+        look.
+        """
+        return self.every_s is _at_each_pass
+
+
+def silence(name: str, answer: Answer, why: str = "") -> Blind:
+    """Why a probe has no facts."""
+    return Blind(
+        probe=name,
+        why=why or answer.error,
+        hung=answer.hung,
+        stuck=answer.stuck,
+        evidence=answer.evidence,
+    )
+
+
+# --- how each one opens: in its worker, and its imports there too ---------------------------------
+
+
+def _nvml(sources: Sources) -> Serve:
+    from slurm_hooks.probes import nvml  # noqa: PLC0415 - only in the worker
+
+    return nvml.open_probe(sources.paths.nvml_library)
+
+
+def _infiniband(sources: Sources) -> Serve:
+    from slurm_hooks.probes import infiniband  # noqa: PLC0415 - only in the worker
+
+    return infiniband.open_probe(sources.paths.sysfs)
+
+
+def _pcie(sources: Sources) -> Serve:
+    from slurm_hooks.probes import pcie  # noqa: PLC0415 - only in the worker
+
+    return pcie.open_probe(sources.paths.sysfs)
+
+
+def _mounts(_sources: Sources) -> Serve:
+    from slurm_hooks.probes import mounts  # noqa: PLC0415 - only in the worker
+
+    return mounts.open_probe()
+
+
+def _clock(sources: Sources) -> Serve:
+    from holdfast.adapters.slurm_cli import SlurmCli  # noqa: PLC0415 - only in the worker
+    from slurm_hooks.probes import clock  # noqa: PLC0415 - only in the worker
+
+    return clock.open_probe(SlurmCli(sources.slurm.timeout_s, sources.slurm.bin))
+
+
+# --- what is special about some -------------------------------------------------------------------
+
+
+def _if_gpus(sources: Sources) -> tuple[str, ...]:
+    return ("",) if sources.node.expected_gpus else ()
+
+
+def _read_or_release(_target: str, release: bool) -> object:
+    return "release" if release else "read"
+
+
+def _whole_driver(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Blind | None]:
+    from slurm_hooks.probes import nvml  # noqa: PLC0415 - cheap: the binding itself is not imported
+
+    (answer,) = answers.values()
+    if answer.complete:
+        return nvml.assemble(answer.items), None
+    after = f" after {len(answer.items) - 1} GPUs" if answer.items else ""
+    return None, silence(probe.name, answer, answer.error + after)
+
+
+def _each_mount(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Blind | None]:
+    """A mount that hangs is a fact and no blindness: that it gave no answer is what was asked."""
+    found: list[MountFacts] = []
+    blind = None
+    for path, answer in answers.items():
+        if answer.hung:
+            detail = f"no answer in time; {answer.evidence}"
+            found.append(MountFacts(path=path, state=MountState.HUNG, detail=detail))
+        elif answer.error:
+            blind = silence(probe.name, answer, f"{path}: {answer.error}")
+        else:
+            found.extend(answer.items)
+    return tuple(found), blind
+
+
+def _mount_points(sources: Sources) -> tuple[str, ...]:
+    return sources.node.mounts
+
+
+def _slurm_call(sources: Sources) -> float:
+    return sources.slurm.timeout_s + 1.0
+
+
+def _clock_interval(agent: AgentConfig) -> float:
+    return agent.clock_interval_s
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(
+        name=NVML,
+        open_=_nvml,
+        facts="nvml",
+        targets=_if_gpus,
+        request=_read_or_release,
+        digest=_whole_driver,
+    ),
+    Probe(name=INFINIBAND, open_=_infiniband, facts="ports"),
+    Probe(name=PCIE, open_=_pcie, facts="pcie"),
+    Probe(name=MOUNTS, open_=_mounts, facts="mounts", targets=_mount_points, digest=_each_mount),
+    Probe(
+        name=CLOCK,
+        open_=_clock,
+        facts="clock",
+        every_s=_clock_interval,
+        deadline_s=_slurm_call,
+        background=True,
+        vital=False,
+    ),
+)
+
+BY_NAME: Mapping[str, Probe] = {probe.name: probe for probe in PROBES}
