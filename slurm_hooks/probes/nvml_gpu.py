@@ -1,0 +1,229 @@
+"""One GPU through NVML, everything that checks, jobs and history want of it.
+
+What cannot change while the driver is open (names, versions, what a link can do at most) is read
+once; the rest at every pass, as many values as possible in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from slurm_hooks.facts import GpuFabric, GpuFacts, GpuProcess, GpuRows, pci_address
+from slurm_hooks.probes import nvml_calls as ask
+from slurm_hooks.probes.nvml_calls import Batch, Calls, GpuSpoke
+
+_MAX_LINKS = 36
+_UNCORRECTED, _CORRECTED, _VOLATILE, _AGGREGATE = 1, 0, 0, 1
+"""nvmlMemoryErrorType_t, nvmlEccCounterType_t."""
+_GPU_SENSOR = 0
+_MEMORY_V2 = 0x02000028
+"""nvmlMemory_v2: "used" without what the driver keeps for itself."""
+_FABRIC_NOT_SUPPORTED = 0
+
+_FIELDS = (
+    ask.LINK_COUNT,
+    ask.ECC_MODE,
+    ask.ECC_MODE_PENDING,
+    ask.HELD_BY_POWER,
+    ask.HELD_BY_HEAT,
+    ask.MEMORY_TEMPERATURE,
+    ask.PCIE_REPLAYS,
+    ask.SLOWDOWN_MARGIN,
+    ask.RECOVERY_ACTION,
+)
+_OF_A_LINK = (ask.LINK_STATE, ask.LINK_REPLAYS, ask.LINK_RECOVERIES, ask.LINK_CRC_ERRORS)
+
+
+def _batch(links: int) -> Batch:
+    """Every field of a GPU with so many NVLinks: its own, then of all links one kind after the
+    other.
+    """
+    own = [(number, 0) for number in _FIELDS]
+    return Batch([*own, *((number, link) for number in _OF_A_LINK for link in range(links))])
+
+
+class Gpu:
+    """The GPU at one index, for as long as the driver stays open."""
+
+    def __init__(self, nvml: Any, index: int) -> None:
+        self._nvml, self._index = nvml, index
+        self._lasting: dict[str, Any] = {}
+        self._whole = False
+        self._links = 0
+        self._batch = _batch(0)
+
+    def read(self) -> GpuFacts:
+        calls = Calls(self._nvml)
+        values: dict[str, Any] = {}
+        try:
+            handle = calls.call("nvmlDeviceGetHandleByIndex", self._index)
+            if handle is not None:
+                self._know(calls, handle)
+                for part in (self._values, _memory, _clocks, _modes, _use):
+                    values.update(part(calls, handle))
+        except GpuSpoke as spoke:
+            values["state_code"] = spoke.args[0]
+        return GpuFacts(
+            index=self._index, errors=tuple(calls.errors), **{**self._lasting, **values}
+        )
+
+    def _know(self, calls: Calls, handle: Any) -> None:
+        """Identity and all else that lasts. Another UUID in this place is another GPU."""
+        uuid = calls.text("nvmlDeviceGetUUID", handle)
+        if self._whole and uuid == self._lasting["uuid"]:
+            return
+        # The address first: a GPU that is lost later in this read is still told apart.
+        pci = calls.call("nvmlDeviceGetPciInfo", handle)
+        self._lasting = {"uuid": uuid, "pci": None if pci is None else _address(pci.busId)}
+        self._lasting |= {
+            "name": calls.text("nvmlDeviceGetName", handle),
+            "serial": calls.text("nvmlDeviceGetSerial", handle),
+            "vbios": calls.text("nvmlDeviceGetVbiosVersion", handle),
+            "inforom": calls.text("nvmlDeviceGetInforomImageVersion", handle),
+            "gsp_firmware": calls.text("nvmlDeviceGetGspFirmwareVersion", handle),
+            "pcie_max_gen": calls.call("nvmlDeviceGetMaxPcieLinkGeneration", handle),
+            "pcie_max_width": calls.call("nvmlDeviceGetMaxPcieLinkWidth", handle),
+        }
+        self._whole = not calls.errors  # what failed is asked again at the next pass
+
+    def _values(self, calls: Calls, handle: Any) -> dict[str, Any]:
+        """All that comes as field values. The links join once their number is known."""
+        said = calls.fields(handle, self._batch)
+        links = min(said[0] or 0, _MAX_LINKS)
+        if links != self._links:
+            self._links, self._batch = links, _batch(links)
+            said = calls.fields(handle, self._batch)
+        _, ecc, ecc_pending, power_ns, heat_ns, memory_c, replays, slowdown_c, recovery = said[
+            : len(_FIELDS)
+        ]
+        return {
+            "recovery_action": recovery,
+            "slowdown_margin_c": slowdown_c,
+            "memory_temperature_c": memory_c,
+            "pcie_replays": replays,
+            "held_by_power_ns": power_ns,
+            "held_by_heat_ns": heat_ns,
+            "ecc_on": _truth(ecc),
+            "ecc_pending": _truth(ecc_pending),
+            **_nvlinks(calls, handle, links, said[len(_FIELDS) :]),
+        }
+
+
+def _nvlinks(
+    calls: Calls, handle: Any, links: int, said: Sequence[int | None]
+) -> dict[str, tuple[int, ...] | tuple[bool, ...] | None]:
+    if not links:
+        return {}
+    states, replays, recoveries, crc_errors = (
+        _all(said[links * kind : links * (kind + 1)]) for kind in range(len(_OF_A_LINK))
+    )
+    if states is None:  # a driver that has no such field
+        states = _all(
+            [calls.call("nvmlDeviceGetNvLinkState", handle, link) for link in range(links)]
+        )
+    return {
+        "nvlinks": None if states is None else tuple(state == 1 for state in states),
+        "link_replays": replays,
+        "link_recoveries": recoveries,
+        "link_crc_errors": crc_errors,
+    }
+
+
+def _all(values: Sequence[int | None]) -> tuple[int, ...] | None:
+    """None unless every link has it."""
+    return None if None in values else cast("tuple[int, ...]", tuple(values))
+
+
+def _memory(calls: Calls, handle: Any) -> dict[str, Any]:
+    def errors(kind: int, lifetime: int) -> Any:
+        return calls.call("nvmlDeviceGetTotalEccErrors", handle, kind, lifetime)
+
+    values: dict[str, Any] = {
+        "uncorrected": errors(_UNCORRECTED, _VOLATILE),
+        "uncorrected_ever": errors(_UNCORRECTED, _AGGREGATE),
+        "corrected": errors(_CORRECTED, _VOLATILE),
+        "corrected_ever": errors(_CORRECTED, _AGGREGATE),
+    }
+    sram = calls.filled("nvmlDeviceGetSramEccErrorStatus", handle, "c_nvmlEccSramErrorStatus_v1_t")
+    if sram is not None:
+        values["sram_threshold_exceeded"] = bool(sram.bThresholdExceeded)
+        ever = sram.aggregateUncParity + sram.aggregateUncSecDed
+        values["sram_uncorrected_ever"] = int(ever)
+    rows = calls.call("nvmlDeviceGetRemappedRows", handle)
+    if rows is not None:
+        values["remapped_rows"] = int(rows[0]) + int(rows[1])
+        values["remap_pending"], values["remap_failed"] = bool(rows[2]), bool(rows[3])
+    banks = calls.call("nvmlDeviceGetRowRemapperHistogram", handle)
+    if banks is not None:
+        values["spare_rows"] = GpuRows(
+            full=banks.max, high=banks.high, partial=banks.partial, low=banks.low, none=banks.none
+        )
+    repair = calls.call("nvmlDeviceGetRepairStatus", handle)
+    if repair is not None:
+        values["repair_pending"] = any(repair)
+    return values
+
+
+def _clocks(calls: Calls, handle: Any) -> dict[str, Any]:
+    reasons = calls.call("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    if reasons is None:  # the name before R535
+        reasons = calls.call("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    return {
+        "clock_reasons": reasons,
+        "temperature_c": calls.call("nvmlDeviceGetTemperature", handle, _GPU_SENSOR),
+        "thermal_margin_c": calls.call("nvmlDeviceGetMarginTemperature", handle),
+        "pcie_gen": calls.call("nvmlDeviceGetCurrPcieLinkGeneration", handle),
+        "pcie_width": calls.call("nvmlDeviceGetCurrPcieLinkWidth", handle),
+    }
+
+
+def _modes(calls: Calls, handle: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "persistence": _truth(calls.call("nvmlDeviceGetPersistenceMode", handle)),
+        "compute_mode": calls.call("nvmlDeviceGetComputeMode", handle),
+    }
+    mig = calls.call("nvmlDeviceGetMigMode", handle)
+    if mig is not None:
+        values["mig"], values["mig_pending"] = bool(mig[0]), bool(mig[1])
+    # From the third version on the summary is there; drivers before R575 know the second.
+    for kind in ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t"):
+        fabric = calls.filled("nvmlDeviceGetGpuFabricInfoV", handle, kind)
+        if fabric is not None:
+            values["fabric"] = _fabric(fabric)
+            break
+    return values
+
+
+def _fabric(said: Any) -> GpuFabric | None:
+    if said.state & 0xFF == _FABRIC_NOT_SUPPORTED:
+        return None
+    return GpuFabric(
+        state=int(said.state) & 0xFF,  # one byte in the driver's struct
+        status=int(said.status),
+        health=int(said.healthMask),
+        summary=int(getattr(said, "healthSummary", 0)),
+    )
+
+
+def _use(calls: Calls, handle: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    memory = calls.call("nvmlDeviceGetMemoryInfo", handle, _MEMORY_V2)
+    if memory is not None:
+        values["memory_used_bytes"] = int(memory.used)
+        values["memory_total_bytes"] = int(memory.total)
+    found = calls.call("nvmlDeviceGetComputeRunningProcesses", handle)
+    if found is not None:
+        values["processes"] = tuple(
+            GpuProcess(pid=int(one.pid), used_bytes=one.usedGpuMemory) for one in found
+        )
+    return values
+
+
+def _truth(value: int | None) -> bool | None:
+    return None if value is None else value == 1
+
+
+def _address(bus_id: Any) -> str:
+    text = bus_id.decode(errors="replace") if isinstance(bus_id, bytes) else str(bus_id)
+    return pci_address(text)
