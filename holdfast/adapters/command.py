@@ -6,11 +6,21 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from holdfast.errors import CommandError, Unavailable
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Slurm gives its hooks no PATH at all, so commands are found along this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """How a command ended, and all that it said. ``status`` below 0: killed by that signal."""
+
+    status: int
+    out: str
+    err: str
 
 
 def run(
@@ -25,6 +35,21 @@ def run(
     Raises ``Unavailable`` when it does not end within ``timeout_s`` (it is killed and, should the
     kill not take, left behind unwaited), ``CommandError`` when it cannot start or exits non-zero.
     """
+    done = complete(argv, timeout_s=timeout_s, env=env, stdin=stdin)
+    if done.status:
+        said = done.err or done.out
+        raise CommandError(argv, f"exit status {done.status}", said, done.status)
+    return done.out
+
+
+def complete(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str | None] | None = None,
+    stdin: str | None = None,
+) -> Completed:
+    """As ``run``, for commands whose exit status is part of the answer."""
     merged = {"PATH": PATH, **os.environ, **(env or {})}
     full_env = {name: value for name, value in merged.items() if value is not None}
     try:
@@ -45,9 +70,7 @@ def run(
     except subprocess.TimeoutExpired:
         _abandon(child)
         raise Unavailable(argv, f"no answer in {timeout_s:g} s") from None
-    if child.returncode:
-        raise CommandError(argv, f"exit status {child.returncode}", err or out, child.returncode)
-    return out
+    return Completed(status=child.returncode, out=out, err=err)
 
 
 def _abandon(child: subprocess.Popen[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -16,6 +16,8 @@ class SlurmNode:
 
     ``states`` holds the base state and every flag. ``reason_at`` is in UTC; ``reason_user`` is who
     set the reason. ``unknown_states`` keeps words that this version of Holdfast does not know.
+    ``reservation`` (the active one it is in), ``partitions``, ``cpus`` (for jobs) and ``gpus`` (as
+    configured) are known only when Slurm was asked for single nodes.
     """
 
     name: SlurmName
@@ -27,6 +29,10 @@ class SlurmNode:
     instance_id: str = ""
     boot_at: datetime | None = None
     unknown_states: tuple[str, ...] = ()
+    reservation: str = field(default="", compare=False)
+    partitions: tuple[str, ...] = field(default=(), compare=False)
+    cpus: int = field(default=0, compare=False)
+    gpus: int = field(default=0, compare=False)
 
     @property
     def drained_flag(self) -> bool:

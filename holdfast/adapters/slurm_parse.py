@@ -45,6 +45,7 @@ _SIGNS = {
     "^": NodeState.REBOOT_ISSUED,
     "-": NodeState.PLANNED,
 }
+_GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:([0-9]+)")
 _KNOWN = {state.value: state for state in NodeState} | _ALIASES
 
 
@@ -131,6 +132,10 @@ def _node(row: Mapping[str, Any]) -> SlurmNode:
         comment=_text(row.get("comment")),
         instance_id=_text(row.get("instance_id")),
         boot_at=epoch(row.get("boot_time")),
+        reservation=_text(row.get("reservation")),
+        partitions=tuple(_words(row.get("partitions"))),
+        cpus=_number(row.get("effective_cpus")) or _number(row.get("cpus")) or 0,
+        gpus=sum(int(count) for count in _GPUS.findall(_text(row.get("gres")))),
     )
 
 
