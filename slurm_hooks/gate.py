@@ -6,6 +6,7 @@ that takes the node out says so in Slurm itself, with a record, so that the agen
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 
 from holdfast.adapters.slurm_cli import SlurmCli
@@ -27,6 +28,8 @@ from slurm_hooks.verdict_file import Published
 
 _SLURM_TIMEOUT_S = 3.0
 """A hook has seconds in all; slurmctld answers in milliseconds or not at all."""
+_DECISION_WAIT_S, _DECISION_LOOK_S = 4.0, 0.02
+"""The agent's drain takes about 0.1 s."""
 
 
 def answer(context: Context) -> int:
@@ -35,11 +38,7 @@ def answer(context: Context) -> int:
     if ALL in switches_off(path):
         return NODE_IN_SERVICE
     cluster, node = load_cluster(path), load_section(path, "node", NodeConfig)
-    published = verdict_file.read(
-        verdict_file.path_in(cluster.paths.run),
-        boot_id=machine.boot_id(),
-        uptime_s=machine.uptime_s(),
-    )
+    published = _published(cluster)
     if published.status in (Status.OK, Status.SUSPECT):
         return NODE_IN_SERVICE
     if published.status is Status.BAD:
@@ -47,15 +46,41 @@ def answer(context: Context) -> int:
     return _blind(context, published, cluster, node)
 
 
+def _published(cluster: ClusterConfig) -> Published:
+    return verdict_file.read(
+        verdict_file.path_in(cluster.paths.run),
+        boot_id=machine.boot_id(),
+        uptime_s=machine.uptime_s(),
+    )
+
+
 def _bad(context: Context, published: Published, cluster: ClusterConfig, node: NodeConfig) -> int:
     if context is Context.PROLOG:
-        return NODE_BAD
+        published = _decided(published, cluster)
+        if published.status is not Status.BAD:
+            return NODE_IN_SERVICE
     # The agent drains; a node is not thrown out of service twice for one fault.
-    if published.drained or holder(cluster.paths.run) is not None:
+    elif published.drained or holder(cluster.paths.run) is not None:
         return NODE_IN_SERVICE
     worst = published.findings[0] if published.findings else {}
     detail = f"{worst.get('code', 'fault')}: {worst.get('detail', 'the agent is gone')}"
-    return _refuse("EPILOG", detail, cluster, node)
+    return _refuse(context.value.upper(), detail, cluster, node)
+
+
+def _decided(published: Published, cluster: ClusterConfig) -> Published:
+    """The verdict once the agent's drain stands or is known to be over budget; a few seconds at
+    most, and at once where no agent lives.
+
+    A fatal verdict is published before Slurm has admitted the drain. A prolog that said no in that
+    moment would have slurmctld drain the node, whatever the budget says (law 4).
+    """
+    until = time.monotonic() + _DECISION_WAIT_S
+    while published.status is Status.BAD and not published.drained:
+        if time.monotonic() >= until or holder(cluster.paths.run) is None:
+            break
+        time.sleep(_DECISION_LOOK_S)
+        published = _published(cluster)
+    return published
 
 
 def _blind(context: Context, published: Published, cluster: ClusterConfig, node: NodeConfig) -> int:
@@ -73,16 +98,36 @@ def _refuse(code: str, detail: str, cluster: ClusterConfig, node: NodeConfig) ->
     slurm = SlurmCli(min(cluster.slurm.timeout_s, _SLURM_TIMEOUT_S), cluster.slurm.bin)
     try:
         table = slurm.nodes_fast()
+        mine = next((one for one in table if one.name == name), None)
+        if mine is not None and mine.drained_flag:
+            # Drained already, so "no" takes nothing more out; unless that drain is to be withdrawn.
+            withdrawn = name in budget.withdrawals(table, node.budget)
+            return NODE_IN_SERVICE if withdrawn else NODE_BAD
+        if _resumed(cluster):
+            complain(f"holdfast: {code} {detail}, but somebody put the node back: in service")
+            return NODE_IN_SERVICE
         admission = budget.admit(name, table, node.budget)
         if not admission.admitted:
             complain(f"holdfast: {code} {detail}, but over budget ({admission.why}): in service")
             return NODE_IN_SERVICE
-        if not any(one.name == name and one.drained_flag for one in table):
-            _drain(slurm, name, code, detail, cluster, node)
+        _drain(slurm, name, code, detail, cluster, node)
+        if name in budget.withdrawals(slurm.nodes_fast(), node.budget):  # others in this moment
+            slurm.undrain([name])
+            records.save(records.path_in(cluster.paths.state), None)
+            complain(f"holdfast: {code} {detail}, but others came first: in service")
+            return NODE_IN_SERVICE
     except CommandError as error:
         complain(f"holdfast: {code} {detail}, but Slurm cannot be asked ({error}): in service")
         return NODE_IN_SERVICE
     return NODE_BAD
+
+
+def _resumed(cluster: ClusterConfig) -> bool:
+    """A drain of ours stood on this node, which is in service: a person's word, which the agent's
+    next step takes for forgiveness.
+    """
+    drained, _ = records.load(records.path_in(cluster.paths.state))
+    return drained is not None and drained.record.at is not None
 
 
 def _drain(

@@ -4,27 +4,66 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
+from typing import NamedTuple
+
+_PATIENCE_S = 0.3
+_AGAIN_S = 0.01
+
+
+class Held(NamedTuple):
+    """``fd`` holds the lock as long as it is open. ``crashed``: who held it before, in this boot,
+    did not give it back in order.
+    """
+
+    fd: int
+    crashed: bool = False
 
 
 def path_in(run: Path) -> Path:
     return run / "agent.lock"
 
 
-def take(path: Path) -> int | None:
-    """The descriptor that holds the lock as long as it is open; None when somebody else has it.
+def take(path: Path) -> Held | None:
+    """The lock; None when another agent has it.
 
     The file tells the holder's pid. Workers close every descriptor, so none of them keeps it.
+    ``holder`` holds it too while it looks, for microseconds: a refusal counts only if it lasts.
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_held(fd, path):
+                break
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                os.close(fd)
+                return None
+            time.sleep(_AGAIN_S)
+        os.close(fd)  # or the file was replaced meanwhile: what we hold is nobody's lock
+    crashed = bool(os.pread(fd, 32, 0).strip())
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return fd
+    return Held(fd, crashed)
+
+
+def is_held(fd: int, path: Path) -> bool:
+    """Whether this is still the lock that others would take: nobody removed or replaced the file."""
+    try:
+        there = path.stat()
+    except OSError:
+        return False
+    mine = os.fstat(fd)
+    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+
+def give_back(fd: int) -> None:
+    """Leave in order: the next agent knows that this one did not crash."""
+    os.ftruncate(fd, 0)
+    os.close(fd)
 
 
 def holder(run: Path) -> int | None:

@@ -56,9 +56,9 @@ def main(argv: Sequence[str]) -> int:
     gc.freeze()  # workers are forks: what is never looked at again stays shared
     afresh = agent.run()
     log.info("ended", node=node)
+    locks.give_back(lock.fd)
     if afresh:
         os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
-    os.close(lock)
     return 0
 
 

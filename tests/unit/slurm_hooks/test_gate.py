@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.config.location import config_path
+from holdfast.config.schema import load_cluster
 from holdfast.errors import ConfigError
-from holdfast.vocabulary import Context, Status
+from holdfast.vocabulary import Context, SlurmName, Status
 from slurm_hooks import gate, machine, verdict_file
+from slurm_hooks.agent import lock
 from slurm_hooks.agent import record as records
+from slurm_hooks.agent.slurm_step import confirmed
+from slurm_hooks.config import NodeConfig
 from slurm_hooks.guard import guarded
 from tests.unit.slurm_hooks.test_slurm_step import ME, FakeSlurm
 
@@ -95,9 +106,102 @@ def test_a_human_drained_already(site: Site) -> None:
 
 def test_a_fresh_verdict_that_came_meanwhile(site: Site) -> None:
     site.configure(HOLD)
-    for status, code in ((Status.OK, 0), (Status.SUSPECT, 0), (Status.BAD, 10)):
+    for status, code in ((Status.OK, 0), (Status.SUSPECT, 0)):
         site.publish(status)
         assert gate.answer(Context.PROLOG) == code
+
+
+FATAL = {"code": "XID79", "detail": "GPU 3 fell off"}
+
+
+@pytest.fixture
+def agent(site: Site) -> Iterator[None]:
+    """One that lives, as far as its lock tells."""
+    held = lock.take(lock.path_in(site.folder / "run"))
+    assert held is not None
+    yield
+    os.close(held.fd)
+
+
+@contextmanager
+def soon(what: Callable[[], None]) -> Iterator[None]:
+    timer = threading.Timer(0.3, what)
+    timer.start()
+    yield
+    timer.join()
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_prolog_waits_until_the_drain_is_admitted(site: Site) -> None:
+    def drained() -> None:
+        site.slurm.drain([ME], "holdfast:XID79: GPU 3 fell off boot=x")
+        site.publish(Status.BAD, drained=True, findings=[FATAL])
+
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    with soon(drained):
+        assert gate.answer(Context.PROLOG) == 10
+    assert site.slurm.writes == [f"drain {ME}"], "the agent's own"
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_prolog_refuses_no_node_beyond_the_budget(site: Site) -> None:
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    with soon(lambda: site.publish(Status.SUSPECT, findings=[FATAL])):
+        assert gate.answer(Context.PROLOG) == 0
+    assert site.slurm.writes == []
+
+
+@pytest.mark.usefixtures("agent")
+@pytest.mark.parametrize(("room", "code"), [(1, 10), (0, 0)])
+def test_an_agent_that_cannot_decide_in_time_is_not_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch, room: int, code: int
+) -> None:
+    monkeypatch.setattr(gate, "_DECISION_WAIT_S", 0.1)
+    site.configure(f"node: {{budget: {{max_nodes: {room}, max_share: 0}}}}\n")
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    assert gate.answer(Context.PROLOG) == code
+    assert site.slurm.mine.drained_flag is bool(room)
+
+
+def test_a_prolog_without_an_agent_does_not_wait(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "_DECISION_WAIT_S", 60.0)
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    assert gate.answer(Context.PROLOG) == 10
+    assert site.slurm.mine.reason.startswith("holdfast:PROLOG: XID79: GPU 3 fell off")
+
+
+def test_a_stale_word_that_the_node_is_drained_refuses_nothing(site: Site) -> None:
+    """A person has put the node back: the agent will learn it, the job must not be in between."""
+    site.publish(Status.BAD, drained=True, findings=[FATAL])
+    path = records.path_in(site.folder / "state")
+    gate._drain(  # what an agent's drain leaves behind
+        cast("SlurmCli", site.slurm), ME, "XID79", "x", load_cluster(config_path()), NodeConfig()
+    )
+    drained, _ = records.load(path)
+    assert drained is not None
+    records.save(path, confirmed(drained, site.slurm.mine))
+    site.slurm.undrain([ME])
+    assert gate.answer(Context.PROLOG) == 0
+    assert not site.slurm.mine.drained_flag
+
+
+def test_a_drain_that_is_about_to_be_withdrawn_refuses_nothing(site: Site) -> None:
+    site.configure("node: {budget: {max_nodes: 1, max_share: 0}}\n")
+    site.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: came first boot=x")
+    site.slurm.drain([ME], "holdfast:XID79: GPU 3 fell off boot=x")
+    site.publish(Status.BAD, drained=True, findings=[FATAL])
+    assert gate.answer(Context.PROLOG) == 0
+
+
+def test_of_hooks_that_drain_in_the_same_moment_the_surplus_withdraws(site: Site) -> None:
+    site.configure("node: {budget: {max_nodes: 1, max_share: 0}}\n")
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    site.slurm.before_drain = ["worker-0"]
+    assert gate.answer(Context.PROLOG) == 0
+    assert not site.slurm.mine.drained_flag
+    assert not records.path_in(site.folder / "state").exists()
 
 
 def test_the_epilog_drains_only_where_no_agent_does(site: Site) -> None:

@@ -58,14 +58,23 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-@pytest.mark.parametrize(("status", "code"), [("ok", 0), ("bad", 10)])
-def test_the_prolog_answers_without_python(node: Node, status: str, code: int) -> None:
-    node.publish(status)
+def test_the_prolog_of_a_healthy_node_answers_without_python(node: Node) -> None:
+    node.publish("ok")
     result = node.hook("prolog")
-    assert (result.returncode, node.asked, result.stderr) == (code, "", "")
+    assert (result.returncode, node.asked, result.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("status", ["suspect", "blind"])
+def test_a_bad_node_is_refused_only_where_the_slow_path_says_so(node: Node) -> None:
+    """It alone knows the budget, and a refusal makes slurmctld drain the node (law 4)."""
+    for drained in (True, False):
+        node.publish("bad", drained=drained)
+        node.python("exit 10")
+        assert node.hook("prolog").returncode == 10
+        node.python("exit 0")
+        assert node.hook("prolog").returncode == 0
+
+
+@pytest.mark.parametrize("status", ["bad", "suspect", "blind"])
 def test_the_prolog_asks_python_about_the_rest(node: Node, status: str) -> None:
     node.publish(status)
     assert node.hook("prolog").returncode == 0
