@@ -162,7 +162,7 @@ def _about_ours(
     now: datetime,
 ) -> Decision:
     if worst is not None:
-        return _still_bad(situation, node, record, worst, limits)
+        return _still_bad(situation, node, record, worst, limits, now)
     missing = _not_yet(situation, node, record, limits, now)
     if missing:
         return Decision(move=Move.NONE, why=f"out of service for {record.code}: {missing}")
@@ -171,7 +171,12 @@ def _about_ours(
 
 
 def _still_bad(
-    situation: NodeSituation, node: NodeView, record: DrainRecord, worst: Finding, limits: Limits
+    situation: NodeSituation,
+    node: NodeView,
+    record: DrainRecord,
+    worst: Finding,
+    limits: Limits,
+    now: datetime,
 ) -> Decision:
     if situation.must_withdraw:
         why = "others drained in the same moment and came first: over budget"
@@ -185,6 +190,18 @@ def _still_bad(
         return Decision(
             move=Move.DRAIN,
             why=f"{worst.code} asks for {worst.action.value}, more than {record.code} did",
+            reason=_reason(worst, situation, limits),
+            finding=worst,
+        )
+    open_codes = {finding.code for finding in situation.verdict.findings}
+    asks_less = _RANK[worst.action] < _RANK[record.action]
+    if record.code not in open_codes and not (
+        asks_less and _waits_for(situation, node, record, limits, now)
+    ):
+        # Whoever reads the reason must not look for a fault that is over.
+        return Decision(
+            move=Move.DRAIN,
+            why=f"{record.code} is over, {worst.code} is there",
             reason=_reason(worst, situation, limits),
             finding=worst,
         )

@@ -260,6 +260,21 @@ def test_a_fault_that_asks_for_more_renews_the_reason() -> None:
     assert back(verdict=BAD).move is Move.NONE  # the same fault again: nothing is sent twice
 
 
+FLAPS = Verdict(findings=(replace(FELL_OFF, code="IB_FLAP", action=Action.WAIT, gpu=None),))
+
+
+def test_a_fault_that_is_over_gives_the_reason_to_the_one_that_stands() -> None:
+    decision = back(verdict=FLAPS, boot_id=NEXT_BOOT)
+    assert decision.move is Move.DRAIN
+    assert decision.reason.startswith("holdfast:IB_FLAP: ")
+    both = Verdict(findings=(*FLAPS.findings, FELL_OFF))
+    assert back(verdict=both, boot_id=NEXT_BOOT).move is Move.NONE
+
+
+def test_what_a_fault_asked_for_is_not_forgotten_for_a_lesser_one() -> None:
+    assert back(verdict=FLAPS, boot_id=BOOT).move is Move.NONE
+
+
 def test_surplus_withdraws_and_says_so() -> None:
     decision = back(verdict=BAD, must_withdraw=True)
     assert decision.move is Move.WITHDRAW
