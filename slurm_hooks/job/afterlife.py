@@ -46,13 +46,17 @@ itself.
 """
 
 
+_SETTLED_S = 3.0
+"""A job that runs for so long has begun its script: from here its own launcher speaks for it."""
+_MAX_STARTS = 3
+
 _WAITS = frozenset({"Resources", "Priority", "Dependency", "DependencyNeverSatisfied", "Licenses"})
-
-
-def _waits_otherwise(reason: str) -> bool:
-    """Held, or waiting for something but the delay. For a second or so after the requeue Slurm
-    still shows why the last run ended (NonZeroExitCode): that is no answer yet."""
-    return reason in _WAITS or reason.startswith(("JobHeld", "ReqNodeNotAvail", "launch failed"))
+"""Reasons of a job whose time has come. For a second or so after the requeue Slurm still shows why
+the last run ended (NonZeroExitCode): that is no answer yet."""
+_HELD = ("JobHeld", "launch failed")
+_UNDER_WAY = frozenset({"RUNNING", "CONFIGURING", "COMPLETING"})
+_OF_THE_PROGRAM = "NonZeroExitCode"
+"""Why a job ended whose script ran and failed; a start that slurmd refused has another reason."""
 
 
 def uid_of(user: str) -> int | None:
@@ -79,6 +83,7 @@ class _Case:
     due: float
     next: Callable[[_Case, float], None]
     seen_pending_at: float | None = field(default=None)
+    starts: int = 0
 
 
 class Afterlife:
@@ -230,7 +235,8 @@ class Afterlife:
 
     def _requeue(self, case: _Case, now: float) -> None:
         self._slurm.requeue(case.marker.job)
-        self._log(f"job {case.marker.job}: its launcher was gone, requeued")
+        why = "its start failed" if case.starts else "its launcher was gone"
+        self._log(f"job {case.marker.job}: {why}, requeued")
         case.next, case.since = self._look, now
         self._again(case, now)
 
@@ -240,10 +246,12 @@ class Afterlife:
             self._drop(case)
         elif len(states) > 1:
             self._again(case, now)  # still leaving its nodes
-        elif _waits_otherwise(job.state_reason) or self._delay_s(job) > _MAX_DELAY_S:
-            self._drop(case)  # nothing that we could speed up
+        elif job.state_reason.startswith(_HELD) or self._delay_s(job) > _MAX_DELAY_S:
+            self._drop(case)  # as somebody wanted
         elif job.state_reason == "BeginTime" or self._delay_s(job) > 0:
             case.next, case.due, case.seen_pending_at = self._wait_for_clock, now, None
+        elif job.state_reason in _WAITS or job.state_reason.startswith("ReqNodeNotAvail"):
+            self._drop(case)  # its time has come, and it waits for something else
         elif now - case.since < _MAX_DELAY_S:
             self._again(case, now)
         else:
@@ -273,8 +281,37 @@ class Afterlife:
             self._again(case, now)
 
     def _start(self, case: _Case, now: float) -> None:
-        exclude = [SlurmName(name) for name in case.marker.exclude]
+        exclude = [SlurmName(name) for name in case.marker.exclude] if not case.starts else []
         self._slurm.start_now(case.marker.job, exclude)
+        case.starts += 1
         waited = f"{now - case.since:.1f} s after it ended here"
         self._log(f"job {case.marker.job}: start time moved up, {waited}")
-        self._drop(case)
+        case.next, case.since = self._confirm, now
+        self._again(case, now)
+
+    def _confirm(self, case: _Case, now: float) -> None:
+        """A start can fail before the new launcher runs and could speak for the job: a node's
+        prolog refuses it, or slurmd the credential. Slurm's delay would begin anew then."""
+        job = self._slurm.job(case.marker.job)
+        if job is None or case.starts >= _MAX_STARTS:
+            self._drop(case)
+            return
+        states, again = set(job.state.split("+")), job.restarts - case.marker.restarts
+        if "PENDING" in states and again > case.starts:
+            self._log(f"job {job.job_id}: its start failed, Slurm requeued it")
+            case.next, case.since = self._look, now
+            self._again(case, now)
+        elif states & ENDED_BADLY and job.state_reason != _OF_THE_PROGRAM and again == case.starts:
+            self._log(f"job {job.job_id}: its start failed ({job.state_reason})")
+            case.next, case.due = self._requeue, now
+        elif now - case.since < _patience_s(states):
+            self._again(case, now)
+        else:
+            self._drop(case)
+
+
+def _patience_s(states: set[str]) -> float:
+    """How long a start is looked after: until the job runs, and a little longer."""
+    if "PENDING" in states:
+        return _HASTE_S
+    return _SETTLED_S if states & _UNDER_WAY else 0.0

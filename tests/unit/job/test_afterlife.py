@@ -133,6 +133,11 @@ class Node:
             self.slurm.now += 0.1
 
     @property
+    def changes(self) -> list[str]:
+        """What was asked of Slurm besides questions."""
+        return [call for call in self.slurm.asked if call not in ("job", "clock")]
+
+    @property
     def marked(self) -> bool:
         return any(markers.folder(self.run_dir).iterdir())
 
@@ -158,9 +163,58 @@ def test_a_requeued_job_starts_within_two_seconds(node: Node) -> None:
     node.run(0.2)
     node.slurm.requeued()
     node.run(2)
-    assert node.slurm.asked[-1] == "start_now n2"
+    assert node.changes == ["start_now n2"]
     assert node.slurm.job_now is not None
     assert node.slurm.job_now.state == "RUNNING"
+    node.run(4)
+    assert node.changes == ["start_now n2"]
+    assert not node.marked
+
+
+def test_a_start_that_a_prolog_refused_is_begun_again(node: Node) -> None:
+    node.mark("requeue", exclude=("n2",))
+    node.slurm.requeued()
+    node.run(2)
+    node.slurm.completing = 2
+    node.slurm.requeued()  # by Slurm itself, with its whole delay
+    node.run(8)
+    assert node.changes == ["start_now n2", "start_now"]
+    assert "its start failed, Slurm requeued it" in " ".join(node.log)
+    assert not node.marked
+
+
+def test_a_start_that_slurmd_refused_is_begun_again(node: Node) -> None:
+    node.mark("requeue")
+    node.slurm.requeued()
+    node.run(2)
+    assert node.slurm.job_now is not None
+    node.slurm.completing = 2
+    node.slurm.job_now = replace(
+        node.slurm.job_now, state="FAILED", state_reason="JobLaunchFailure"
+    )
+    node.run(8)
+    assert node.changes == ["start_now", "requeue", "start_now"]
+    assert node.slurm.job_now.state == "RUNNING"
+
+
+def test_a_program_that_fails_at_once_is_its_launchers_business(node: Node) -> None:
+    node.mark("requeue")
+    node.slurm.requeued()
+    node.run(2)
+    assert node.slurm.job_now is not None
+    node.slurm.job_now = replace(node.slurm.job_now, state="FAILED", state_reason="NonZeroExitCode")
+    node.run(8)
+    assert node.changes == ["start_now"]
+    assert not node.marked
+
+
+def test_starts_that_fail_again_and_again_are_left_to_slurm(node: Node) -> None:
+    node.mark("requeue")
+    for _ in range(6):
+        node.slurm.completing = 2
+        node.slurm.requeued()
+        node.run(3)
+    assert node.changes == ["start_now"] * 3
     assert not node.marked
 
 
@@ -181,7 +235,7 @@ def test_a_clock_ahead_waits_longer(node: Node) -> None:
     node.run(3)
     assert not any(call.startswith("start_now") for call in node.slurm.asked)
     node.run(4)
-    assert node.slurm.asked[-1] == "start_now"
+    assert node.changes[-1] == "start_now"
 
 
 def test_a_clock_too_far_ahead_leaves_slurms_delay(node: Node) -> None:
@@ -202,7 +256,7 @@ def test_a_dead_launchers_job_is_requeued_and_started(node: Node) -> None:
     node.ended()
     node.run(4)
     assert node.slurm.asked.count("requeue") == 1
-    assert node.slurm.asked[-1] == "start_now"
+    assert node.changes[-1] == "start_now"
     assert not any(markers.ended_folder(node.run_dir).iterdir())
 
 
@@ -255,7 +309,7 @@ def test_slurms_own_requeue_after_a_node_loss_is_sped_up_too(node: Node) -> None
     node.slurm.requeued()
     node.ended()
     node.run(3)
-    assert node.slurm.asked[-1] == "start_now"
+    assert node.changes[-1] == "start_now"
     assert "requeue" not in node.slurm.asked
 
 
@@ -276,7 +330,7 @@ def test_the_last_ends_reason_is_no_answer_yet(node: Node) -> None:
     assert set(node.slurm.asked) == {"job"}
     node.slurm.job_now = replace(stale, state_reason="BeginTime")
     node.run(2)
-    assert node.slurm.asked[-1] == "start_now"
+    assert node.changes[-1] == "start_now"
 
 
 def test_a_start_time_ahead_is_the_delay_whatever_the_reason_says(node: Node) -> None:
@@ -286,7 +340,7 @@ def test_a_start_time_ahead_is_the_delay_whatever_the_reason_says(node: Node) ->
         JOB, state="PENDING", state_reason="NonZeroExitCode", restarts=1, start_at=soon
     )
     node.run(2)
-    assert node.slurm.asked[-1] == "start_now"
+    assert node.changes[-1] == "start_now"
 
 
 def test_a_begin_time_that_somebody_asked_for_is_left(node: Node) -> None:
@@ -307,7 +361,7 @@ def test_a_silent_slurmctld_is_asked_again(node: Node) -> None:
     node.slurm.silent = False
     node.slurm.requeued()
     node.run(4)
-    assert node.slurm.asked[-1] == "start_now"
+    assert node.changes[-1] == "start_now"
 
 
 def test_a_foreign_marker_is_removed_and_asks_for_nothing(node: Node) -> None:
