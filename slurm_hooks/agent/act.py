@@ -13,7 +13,7 @@ from holdfast.adapters.log import Log
 from holdfast.adapters.slurm_cli import SlurmCli
 from holdfast.vocabulary import Action, SlurmName
 from slurm_hooks.agent import record as records
-from slurm_hooks.agent.case import Case, Outcome, Standing
+from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
 from slurm_hooks.agent.record import Drained
 from slurm_hooks.agent.slurm_step import Step
 from slurm_hooks.contain import Answer, Worker
@@ -47,6 +47,7 @@ class Actor:
         self._failed_key: object = None
         self._next = float("inf")
         self._forgiven = False
+        self._deeds: tuple[Deed, ...] = ()
 
     @property
     def workers(self) -> list[Worker]:
@@ -89,6 +90,11 @@ class Actor:
         """True once after somebody else put the node back into service."""
         forgiven, self._forgiven = self._forgiven, False
         return forgiven
+
+    def take_deeds(self) -> tuple[Deed, ...]:
+        """What was done in Slurm since this was asked last."""
+        deeds, self._deeds = self._deeds, ()
+        return deeds
 
     def close(self) -> None:
         self._worker.close()
@@ -144,8 +150,9 @@ class Actor:
         self._failures, self._looked = 0, True
         self._done = self._key(self._asked)
         self._forgiven = self._forgiven or outcome.forgiven
-        for line in outcome.did:
-            log.warning(line, node=self._node)
+        for deed in outcome.did:
+            log.warning(deed.text, node=self._node)
+        self._deeds += outcome.did
         self.standing = outcome.standing
         if self._case is not self._asked and self._key(self._case) != self._done:
             self._next = now

@@ -73,12 +73,27 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """One change that a step made: ``text`` for the log, ``event`` for the history (names in
+    ``holdfast.history.event``; empty: only the log). ``code``, ``subject`` and ``gpu`` are the
+    fault's, ``action`` what it asks for.
+    """
+
+    text: str
+    event: str = ""
+    code: str = ""
+    subject: str = ""
+    gpu: int | None = None
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a step found and did; ``did`` holds one log line for each change.
+    """What a step found and did; ``did`` holds one deed for each change.
 
     ``forgiven``: somebody else put a node back into service that we had drained.
     """
 
     standing: Standing
-    did: tuple[str, ...] = ()
+    did: tuple[Deed, ...] = ()
     forgiven: bool = False

@@ -14,12 +14,13 @@ from pathlib import Path
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_cli import SlurmCli
 from holdfast.errors import Refused
+from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
 from holdfast.policy import budget
 from holdfast.policy.node import Decision, Limits, Move, NodeSituation, decide
 from holdfast.policy.ownership import DrainRecord, is_ours
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.agent import record as records
-from slurm_hooks.agent.case import Case, Outcome, Standing
+from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
 from slurm_hooks.agent.record import Drained
 from slurm_hooks.config import ReasonStyle
 from slurm_hooks.settings import Settings
@@ -37,7 +38,7 @@ class Step:
     boot_id: str
     config: Settings
     record_path: Path
-    _did: list[str] = field(default_factory=list)
+    _did: list[Deed] = field(default_factory=list)
 
     def run(self, case: Case, drained: Drained | None) -> Outcome:
         """One look, at most one drain or undrain."""
@@ -47,7 +48,8 @@ class Step:
         node = self._own(table)
         if drained is not None and drained.record.at is not None and not node.drained_flag:
             self._keep(None)
-            self._did.append("somebody put the node back into service: the drain record is dropped")
+            text = "somebody put the node back into service: the drain record is dropped"
+            self._did.append(_about(drained, text, RESUMED))
             return Outcome(standing=Standing(), did=tuple(self._did), forgiven=True)
         decision = self._decide(case, drained, node, table if case.worst else None)
         standing = self._apply(decision, case, drained, node)
@@ -97,16 +99,16 @@ class Step:
         if decision.move is Move.UNDRAIN:
             self.slurm.undrain([self.name])
             self._keep(None)
-            self._did.append(f"given back: {decision.why}")
+            self._did.append(_about(drained, f"given back: {decision.why}", GIVEN_BACK))
             return Standing(why=decision.why)
         if decision.move is Move.WITHDRAW:
-            self._withdraw(decision)
+            self._withdraw(decision, drained)
             return Standing(action="over-budget", reason=decision.reason, why=decision.why)
         if decision.move is Move.COMMENT:
             self._comment(decision.reason)
         if decision.forget and drained is not None:
             self._keep(None)
-            self._did.append(f"drain record dropped: {decision.why}")
+            self._did.append(Deed(text=f"drain record dropped: {decision.why}"))
         elif drained is not None and drained.record.at is None and is_ours(drained.record, node):
             self._keep(confirmed(drained, node))
         return _standing(decision, node, drained)
@@ -128,12 +130,12 @@ class Step:
         drained = Drained(record=record, subject=finding.subject)
         self._keep(drained)
         self.slurm.drain([self.name], decision.reason)
-        self._did.append(f"drained: {decision.reason}")
+        self._did.append(_about(drained, f"drained: {decision.reason}", DRAINED))
         table = self.slurm.nodes_fast()
         node = self._own(table)
         again = self._decide(case, drained, node, table)
         if again.move is Move.WITHDRAW:
-            self._withdraw(again)
+            self._withdraw(again, drained)
             return Standing(action="over-budget", reason=again.reason, why=again.why)
         seen = self._own(self.slurm.nodes([self.name]))
         if seen.drained_flag and seen.reason == decision.reason:
@@ -142,18 +144,32 @@ class Step:
             action="drain", reason=seen.reason, drained=seen.drained_flag, why=decision.why
         )
 
-    def _withdraw(self, decision: Decision) -> None:
+    def _withdraw(self, decision: Decision, drained: Drained | None) -> None:
         self.slurm.undrain([self.name])
         self._keep(None)
-        self._did.append(f"withdrawn: {decision.why}")
+        self._did.append(_about(drained, f"withdrawn: {decision.why}", WITHDRAWN))
         self._comment(decision.reason)
 
     def _comment(self, text: str) -> None:
         self.slurm.comment([self.name], text)
-        self._did.append(f"commented: {text}" if text else "comment taken back")
+        self._did.append(Deed(text=f"commented: {text}" if text else "comment taken back"))
 
     def _keep(self, drained: Drained | None) -> None:
         records.save(self.record_path, drained)
+
+
+def _about(drained: Drained | None, text: str, event: str) -> Deed:
+    if drained is None:
+        return Deed(text=text, event=event)
+    record = drained.record
+    return Deed(
+        text=text,
+        event=event,
+        code=record.code,
+        subject=drained.subject,
+        gpu=record.gpu,
+        action=record.action.value,
+    )
 
 
 def without_echo(node: SlurmNode) -> SlurmNode:

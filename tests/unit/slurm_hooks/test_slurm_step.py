@@ -164,7 +164,9 @@ def test_it_comes_back_after_a_reboot_and_a_re_check_only(bench: Bench) -> None:
     assert bench.slurm.mine.drained_flag, "one pass is no re-check"
     outcome = bench.run(clean())
     assert not bench.slurm.mine.drained_flag
-    assert "given back" in outcome.did[0]
+    assert "given back" in outcome.did[0].text
+    deed = outcome.did[0]
+    assert (deed.event, deed.code, deed.gpu, deed.action) == ("given_back", "XID79", 3, "reboot")
     assert not bench.path.exists()
 
 
