@@ -70,6 +70,7 @@ class SlurmJob:
     start_at: datetime | None = None
     partition: str = ""
     work_dir: str = ""
+    admin_comment: str = ""
 
 
 class Slurm(Protocol):

@@ -60,6 +60,11 @@ def job_comment(job_id: int, text: str) -> list[str]:
     return ["scontrol", "update", f"JobId={job_id}", f"Comment={text}"]
 
 
+def job_admin_comment(job_id: int, text: str) -> list[str]:
+    """The comment that only administrators write and everybody reads."""
+    return ["scontrol", "update", f"JobId={job_id}", f"AdminComment={text}"]
+
+
 def start_now(job_id: int, exclude: Sequence[str]) -> list[str]:
     """Ends the delay after a requeue (121 s by default). The job's own user may do it."""
     apart = [f"ExcNodeList={compress(exclude)}"] if exclude else []

@@ -163,6 +163,7 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
         start_at=epoch(row.get("start_time")),
         partition=_text(row.get("partition")),
         work_dir=_text(row.get("current_working_directory")),
+        admin_comment=_text(row.get("admin_comment")),
     )
 
 
