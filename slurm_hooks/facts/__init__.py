@@ -6,7 +6,7 @@ probe could not look): no opinion, never "healthy".
 
 from __future__ import annotations
 
-from slurm_hooks.facts.fabric import PcieFacts, PortFacts
+from slurm_hooks.facts.fabric import PcieFacts, PciFacts, PciKind, PortFacts, PortNews
 from slurm_hooks.facts.gpu import (
     GpuFabric,
     GpuFacts,
@@ -16,7 +16,17 @@ from slurm_hooks.facts.gpu import (
     NvmlFacts,
     pci_address,
 )
-from slurm_hooks.facts.host import ClockFacts
+from slurm_hooks.facts.host import (
+    ClockFacts,
+    DcgmFacts,
+    DcgmIncident,
+    DiskFacts,
+    DStateTask,
+    HostFacts,
+    ServiceFacts,
+    SlurmdFacts,
+    SystemFacts,
+)
 from slurm_hooks.facts.kernel import KernelEvent, KmsgFacts, XidEvent
 from slurm_hooks.facts.node import Blind, NodeFacts
 from slurm_hooks.facts.storage import MountFacts, MountState
@@ -24,19 +34,30 @@ from slurm_hooks.facts.storage import MountFacts, MountState
 __all__ = [
     "Blind",
     "ClockFacts",
+    "DStateTask",
+    "DcgmFacts",
+    "DcgmIncident",
+    "DiskFacts",
     "GpuFabric",
     "GpuFacts",
     "GpuNews",
     "GpuProcess",
     "GpuRows",
+    "HostFacts",
     "KernelEvent",
     "KmsgFacts",
     "MountFacts",
     "MountState",
     "NodeFacts",
     "NvmlFacts",
+    "PciFacts",
+    "PciKind",
     "PcieFacts",
     "PortFacts",
+    "PortNews",
+    "ServiceFacts",
+    "SlurmdFacts",
+    "SystemFacts",
     "XidEvent",
     "pci_address",
 ]

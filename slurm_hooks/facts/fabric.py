@@ -1,8 +1,29 @@
-"""InfiniBand ports and PCIe links, from sysfs."""
+"""InfiniBand ports and PCI devices, from sysfs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortNews:
+    """What one port's error counters brought since the agent's baseline (law 9); None: no opinion
+    (no baseline yet, or a counter that can count no more).
+
+    ``symbol_ber``  symbol errors of the last 125 minutes as a share of the bits that the link
+                    carries in that time. With less past it is what that time has at least.
+    ``integrity``, ``overruns``  local link integrity errors and excessive buffer overruns.
+    ``recoveries_per_min``, ``receive_errors_per_s``, ``discards_per_s``  means of ten minutes.
+    """
+
+    symbol_ber: float | None = None
+    integrity: int | None = None
+    overruns: int | None = None
+    recoveries_per_min: float | None = None
+    receive_errors_per_s: float | None = None
+    discards_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +33,10 @@ class PortFacts:
 
     ``downs_age_s``: how long ago each loss of its link was, as far as the agent remembers (a day);
     None: no baseline yet, or a counter that can count no more.
+    ``rate_gbps``, ``best_gbps``: of the link now, and the best that it had on this node.
+    ``guid``, ``firmware``, ``board``: of its card. ``counters``: the raw error counters.
+    ``present`` False: seen earlier in this boot, and gone now; ``now_called``: the name that the
+    same card has now.
     """
 
     device: str
@@ -23,18 +48,63 @@ class PortFacts:
     link_downed: int | None = None
     seen_active: bool = False
     downs_age_s: tuple[float, ...] | None = None
+    rate_gbps: float | None = None
+    best_gbps: float | None = None
+    guid: str = ""
+    firmware: str = ""
+    board: str = ""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    present: bool = True
+    now_called: str = ""
+    news: PortNews = PortNews()
 
     @property
     def subject(self) -> str:
         return f"{self.device}/{self.port}"
 
 
+class PciKind(str, Enum):
+    """What a PCI device is to us."""
+
+    GPU = "gpu"
+    NVSWITCH = "nvswitch"
+    HCA = "hca"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcieFacts:
-    """PCIe link of one NVIDIA device from sysfs; ``pci`` as ``0000:5d:00``, speeds in GT/s."""
+    """One GPU, NVSwitch or HCA on the PCI bus; ``pci`` as ``0000:5d:00``, speeds in GT/s.
+
+    ``answers``     False: its configuration space reads as all ones, the device is off the bus.
+    ``correctable``, ``nonfatal``, ``fatal``  AER errors since the kernel found the device
+                    (aer_dev_*, TOTAL_ERR_*).
+    ``correctable_per_min``  mean of the last ten minutes.
+    ``nonfatal_new``, ``fatal_new``  since the agent's baseline; None: no opinion.
+    """
 
     pci: str
+    kind: PciKind = PciKind.GPU
     width: int | None = None
     max_width: int | None = None
     speed_gts: float | None = None
     max_speed_gts: float | None = None
+    answers: bool | None = None
+    correctable: int | None = None
+    nonfatal: int | None = None
+    fatal: int | None = None
+    correctable_per_min: float | None = None
+    nonfatal_new: int | None = None
+    fatal_new: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciFacts:
+    """The PCI bus, as far as it is of interest here. ``gone``: (kind, address) of what was there
+    earlier in this boot.
+    """
+
+    devices: tuple[PcieFacts, ...] = ()
+    gone: tuple[tuple[PciKind, str], ...] = ()
+
+    def of(self, kind: PciKind) -> tuple[PcieFacts, ...]:
+        return tuple(device for device in self.devices if device.kind is kind)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slurm_hooks.facts.fabric import PcieFacts, PortFacts
+from slurm_hooks.facts.fabric import PcieFacts, PciFacts, PortFacts
 from slurm_hooks.facts.gpu import GpuFacts, NvmlFacts
-from slurm_hooks.facts.host import ClockFacts
+from slurm_hooks.facts.host import (
+    ClockFacts,
+    DcgmFacts,
+    DStateTask,
+    HostFacts,
+    SlurmdFacts,
+    SystemFacts,
+)
 from slurm_hooks.facts.kernel import KmsgFacts
 from slurm_hooks.facts.storage import MountFacts
 
@@ -28,7 +35,10 @@ class Blind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """All that is known of this node at one moment. A part that is ``None`` was not looked at."""
+    """All that is known of this node at one moment. A part that is ``None`` was not looked at.
+
+    ``pcie`` holds the GPUs of ``pci``, which has all devices.
+    """
 
     expected_gpus: int
     boot_id: str = ""
@@ -37,12 +47,22 @@ class NodeFacts:
     mounts: tuple[MountFacts, ...] | None = None
     ports: tuple[PortFacts, ...] | None = None
     pcie: tuple[PcieFacts, ...] | None = None
+    pci: PciFacts | None = None
     clock: ClockFacts | None = None
+    host: HostFacts | None = None
+    system: SystemFacts | None = None
+    slurmd: SlurmdFacts | None = None
+    dcgm: DcgmFacts | None = None
     blind: tuple[Blind, ...] = field(default=())
 
     @property
     def gpus(self) -> tuple[GpuFacts, ...]:
         return self.nvml.gpus if self.nvml else ()
+
+    @property
+    def d_state_tasks(self) -> tuple[DStateTask, ...]:
+        """Tasks in uninterruptible sleep; none also where nobody looked."""
+        return self.system.d_state_tasks if self.system else ()
 
     def gpu_at(self, pci: str) -> GpuFacts | None:
         return next((gpu for gpu in self.gpus if gpu.pci == pci), None)

@@ -13,11 +13,16 @@ class MountState(str, Enum):
     FULL = "full"
     READ_ONLY = "read-only"
     ERROR = "error"
+    OTHER = "something else"
+    """Another filesystem, or from another source, than the configuration says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountFacts:
-    """One mount point: what a tiny write, read back and remove did there, and how long it took."""
+    """One mount point: what a tiny write, read back and remove did there, and how long it took.
+
+    ``fs_type``, ``source``: what is mounted there, as /proc/self/mounts has it.
+    """
 
     path: str
     state: MountState
@@ -25,3 +30,7 @@ class MountFacts:
     latency_s: float | None = None
     free_bytes: int | None = None
     total_bytes: int | None = None
+    free_inodes: int | None = None
+    inodes: int | None = None
+    fs_type: str = ""
+    source: str = ""
