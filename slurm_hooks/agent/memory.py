@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Severity
-from slurm_hooks.facts import GpuFacts, KmsgFacts, NvmlFacts, PortFacts, XidEvent
+from slurm_hooks.agent import memory_gpu
+from slurm_hooks.agent.memory_gpu import GpuSeen
+from slurm_hooks.facts import KmsgFacts, NvmlFacts, PortFacts, XidEvent
 
 MAX_EVENTS = 200
 FORGET_S = {Severity.INFO: 3600.0, Severity.WARN: 24 * 3600.0}
@@ -29,20 +31,6 @@ SURVIVES_REBOOT = {Action.REPLACE, Action.CONTACT_SUPPORT}
 
 Demand = Callable[[XidEvent], tuple[Severity, Action]]
 """The fault catalogue's word on an event."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuSeen:
-    """A GPU as it last answered. ``ecc_baseline``: its volatile uncorrected errors that are not
-    news,
-    ``uncorrected``: those that it had last."""
-
-    uuid: str | None = None
-    pci: str | None = None
-    name: str | None = None
-    ecc_baseline: int | None = None
-    uncorrected: int | None = None
-    recovery_action: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +83,7 @@ def booted(memory: Memory, boot_id: str, demand: Demand) -> Memory:
         boot_id=boot_id,
         # Sequence numbers begin anew with each boot.
         xids=tuple(replace(event, seq=-1, at_s=0.0) for event in kept),
-        gpus={
-            i: GpuSeen(uuid=gpu.uuid, pci=gpu.pci, name=gpu.name) for i, gpu in memory.gpus.items()
-        },
+        gpus={index: memory_gpu.rebooted(gpu) for index, gpu in memory.gpus.items()},
         ports={name: replace(port, link_downed=None) for name, port in memory.ports.items()},
         streaks=streaks,
     )
@@ -174,72 +160,39 @@ def forgiven(memory: Memory) -> Memory:
     """Somebody who may put this node back into service did: past events no longer count."""
     streaks = {key: s for key, s in memory.streaks.items() if not _of_events(s.finding)}
     ports = {name: replace(port, downs_at=()) for name, port in memory.ports.items()}
-    return replace(memory, xids=(), streaks=streaks, ports=ports, lost_records=0)
+    gpus = {index: memory_gpu.forgiven(gpu) for index, gpu in memory.gpus.items()}
+    return replace(memory, xids=(), streaks=streaks, ports=ports, gpus=gpus, lost_records=0)
 
 
 def _of_events(finding: Finding) -> bool:
-    return finding.check in ("gpu_xid", "kmsg") or finding.code == "IB_FLAP"
+    counted = finding.code in memory_gpu.COUNTED_CODES
+    return counted or finding.check in ("gpu_xid", "kmsg") or finding.code == "IB_FLAP"
 
 
 # --- GPUs and ports -------------------------------------------------------------------------------
 
 
-def saw_gpus(memory: Memory, nvml: NvmlFacts, demand: Demand) -> tuple[Memory, NvmlFacts]:
-    """The memory with this reading in it, and the reading with identities and deltas filled in."""
+def saw_gpus(
+    memory: Memory, nvml: NvmlFacts, demand: Demand, now: float
+) -> tuple[Memory, NvmlFacts]:
+    """The memory with this reading in it, and the reading with identities and deltas filled in.
+    ``now`` in epoch seconds.
+    """
     gpus, facts, xids = dict(memory.gpus), [], memory.xids
     for gpu in nvml.gpus:
         before = gpus.get(gpu.index, GpuSeen())
         if before.uuid and gpu.uuid and before.uuid != gpu.uuid:  # another board in this place
             xids = tuple(event for event in xids if event.uuid != before.uuid)
             before = GpuSeen()
-        was_reset = _was_reset(before, gpu)
-        if was_reset:
+        if memory_gpu.was_reset(before, gpu):
             uuid = gpu.uuid
             xids = tuple(e for e in xids if e.uuid != uuid or _lasting(demand(e), SURVIVES_RESET))
-        seen = _seen(before, gpu)
-        gpus[gpu.index] = seen
-        facts.append(_filled(gpu, seen))
+        gpus[gpu.index], filled = memory_gpu.look(before, gpu, now)
+        facts.append(filled)
     joined = tuple(
         event if event.uuid else join(replace(memory, gpus=gpus), event) for event in xids
     )
     return replace(memory, gpus=gpus, xids=joined), replace(nvml, gpus=tuple(facts))
-
-
-def _was_reset(before: GpuSeen, gpu: GpuFacts) -> bool:
-    """Evidence of a reset: the driver asked for one and no longer does, or volatile counters
-    fell.
-    """
-    asked_no_more = bool(before.recovery_action) and gpu.recovery_action == 0
-    fell = (
-        before.uncorrected is not None
-        and gpu.uncorrected is not None
-        and gpu.uncorrected < before.uncorrected
-    )
-    return asked_no_more or fell
-
-
-def _seen(before: GpuSeen, gpu: GpuFacts) -> GpuSeen:
-    baseline = before.ecc_baseline
-    if gpu.uncorrected is not None:
-        reset = before.uncorrected is not None and gpu.uncorrected < before.uncorrected
-        baseline = gpu.uncorrected if baseline is None or reset else baseline
-    return GpuSeen(
-        uuid=gpu.uuid or before.uuid,
-        pci=gpu.pci or before.pci,
-        name=gpu.name or before.name,
-        ecc_baseline=baseline,
-        uncorrected=gpu.uncorrected if gpu.uncorrected is not None else before.uncorrected,
-        recovery_action=(
-            gpu.recovery_action if gpu.recovery_action is not None else before.recovery_action
-        ),
-    )
-
-
-def _filled(gpu: GpuFacts, seen: GpuSeen) -> GpuFacts:
-    new = None
-    if gpu.uncorrected is not None and seen.ecc_baseline is not None:
-        new = gpu.uncorrected - seen.ecc_baseline
-    return replace(gpu, uuid=seen.uuid, pci=seen.pci, name=seen.name, uncorrected_new=new)
 
 
 def saw_ports(

@@ -63,7 +63,7 @@ class Observer:
         memory, now = remember.aged(self.memory, uptime_s, demand), time.time()
         found = readings.facts
         if "nvml" in found:
-            memory, found["nvml"] = remember.saw_gpus(memory, found["nvml"], demand)
+            memory, found["nvml"] = remember.saw_gpus(memory, found["nvml"], demand, now)
         if "ports" in found:
             memory, found["ports"] = remember.saw_ports(memory, found["ports"], now)
         self.memory = self._took(memory, readings, log_problem)

@@ -11,7 +11,6 @@ from slurm_hooks.agent import state
 from slurm_hooks.agent.judge import fold, opened
 from slurm_hooks.agent.memory import (
     MAX_EVENTS,
-    GpuSeen,
     Memory,
     aged,
     booted,
@@ -21,6 +20,7 @@ from slurm_hooks.agent.memory import (
     saw_gpus,
     saw_ports,
 )
+from slurm_hooks.agent.memory_gpu import GpuSeen
 from slurm_hooks.agent.observer import demand
 from slurm_hooks.checks import gpu_count, gpu_ecc, gpu_xid
 from slurm_hooks.config import CheckConfig
@@ -52,7 +52,7 @@ def test_an_xid_before_the_first_pass_learns_it_later() -> None:
     memory = hear(Memory(boot_id="a"), xid(79))
     assert memory.xids[0].gpu is None
     gpu = GpuFacts(index=3, uuid="GPU-3", pci=PCI)
-    memory, _ = saw_gpus(memory, NvmlFacts(count=1, gpus=(gpu,)), demand)
+    memory, _ = saw_gpus(memory, NvmlFacts(count=1, gpus=(gpu,)), demand, 1.0)
     assert memory.xids[0].gpu == 3
 
 
@@ -77,32 +77,32 @@ def test_a_reboot_cures_all_but_what_needs_another_machine() -> None:
 def test_another_gpu_in_the_place_inherits_nothing() -> None:
     memory = hear(KNOWN, xid(79))
     fresh = GpuFacts(index=3, uuid="GPU-new", pci=PCI, uncorrected=0)
-    memory, nvml = saw_gpus(memory, NvmlFacts(count=1, gpus=(fresh,)), demand)
+    memory, nvml = saw_gpus(memory, NvmlFacts(count=1, gpus=(fresh,)), demand, 1.0)
     assert memory.xids == ()
-    assert nvml.gpus[0].uncorrected_new == 0
+    assert nvml.gpus[0].uncorrected_new is None
 
 
 def test_uncorrected_errors_count_from_the_first_sight_and_a_reset_starts_anew() -> None:
     memory, news = KNOWN, []
     for count in (4, 4, 6, 0, 1):
         gpu = GpuFacts(index=3, uuid="GPU-3", pci=PCI, uncorrected=count)
-        memory, nvml = saw_gpus(memory, NvmlFacts(count=1, gpus=(gpu,)), demand)
+        memory, nvml = saw_gpus(memory, NvmlFacts(count=1, gpus=(gpu,)), demand, 1.0)
         news.append(nvml.gpus[0].uncorrected_new)
-    assert news == [0, 0, 2, 0, 1]
+    assert news == [None, 0, 2, None, 1]
 
 
 def test_a_reset_that_shows_in_nvml_resolves_too() -> None:
     asks = GpuFacts(index=3, uuid="GPU-3", pci=PCI, recovery_action=1)
-    memory, _ = saw_gpus(hear(KNOWN, xid(119)), NvmlFacts(count=1, gpus=(asks,)), demand)
+    memory, _ = saw_gpus(hear(KNOWN, xid(119)), NvmlFacts(count=1, gpus=(asks,)), demand, 1.0)
     assert numbers(memory) == [119]
     well = replace(asks, recovery_action=0)
-    memory, _ = saw_gpus(memory, NvmlFacts(count=1, gpus=(well,)), demand)
+    memory, _ = saw_gpus(memory, NvmlFacts(count=1, gpus=(well,)), demand, 1.0)
     assert numbers(memory) == []
 
 
 def test_a_lost_gpu_is_still_told_apart() -> None:
     lost = GpuFacts(index=3, state_code=15)
-    _, nvml = saw_gpus(KNOWN, NvmlFacts(count=1, gpus=(lost,)), demand)
+    _, nvml = saw_gpus(KNOWN, NvmlFacts(count=1, gpus=(lost,)), demand, 1.0)
     assert (nvml.gpus[0].uuid, nvml.gpus[0].pci) == ("GPU-3", PCI)
 
 
