@@ -87,7 +87,7 @@ def read_state(path: Path, *, version: int) -> StateRead:
     found = document.pop(_VERSION_KEY, None)
     if found != version:
         return StateRead(
-            None, f"{path}: version {found!r}, expected {version}; going on without it"
+            None, f"{path}: version {str(found)[:40]}, expected {version}; going on without it"
         )
     return StateRead(document)
 

@@ -21,12 +21,14 @@ from slurm_hooks import machine, settings
 from slurm_hooks.agent import state
 from slurm_hooks.agent.act import Actor
 from slurm_hooks.agent.case import Case
+from slurm_hooks.agent.chronicle import Chronicle
 from slurm_hooks.agent.jobs import Jobs
 from slurm_hooks.agent.judge import Opened, modes_of
 from slurm_hooks.agent.observer import Observer, blind_names
 from slurm_hooks.agent.publish import Publisher, enforced
 from slurm_hooks.agent.sweep import Sweeper, doomed_by
 from slurm_hooks.contain import Worker
+from slurm_hooks.history import Recorder
 from slurm_hooks.prober import Prober
 from slurm_hooks.probes.kmsg import KmsgFollower
 from slurm_hooks.settings import Settings
@@ -43,7 +45,8 @@ one.
 class Agent:
     """One node's agent. ``run`` returns when it is told to stop."""
 
-    def __init__(self, node: SlurmName, config: Settings) -> None:
+    def __init__(self, node: SlurmName, config: Settings, *, crashed: bool = False) -> None:
+        """``crashed``: the agent before this one, in this boot, did not end in order."""
         paths = config.cluster.paths
         self._config = config
         self._table = config.active()
@@ -51,6 +54,7 @@ class Agent:
         memory, problem = state.load(state.path_in(paths.state))
         if problem:
             log.warning("memory begun anew", why=problem)
+            state.put_aside(state.path_in(paths.state))
         self._saved = memory
         self._same_boot = memory.boot_id == boot_id
         self._observer = Observer(config.node.expected_gpus, boot_id, memory)
@@ -59,6 +63,16 @@ class Agent:
         self._actor = Actor(node, boot_id, config)
         self._sweeper = Sweeper(paths)
         self._jobs = Jobs(config)
+        self.history = Recorder(
+            paths.history_folder,
+            node,
+            boot_id,
+            spool=paths.state / "history.spool",
+            max_bytes=config.agent.history_max_bytes,
+        )
+        """Where every part of this agent may note what happened."""
+        self._chronicle = Chronicle(self.history, memory, config.node.expected_gpus)
+        self._chronicle.started(crashed=crashed)
         self._log: KmsgFollower | None = None
         self._log_problem = ""
         self._opened: tuple[Opened, ...] = ()
@@ -88,8 +102,11 @@ class Agent:
             self._start_pass(now)
             self._jobs.turn(now)
             self._prober.reap(now)
+            self.history.turn(now)
+        afresh = signal.SIGHUP in self._signals and signal.SIGTERM not in self._signals
+        self._chronicle.ended(afresh=afresh)
         self._close()
-        return signal.SIGHUP in self._signals and signal.SIGTERM not in self._signals
+        return afresh
 
     # --- waiting -------------------------------------------------------------------------------
 
@@ -107,12 +124,13 @@ class Agent:
             pass
 
     def _workers(self) -> list[Worker]:
-        parts = (self._prober, self._actor, self._sweeper, self._jobs)
+        parts = (self._prober, self._actor, self._sweeper, self._jobs, self.history)
         return [worker for part in parts for worker in part.workers]
 
     def _wake_at(self) -> float:
         """Monotonic time of the next thing to do without being woken."""
-        times = [time.monotonic() + _LONGEST_SLEEP_S, self._jobs.next_at, self._actor.next_at]
+        times = [time.monotonic() + _LONGEST_SLEEP_S]
+        times += [part.next_at for part in (self._jobs, self._actor, self.history)]
         if not self._prober.running:
             times.append(self._next_pass)
         times += [worker.deadline for worker in self._workers() if worker.deadline is not None]
@@ -176,6 +194,7 @@ class Agent:
         self._observer.see(readings, log_problem=self._log_problem, uptime_s=uptime_s)
         self._opened = self._observer.judge(self._table)
         self._passes += 1
+        self._chronicle.saw_gpus(self._observer.facts.gpus)
         clean = draining(self._verdict(), modes_of(self._table)) is None and not self._blind()
         if not clean or self._disturbed:
             self._clean_passes, self._disturbed = 0, False
@@ -205,6 +224,7 @@ class Agent:
         self._actor.consider(self._case(), time.monotonic())
         self._sweep()
         self._save()
+        self._chronicle.saw(self._opened)
 
     def _case(self) -> Case:
         gpus = self._observer.facts.gpus
@@ -239,6 +259,8 @@ class Agent:
         self._publish()
         self._sweep()
         self._save()
+        self._chronicle.saw(self._opened)
+        self._chronicle.did(self._actor.take_deeds(), self._actor.standing)
 
     def _sweep(self) -> None:
         """The node is out of service: nothing is lost by ending what the fault has doomed."""
@@ -259,7 +281,7 @@ class Agent:
 
     def _close(self) -> None:
         self._save()
-        for part in (self._prober, self._actor, self._jobs):
+        for part in (self._prober, self._actor, self._jobs, self.history):
             part.close()
         if self._log is not None:
             self._log.close()

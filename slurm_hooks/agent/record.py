@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from holdfast.adapters.statefile import forget, read_state, write_state
+from holdfast.adapters.typed_json import typed
 from holdfast.policy.ownership import DrainRecord
 from holdfast.vocabulary import Action
 
@@ -46,9 +45,9 @@ def load(path: Path) -> tuple[Drained | None, str]:
     if said is None:
         return None, problem or ""
     try:
-        return _read(said), ""
-    except (ValueError, TypeError, KeyError) as error:
-        return None, f"{path}: {type(error).__name__}: {error}; going on without it"
+        return typed(said, Drained), ""
+    except ValueError as error:
+        return None, f"{path}: {error}; going on without it"
 
 
 def save(path: Path, drained: Drained | None) -> None:
@@ -61,21 +60,3 @@ def save(path: Path, drained: Drained | None) -> None:
     for name in ("at", "written_at"):
         facts[name] = facts[name].timestamp() if facts[name] else None
     write_state(path, {"record": facts, "subject": drained.subject}, version=VERSION)
-
-
-def _read(said: dict[str, Any]) -> Drained:
-    facts = dict(said["record"])
-    written_at = _utc(facts.pop("written_at"))
-    if written_at is None:
-        raise ValueError("written_at is missing")
-    record = DrainRecord(
-        action=Action(facts.pop("action")),
-        at=_utc(facts.pop("at")),
-        written_at=written_at,
-        **facts,
-    )
-    return Drained(record=record, subject=str(said["subject"]))
-
-
-def _utc(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
