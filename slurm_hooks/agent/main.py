@@ -8,6 +8,7 @@ import argparse
 import gc
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,6 +30,9 @@ paths.run. exit status: 0 ended as told, or another agent runs already; 2 the co
 
 log = Log("agent")
 
+_WAIT_S = 1.0
+"""Between two tries for the lock, where another agent has it and ``--wait`` is given."""
+
 
 def main(argv: Sequence[str]) -> int:
     """Raises ConfigError for a configuration that cannot be used."""
@@ -40,6 +44,9 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--node", help="Slurm's name of this node (default: the host's)")
     parser.add_argument("--config", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
+    parser.add_argument(
+        "--wait", action="store_true", help="while another agent runs, wait for its end"
+    )
     asked = parser.parse_args(argv)
     config = settings.load(config_path(asked.config))
     paths = config.cluster.paths
@@ -47,11 +54,14 @@ def main(argv: Sequence[str]) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     lock = locks.take(locks.path_in(paths.run))
     if lock is None:
-        log.info("another agent runs already")
-        return 0
+        log.info("another agent runs already", waiting=asked.wait)
+        if not asked.wait:
+            return 0
+        lock = _when_free(locks.path_in(paths.run))
+        config = settings.load(config.path)  # it may be another one by now
     node = SlurmName(machine.node_name(asked.node))
     log.info("started", node=node, pid=os.getpid(), config=config.path)
-    agent = Agent(node, config)
+    agent = Agent(node, config, crashed=lock.crashed)
     gc.collect()
     gc.freeze()  # workers are forks: what is never looked at again stays shared
     afresh = agent.run()
@@ -60,6 +70,15 @@ def main(argv: Sequence[str]) -> int:
     if afresh:
         os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
     return 0
+
+
+def _when_free(path: Path) -> locks.Held:
+    """The lock, once its holder has ended. Polled: a wait in flock(2) would keep SIGHUP's and
+    SIGTERM's default actions just the same, and Python would start it again after a signal.
+    """
+    while (lock := locks.take(path)) is None:
+        time.sleep(_WAIT_S)
+    return lock
 
 
 def restart_argv(node: SlurmName, config: Path) -> list[str]:

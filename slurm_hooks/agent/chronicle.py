@@ -1,0 +1,87 @@
+"""The agent's own events for the history: what changed since it looked last, told once.
+
+Called after the verdict is out and Slurm is asked (law 8); nothing here waits or raises.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+
+from holdfast.history.event import AGENT_ENDED, AGENT_STARTED, BOOT, OVER_BUDGET
+from holdfast.version import VERSION
+from holdfast.vocabulary import Mode
+from slurm_hooks.agent.case import Deed, Standing
+from slurm_hooks.agent.judge import Opened
+from slurm_hooks.agent.memory import Memory
+from slurm_hooks.facts import GpuFacts
+from slurm_hooks.history import Recorder, changes
+from slurm_hooks.history.changes import Board, Boards
+
+
+class Chronicle:
+    """``memory`` is what an earlier agent left, as it was read: it tells what was known before."""
+
+    def __init__(self, recorder: Recorder, memory: Memory, expected_gpus: int) -> None:
+        self._recorder, self._expected_gpus = recorder, expected_gpus
+        self._opened: Sequence[Opened] = tuple(
+            Opened(finding=streak.finding, mode=Mode.OBSERVE, since=streak.since)
+            for streak in memory.streaks.values()
+            if streak.open
+        )
+        self._booted = memory.boot_id != recorder.boot_id
+        self._boot_before = memory.boot_id
+        self._boards: Boards | None = _remembered(memory)
+        self._known: Boards = self._boards or {}
+        self._over_budget = False
+
+    def started(self, *, crashed: bool) -> None:
+        """The agent begins; ``crashed``: the one before it, in this boot, did not end in order."""
+        if self._booted:
+            self._recorder.note(BOOT, before=self._boot_before or None)
+        after = "reboot" if self._booted else "crash" if crashed else "stop"
+        self._recorder.note(AGENT_STARTED, version=VERSION, pid=os.getpid(), after=after)
+
+    def ended(self, *, afresh: bool) -> None:
+        self._recorder.note(AGENT_ENDED, why="new configuration" if afresh else "told to end")
+
+    def saw_gpus(self, gpus: Iterable[GpuFacts]) -> None:
+        """One whole reading of the driver."""
+        boards = changes.boards_of(gpus, self._expected_gpus)
+        if boards is None:
+            return
+        for change in changes.of_boards(self._boards, boards, booted=self._booted):
+            self._recorder.note(change.event, t=change.t, **change.facts)
+        self._boards, self._known, self._booted = boards, boards, False
+
+    def saw(self, opened: Sequence[Opened]) -> None:
+        """The open findings of this moment."""
+        if opened == self._opened:
+            return
+        now = time.time()
+        for change in changes.of_findings(self._opened, opened, self._known, now):
+            self._recorder.note(change.event, t=change.t, **change.facts)
+        self._opened = opened
+
+    def did(self, deeds: Iterable[Deed], standing: Standing) -> None:
+        """What was done in Slurm, and whether the node should have left service and could not."""
+        for deed in deeds:
+            if deed.event:
+                board = changes.board_of(deed.subject, deed.gpu, self._known)
+                facts = {"code": deed.code or None, "action": deed.action or None, **board}
+                self._recorder.note(deed.event, detail=deed.text, **facts)
+        over = standing.action == "over-budget"
+        if over and not self._over_budget:
+            self._recorder.note(OVER_BUDGET, detail=standing.reason or standing.why)
+        self._over_budget = over
+
+
+def _remembered(memory: Memory) -> dict[int, Board] | None:
+    """The GPUs that an earlier agent saw, which reboots do not change; None: none."""
+    found = {
+        index: Board(uuid=gpu.uuid, serial=gpu.serial or "", pci=gpu.pci or "")
+        for index, gpu in memory.gpus.items()
+        if gpu.uuid
+    }
+    return found or None

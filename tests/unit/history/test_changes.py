@@ -1,0 +1,117 @@
+"""Two moments of a node in, events out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.findings import Finding
+from holdfast.vocabulary import Action, Mode, Severity
+from slurm_hooks.agent.judge import Opened
+from slurm_hooks.facts import GpuFacts
+from slurm_hooks.history.changes import Board, board_of, boards_of, of_boards, of_findings
+
+BOARDS = {n: Board(uuid=f"GPU-{n}", serial=f"165{n}", pci=f"0000:0{n}:00") for n in range(8)}
+
+
+def opened(code: str = "XID79", subject: str = "GPU-3", **more: Any) -> Opened:
+    found = Finding(
+        code=code,
+        severity=more.pop("severity", Severity.FATAL),
+        subject=subject,
+        detail="GPU 3 fell off",
+        action=Action.REBOOT,
+        gpu=more.pop("gpu", 3),
+        check=more.pop("check", "gpu_xid"),
+    )
+    return Opened(finding=found, mode=Mode.DRAIN, since=more.pop("since", 100.0))
+
+
+def test_a_finding_opens_with_its_time_and_its_board() -> None:
+    (change,) = of_findings([], [opened()], BOARDS, 105.0)
+    assert (change.event, change.t) == ("finding_opened", 100.0)
+    assert change.facts == {
+        "code": "XID79",
+        "check": "gpu_xid",
+        "subject": "GPU-3",
+        "gpu": 3,
+        "gpu_uuid": "GPU-3",
+        "serial": "1653",
+        "severity": "fatal",
+        "action": "reboot",
+        "mode": "drain",
+        "detail": "GPU 3 fell off",
+        "cause": True,
+    }
+
+
+def test_it_closes_once_with_how_long_it_was_open() -> None:
+    (change,) = of_findings([opened()], [], BOARDS, 160.0)
+    assert (change.event, change.facts["open_s"]) == ("finding_closed", 60.0)
+    assert list(of_findings([], [], BOARDS, 170.0)) == []
+
+
+def test_a_clock_that_was_set_back_gives_no_negative_time() -> None:
+    (change,) = of_findings([opened()], [], BOARDS, 50.0)
+    assert change.facts["open_s"] == 0.0
+
+
+def test_the_same_finding_with_other_words_is_no_news() -> None:
+    assert list(of_findings([opened()], [opened(severity=Severity.WARN)], BOARDS, 1.0)) == []
+
+
+def test_two_gpus_with_the_same_code_are_two_findings() -> None:
+    after = [opened(), opened(subject="GPU-4", gpu=4)]
+    (change,) = of_findings([opened()], after, BOARDS, 1.0)
+    assert change.facts["gpu_uuid"] == "GPU-4"
+
+
+def test_a_fault_stays_with_the_board_that_had_it() -> None:
+    """In the place lies another GPU already: its serial is not the bad one's."""
+    named = board_of("GPU-gone", 3, BOARDS)
+    assert named == {"gpu": 3, "gpu_uuid": "GPU-gone", "serial": None}
+    assert board_of("gpu3", 3, BOARDS) == {"gpu": 3, "gpu_uuid": "GPU-3", "serial": "1653"}
+    assert board_of("/mnt/training", None, BOARDS) == {}
+    assert board_of("gpu9", 9, BOARDS) == {"gpu": 9, "gpu_uuid": None, "serial": None}
+
+
+def test_a_driver_that_does_not_show_every_gpu_says_nothing() -> None:
+    gpus = [GpuFacts(index=n, uuid=f"GPU-{n}", serial="1") for n in range(8)]
+    assert boards_of(gpus[:7], 8) is None
+    assert boards_of([*gpus[:7], GpuFacts(index=7)], 8) is None
+    assert boards_of([], 0) is None
+    full = boards_of(gpus, 8)
+    assert full is not None
+    assert full[2] == Board(uuid="GPU-2", serial="1")
+
+
+def test_the_list_of_gpus_is_told_when_it_is_news() -> None:
+    def events(before: Any, booted: bool) -> list[str]:
+        return [change.event for change in of_boards(before, BOARDS, booted=booted)]
+
+    assert events(None, False) == ["inventory"]
+    assert events(BOARDS, False) == []
+    assert events(BOARDS, True) == ["inventory"]
+
+
+def test_a_replaced_gpu_is_told_with_both_names() -> None:
+    after = {**BOARDS, 3: Board(uuid="GPU-new", serial="9", pci="0000:03:00")}
+    replaced, inventory = of_boards(BOARDS, after, booted=False)
+    assert replaced.event == "gpu_replaced"
+    facts = replaced.facts
+    assert (facts["gpu"], facts["gpu_uuid"], facts["serial"]) == (3, "GPU-new", "9")
+    assert (facts["replaced_uuid"], facts["replaced_serial"]) == ("GPU-3", "1653")
+    assert inventory.event == "inventory"
+    assert inventory.facts["gpus"][3]["gpu_uuid"] == "GPU-new"
+
+
+def test_gpus_that_only_got_other_numbers_are_the_same() -> None:
+    shuffled = dict(enumerate(reversed(list(BOARDS.values()))))
+    assert list(of_boards(BOARDS, shuffled, booted=False)) == []
+
+
+def test_another_machine_is_no_set_of_replaced_gpus() -> None:
+    other = {n: Board(uuid=f"GPU-x{n}") for n in range(8)}
+    assert [c.event for c in of_boards(BOARDS, other, booted=True)] == [
+        "machine_replaced",
+        "inventory",
+    ]
