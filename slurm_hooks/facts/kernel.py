@@ -17,7 +17,8 @@ class XidEvent:
 
     ``pci`` as ``0000:5d:00``; ``at_s`` is seconds since boot by the kernel's clock; ``gpu`` and
     ``uuid`` are joined from the node's inventory, None when unknown. ``recovery`` is what an Xid
-    154 says ("None", "Node Reboot Required").
+    154 says ("None", "Node Reboot Required"; other words with other drivers), ``recovery_value`` its
+    number, which is NVML's nvmlDeviceGpuRecoveryAction_t (0 none, 1 reset, 2 reboot, …).
     ``consequence`` is True where the driver itself names an earlier Xid as the cause.
     """
 
@@ -29,6 +30,7 @@ class XidEvent:
     gpu: int | None = None
     uuid: str | None = None
     recovery: str | None = None
+    recovery_value: int | None = None
     consequence: bool = False
 
     @property

@@ -29,9 +29,11 @@ _NUMBER = re.compile(rb"[0-9]{1,19}")
 """Of a record's header: below 2^64, so that int() takes it."""
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _PCI = r"(?:PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?"
-_XID = re.compile(rf"NVRM: Xid \({_PCI}\): ([0-9]{{1,6}})\b,? ?(.*)", re.S)
+_XID = re.compile(rf"NVRM: Xid \({_PCI}(?: GPU-I:\w+)?\): ([0-9]{{1,6}})\b,? ?(.*)", re.S)
+"""With MIG, the GPU instance stands behind the address."""
+
 _OFF_THE_BUS = re.compile(rf"NVRM: .*?{_PCI}.*fallen off the bus", re.S)
-_RECOVERY = re.compile(r"recovery action changed from .*?to 0x[0-9a-fA-F]+ \(([^)]*)\)", re.I)
+_RECOVERY = re.compile(r"recovery action changed from .*?to 0x([0-9a-fA-F]{1,4}) \(([^)]*)\)", re.I)
 _PREVIOUS = re.compile(r"caused by previous Xid", re.I)
 
 
@@ -214,6 +216,7 @@ def xid_of(record: Record) -> XidEvent | None:
         seq=record.seq,
         at_s=record.at_s,
         text=" ".join(text.split())[:300],
-        recovery=recovery.group(1) if recovery else None,
+        recovery=recovery.group(2) if recovery else None,
+        recovery_value=int(recovery.group(1), 16) if recovery else None,
         consequence=bool(_PREVIOUS.search(text)),
     )

@@ -1,0 +1,173 @@
+"""Recorded kernel lines (tests/data/kmsg): each source's lines become the events that they mean."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from slurm_hooks.facts import KernelEvent, XidEvent
+from slurm_hooks.probes.kmsg import Record, xid_of
+from slurm_hooks.probes.kmsg_events import ALL_CODES, TEXT_CHARS, EventReader
+
+from .recorded import Block, blocks
+
+BLOCKS = list(blocks())
+
+
+def heard(records: tuple[Record, ...]) -> list[XidEvent | KernelEvent]:
+    reader = EventReader()
+    found: list[XidEvent | KernelEvent] = []
+    for record in records:
+        xid = xid_of(record)
+        found += [xid] if xid is not None else reader.read([record])
+    return found
+
+
+def said(event: XidEvent | KernelEvent) -> tuple[str, str, int, bool]:
+    if isinstance(event, XidEvent):
+        return event.code, event.pci, 1, False
+    return event.code, event.subject, event.count, event.over
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[block.source for block in BLOCKS])
+def test_each_source_becomes_what_it_means(block: Block) -> None:
+    assert [said(event) for event in heard(block.records)] == list(block.wanted)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[block.source for block in BLOCKS])
+def test_a_user_who_writes_the_same_lines_is_not_heard(block: Block) -> None:
+    forged = tuple(replace(record, facility=1) for record in block.records)
+    assert heard(forged) == []
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[block.source for block in BLOCKS])
+def test_cut_off_and_spoilt_lines_raise_nothing_and_invent_no_code(block: Block) -> None:
+    known = {code for each in BLOCKS for code, _, _, _ in each.wanted}
+    for cut in range(1, 160, 23):
+        for spoil in (slice(None, cut), slice(cut, None)):
+            spoilt = tuple(replace(record, text=record.text[spoil]) for record in block.records)
+            codes = {event.code for event in heard(spoilt)}
+            # A number cut in two is another number; nothing else may appear.
+            assert {c for c in codes if not re.fullmatch(r"S?XID\d+", c)} <= ALL_CODES | known
+
+
+def test_every_code_of_the_reader_is_seen_on_a_recorded_line() -> None:
+    seen = {code for block in BLOCKS for code, _, _, _ in block.wanted}
+    assert ALL_CODES - seen == {"CPU_LOCKUP", "GPU_INIT_FAILED", "KERNEL_OOPS"}
+
+
+def test_texts_are_one_short_line() -> None:
+    for block in BLOCKS:
+        for event in heard(block.records):
+            assert len(event.text) <= TEXT_CHARS
+            assert "\n" not in event.text
+            assert "  " not in event.text
+
+
+def lines(*texts: str, start_s: float = 100.0) -> tuple[Record, ...]:
+    return tuple(
+        Record(facility=0, level=4, seq=seq, at_s=start_s + seq * 1e-5, text=text)
+        for seq, text in enumerate(texts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "subject"),
+    [
+        ("watchdog: BUG: soft lockup - CPU#43 stuck for 26s! [python3:4711]", "CPU_LOCKUP", "CPU#43"),
+        ("watchdog: Watchdog detected hard LOCKUP on cpu 12", "CPU_LOCKUP", "cpu 12"),
+        ("rcu: INFO: rcu_preempt self-detected stall on CPU", "CPU_LOCKUP", "node"),
+        ("BUG: unable to handle page fault for address: ffffb0", "KERNEL_OOPS", "node"),
+        ("Oops: 0000 [#1] PREEMPT SMP NOPTI", "KERNEL_OOPS", "node"),
+        ("NVRM: GPU 0000:5D:00.0: RmInitAdapter failed! (0x62:0xffff:2477)", "GPU_INIT_FAILED", "0000:5d:00.0"),
+        ("[Hardware Error]: CPU:2 (19:61:2) MC21_STATUS[Over|CE]: 0xdc2040000400011b", "MCE_CORRECTED", "CPU:2"),
+        ("[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[-|UE|-|AddrV]: 0xbc002800001c0135", "MCE_UNCORRECTED", "CPU:2"),
+        ("Memory failure: 0x6f1b2c: recovery action for dirty LRU page: Recovered", "DIMM_UNCORRECTED", "0x6f1b2c"),
+        ("XFS (nvme0n1): Filesystem has been shut down due to log error (0x2).", "FS_SHUTDOWN", "nvme0n1"),
+        ("BTRFS error (device sda2: state A): Transaction aborted (error -5)", "FS_ERROR", "sda2"),
+        ("virtio-fs: tag <training> not found", "FS_ERROR", "training"),
+    ],
+)  # fmt: skip
+def test_forms_of_the_sources(text: str, code: str, subject: str) -> None:
+    (event,) = heard(lines(text))
+    assert (event.code, event.subject) == (code, subject)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "traps: python3[4711] general protection fault ip:55d0 sp:7ffe error:0 in python3.11",
+        "python3[4711]: segfault at 0 ip 00007f error 4 in libc.so.6",
+        "pcieport 0000:50:01.0: AER: enabled with IRQ 34",
+        "EDAC MC0: Giving out device to module skx_edac controller Skylake Socket#0 IMC#0",
+        "nvme nvme0: 128/0/0 default/read/poll queues",
+        "mlx5_core 0000:54:00.0: Port module event: module 0, Cable unplugged",
+        "mce: [Hardware Error]: something that nobody knows",
+        "nfs: server 10.0.0.5 is fine",
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.105.08",
+        "INFO: task x blocked for more than a while",
+        "nvidia-nvswitch0: SXid (PCI:0000:c2:00.0): 2003, too short",
+    ],
+)
+def test_what_is_no_fault(text: str) -> None:
+    assert heard(lines(text)) == []
+
+
+def test_the_bit_of_a_pcie_error_is_named_but_not_counted_again() -> None:
+    events = heard(
+        lines(
+            "pcieport 0000:50:01.0: AER: Uncorrectable (Fatal) error message received from 0000:50:01.0",
+            "pcieport 0000:50:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer",
+            "pcieport 0000:50:01.0:   device [8086:352a] error status/mask=00000020/00000000",
+            "pcieport 0000:50:01.0:    [ 5] SDES                   (First)",
+        )
+    )
+    assert [event.count for event in events if isinstance(event, KernelEvent)] == [1, 0]
+    assert events[-1].text.endswith("SDES")
+
+
+def test_a_stack_is_the_stack_of_the_task_before_it_only() -> None:
+    frame = " os_acquire_rwlock_read+0x35/0x50 [nvidia]"
+    alone = heard(lines(frame))
+    assert alone == []
+    late = [
+        *lines("INFO: task a:1 blocked for more than 120 seconds."),
+        *lines(frame, start_s=200.0),
+    ]
+    assert [event.code for event in heard(tuple(late))] == ["HUNG_TASK"]
+    after = heard(lines("INFO: task a:1 blocked for more than 120 seconds.", " </TASK>", frame))
+    assert [event.code for event in after] == ["HUNG_TASK"]
+
+
+def test_a_stuck_task_tells_what_it_waits_for() -> None:
+    events = heard(
+        lines(
+            "INFO: task python3:77 blocked for more than 120 seconds.",
+            " <TASK>",
+            " __schedule+0x2d1/0x870",
+            " request_wait_answer+0x14b/0x210",
+            " fuse_simple_request+0x17f/0x2e0",
+        )
+    )
+    assert [event.code for event in events] == ["HUNG_TASK", "HUNG_TASK"]
+    assert events[-1].text.endswith("Waits in fuse.")
+
+
+def test_a_killed_task_names_its_job() -> None:
+    (event,) = heard(
+        lines(
+            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=step_0,mems_allowed=0-1,"
+            "oom_memcg=/system.slice/slurmstepd.scope/job_4711/step_0,"
+            "task_memcg=/system.slice/slurmstepd.scope/job_4711/step_0/user/task_3,task=python3,pid=99,uid=2001",
+            "Memory cgroup out of memory: Killed process 99 (python3) total-vm:1kB, anon-rss:1kB",
+        )
+    )
+    assert (event.code, event.subject) == ("OOM_JOB", "job 4711")
+
+
+def test_an_absurd_number_of_errors_is_bounded() -> None:
+    (event,) = heard(lines("EDAC MC1: 99999999999999 CE memory read error on DIMM_A1 (x)"))
+    assert isinstance(event, KernelEvent)
+    assert event.count == 1_000_000
