@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, Command] = {
     "nodes": Command("holdfast.nodes_command:main", "the cluster's nodes and who drained them"),
     "faults": Command("holdfast.faults_command:main", "the fault catalogue"),
     "config": Command("holdfast.config.command:main", "check a configuration file"),
-    "render": Command("k8s_bridge.render:main", "manifests and slurm.conf lines"),
+    "render": Command("holdfast.render:main", "manifests, slurm.conf lines, units, values"),
     "agent": Command("slurm_hooks.agent.main:main", "the resident process of a node"),
     "bridge": Command("k8s_bridge.main:main", "the resident process of a cluster"),
 }

@@ -23,12 +23,12 @@ from testbed.paths import TREE, cache
 PREFIX = "opt/holdfast"
 PACKAGES = {
     "holdfast": ("*.py",),
-    "slurm_hooks": ("*.py", "hook"),
+    "slurm_hooks": ("*.py", "hook", "deploy/*"),
     "k8s_bridge": ("*.py", "templates/*"),
 }
 """Package -> the files of it that are installed."""
 
-ROOT_REQUIREMENTS = ("nvidia-ml-py", "kubernetes", "jinja2")
+ROOT_REQUIREMENTS = ("nvidia-ml-py", "kubernetes")
 """PyYAML comes with the root (Debian's python3-yaml)."""
 
 HOOKS = ("prolog", "epilog", "health_check")

@@ -20,9 +20,6 @@ certifi==1.0 \\
     # via
     #   kubernetes
     #   requests
-jinja2==3.1.6 \\
-    --hash=sha256:cc
-    # via holdfast (pyproject.toml)
 kubernetes==36.0.3 \\
     --hash=sha256:dd
     # via holdfast (pyproject.toml)
@@ -44,7 +41,6 @@ nvidia-ml-py==13.6 \\
 def test_a_requirement_brings_what_it_needs_and_no_tool_of_ours() -> None:
     assert list(pinned(_LOCK, "3.13")) == [
         "certifi==1.0 --hash=sha256:aa --hash=sha256:bb",
-        "jinja2==3.1.6 --hash=sha256:cc",
         "kubernetes==36.0.3 --hash=sha256:dd",
         "multidict==7.2.1 --hash=sha256:00",
         "nvidia-ml-py==13.6 --hash=sha256:11",

@@ -1,0 +1,83 @@
+"""What ``holdfast render`` prints: a text with places to fill, each with a pattern and a default.
+
+No template engine: a node has none, and neither loops nor conditions are wanted in a manifest that
+people read before they apply it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from holdfast.errors import UsageError
+
+REQUIRED = ""
+"""The default of a value that has none. Where its pattern takes no empty text, it must be given."""
+
+NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+PATH = r"/[\w./%@+-]*"
+NUMBER = r"[1-9][0-9]{0,5}"
+BOOL = r"true|false"
+IMAGE = r"[\w.:/@-]+"
+
+_PLACE = re.compile(r"\{\{ (\w+)( \| json)? \}\}")
+
+
+class Value(NamedTuple):
+    """One value that a person may set: what it may look like, its default, what it means."""
+
+    pattern: str
+    default: str
+    about: str
+
+    @property
+    def required(self) -> bool:
+        return self.default == REQUIRED and not re.fullmatch(self.pattern, REQUIRED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One thing to render. ``make`` gets every value, checked, and returns the text."""
+
+    about: str
+    make: Callable[[Mapping[str, str]], str]
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def text(self, what: str, given: Mapping[str, str]) -> str:
+        """The document. Raises ``UsageError`` for a name or a value that it cannot take."""
+        for name in given:
+            if name not in self.values:
+                hint = suggest(name, self.values)
+                raise UsageError(f"{what}: no value is called {name!r}{hint}")
+        chosen = {name: str(given.get(name, one.default)) for name, one in self.values.items()}
+        for name, one in self.values.items():
+            if not chosen[name] and one.required:
+                raise UsageError(f"{what}: {name} has no default; give it with --set {name}=…")
+            if not re.fullmatch(one.pattern, chosen[name]):
+                raise UsageError(f"{what}: {name}={chosen[name]!r} does not match {one.pattern}")
+        return self.make(chosen)
+
+
+def filled(source: str, values: Mapping[str, str]) -> str:
+    """``source`` with each ``{{ name }}`` replaced by its value, ``{{ name | json }}`` by the value
+    as a JSON string (which is a YAML string too). Raises KeyError for a name without a value.
+    """
+
+    def value(place: re.Match[str]) -> str:
+        text = values[place[1]]
+        return json.dumps(text) if place[2] else text
+
+    return _PLACE.sub(value, source)
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """The end of a complaint about an unknown word."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known are {', '.join(names)}" if names else "; it takes none"

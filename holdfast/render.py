@@ -1,0 +1,85 @@
+"""``holdfast render``: what an administrator applies, includes or submits, as text.
+
+A literal table, name → module, imported only when asked for: the same program serves nodes (which
+lack what a cluster's parts need) and the cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from holdfast.document import Document, suggest
+from holdfast.errors import HoldfastError, UsageError
+
+TABLE: Mapping[str, str] = {
+    "soperator": "slurm_hooks.deploy.soperator:VALUES",
+    "soperator-nodeset": "slurm_hooks.deploy.soperator:NODESET",
+    "slinky": "slurm_hooks.deploy.slinky:VALUES",
+    "slurm-conf": "slurm_hooks.deploy.slurm_conf:LINES",
+    "systemd": "slurm_hooks.deploy.systemd:UNIT",
+    "configuration": "slurm_hooks.deploy.configuration:FILE",
+    "sbatch": "slurm_hooks.deploy.batch:SCRIPT",
+    "rbac": "k8s_bridge.render:RBAC",
+    "deployment": "k8s_bridge.render:DEPLOYMENT",
+}
+"""What can be rendered → where its ``Document`` is."""
+
+
+def document(what: str) -> Document:
+    """Raises ``UsageError`` for a word that is not in the table."""
+    if what not in TABLE:
+        raise UsageError(f"nothing called {what!r} to render{suggest(what, TABLE)}")
+    module, _, name = TABLE[what].partition(":")
+    return cast("Document", getattr(importlib.import_module(module), name))
+
+
+def render_text(what: str, **values: str) -> str:
+    """The document's text. Raises ``UsageError`` for a word, a name or a value it cannot take."""
+    return document(what).text(what, values)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``holdfast render``. Exit status 0, or 2 when used wrongly."""
+    rows = [f"  {name:18}{document(name).about}" for name in TABLE]
+    parser = argparse.ArgumentParser(
+        prog="holdfast render",
+        description="Print a document to be applied, included or submitted:\n" + "\n".join(rows),
+        epilog="examples:\n"
+        "  holdfast render rbac | kubectl apply -f -\n"
+        "  holdfast render slurm-conf --set onto=/etc/slurm/slurm.conf\n"
+        "  holdfast render soperator --values    # what can be set, and what it means",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", metavar="WHAT", help=", ".join(TABLE))
+    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], dest="settings")
+    parser.add_argument("--values", action="store_true", help="print the values it takes instead")
+    arguments = parser.parse_args(argv)
+    try:
+        text = _values(arguments.what) if arguments.values else _render(arguments)
+    except HoldfastError as error:
+        sys.stderr.write(f"holdfast render: {error}\n")
+        return 2
+    sys.stdout.write(text)
+    return 0
+
+
+def _render(arguments: argparse.Namespace) -> str:
+    pairs = [setting.partition("=") for setting in arguments.settings]
+    bad = next((name for name, equals, _ in pairs if not equals or not name), None)
+    if bad is not None:
+        raise UsageError(f"--set takes NAME=VALUE, got {bad!r}")
+    return render_text(arguments.what, **{name: value for name, _, value in pairs})
+
+
+def _values(what: str) -> str:
+    """One line a value: its name with the default, then what it means."""
+    values = document(what).values
+    shown = {
+        name: f"{name}=" + ("…" if one.required else one.default) for name, one in values.items()
+    }
+    width = max(map(len, shown.values()), default=0)
+    return "".join(f"{text:{width}}  # {values[name].about}\n" for name, text in shown.items())

@@ -1,0 +1,27 @@
+"""A batch script that survives bad nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.document import NUMBER, PATH, Document, Value, filled
+from slurm_hooks.deploy import source
+
+
+def _script(values: Mapping[str, str]) -> str:
+    return filled(source("job.sbatch.in"), values)
+
+
+SCRIPT = Document(
+    about="a batch script that resumes after a node fails",
+    make=_script,
+    values={
+        "command": Value(r"[^\n]+", "python train.py", "what srun starts"),
+        "checkpoints": Value(PATH, "/mnt/training/checkpoints", "the folder that it saves to"),
+        "name": Value(r"[\w.-]+", "train", "the job's name"),
+        "nodes": Value(NUMBER, "2", "--nodes"),
+        "tasks_per_node": Value(NUMBER, "8", "--ntasks-per-node"),
+        "gpus_per_node": Value(NUMBER, "8", "--gpus-per-node"),
+        "output": Value(PATH, "/mnt/training/%x-%j.out", "the job's log, on a shared file system"),
+    },
+)

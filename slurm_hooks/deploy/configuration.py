@@ -1,0 +1,63 @@
+"""A first ``holdfast.yaml``: every check of the catalogue by name, each in mode observe."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+
+from holdfast.document import Document, Value
+from holdfast.vocabulary import Mode
+from slurm_hooks import checks
+
+_WIDTH = 100
+
+VALUES: Mapping[str, Value] = {
+    "cluster": Value(r"[\w.-]+", "cluster", "how this cluster is called"),
+    "gpus": Value(r"[0-9]|[1-5][0-9]|6[0-4]", "8", "GPUs of each node; 0: nodes without"),
+    "mounts": Value(
+        r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, with commas between"
+    ),
+}
+
+
+def text(values: Mapping[str, str]) -> str:
+    """The file. Raises KeyError without the values of ``VALUES``."""
+    mounts = ", ".join(path for path in values["mounts"].split(",") if path)
+    return "".join(
+        (
+            "# Holdfast's configuration; all keys: docs/reference/configuration.md.\n",
+            "# `holdfast config check FILE` before it goes out. A running agent takes it over by itself.\n",
+            f"cluster: {values['cluster']}\n",
+            "node:\n",
+            f"  expected_gpus: {values['gpus']}\n",
+            f"  mounts: [{mounts}]\n",
+            "  # What Holdfast may take out of service at once: the larger of the two.\n",
+            "  budget: {max_nodes: 2, max_share: 0.1}\n",
+            "# off, observe (look, touch nothing), comment (say it in Slurm), drain.\n",
+            "checks:\n",
+            *_checks(),
+        )
+    )
+
+
+def _checks() -> Iterator[str]:
+    width = max(map(len, checks.CATALOGUE))
+    for name in checks.CATALOGUE:
+        entry = f"{f'{name}:':{width + 1}} {{mode: {Mode.OBSERVE.value}}}"
+        about = first_sentence(inspect.getdoc(checks.load(name)) or "")
+        room = _WIDTH - len(entry) - len("    # ")
+        yield f"  {entry}  # {textwrap.shorten(about, room, placeholder=' …')}\n"
+
+
+def first_sentence(doc: str) -> str:
+    """Up to the first full stop or colon that ends a clause, on one line."""
+    words = " ".join(doc.split("\n\n")[0].split())
+    for end in (". ", ": ", "; "):
+        words = words.partition(end)[0]
+    return words.rstrip(".:;")
+
+
+FILE = Document(
+    about="a first holdfast.yaml, every check in mode observe", make=text, values=VALUES
+)

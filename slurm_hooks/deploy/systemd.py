@@ -1,0 +1,23 @@
+"""The agent as a unit of systemd, for plain Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.config.location import DEFAULT_PATH
+from holdfast.document import PATH, Document, Value, filled
+from slurm_hooks.deploy import source
+
+
+def _unit(values: Mapping[str, str]) -> str:
+    return filled(source("holdfast-agent.service.in"), values)
+
+
+UNIT = Document(
+    about="the agent as a unit of systemd, for plain Slurm",
+    make=_unit,
+    values={
+        "home": Value(PATH, "/opt/holdfast", "where Holdfast is installed"),
+        "config": Value(PATH, str(DEFAULT_PATH), "its configuration"),
+    },
+)

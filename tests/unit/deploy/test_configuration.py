@@ -1,0 +1,38 @@
+"""The first holdfast.yaml: valid, and no check of the catalogue forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from holdfast.config.command import main as config_command
+from holdfast.render import render_text
+from slurm_hooks.checks import CATALOGUE
+from slurm_hooks.deploy.configuration import first_sentence
+
+
+def test_every_check_is_named_and_only_observes(tmp_path: Path) -> None:
+    text = render_text("configuration", cluster="c1", gpus="4", mounts="/mnt/a,/mnt/b")
+    read = yaml.safe_load(text)
+    assert read["checks"] == {name: {"mode": "observe"} for name in CATALOGUE}
+    assert read["node"]["mounts"] == ["/mnt/a", "/mnt/b"]
+    assert (read["cluster"], read["node"]["expected_gpus"]) == ("c1", 4)
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(text)
+    assert config_command(["check", str(file)]) == 0
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("doc", "said"),
+    [
+        ("One. Two.", "One"),
+        ("A mount: slow.\n\nMore.", "A mount"),
+        ("Of\n   two lines", "Of two lines"),
+        ("", ""),
+    ],
+)
+def test_a_check_is_told_in_its_first_sentence(doc: str, said: str) -> None:
+    assert first_sentence(doc) == said
