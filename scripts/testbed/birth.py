@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import control_plane, enter, layers, product, roots, slurm_conf
+from testbed import control_plane, enter, layers, product, remains, roots, slurm_conf
 from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
@@ -45,7 +43,8 @@ def up(order: Order) -> Box:
     """The running box as ordered; started when there is none."""
     need_root()
     _check(order)
-    with _only_one(order.name):
+    remains.sweep(time.time())
+    with remains.only_one(order.name):
         running = Box.look(order.name)
         if running is not None:
             _same_shape(running, order)
@@ -87,25 +86,6 @@ def _check(order: Order) -> None:
 
 def _tools() -> str:
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
-
-
-@contextlib.contextmanager
-def _only_one(name: str) -> Iterator[None]:
-    """One `up` or `down` of a box at a time. The lock file goes with the box's folder."""
-    folder = box_folder(name)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    path = folder.parent / f".{name}.lock"
-    while True:
-        with path.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists() or path.stat().st_ino != os.fstat(lock.fileno()).st_ino:
-                continue  # removed while we waited: somebody may hold a new one
-            try:
-                yield
-            finally:
-                if not folder.exists():
-                    path.unlink()
-            return
 
 
 def _same_shape(running: Box, order: Order) -> None:
@@ -274,7 +254,7 @@ def _boot_slurm(box: Box, tell: Say) -> None:
 def down(name: str) -> bool:
     """End a box, whole or half made. False when there was none."""
     need_root()
-    with _only_one(name):
+    with remains.only_one(name):
         box = Box.look(name)
         if box is not None:
             end_namespace(box.pid)

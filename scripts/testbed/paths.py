@@ -26,9 +26,14 @@ def boxes() -> Path:
     return Path(os.environ.get("HOLDFAST_BOXES") or "/var/lib/holdfast-sandbox")
 
 
+def may_be_name(name: str) -> bool:
+    """Whether a box can be called so."""
+    return _NAME.fullmatch(name) is not None
+
+
 def box_folder(name: str) -> Path:
     """Raises ``SandboxError`` when ``name`` cannot be a box's name."""
-    if not _NAME.fullmatch(name):
+    if not may_be_name(name):
         raise SandboxError(
             f"'{name}' cannot be the name of a box: use letters, digits, '-', '_' and '.' (at most 41)"
         )
