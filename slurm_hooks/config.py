@@ -23,6 +23,14 @@ class ReasonStyle(str, Enum):
     """Behind ``[node_problem] ``, which makes Soperator replace the node."""
 
 
+class LeftoverPolicy(str, Enum):
+    """What is done with processes that outlive their job."""
+
+    REPORT = "report"
+    KILL = "kill"
+    """Those that provably belong to the ended job: by cgroup or SLURM_JOB_ID, and its user."""
+
+
 class WhenBlind(str, Enum):
     """What a hook does that finds no fresh verdict."""
 
@@ -66,10 +74,22 @@ class NodeConfig:
     reason_style: ReasonStyle = ReasonStyle.HOLDFAST
     when_blind: BlindConfig = field(default_factory=BlindConfig)
     budget: BudgetConfig = field(default_factory=BudgetConfig)
+    leftovers: LeftoverPolicy = LeftoverPolicy.REPORT
+    """Ending other people's processes is the site's choice, so by default they are only told."""
+    leftover_grace_s: float = 2.0
+    """For a process to go by itself after its job's end, again after SIGTERM, and after SIGKILL."""
+    allow_skip: bool = False
+    """Whether ``sbatch --comment=skip_checks`` lets a job start on a bad node and go unjudged, as
+    it does under Soperator's own checks. A user's word then outranks the site's, so not by default.
+    """
 
     def __post_init__(self) -> None:
         if not 0 <= self.expected_gpus <= 64:
             raise ValueError(f"expected_gpus must be between 0 and 64, got {self.expected_gpus}")
+        if not 0 <= self.leftover_grace_s <= 60:
+            raise ValueError(
+                f"leftover_grace_s must be between 0 and 60, got {self.leftover_grace_s:g}"
+            )
         for path in self.mounts:
             if not path.startswith("/"):
                 raise ValueError(f"mounts must be absolute paths, got {path!r}")

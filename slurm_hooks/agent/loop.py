@@ -24,11 +24,13 @@ from slurm_hooks.agent.case import Case
 from slurm_hooks.agent.chronicle import Chronicle
 from slurm_hooks.agent.jobs import Jobs
 from slurm_hooks.agent.judge import Opened, modes_of
+from slurm_hooks.agent.memory import join
 from slurm_hooks.agent.observer import Observer, blind_names
 from slurm_hooks.agent.publish import Publisher, enforced
 from slurm_hooks.agent.sweep import Sweeper, doomed_by
 from slurm_hooks.contain import Worker
 from slurm_hooks.history import Recorder
+from slurm_hooks.job_health.watch import JobHealth
 from slurm_hooks.prober import Prober
 from slurm_hooks.probes.kmsg import KmsgFollower
 from slurm_hooks.settings import Settings
@@ -62,7 +64,8 @@ class Agent:
         self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
         self._actor = Actor(node, boot_id, config)
         self._sweeper = Sweeper(paths)
-        self._jobs = Jobs(config)
+        self._health = JobHealth(node, boot_id, config)
+        self._looking_after_jobs = (Jobs(config), self._health)
         self.history = Recorder(
             paths.history_folder,
             node,
@@ -78,7 +81,7 @@ class Agent:
         self._opened: tuple[Opened, ...] = ()
         self._passes = self._clean_passes = 0
         self._disturbed = False
-        self._next_pass = 0.0
+        self._next_pass = self._pass_began_s = 0.0
         self._config_seen = machine.stamp(config.path)
         self._signals: set[int] = set()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -100,7 +103,8 @@ class Agent:
             self._finish_pass()
             self._take_results(now)
             self._start_pass(now)
-            self._jobs.turn(now)
+            for part in self._looking_after_jobs:
+                part.turn(now)
             self._prober.reap(now)
             self.history.turn(now)
         afresh = signal.SIGHUP in self._signals and signal.SIGTERM not in self._signals
@@ -112,7 +116,8 @@ class Agent:
 
     def _sleep(self) -> None:
         poll = select.poll()
-        fds = [self._wake_read, self._jobs.fd, self._log.fd if self._log else -1]
+        fds = [self._wake_read, self._log.fd if self._log else -1]
+        fds += [part.fd for part in self._looking_after_jobs]
         fds += [worker.fd for worker in self._workers()]
         for fd in fds:
             if fd >= 0:
@@ -124,13 +129,13 @@ class Agent:
             pass
 
     def _workers(self) -> list[Worker]:
-        parts = (self._prober, self._actor, self._sweeper, self._jobs, self.history)
+        parts = (self._prober, self._actor, self._sweeper, *self._looking_after_jobs, self.history)
         return [worker for part in parts for worker in part.workers]
 
     def _wake_at(self) -> float:
         """Monotonic time of the next thing to do without being woken."""
         times = [time.monotonic() + _LONGEST_SLEEP_S]
-        times += [part.next_at for part in (self._jobs, self._actor, self.history)]
+        times += [part.next_at for part in (*self._looking_after_jobs, self._actor, self.history)]
         if not self._prober.running:
             times.append(self._next_pass)
         times += [worker.deadline for worker in self._workers() if worker.deadline is not None]
@@ -166,6 +171,7 @@ class Agent:
         events = self._observer.hear(records, renewed=renewed)
         for event in events:
             log.warning("xid", number=event.xid, pci=event.pci, gpu=event.gpu, text=event.text)
+        self._health.heard([join(self._observer.memory, event) for event in events])
         if events:
             # A re-check counts from here: not what passed before, nor the pass under way.
             self._clean_passes, self._disturbed = 0, self._prober.running
@@ -176,12 +182,13 @@ class Agent:
     # --- passes --------------------------------------------------------------------------------
 
     def _start_pass(self, now: float) -> None:
-        if self._prober.running or now < self._next_pass:
+        if self._prober.running or (now < self._next_pass and not self._health.hurry(now)):
             return
         if machine.stamp(self._config.path) != self._config_seen:
             self._look_at_config()
         self._table = self._config.active()
         self._prober.release_driver = self._actor.waits_for_reset
+        self._pass_began_s = machine.uptime_s(self._config.cluster.paths.procfs)
         self._prober.start(self._config.probes(self._table), now)
         spread = random.uniform(1 - _JITTER, 1 + _JITTER)
         self._next_pass = now + self._config.agent.interval_s * spread
@@ -191,7 +198,9 @@ class Agent:
         if readings is None:
             return
         uptime_s = machine.uptime_s(self._config.cluster.paths.procfs)
+        self._observer.leftovers = self._health.leftovers
         self._observer.see(readings, log_problem=self._log_problem, uptime_s=uptime_s)
+        self._health.saw(self._observer.facts, self._pass_began_s)
         self._opened = self._observer.judge(self._table)
         self._passes += 1
         self._chronicle.saw_gpus(self._observer.facts.gpus)
@@ -281,7 +290,7 @@ class Agent:
 
     def _close(self) -> None:
         self._save()
-        for part in (self._prober, self._actor, self._jobs, self.history):
+        for part in (self._prober, self._actor, *self._looking_after_jobs, self.history):
             part.close()
         if self._log is not None:
             self._log.close()

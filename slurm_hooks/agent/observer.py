@@ -15,7 +15,7 @@ from slurm_hooks.agent import memory as remember
 from slurm_hooks.agent.judge import Opened, Table, fold, opened
 from slurm_hooks.agent.memory import Memory
 from slurm_hooks.checks.gpu_xid import demand_of
-from slurm_hooks.facts import Blind, NodeFacts, XidEvent
+from slurm_hooks.facts import Blind, LeftoverFacts, NodeFacts, XidEvent
 from slurm_hooks.prober import Readings
 from slurm_hooks.probes.catalogue import BY_NAME
 from slurm_hooks.probes.kmsg import Record, xid_of
@@ -39,6 +39,7 @@ class Observer:
         self._expected_gpus = expected_gpus
         self._looked: set[str] = set()
         self._found: dict[str, Any] = {}
+        self.leftovers: tuple[LeftoverFacts, ...] = ()
         self._blind: dict[str, Blind] = {}
         self.facts = self._facts()
 
@@ -112,6 +113,7 @@ class Observer:
             expected_gpus=self._expected_gpus,
             boot_id=self.memory.boot_id,
             kmsg=self.memory.kmsg,
+            leftovers=self.leftovers,
             blind=tuple(
                 replace(blind, passes=passes.get(name, 1)) for name, blind in self._blind.items()
             ),

@@ -27,6 +27,7 @@ from slurm_hooks.facts.host import (
     SlurmdFacts,
     SystemFacts,
 )
+from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.facts.kernel import KernelEvent, KmsgFacts, XidEvent
 from slurm_hooks.facts.node import Blind, NodeFacts
 from slurm_hooks.facts.storage import MountFacts, MountState
@@ -46,6 +47,7 @@ __all__ = [
     "HostFacts",
     "KernelEvent",
     "KmsgFacts",
+    "LeftoverFacts",
     "MountFacts",
     "MountState",
     "NodeFacts",

@@ -14,6 +14,7 @@ from slurm_hooks.facts.host import (
     SlurmdFacts,
     SystemFacts,
 )
+from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.facts.kernel import KmsgFacts
 from slurm_hooks.facts.storage import MountFacts
 
@@ -53,6 +54,7 @@ class NodeFacts:
     system: SystemFacts | None = None
     slurmd: SlurmdFacts | None = None
     dcgm: DcgmFacts | None = None
+    leftovers: tuple[LeftoverFacts, ...] | None = None
     blind: tuple[Blind, ...] = field(default=())
 
     @property

@@ -2,43 +2,65 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters.log import Log
 from holdfast.adapters.statefile import read_state, write_state
 from slurm_hooks.job_health import tally
 from slurm_hooks.job_health.ledger import JobXid, Ledger, Run
 
+log = Log("agent")
+
 VERSION = 1
 
 
-def path_in(state: Path) -> Path:
-    return state / "jobs.json"
+_SAVE_S = 60.0
+"""Counters that merely grow are not worth a write at each pass."""
 
 
-def save(path: Path, ledger: Ledger, boot_id: str) -> None:
-    """Raises OSError where the state folder cannot be written."""
-    write_state(
-        path,
-        {"boot_id": boot_id, "runs": [_as_json(run) for run in ledger.runs.values()]},
-        version=VERSION,
-    )
+class Book:
+    """The file ``jobs.json`` of the state folder."""
+
+    def __init__(self, state: Path, boot_id: str) -> None:
+        self.path, self._boot_id = state / "jobs.json", boot_id
+        self._kept, self._kept_at = Ledger(), 0.0
+
+    def load(self) -> tuple[Ledger, str]:
+        """(ledger, problem). Nothing there, or another boot's: an empty one, and no problem."""
+        said, problem = read_state(self.path, version=VERSION)
+        if said is None:
+            return Ledger(), problem or ""
+        if said.get("boot_id") != self._boot_id:
+            return Ledger(), ""
+        try:
+            runs = [_run(one) for one in said["runs"]]
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            return Ledger(), f"{self.path}: {type(error).__name__}: {error}; going on without it"
+        self._kept = Ledger(runs={run.key: run for run in runs})
+        return self._kept, ""
+
+    def save(self, ledger: Ledger) -> None:
+        """Writes what is new; what only grew waits. Where it cannot, the log says so."""
+        if ledger is self._kept or ledger == self._kept:
+            return
+        merely_grew = _outline(ledger) == _outline(self._kept)
+        if merely_grew and time.monotonic() - self._kept_at < _SAVE_S:
+            return
+        runs = [_as_json(run) for run in ledger.runs.values()]
+        try:
+            write_state(self.path, {"boot_id": self._boot_id, "runs": runs}, version=VERSION)
+            self._kept, self._kept_at = ledger, time.monotonic()
+        except OSError as error:
+            log.error("jobs not written down", why=error)
 
 
-def load(path: Path, boot_id: str) -> tuple[Ledger, str]:
-    """(ledger, problem). Nothing there, or another boot's: an empty one, and no problem."""
-    said, problem = read_state(path, version=VERSION)
-    if said is None:
-        return Ledger(), problem or ""
-    if said.get("boot_id") != boot_id:
-        return Ledger(), ""
-    try:
-        runs = [_run(one) for one in said["runs"]]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        return Ledger(), f"{path}: {type(error).__name__}: {error}; going on without it"
-    return Ledger(runs={run.key: run for run in runs}), ""
+def _outline(kept: Ledger) -> object:
+    """What of the ledger must be on disk at once: all but the counters' last values."""
+    return [(run.key, run.ended_s, run.baseline_s, run.xids) for run in kept.runs.values()]
 
 
 def _as_json(run: Run) -> dict[str, Any]:

@@ -57,10 +57,6 @@ class Place:
         return int(self.epoch_of_boot + at_s)
 
 
-_CHECK_OF = {"ecc_uncorrected": "gpu_ecc", "link_downed": "infiniband"}
-"""Which check's mode counts for a counter; an Xid's is gpu_xid, a leftover's job_leftovers."""
-
-
 def evidence(run: Run, left: Sequence[Leftover], place: Place) -> tuple[Evidence, ...]:
     """The entries about this run. Nothing about one whose user asked for no checks."""
     return () if run.skip else tuple(_entries(run, left, place))
@@ -81,7 +77,7 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Evide
         )
     at = place.epoch(run.ended_s if run.ended_s is not None else run.started_s)
     for watched, counted, count in tally.counts(run.tallies):
-        if count >= watched.least:
+        if watched.speaks(count):
             yield Evidence(
                 code=watched.code,
                 node=place.node,
@@ -89,7 +85,7 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Evide
                 count=count,
                 at=at,
                 run=run.restarts,
-                shadow=_CHECK_OF.get(watched.name, "") in place.shadow,
+                shadow=watched.check in place.shadow,
             )
     for code in (UNKILLABLE, LEFTOVER):
         alike = [one for one in left if one.code == code]
@@ -178,8 +174,7 @@ def _counters(run: Run) -> list[Mapping[str, Any]]:
             "gpu": counted.gpu,
             "count": count,
             "resets": counted.resets,
-            "evidence": count >= watched.least,
-            "blames": blame_of(watched.code).value if count >= watched.least else "nobody",
+            "blames": blame_of(watched.code).value if watched.speaks(count) else "nobody",
         }
         for watched, counted, count in tally.counts(run.tallies)
     ]

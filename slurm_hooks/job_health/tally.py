@@ -21,42 +21,94 @@ _LINK_DOWNED_FULL = 255
 class Watched:
     """One kind of counter that is followed for jobs.
 
-    ``code``    the fault that a growth is evidence of.
-    ``least``   so much growth is evidence; less is told in the report only.
+    ``code``    the fault that a growth is evidence of; empty: it is told in the report only.
+    ``check``   the check whose mode says whether that may be acted on.
+    ``least``   so much growth is evidence.
     ``read``    its value, None where the hardware does not say.
     """
 
     name: str
     title: str
-    code: str
     read: Callable[[Any], int | None]
+    code: str = ""
+    check: str = ""
     least: int = 1
     saturates_at: int | None = None
 
+    def speaks(self, count: int) -> bool:
+        """Whether so much growth is evidence."""
+        return bool(self.code) and count >= self.least
+
 
 def _field(name: str) -> Callable[[Any], int | None]:
+    """A number, or the sum of one for each link."""
+
     def read(facts: Any) -> int | None:
-        value = getattr(facts, name, None)
+        value = getattr(facts, name)
+        if isinstance(value, tuple):
+            return sum(value)
         return value if isinstance(value, int) else None
 
     return read
 
 
+def _port(name: str) -> Callable[[Any], int | None]:
+    def read(facts: Any) -> int | None:
+        value = facts.counters.get(name)
+        return value if isinstance(value, int) else None
+
+    return read
+
+
+# What counts as evidence: DCGM (any NVLink replay or recovery), NVIDIA's bring-up guide (a link that
+# went down during a job), NVIDIA's GPU memory error management. CRC and PCIe replay counters of
+# healthy machines grow, so by themselves they only go into the report (design reference, 1f).
 GPU_COUNTERS: tuple[Watched, ...] = (
     Watched(
         name="ecc_uncorrected",
         title="uncorrectable memory errors",
-        code="ECC_UNCORRECTED",
         read=_field("uncorrected"),
+        code="ECC_UNCORRECTED",
+        check="gpu_ecc",
     ),
+    Watched(
+        name="nvlink_recoveries",
+        title="NVLink recoveries",
+        read=_field("link_recoveries"),
+        code="NVLINK_ERRORS",
+        check="gpu_nvlink_errors",
+    ),
+    Watched(
+        name="nvlink_replays",
+        title="NVLink replays",
+        read=_field("link_replays"),
+        code="NVLINK_ERRORS",
+        check="gpu_nvlink_errors",
+    ),
+    Watched(name="nvlink_crc", title="NVLink CRC errors", read=_field("link_crc_errors")),
+    Watched(name="pcie_replays", title="PCIe replays", read=_field("pcie_replays")),
+    Watched(name="ecc_corrected", title="corrected memory errors", read=_field("corrected")),
 )
 PORT_COUNTERS: tuple[Watched, ...] = (
     Watched(
         name="link_downed",
         title="losses of the link",
-        code="IB_FLAP",
         read=_field("link_downed"),
+        code="IB_FLAP",
+        check="infiniband",
         saturates_at=_LINK_DOWNED_FULL,
+    ),
+    Watched(
+        name="symbol_error",
+        title="symbol errors of the link",
+        read=_port("symbol_error"),
+        saturates_at=0xFFFF,
+    ),
+    Watched(
+        name="link_error_recovery",
+        title="recoveries of the link",
+        read=_port("link_error_recovery"),
+        saturates_at=0xFF,
     ),
 )
 WATCHED: Mapping[str, Watched] = {one.name: one for one in (*GPU_COUNTERS, *PORT_COUNTERS)}

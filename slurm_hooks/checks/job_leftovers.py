@@ -1,0 +1,82 @@
+"""Processes of ended jobs that are still there: the next job finds its GPU's memory taken.
+
+Only those count that hold a GPU's memory or that SIGKILL did not end; others are in the job's report
+(``RUN/reports``). Needs no probe of its own: the agent's look at a job's end is the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts
+from slurm_hooks.facts.jobs import LeftoverFacts
+
+NEEDS = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``max_used_mib``: GPU memory that a leftover may hold. gcm ends a job's GPU processes from 15
+    MiB on; a context alone takes hundreds. Two passes, as memory is freed some time after a death.
+    """
+
+    max_used_mib: int = 15
+    open_after: int = 2
+    clear_after: int = 1
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+        if not 0 <= self.max_used_mib <= 1 << 20:
+            raise ValueError(f"max_used_mib must be between 0 and 1048576, got {self.max_used_mib}")
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    """One finding for each process."""
+    for left in facts.leftovers or ():
+        what = f"pid {left.pid} ({left.command or 'unknown'}) of job {left.job}"
+        if left.unkillable:
+            yield finding(
+                "JOB_UNKILLABLE",
+                subject=f"pid {left.pid}",
+                detail=f"{what} did not end by SIGKILL (state {left.state or 'unknown'})",
+                gpu=_gpu(left),
+            )
+        elif left.gpus and _mib(left) > limits.max_used_mib:
+            whose = (
+                what if left.proven else f"pid {left.pid} of no known job, after job {left.job},"
+            )
+            yield finding(
+                "JOB_LEFTOVER",
+                subject=f"pid {left.pid}",
+                detail=f"{whose} holds {_amount(left)} on GPU {','.join(map(str, left.gpus))}",
+                gpu=_gpu(left),
+            )
+
+
+def _gpu(left: LeftoverFacts) -> int | None:
+    return left.gpus[0] if len(left.gpus) == 1 else None
+
+
+def _mib(left: LeftoverFacts) -> float:
+    """A process that NVML names without an amount holds a context, so more than any limit."""
+    return float("inf") if left.used_bytes is None else left.used_bytes / (1 << 20)
+
+
+def _amount(left: LeftoverFacts) -> str:
+    return "memory" if left.used_bytes is None else f"{left.used_bytes / (1 << 20):.0f} MiB"
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    if facts.leftovers is None:
+        return
+    limit = f"{limits.max_used_mib} MiB"
+    for left in facts.leftovers:
+        yield Reading(
+            subject=f"pid {left.pid}", value=f"job {left.job}, {_amount(left)}", limit=limit
+        )
+    if not facts.leftovers:
+        yield Reading(subject="node", value="nothing left behind", limit=limit)

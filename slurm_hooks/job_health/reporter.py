@@ -1,0 +1,60 @@
+"""Tells of a run: the report file first, then the job's comment in Slurm."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.adapters.log import Log
+from holdfast.vocabulary import Mode
+from slurm_hooks import machine
+from slurm_hooks.contain import Worker
+from slurm_hooks.job_health import files, report
+from slurm_hooks.job_health.ledger import Run
+from slurm_hooks.job_health.report import Leftover, Place
+from slurm_hooks.job_health.teller import Teller
+from slurm_hooks.settings import Settings
+
+log = Log("agent")
+
+
+class Reporter:
+    """One node's reports."""
+
+    def __init__(self, node: str, boot_id: str, config: Settings) -> None:
+        self._node, self._boot_id, self._config = node, boot_id, config
+        self._teller = Teller(config)
+
+    @property
+    def worker(self) -> Worker:
+        return self._teller.worker
+
+    @property
+    def next_at(self) -> float:
+        return self._teller.next_at
+
+    def turn(self, now: float) -> None:
+        self._teller.turn(now)
+
+    def close(self) -> None:
+        self._teller.close()
+
+    def tell(self, run: Run, left: tuple[Leftover, ...]) -> None:
+        """All that is known of the run now."""
+        place = self._place()
+        story = report.document(run, left, place)
+        try:
+            files.write_report(self._config.cluster.paths.run, story)
+        except OSError as error:
+            log.error("job report not written", job=run.job, why=error)
+        if self._config.may_act():
+            self._teller.tell(run.job, report.evidence(run, left, place))
+
+    def _place(self) -> Place:
+        table = self._config.active()
+        loud = {name for name, check in table.items() if check.mode is not Mode.OBSERVE}
+        return Place(
+            node=self._node,
+            boot_id=self._boot_id,
+            epoch_of_boot=time.time() - machine.uptime_s(self._config.cluster.paths.procfs),
+            shadow=frozenset(self._config.checks) - loud,
+        )
