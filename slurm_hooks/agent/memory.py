@@ -12,9 +12,22 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Severity
-from slurm_hooks.agent import memory_gpu
+from slurm_hooks import checks
+from slurm_hooks.agent import memory_fabric, memory_gpu, memory_host, memory_kernel
+from slurm_hooks.agent.memory_fabric import PciSeen, PortSeen
 from slurm_hooks.agent.memory_gpu import GpuSeen
-from slurm_hooks.facts import KmsgFacts, NvmlFacts, PortFacts, XidEvent
+from slurm_hooks.agent.memory_host import HostSeen
+from slurm_hooks.facts import (
+    HostFacts,
+    KernelEvent,
+    KmsgFacts,
+    NvmlFacts,
+    PcieFacts,
+    PciFacts,
+    PortFacts,
+    SystemFacts,
+    XidEvent,
+)
 
 MAX_EVENTS = 200
 FORGET_S = {Severity.INFO: 3600.0, Severity.WARN: 24 * 3600.0}
@@ -22,26 +35,12 @@ FORGET_S = {Severity.INFO: 3600.0, Severity.WARN: 24 * 3600.0}
 happened.
 """
 
-FLAP_WINDOW_S = 24 * 3600.0
-_SATURATED_LINK_DOWNED = 255
-"""The counter has eight bits and stops there: a port that shows it can count no more."""
 
 SURVIVES_RESET = {Action.REBOOT, Action.REPLACE, Action.CONTACT_SUPPORT}
 SURVIVES_REBOOT = {Action.REPLACE, Action.CONTACT_SUPPORT}
 
-Demand = Callable[[XidEvent], tuple[Severity, Action]]
+Demand = Callable[[XidEvent | KernelEvent], tuple[Severity, Action]]
 """The fault catalogue's word on an event."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortSeen:
-    """A port's past: whether it ever was ACTIVE, its last counter, and when (epoch s) it lost its
-    link.
-    """
-
-    active: bool = False
-    link_downed: int | None = None
-    downs_at: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +56,32 @@ class Streak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """The whole of it. ``xids`` are events not yet resolved, oldest first."""
+    """The whole of it. ``xids`` and ``events`` are not yet resolved, oldest first; ``heard_s`` is the
+    time since boot up to which the kernel log is known; ``reset_gpus`` are the PCI addresses of the
+    GPUs that were reset since the newest SXid."""
 
     boot_id: str = ""
     kmsg_seq: int | None = None
     lost_records: int = 0
     xids: tuple[XidEvent, ...] = ()
+    events: tuple[KernelEvent, ...] = ()
+    heard_s: float = field(default=0.0, compare=False)
+    reset_gpus: tuple[str, ...] = ()
     gpus: Mapping[int, GpuSeen] = field(default_factory=dict)
     ports: Mapping[str, PortSeen] = field(default_factory=dict)
+    pci: Mapping[str, PciSeen] = field(default_factory=dict)
+    host: HostSeen = field(default_factory=HostSeen)
     blind: Mapping[str, int] = field(default_factory=dict)
     streaks: Mapping[str, Streak] = field(default_factory=dict)
 
     @property
     def kmsg(self) -> KmsgFacts:
-        return KmsgFacts(xids=self.xids, lost_records=self.lost_records)
+        return KmsgFacts(
+            xids=self.xids,
+            lost_records=self.lost_records,
+            events=self.events,
+            now_s=self.heard_s,
+        )
 
 
 def booted(memory: Memory, boot_id: str, demand: Demand) -> Memory:
@@ -83,8 +94,9 @@ def booted(memory: Memory, boot_id: str, demand: Demand) -> Memory:
         boot_id=boot_id,
         # Sequence numbers begin anew with each boot.
         xids=tuple(replace(event, seq=-1, at_s=0.0) for event in kept),
+        events=memory_kernel.rebooted(memory.events, demand),
         gpus={index: memory_gpu.rebooted(gpu) for index, gpu in memory.gpus.items()},
-        ports={name: replace(port, link_downed=None) for name, port in memory.ports.items()},
+        ports={name: memory_fabric.port_rebooted(port) for name, port in memory.ports.items()},
         streaks=streaks,
     )
 
@@ -107,18 +119,48 @@ def log_renewed(memory: Memory) -> Memory:
 
 
 def heard(
-    memory: Memory, events: Iterable[XidEvent], *, seq: int | None, lost: int, demand: Demand
+    memory: Memory,
+    events: Iterable[XidEvent | KernelEvent],
+    *,
+    seq: int | None,
+    lost: int,
+    demand: Demand,
 ) -> Memory:
-    """New Xids, joined with the GPUs they name; an Xid 154 "None" resolves what a reset cures."""
-    xids = list(memory.xids)
+    """New events, Xids joined with the GPUs they name; an Xid 154 "None" resolves what a reset
+    cures."""
+    xids, others, reset_gpus = list(memory.xids), [], list(memory.reset_gpus)
+    heard_s = memory.heard_s
     for event in events:
-        xids = [*(old for old in xids if not _resolved(old, event, demand)), join(memory, event)]
-    return replace(
+        heard_s = max(heard_s, event.at_s)
+        if isinstance(event, KernelEvent):
+            others.append(event)
+            reset_gpus = [] if event.kind == "sxid" else reset_gpus
+            continue
+        if _says_recovered(event):
+            xids = [old for old in xids if not _resolved(old, event, demand)]
+            reset_gpus.append(event.pci)
+        xids.append(join(memory, event))
+        if len(xids) > 2 * MAX_EVENTS:
+            xids = _at_most(xids, demand)
+    after = replace(
         memory,
         kmsg_seq=seq if seq is not None else memory.kmsg_seq,
         lost_records=memory.lost_records + lost,
         xids=tuple(_at_most(xids, demand)),
+        events=memory_kernel.heard(memory.events, others, demand),
+        heard_s=heard_s,
     )
+    return _with_resets(after, reset_gpus, demand)
+
+
+def _with_resets(memory: Memory, reset_gpus: Iterable[str], demand: Demand) -> Memory:
+    """Once every GPU was reset since the newest SXid, none is left that asked for it."""
+    reset = set(reset_gpus)
+    known = {gpu.pci for gpu in memory.gpus.values() if gpu.pci}
+    if known and known <= reset:
+        events = memory_kernel.all_gpus_reset(memory.events, demand)
+        return replace(memory, events=events, reset_gpus=())
+    return replace(memory, reset_gpus=tuple(sorted(reset)))
 
 
 def join(memory: Memory, event: XidEvent) -> XidEvent:
@@ -129,9 +171,18 @@ def join(memory: Memory, event: XidEvent) -> XidEvent:
     return event
 
 
+def _says_recovered(event: XidEvent) -> bool:
+    """An Xid 154 whose new recovery action is none. Its number counts; old drivers' records of ours
+    have the word alone."""
+    if event.xid != 154:
+        return False
+    if event.recovery_value is not None:
+        return event.recovery_value == 0
+    return (event.recovery or "").strip().lower() == "none"
+
+
 def _resolved(old: XidEvent, new: XidEvent, demand: Demand) -> bool:
-    over = new.xid == 154 and (new.recovery or "").strip().lower() == "none"
-    return over and old.pci == new.pci and not _lasting(demand(old), SURVIVES_RESET)
+    return old.pci == new.pci and not _lasting(demand(old), SURVIVES_RESET)
 
 
 def _at_most(xids: list[XidEvent], demand: Demand) -> list[XidEvent]:
@@ -148,25 +199,37 @@ def aged(memory: Memory, uptime_s: float, demand: Demand) -> Memory:
     """Without the events that are too old to be evidence. ``at_s`` and ``uptime_s`` share a
     clock.
     """
-    kept = tuple(
+    xids = tuple(
         event
         for event in memory.xids
         if uptime_s - event.at_s <= FORGET_S.get(demand(event)[0], float("inf"))
     )
-    return memory if len(kept) == len(memory.xids) else replace(memory, xids=kept)
+    events = memory_kernel.aged(memory.events, uptime_s, demand)
+    return replace(memory, xids=xids, events=events, heard_s=max(uptime_s, memory.heard_s))
 
 
 def forgiven(memory: Memory) -> Memory:
     """Somebody who may put this node back into service did: past events no longer count."""
     streaks = {key: s for key, s in memory.streaks.items() if not _of_events(s.finding)}
-    ports = {name: replace(port, downs_at=()) for name, port in memory.ports.items()}
+    ports = {name: memory_fabric.port_forgiven(port) for name, port in memory.ports.items()}
+    pci = {name: memory_fabric.pci_forgiven(device) for name, device in memory.pci.items()}
     gpus = {index: memory_gpu.forgiven(gpu) for index, gpu in memory.gpus.items()}
-    return replace(memory, xids=(), streaks=streaks, ports=ports, gpus=gpus, lost_records=0)
+    return replace(
+        memory,
+        xids=(),
+        events=(),
+        streaks=streaks,
+        ports=ports,
+        pci=pci,
+        gpus=gpus,
+        lost_records=0,
+    )
 
 
 def _of_events(finding: Finding) -> bool:
     counted = finding.code in memory_gpu.COUNTED_CODES
-    return counted or finding.check in ("gpu_xid", "kmsg") or finding.code == "IB_FLAP"
+    of_the_log = finding.check in checks.CATALOGUE and checks.load(finding.check).NEEDS == "kmsg"
+    return counted or of_the_log or finding.code == "IB_FLAP"
 
 
 # --- GPUs and ports -------------------------------------------------------------------------------
@@ -179,6 +242,7 @@ def saw_gpus(
     ``now`` in epoch seconds.
     """
     gpus, facts, xids = dict(memory.gpus), [], memory.xids
+    reset_gpus = list(memory.reset_gpus)
     for gpu in nvml.gpus:
         before = gpus.get(gpu.index, GpuSeen())
         if before.uuid and gpu.uuid and before.uuid != gpu.uuid:  # another board in this place
@@ -187,41 +251,40 @@ def saw_gpus(
         if memory_gpu.was_reset(before, gpu):
             uuid = gpu.uuid
             xids = tuple(e for e in xids if e.uuid != uuid or _lasting(demand(e), SURVIVES_RESET))
+            reset_gpus += [before.pci] if before.pci else []
         gpus[gpu.index], filled = memory_gpu.look(before, gpu, now)
         facts.append(filled)
     joined = tuple(
         event if event.uuid else join(replace(memory, gpus=gpus), event) for event in xids
     )
-    return replace(memory, gpus=gpus, xids=joined), replace(nvml, gpus=tuple(facts))
+    after = _with_resets(replace(memory, gpus=gpus, xids=joined), reset_gpus, demand)
+    return after, replace(nvml, gpus=tuple(facts))
 
 
 def saw_ports(
     memory: Memory, ports: Iterable[PortFacts], now: float
 ) -> tuple[Memory, tuple[PortFacts, ...]]:
-    """As ``saw_gpus``, for InfiniBand ports. ``now`` in epoch seconds."""
-    known, facts = dict(memory.ports), []
-    for port in ports:
-        before = known.get(port.subject, PortSeen())
-        downs = _downs(before, port, now)
-        seen = PortSeen(
-            active=before.active or port.state == "ACTIVE",
-            link_downed=port.link_downed,
-            downs_at=downs,
-        )
-        known[port.subject] = seen
-        saturated = port.link_downed is not None and port.link_downed >= _SATURATED_LINK_DOWNED
-        unknown = port.link_downed is None or saturated
-        ages = None if unknown else tuple(now - at for at in downs)
-        facts.append(replace(port, seen_active=seen.active, downs_age_s=ages))
-    return replace(memory, ports=known), tuple(facts)
+    """As ``saw_gpus``, for InfiniBand ports."""
+    known, facts = memory_fabric.look_at_ports(memory.ports, ports, now)
+    return replace(memory, ports=known), facts
 
 
-def _downs(before: PortSeen, port: PortFacts, now: float) -> tuple[float, ...]:
-    recent = tuple(at for at in before.downs_at if now - at < FLAP_WINDOW_S)
-    if port.link_downed is None or before.link_downed is None:
-        return recent  # no baseline: nothing can be called new
-    new = port.link_downed - before.link_downed  # below 0: the driver was loaded anew
-    return recent + (now,) * min(max(0, new), 20)
+def saw_pci(memory: Memory, devices: Iterable[PcieFacts], now: float) -> tuple[Memory, PciFacts]:
+    """As ``saw_gpus``, for PCI devices."""
+    known, facts = memory_fabric.look_at_pci(memory.pci, devices, now)
+    return replace(memory, pci=known), facts
+
+
+def saw_host(memory: Memory, host: HostFacts, _now: float) -> tuple[Memory, HostFacts]:
+    """As ``saw_gpus``, for the machine's disks."""
+    known, facts = memory_host.look_at_host(memory.host, host)
+    return replace(memory, host=known), facts
+
+
+def saw_system(memory: Memory, system: SystemFacts, now: float) -> tuple[Memory, SystemFacts]:
+    """As ``saw_gpus``, for services and processes."""
+    known, facts = memory_host.look_at_system(memory.host, system, now)
+    return replace(memory, host=known), facts
 
 
 def saw_blind(memory: Memory, looked: Iterable[str], blind: Iterable[str]) -> Memory:

@@ -1,0 +1,117 @@
+"""What the agent remembers of the kernel log beside Xids. Pure: no I/O here.
+
+One event for each code and part, with a count and a day of slots for its rate: a storm of records
+costs no more memory than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from holdfast.vocabulary import Action, Severity
+from slurm_hooks.facts import KernelEvent
+from slurm_hooks.facts.kernel import SLOT_S, SLOTS
+
+MAX_EVENTS = 200
+
+FORGET_S = {Severity.INFO: 3600.0, Severity.WARN: 24 * 3600.0}
+"""How long after its last record an event that condemns nothing stays evidence."""
+
+_PASSING = {Action.NONE, Action.RESTART_JOB, Action.WAIT}
+"""What asks for nothing that could be waited for is forgotten as a warning is."""
+
+_ANY_SXID = "SXID"
+"""The code of a record that ends every SXid of its switch."""
+
+SURVIVES_REBOOT = {Action.REPLACE, Action.CONTACT_SUPPORT}
+
+Demand = Callable[[KernelEvent], tuple[Severity, Action]]
+"""The fault catalogue's word on an event."""
+
+Events = tuple[KernelEvent, ...]
+
+
+def heard(events: Events, news: Iterable[KernelEvent], demand: Demand) -> Events:
+    """With ``news`` folded in, and without what they say is over."""
+    known = {(event.code, event.subject): event for event in events}
+    for event in news:
+        if event.over:
+            known = {key: old for key, old in known.items() if not _ended(old, event)}
+            continue
+        key = (event.code, event.subject)
+        folded = _folded(known.pop(key, None), event)
+        if folded is not None:
+            known[key] = folded  # the newest last
+        if len(known) > 2 * MAX_EVENTS:
+            known = _at_most(known, demand)
+    return tuple(_at_most(known, demand).values())
+
+
+def _ended(old: KernelEvent, end: KernelEvent) -> bool:
+    same = old.code == end.code or (end.code == _ANY_SXID and old.kind == "sxid")
+    return same and old.subject == end.subject
+
+
+def _folded(old: KernelEvent | None, new: KernelEvent) -> KernelEvent | None:
+    """``new`` with the records of ``old`` in it. One that counts nothing only tells more of ``old``."""
+    if old is None:
+        return replace(new, slots=_counted((), new)) if new.count else None
+    if not new.count:
+        return replace(old, text=new.text)
+    fatal = True if True in (old.fatal, new.fatal) else new.fatal
+    count = old.count + new.count
+    return replace(new, count=count, slots=_counted(old.slots, new), fatal=fatal)
+
+
+def _counted(slots: tuple[tuple[int, int], ...], new: KernelEvent) -> tuple[tuple[int, int], ...]:
+    now = int(new.at_s // SLOT_S)
+    kept = [slot for slot in slots if now - SLOTS < slot[0] <= now]
+    if kept and kept[-1][0] == now:
+        return (*kept[:-1], (now, kept[-1][1] + new.count))
+    return (*kept, (now, new.count))
+
+
+def _at_most(
+    known: Mapping[tuple[str, str], KernelEvent], demand: Demand
+) -> dict[tuple[str, str], KernelEvent]:
+    """Drop the least telling, oldest first."""
+    excess = len(known) - MAX_EVENTS
+    if excess <= 0:
+        return dict(known)
+    order = sorted(known, key=lambda key: (demand(known[key])[0], known[key].at_s))
+    dropped = set(order[:excess])
+    return {key: event for key, event in known.items() if key not in dropped}
+
+
+def aged(events: Events, now_s: float, demand: Demand) -> Events:
+    """Without the events that are too old to be evidence; the fatal ones stay until what they ask for
+    happened. ``now_s``: since boot."""
+    return tuple(event for event in events if not _forgotten(event, now_s, demand))
+
+
+def _forgotten(event: KernelEvent, now_s: float, demand: Demand) -> bool:
+    severity, action = demand(event)
+    if severity is Severity.FATAL and action in _PASSING:
+        severity = Severity.WARN
+    return now_s - event.at_s > FORGET_S.get(severity, float("inf"))
+
+
+def rebooted(events: Events, demand: Demand) -> Events:
+    """After a reboot only what no reboot cures is left. Times begin anew with each boot."""
+    kept = (e for e in events if _lasting(demand(e), SURVIVES_REBOOT))
+    return tuple(replace(event, seq=-1, at_s=0.0, slots=()) for event in kept)
+
+
+def all_gpus_reset(events: Events, demand: Demand) -> Events:
+    """After every GPU was reset, and the switches' links with them: no SXid is left that asked for it."""
+    return tuple(
+        event
+        for event in events
+        if event.kind != "sxid" or demand(event)[1] is not Action.RESET_GPU
+    )
+
+
+def _lasting(demand: tuple[Severity, Action], actions: set[Action]) -> bool:
+    severity, action = demand
+    return severity is Severity.FATAL and action in actions
