@@ -45,6 +45,55 @@ GPU_FAULTS: tuple[Fault, ...] = (
         f"{_NVML}: volatile uncorrected ECC counters; NVIDIA GPU memory error management",
     ),
     row(
+        "SRAM_THRESHOLD", "a GPU had more SRAM errors than it may",
+        (_WARN, FaultClass.GPU, Action.REPLACE, True),
+        "The GPU itself says that its SRAM is worn out: let the jobs end, then RMA.",
+        f"{_NVML}: nvmlDeviceGetSramEccErrorStatus; NVIDIA GPU memory error management",
+    ),
+    row(
+        "ROW_REMAP_LOW", "memory banks of a GPU have few spare rows left",
+        (_WARN, FaultClass.GPU, Action.CONTACT_SUPPORT, False),
+        "Nothing is wrong yet. Plan the GPU's replacement: the next errors there cannot be repaired.",
+        f"{_NVML}: nvmlDeviceGetRowRemapperHistogram",
+    ),
+    row(
+        "GPU_REPAIR_PENDING", "a repair of a GPU waits for a reset",
+        (_WARN, FaultClass.GPU, Action.RESET_GPU, True),
+        "Running work is unaffected. Reset the GPU once the node is empty.",
+        f"{_NVML}: nvmlDeviceGetRepairStatus",
+    ),
+    row(
+        "INFOROM_CORRUPT", "a GPU's InfoROM is corrupt",
+        (_WARN, FaultClass.GPU, Action.CONTACT_SUPPORT, True),
+        "Its error records cannot be trusted: power-cycle the node; if it stays, ask for a replacement.",
+        f"{_NVML}: NVML_ERROR_CORRUPTED_INFOROM",
+    ),
+    row(
+        "GPU_UNREADABLE", "the driver gives no handle for a GPU",
+        (_FATAL, FaultClass.GPU, Action.REBOOT, True),
+        "No program can use it. Reboot; if it stays, look at the kernel log and ask for a replacement.",
+        f"{_NVML}: nvmlDeviceGetHandleByIndex",
+    ),
+    row(
+        "GPU_CALLS_FAIL", "NVML calls about a GPU keep failing",
+        (_WARN, FaultClass.DRIVER, Action.NONE, False),
+        "Look up the code in nvml.h and the kernel log of the time; what the call tells is unknown here.",
+        "Holdfast; gcm treats these codes as a warning",
+    ),
+    row(
+        "NVLINK_ERRORS", "NVLinks of a GPU recover, replay or miscount",
+        (_WARN, FaultClass.LINK, Action.RESET_GPU, True),
+        "Reset all GPUs of the node. If the same link does it again, suspect the GPU or its switch.",
+        f"{_NVML}: fields 161-163; limits of DCGM's NVLink health watch",
+    ),
+    row(
+        "GPU_FABRIC", "a GPU has not joined the NVLink fabric",
+        (_FATAL, FaultClass.SWITCH, Action.WAIT, True),
+        "Look at nvidia-fabricmanager (systemctl status, its log) and start it again. If it reports an "
+        "error of the fabric itself, reset all GPUs or reboot.",
+        f"{_NVML}: nvmlDeviceGetGpuFabricInfoV; NVSentinel's grace of 300 s",
+    ),
+    row(
         "NVLINK_DOWN", "fewer NVLinks than the GPU has", (_FATAL, FaultClass.LINK, Action.RESET_GPU, True),
         "Reset all GPUs of the node. If several GPUs lost links at once, suspect the switch.",
         f"{_NVML}: 18 links on H100; DCGM NVLink check",
@@ -66,6 +115,43 @@ GPU_FAULTS: tuple[Fault, ...] = (
         (_WARN, FaultClass.LINK, Action.REBOOT, False),
         "Reseat or replace when it stays after a reboot. Data moves slower, nothing is wrong.",
         f"{_NVML}: current and maximum PCIe link width",
+    ),
+    row(
+        "PCIE_SPEED", "a working GPU's PCIe link is slower than it can be",
+        (_WARN, FaultClass.LINK, Action.REBOOT, False),
+        "Reseat or replace when it stays after a reboot. Data moves slower, nothing is wrong.",
+        f"{_NVML}: current and maximum PCIe link generation",
+    ),
+    row(
+        "PCIE_REPLAYS", "a GPU's PCIe link repeats itself often",
+        (_WARN, FaultClass.LINK, Action.REBOOT, False),
+        "A bad contact or riser: reseat the board when it stays after a reboot.",
+        f"{_NVML}: field 94; 31 a minute for Gen5 x16 as in DCGM",
+    ),
+    row(
+        "GPU_MODE", "a GPU is in another mode than it should be",
+        (_WARN, FaultClass.GPU, Action.WAIT, False),
+        "Set it with nvidia-smi (-pm, -e, -mig, -c), or say in checks.gpu_modes.limits what is right here.",
+        f"{_NVML}: persistence, ECC, MIG and compute mode; gpud",
+    ),
+    row(
+        "GPU_PROHIBITED", "a GPU's compute mode forbids every program",
+        (_FATAL, FaultClass.GPU, Action.WAIT, True),
+        "nvidia-smi -c 0 allows programs again; find out who set it.",
+        f"{_NVML}: NVML_COMPUTEMODE_PROHIBITED",
+    ),
+    row(
+        "GPU_VERSIONS", "the GPUs of a node differ in model, VBIOS or firmware",
+        (_WARN, FaultClass.DRIVER, Action.CONTACT_SUPPORT, False),
+        "Bring the board that differs to the version of the others when the node is next in service.",
+        f"{_NVML}: VBIOS, InfoROM and GSP firmware versions; gcm",
+    ),
+    row(
+        "DRIVER_SUSPECT", "the NVIDIA driver seems to hang, on one witness's word",
+        (_WARN, FaultClass.DRIVER, Action.WAIT, False),
+        "Look again: nvidia-smi, and dmesg for GSP and hung-task messages. A second witness makes it "
+        "DRIVER_HUNG.",
+        OWN,
     ),
     row(
         "DRIVER_HUNG", "the NVIDIA driver does not return from a call",

@@ -1,5 +1,5 @@
-"""Uncorrected ECC errors since the agent's baseline. Corrected ones are the memory doing its work:
-never judged.
+"""Uncorrected ECC errors since the agent's baseline, and the GPU's own word that its SRAM had too
+many. Corrected ones are the memory doing its work: shown, never judged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,16 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "ECC_UNCORRECTED",
                 subject=gpu.subject,
-                detail=f"GPU {gpu.index} {gpu.pci or ''}: {new} new uncorrected ECC errors",
+                detail=f"{gpu.where}: {new} new uncorrected ECC errors",
+                gpu=gpu.index,
+            )
+        if gpu.sram_threshold_exceeded:
+            ever = gpu.sram_uncorrected_ever
+            yield finding(
+                "SRAM_THRESHOLD",
+                subject=gpu.subject,
+                detail=f"{gpu.where}: SRAM errors beyond the GPU's own threshold, "
+                f"{'?' if ever is None else ever} uncorrected in its life",
                 gpu=gpu.index,
             )
 
@@ -48,8 +57,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for gpu in facts.gpus:
         if gpu.uncorrected is not None:
             new = "?" if gpu.uncorrected_new is None else gpu.uncorrected_new
+            sram = ", SRAM threshold exceeded" if gpu.sram_threshold_exceeded else ""
             yield Reading(
                 subject=gpu.subject,
-                value=f"{new} new ({gpu.uncorrected} in all)",
+                value=f"{new} new ({gpu.uncorrected} since reset, {_number(gpu.uncorrected_ever)} "
+                f"ever; {_number(gpu.corrected)} corrected){sram}",
                 limit=f"<= {limits.max_new_uncorrected} new",
             )
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else str(value)

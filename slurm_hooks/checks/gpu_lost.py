@@ -33,7 +33,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG00
             yield finding(
                 "GPU_LOST",
                 subject=gpu.subject,
-                detail=f"GPU {gpu.index} {gpu.pci or ''} is lost (NVML code 15)",
+                detail=f"{gpu.where} is lost (NVML code 15)",
                 gpu=gpu.index,
             )
 

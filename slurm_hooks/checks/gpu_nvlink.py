@@ -44,7 +44,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "NVLINK_DOWN",
                 subject=gpu.subject,
-                detail=f"GPU {gpu.index} {gpu.pci or ''}: {active} of {want} NVLinks up, down: {down}",
+                detail=f"{gpu.where}: {active} of {want} NVLinks up, down: {down}",
                 gpu=gpu.index,
             )
 

@@ -31,7 +31,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG00
             yield finding(
                 "GPU_POWER_BRAKE",
                 subject=gpu.subject,
-                detail=f"GPU {gpu.index} {gpu.pci or ''}: hardware power brake is on",
+                detail=f"{gpu.where}: hardware power brake is on",
                 gpu=gpu.index,
             )
 

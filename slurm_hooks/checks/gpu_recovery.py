@@ -50,7 +50,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG00
         found = finding(
             "GPU_RECOVERY_ACTION",
             subject=gpu.subject,
-            detail=f"GPU {gpu.index} {gpu.pci or ''} asks for: {words}",
+            detail=f"{gpu.where} asks for: {words}",
             gpu=gpu.index,
         )
         yield replace(found, action=action)

@@ -1,4 +1,6 @@
-"""Row remapping of HBM: pending (a reset applies it) and failed (the GPU is worn out)."""
+"""Repairs of GPU memory: row remaps that wait for a reset, failed, or have few spare rows left, and
+other repairs that a reset applies.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +10,63 @@ from dataclasses import dataclass
 from holdfast.findings import Finding
 from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
-from slurm_hooks.facts import NodeFacts
+from slurm_hooks.facts import GpuFacts, NodeFacts
 
 NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Both flags are latched by the hardware: one sighting is enough."""
+    """The flags are latched by the hardware: one sighting is enough. ``max_low_banks``: memory
+    banks that may be short of spare rows (of 2560 on an H100) before the GPU's end is near."""
 
+    max_low_banks: int = 0
     open_after: int = 1
     clear_after: int = 2
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-
-
-def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
-    for gpu in facts.gpus:
-        where = f"GPU {gpu.index} {gpu.pci or ''}"
-        if gpu.remap_failed:
-            yield finding(
-                "ROW_REMAP_FAILED",
-                subject=gpu.subject,
-                detail=f"{where}: row remapping failed, no spare row left",
-                gpu=gpu.index,
-            )
-        if gpu.remap_pending:
-            yield finding(
-                "ROW_REMAP_PENDING",
-                subject=gpu.subject,
-                detail=f"{where}: a row remap waits for a GPU reset",
-                gpu=gpu.index,
+        if not 0 <= self.max_low_banks <= 100_000:
+            raise ValueError(
+                f"max_low_banks must be between 0 and 100000, got {self.max_low_banks}"
             )
 
 
-def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     for gpu in facts.gpus:
-        if gpu.remap_pending is not None:
-            words = [
-                w for w, on in (("failed", gpu.remap_failed), ("pending", gpu.remap_pending)) if on
-            ]
-            yield Reading(subject=gpu.subject, value="+".join(words) or "none", limit="none")
+        for code, what in _repairs(gpu, limits):
+            yield finding(code, subject=gpu.subject, detail=f"{gpu.where}: {what}", gpu=gpu.index)
+
+
+def _repairs(gpu: GpuFacts, limits: Limits) -> Iterator[tuple[str, str]]:
+    if gpu.remap_failed:
+        yield "ROW_REMAP_FAILED", "row remapping failed, no spare row left"
+    if gpu.remap_pending:
+        yield "ROW_REMAP_PENDING", "a row remap waits for a GPU reset"
+    if gpu.repair_pending:
+        yield "GPU_REPAIR_PENDING", "a channel or TPC repair waits for a GPU reset"
+    if _short(gpu) > limits.max_low_banks:
+        yield "ROW_REMAP_LOW", f"{_short(gpu)} memory banks have few or no spare rows left"
+
+
+def _short(gpu: GpuFacts) -> int:
+    return gpu.spare_rows.low + gpu.spare_rows.none if gpu.spare_rows else 0
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    for gpu in facts.gpus:
+        if gpu.remap_pending is None:
+            continue
+        flags = (
+            ("failed", gpu.remap_failed),
+            ("pending", gpu.remap_pending),
+            ("repair pending", gpu.repair_pending),
+        )
+        words = [word for word, on in flags if on]
+        if gpu.spare_rows is not None:
+            words.append(f"{_short(gpu)} banks short of rows")
+        yield Reading(
+            subject=gpu.subject,
+            value=", ".join(words) or "none",
+            limit=f"none pending or failed, <= {limits.max_low_banks} banks short",
+        )

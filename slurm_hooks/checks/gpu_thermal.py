@@ -22,16 +22,19 @@ _POWER_BRAKE = 0x80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``min_margin_c``: least T.Limit margin; None takes the GPU's own slowdown offset (H100:
-    -2).
-    """
+    """``min_margin_c``: least T.Limit margin; None takes the GPU's own slowdown offset (H100: -2).
+    ``max_share``: share of the last ten minutes, 0 to 1, in which heat may hold the clocks down
+    (the driver's own nanosecond counter)."""
 
     min_margin_c: int | None = None
+    max_share: float = 0.05
     open_after: int = 3
     clear_after: int = 6
 
     def __post_init__(self) -> None:
         limits_in_range(self)
+        if not 0 <= self.max_share <= 1:
+            raise ValueError(f"max_share must be between 0 and 1, got {self.max_share:g}")
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
@@ -42,7 +45,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "GPU_THERMAL",
                 subject=gpu.subject,
-                detail=f"GPU {gpu.index} {gpu.pci or ''}: {why}{temperature}",
+                detail=f"{gpu.where}: {why}{temperature}",
                 gpu=gpu.index,
             )
 
@@ -56,6 +59,9 @@ def _hot(gpu: GpuFacts, limits: Limits) -> str:
     least = _least(gpu, limits)
     if gpu.thermal_margin_c is not None and least is not None and gpu.thermal_margin_c <= least:
         return f"thermal margin {gpu.thermal_margin_c} C"
+    share = gpu.news.thermal_share
+    if share is not None and share > limits.max_share:
+        return f"slowed by heat for {share:.0%} of the last ten minutes"
     return ""
 
 
@@ -66,9 +72,11 @@ def _least(gpu: GpuFacts, limits: Limits) -> int | None:
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for gpu in facts.gpus:
         if gpu.thermal_margin_c is not None:
-            least = _least(gpu, limits)
+            least, share = _least(gpu, limits), gpu.news.thermal_share
+            slowed = "" if share is None else f", slowed {share:.0%}"
+            more = f", <= {limits.max_share:.0%}"
             yield Reading(
                 subject=gpu.subject,
-                value=f"margin {gpu.thermal_margin_c} C",
-                limit=f"> {least} C" if least is not None else "-",
+                value=f"margin {gpu.thermal_margin_c} C{slowed}",
+                limit=(f"> {least} C" if least is not None else "any margin") + more,
             )

@@ -104,7 +104,7 @@ def test_a_healthy_node_and_an_unknown_one_have_no_findings(name: str) -> None:
         kmsg=KmsgFacts(),
         mounts=(MountFacts(path="/m", state=MountState.OK, free_bytes=5, total_bytes=9),),
         ports=(PortFacts(device="mlx5_0", port=1, state="ACTIVE", link_layer="InfiniBand"),),
-        pcie=(PcieFacts(pci="0000:53:00", width=16, max_width=16),),
+        pcie=tuple(PcieFacts(pci=str(gpu.pci), width=16, max_width=16) for gpu in (HEALTHY, OTHER)),
         clock=ClockFacts(skew_s=0.3, error_s=0.5),
     )
     assert judged(name, healthy) == []
@@ -270,6 +270,8 @@ def test_the_driver_that_does_not_answer() -> None:
 
     assert judged("driver_hung", facts(hung=True, passes=1)) == [], "once is blindness only"
     (found,) = judged("driver_hung", facts(hung=True, passes=2))
+    assert found.code == "DRIVER_SUSPECT", "silence alone may be a busy machine"
+    (found,) = judged("driver_hung", facts(hung=True, passes=2, evidence="pid 7: state D, wchan x"))
     assert (found.code, found.action) == ("DRIVER_HUNG", Action.WAIT)
     (found,) = judged("driver_hung", facts(hung=True, passes=2, stuck=True))
     assert found.action is Action.REBOOT, "what SIGKILL does not end, only a reboot does"

@@ -1,0 +1,93 @@
+"""Whether the fabric manager has joined each GPU to the NVSwitches, and finds the fabric healthy.
+
+Without it no CUDA program starts on an HGX board (error 802). Facts: NVML's
+nvmlDeviceGetGpuFabricInfoV; 300 s of grace after a boot are NVSentinel's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from holdfast.findings import Finding
+from holdfast.vocabulary import Action
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import GpuFabric, GpuFacts, NodeFacts
+
+NEEDS = "nvml"
+
+_STATES = {1: "not started", 2: "in progress", 3: "completed"}
+_COMPLETED = 3
+_FLAGS = (
+    (0, "degraded bandwidth"),
+    (2, "route recovery in progress"),
+    (4, "route unhealthy"),
+    (6, "access time-out recovery"),
+)
+"""Shift of each two-bit answer in the health mask; 1 is true, 2 false, 0 not supported."""
+_TRUE = 1
+_CONFIGURATION_SHIFT, _CONFIGURATION_RIGHT = 8, (0, 1)
+"""Four bits; 0 is not supported, 1 no error, the rest name what is wrong."""
+_SUMMARIES = {2: "unhealthy", 3: "limited capacity"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``grace_s``: how long the fabric manager may take, from when the agent first saw the fabric
+    unfinished."""
+
+    grace_s: float = 300.0
+    open_after: int = 2
+    clear_after: int = 2
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+        if not 0 <= self.grace_s <= 86400:
+            raise ValueError(f"grace_s must be between 0 and 86400, got {self.grace_s:g}")
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    for gpu in facts.gpus:
+        if gpu.fabric is None:
+            continue
+        what, action = _wrong(gpu, gpu.fabric, limits)
+        if what:
+            found = finding(
+                "GPU_FABRIC",
+                subject=gpu.subject,
+                detail=f"{gpu.where}: NVLink fabric {what}",
+                gpu=gpu.index,
+            )
+            yield replace(found, action=action)
+
+
+def _wrong(gpu: GpuFacts, fabric: GpuFabric, limits: Limits) -> tuple[str, Action]:
+    """("", …) where all is well. What only waits for the fabric manager asks for time."""
+    if fabric.state != _COMPLETED:
+        pending_s = gpu.news.fabric_pending_s
+        if pending_s is None or pending_s < limits.grace_s:
+            return "", Action.NONE
+        words = _STATES.get(fabric.state, f"state {fabric.state}")
+        return f"{words} for {pending_s:.0f} s", Action.WAIT
+    if fabric.status:
+        return f"registration failed (NVML code {fabric.status})", Action.RESET_GPU
+    ill = [words for shift, words in _FLAGS if fabric.health >> shift & 3 == _TRUE]
+    configuration = fabric.health >> _CONFIGURATION_SHIFT & 0xF
+    if configuration not in _CONFIGURATION_RIGHT:
+        ill.append(f"incorrect configuration ({configuration})")
+    if not ill and fabric.summary in _SUMMARIES:
+        ill.append(_SUMMARIES[fabric.summary])
+    return ", ".join(ill), Action.RESET_GPU
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    for gpu in facts.gpus:
+        if gpu.fabric is not None:
+            said = _STATES.get(gpu.fabric.state, f"state {gpu.fabric.state}")
+            what, _ = _wrong(gpu, gpu.fabric, limits)
+            yield Reading(
+                subject=gpu.subject,
+                value=what or said,
+                limit=f"completed within {limits.grace_s:g} s",
+            )
