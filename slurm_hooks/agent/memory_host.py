@@ -1,0 +1,91 @@
+"""What the agent remembers of the machine itself in this boot: disks that took writes, services that
+ran, tasks that slept and processes that were dead at the look before. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from slurm_hooks.facts import DStateTask, HostFacts, ServiceFacts, SystemFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asleep:
+    """A task in uninterruptible sleep: since when (epoch s), and how often it had run by then."""
+
+    since: float
+    switches: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSeen:
+    """``writable``: disks that were not read-only; ``ran``: services that were seen to run."""
+
+    writable: frozenset[str] = frozenset()
+    ran: frozenset[str] = frozenset()
+    asleep: Mapping[str, Asleep] = field(default_factory=dict)
+    dead: frozenset[str] = frozenset()
+    looked: bool = False
+    """Whether there was a look before this one at all."""
+
+
+def look_at_host(known: HostSeen, host: HostFacts) -> tuple[HostSeen, HostFacts]:
+    """A disk that is read-only from the start is meant to be so; one that turns so is broken."""
+    disks = tuple(
+        replace(disk, turned_read_only=disk.read_only and disk.path in known.writable)
+        for disk in host.disks
+    )
+    writable = known.writable | {disk.path for disk in disks if not disk.read_only}
+    return replace(known, writable=writable), replace(host, disks=disks)
+
+
+def look_at_system(
+    known: HostSeen, system: SystemFacts, now: float
+) -> tuple[HostSeen, SystemFacts]:
+    """The memory with this look in it, and the look with what needs an earlier one. ``now`` in
+    epoch seconds.
+    """
+    tasks, asleep = _sleepers(known, system, now)
+    services = tuple(_service(known, service, cut=system.cut) for service in system.services)
+    dead = frozenset(f"{pid}/{start}" for pid, start in system.zombies)
+    seen = replace(
+        known,
+        ran=known.ran | {service.name for service in services if service.running},
+        asleep=asleep,
+        dead=dead,
+        looked=True,
+    )
+    filled = replace(
+        system,
+        services=services,
+        d_state_tasks=tasks,
+        old_zombies=len(dead & known.dead) if known.looked else None,
+    )
+    return seen, filled
+
+
+def _sleepers(
+    known: HostSeen, system: SystemFacts, now: float
+) -> tuple[tuple[DStateTask, ...], dict[str, Asleep]]:
+    """A task that ran in between sleeps anew: busy disks put many to sleep for a moment."""
+    tasks, asleep = [], {}
+    for task in system.d_state_tasks:
+        key = f"{task.pid}/{task.tid}/{task.start}"
+        before = known.asleep.get(key)
+        same = before is not None and before.switches == task.switches
+        since = before.since if before is not None and same else now
+        asleep[key] = Asleep(since=since, switches=task.switches)
+        tasks.append(replace(task, blocked_s=now - since if same else None))
+    return tuple(tasks), asleep
+
+
+def _service(known: HostSeen, service: ServiceFacts, *, cut: bool) -> ServiceFacts:
+    """One that ran before and is not to be seen any more has stopped, unless the look was cut
+    short.
+    """
+    ran = service.name in known.ran
+    running, how = service.running, service.how
+    if running is None and ran and not cut:
+        running, how = False, "it ran before, and is not to be seen any more"
+    return replace(service, running=running, how=how, expected=service.expected or ran)
