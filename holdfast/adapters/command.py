@@ -67,9 +67,11 @@ def complete(
         raise CommandError(argv, f"cannot start: {error.strerror or error}") from None
     try:
         out, err = child.communicate(stdin, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as late:
         _abandon(child)
-        raise Unavailable(argv, f"no answer in {timeout_s:g} s") from None
+        said = late.output or b""  # bytes, whatever the pipe's mode
+        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        raise Unavailable(argv, f"no answer in {timeout_s:g} s", text) from None
     return Completed(status=child.returncode, out=out, err=err)
 
 

@@ -17,6 +17,7 @@ SECTIONS: Mapping[str, str] = {
     "node": "slurm_hooks.config:NodeConfig",
     "agent": "slurm_hooks.config:AgentConfig",
     "checks": "slurm_hooks.config:CHECKS",
+    "active": "slurm_hooks.active.config:ActiveConfig",
     "job": "slurm_hooks.job.config:JobConfig",
     "bridge": "k8s_bridge.config:BridgeConfig",
 }

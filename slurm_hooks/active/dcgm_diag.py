@@ -1,0 +1,115 @@
+"""NVIDIA's own diagnostics, ``dcgmi diag -r LEVEL -j``, levels 1 (seconds) to 4 (hours).
+
+What DCGM says about the node's set-up (error severity 5, CONFIG: persistence mode is off) is no word
+about its hardware, and a test that DCGM skipped has tested nothing: neither is passed. Read are the
+JSON of DCGM 3 (``DCGM GPU Diagnostic``) and of DCGM 4 (``DCGM Diagnostic``).
+
+Sources: NVIDIA DCGM user guide, "DCGM Diagnostics" (levels, error severities); DCGM's changelog for
+4.0; recorded outputs in tests/data/active.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_hooks.active.result import Judged, Reading, Verdict, could_not_run, judged_by, one_line
+from slurm_hooks.active.run import Node, Ran, find, unfinished
+
+NEEDS = "dcgmi along PATH, and a running nv-hostengine (nvidia-dcgm.service)"
+NODES = 1
+_CONFIG_SEVERITY = 5
+"""DCGM_ERROR_CONFIG: "this error can be resolved by changing the configuration"."""
+_OPTIONAL = ("eud", "software error")
+"""Tests that DCGM itself leaves out unless a site allows them (issue 139 of NVIDIA/DCGM)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Time limits of the four levels. DCGM's guide: seconds, 2 minutes, 30 minutes, 1 to 2 hours."""
+
+    r1_s: float = 300.0
+    r2_s: float = 900.0
+    r3_s: float = 3600.0
+    r4_s: float = 10800.0
+
+    def __post_init__(self) -> None:
+        for name in ("r1_s", "r2_s", "r3_s", "r4_s"):
+            if not 10 <= getattr(self, name) <= 86400:
+                raise ValueError(
+                    f"{name} must be between 10 and 86400, got {getattr(self, name):g}"
+                )
+
+
+def time_limit_s(limits: Limits, level: int) -> float:
+    return (limits.r1_s, limits.r2_s, limits.r3_s, limits.r4_s)[level - 1]
+
+
+def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG001 - as every check
+    return [find("dcgmi"), "diag", "-r", str(level), "-j"]
+
+
+def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: ARG001
+    early = unfinished(ran, f"dcgmi diag -r {level}")
+    if early is not None:
+        return early
+    try:
+        # dcgmi prints warnings before its JSON (CUDA_VISIBLE_DEVICES is set, …).
+        said = json.loads(ran.out[ran.out.index("{") :])
+        tests = list(_tests(said))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return could_not_run(f"dcgmi ended with {ran.status}: {one_line(ran.out + ran.err)}")
+    if not tests:
+        return could_not_run(f"dcgmi ended with {ran.status} and ran no test: {one_line(ran.err)}")
+    return _judge(tests, ran)
+
+
+def _judge(tests: list[Reading], ran: Ran) -> Judged:
+    judged = judged_by(tests, passed=f"{sum(one.ok is True for one in tests)} tests passed")
+    if judged.verdict is not Verdict.PASSED:
+        return judged
+    open_ = [
+        one for one in tests if one.ok is None and not one.subject.lower().startswith(_OPTIONAL)
+    ]
+    if open_:
+        what = "; ".join(f"{one.subject}: {one.value}" for one in open_[:3])
+        return could_not_run(f"only partly tested: {what}", tests)
+    if ran.status:
+        return could_not_run(f"every test passed, but dcgmi ended with {ran.status}", tests)
+    return judged
+
+
+def _tests(said: Mapping[str, Any]) -> Iterator[Reading]:
+    root = said.get("DCGM Diagnostic") or said.get("DCGM GPU Diagnostic") or {}
+    for category in root.get("test_categories") or ():
+        for test in category.get("tests") or ():
+            for result in test.get("results") or ():
+                yield _reading(str(test.get("name") or "?"), result)
+
+
+def _reading(test: str, result: Mapping[str, Any]) -> Reading:
+    status = str(result.get("status") or "no status")
+    gpu = result.get("entity_id", result.get("gpu_ids", result.get("gpu_id")))
+    subject = test if gpu is None else f"{test} GPU {gpu}"
+    why = [_warning(one) for one in _list(result.get("warnings"))]
+    only_config = bool(why) and all(severity == _CONFIG_SEVERITY for severity, _ in why)
+    ok = {"pass": True, "fail": False}.get(status.lower())
+    value = status
+    if ok is not True and why:
+        value = f"{status}: {one_line(' '.join(text for _, text in why), 200)}"
+    if ok is False and only_config:
+        ok, value = None, f"not judged, {value}"
+    return Reading(section="DCGM", subject=subject, value=value, limit="Pass", ok=ok)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else ([] if value is None else [value])
+
+
+def _warning(said: Any) -> tuple[int | None, str]:
+    """(severity, text) of DCGM 4's object or DCGM 3's plain text."""
+    if isinstance(said, Mapping):
+        return said.get("error_severity"), str(said.get("warning") or said)
+    return None, str(said)

@@ -1,0 +1,105 @@
+"""GPU memory and PCIe throughput of every GPU, and whether what was copied came back the same.
+
+Default limits: 48 GB/s over PCIe each way (azurehpc-health-checks for ND H100 v5, Gen5 x16), and 60 %
+of an H100 SXM's memory bandwidth (3350 GB/s, NVIDIA's H100 datasheet).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_hooks.active.result import Judged, Reading, could_not_run, judged_by, one_line
+from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
+
+NEEDS = "a torch with CUDA: active.torch_python, else python3 along PATH"
+NODES = 1
+_WORDS = {"hbm_gb_s": "GPU memory", "h2d_gb_s": "host to GPU", "d2h_gb_s": "GPU to host"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """In GB/s: ``min_hbm_gb_s`` read plus written, ``min_pcie_gb_s`` each way."""
+
+    time_limit_s: float = 300.0
+    min_hbm_gb_s: float = 2000.0
+    min_pcie_gb_s: float = 48.0
+
+    def __post_init__(self) -> None:
+        if not 10 <= self.time_limit_s <= 86400:
+            raise ValueError(
+                f"time_limit_s must be between 10 and 86400, got {self.time_limit_s:g}"
+            )
+        for name in ("min_hbm_gb_s", "min_pcie_gb_s"):
+            if not 0 <= getattr(self, name) <= 1e6:
+                raise ValueError(f"{name} must be between 0 and 1e6, got {getattr(self, name):g}")
+
+
+def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as every check
+    return limits.time_limit_s
+
+
+def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG001
+    if not node.gpus:
+        raise Missing("node.expected_gpus is 0")
+    return [find_torch(node), load_program("gpu.py"), "bandwidth"]
+
+
+def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: ARG001
+    early = unfinished(ran, "the bandwidth test")
+    if early is not None:
+        return early
+    rows = rows_of(ran.out)
+    if ran.status or not rows:
+        return could_not_run(f"it ended with {ran.status}: {one_line(ran.err or ran.out)}")
+    try:
+        readings = [reading for row in rows for reading in _of_gpu(row, limits)]
+    except (KeyError, TypeError, ValueError) as error:
+        return could_not_run(f"its output is not understood: {error}")
+    readings.append(
+        Reading(
+            section="GPUs",
+            subject="GPUs that copied",
+            value=str(len(rows)),
+            limit=str(node.gpus),
+            ok=len(rows) == node.gpus,
+        )
+    )
+    slowest = min(float(row["hbm_gb_s"]) for row in rows)
+    return judged_by(readings, passed=f"{len(rows)} GPUs, memory {slowest:.0f} GB/s and more")
+
+
+def rows_of(out: str) -> list[Mapping[str, Any]]:
+    """The JSON objects about GPUs among the lines of a load program."""
+    rows = []
+    for line in out.splitlines():
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(said, Mapping) and "gpu" in said:
+            rows.append(said)
+    return rows
+
+
+def _of_gpu(row: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
+    name = f"GPU {row['gpu']}"
+    for key, words in _WORDS.items():
+        rate = float(row[key])
+        least = limits.min_hbm_gb_s if key == "hbm_gb_s" else limits.min_pcie_gb_s
+        yield Reading(
+            section="GPUs" if key == "hbm_gb_s" else "PCIe",
+            subject=f"{name} {words}",
+            value=f"{rate:.1f} GB/s",
+            limit=f">= {least:g} GB/s",
+            ok=rate >= least,
+        )
+    yield Reading(
+        section="GPUs",
+        subject=f"{name} copies",
+        value="the same" if row["same"] else "differ",
+        limit="the same",
+        ok=bool(row["same"]),
+    )

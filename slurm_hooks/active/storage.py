@@ -1,0 +1,113 @@
+"""Writes and reads a file on every mount that jobs need, and compares what comes back.
+
+Needs nothing but the standard library. The default limits tell a broken mount (read-only, hung,
+falling back to a slow path, returning other bytes) from a working one; what a shared filesystem of
+yours should do is for you to set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_hooks.active.result import Judged, Reading, could_not_run, failed, judged_by
+from slurm_hooks.active.run import Missing, Node, Ran, own_program, unfinished
+
+NEEDS = "nothing but Holdfast; mounts in node.mounts"
+NODES = 1
+_SECTION = "I/O throughput"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``size_mib`` of the file on each mount; the rates in MB/s (10^6 bytes)."""
+
+    time_limit_s: float = 180.0
+    size_mib: int = 256
+    min_write_mb_s: float = 50.0
+    min_read_mb_s: float = 50.0
+
+    def __post_init__(self) -> None:
+        if not 5 <= self.time_limit_s <= 86400:
+            raise ValueError(f"time_limit_s must be between 5 and 86400, got {self.time_limit_s:g}")
+        if not 4 <= self.size_mib <= 1 << 20:
+            raise ValueError(f"size_mib must be between 4 and {1 << 20}, got {self.size_mib}")
+        for name in ("min_write_mb_s", "min_read_mb_s"):
+            if not 0 <= getattr(self, name) <= 1e6:
+                raise ValueError(f"{name} must be between 0 and 1e6, got {getattr(self, name):g}")
+
+
+def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as every check
+    return limits.time_limit_s
+
+
+def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG001
+    if not node.mounts:
+        raise Missing("node.mounts names no mount to test")
+    words = ["--size-mib", str(limits.size_mib), *node.mounts]
+    return own_program("slurm_hooks.active.load.storage", *words)
+
+
+def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: ARG001
+    said = _by_mount(ran.out)
+    if ran.status is None and said:
+        silent = [
+            mount
+            for mount, values in said.items()
+            if "error" not in values and "size" not in values
+        ]
+        where = silent[0] if silent else "the test"
+        readings = [r for values in said.values() for r in _readings(values, limits)]
+        return failed(f"{where} did not answer within {ran.limit_s:g} s", readings)
+    early = unfinished(ran, "the storage test")
+    if early is not None:
+        return early
+    readings = [reading for values in said.values() for reading in _readings(values, limits)]
+    unseen = [mount for mount in node.mounts if mount not in said]
+    if ran.status or unseen:
+        return could_not_run(
+            f"it ended with {ran.status} before {', '.join(unseen) or 'the end'}", readings
+        )
+    return judged_by(readings, passed=f"{len(said)} mounts written and read back")
+
+
+def _by_mount(out: str) -> dict[str, dict[str, Any]]:
+    said: dict[str, dict[str, Any]] = {}
+    for line in out.splitlines():
+        try:
+            values = json.loads(line)
+            said.setdefault(str(values["mount"]), {}).update(values)
+        except (ValueError, TypeError, KeyError):
+            continue
+    return said
+
+
+def _readings(values: dict[str, Any], limits: Limits) -> Iterator[Reading]:
+    mount = str(values["mount"])
+    if "error" in values:
+        yield Reading(
+            section=_SECTION, subject=mount, value=str(values["error"]), limit="works", ok=False
+        )
+        return
+    if "size" not in values:
+        return
+    least = {"write": limits.min_write_mb_s, "read": limits.min_read_mb_s}
+    for what, limit in least.items():
+        rate = float(values[f"{what}_mb_s"])
+        yield Reading(
+            section=_SECTION,
+            subject=f"{mount} {what}",
+            value=f"{rate:.0f} MB/s",
+            limit=f">= {limit:g} MB/s",
+            ok=rate >= limit,
+        )
+    wrong = int(values["wrong_blocks"])
+    yield Reading(
+        section=_SECTION,
+        subject=f"{mount} blocks that came back otherwise",
+        value=str(wrong),
+        limit="0",
+        ok=wrong == 0,
+    )
