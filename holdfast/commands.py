@@ -35,6 +35,9 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "diagnose": Command("slurm_hooks.job.diagnose:main", "the cause of a failure, from its logs"),
     "nodes": Command("holdfast.nodes_command:main", "the cluster's nodes and who drained them"),
+    "history": Command(
+        "slurm_hooks.history.command:main", "what happened to a node or a GPU, and how often"
+    ),
     "faults": Command("holdfast.faults_command:main", "the fault catalogue"),
     "config": Command("holdfast.config.command:main", "check a configuration file"),
     "render": Command("holdfast.render:main", "manifests, slurm.conf lines, units, values"),

@@ -1,0 +1,203 @@
+"""The lemon score: which node or GPU fails again and again, though each fault alone was cured. Pure.
+
+Meta found that 1.2 % of its nodes touched 13 % of each day's jobs, and that taking these "lemons" out
+lowered the failures of jobs of 512 GPUs and more from 14 % to 4 % (arXiv 2410.21680, section on lemon
+nodes; its window of 28 days and its signals are used here). Its thresholds are not published; the
+weights are Holdfast's own::
+
+    S = sum(w_i * min(1, x_i / r_i)) / sum(w_i)     over the signals i that are known
+
+    signal                  w     x in the last 28 days                                        r
+    faults                  0.20  hardware faults that opened (Meta: xid_cnt)                  4
+    repairs                 0.15  of these, such that ask for a person or a new part           2
+                                  (Meta: tickets); failed active checks; replaced GPUs
+    outs                    0.15  drains by Holdfast for a hardware fault that stood           3
+                                  (Meta: out_count)
+    multi_node_failures     0.20  jobs of several nodes that failed by this hardware           3
+    single_node_failures    0.15  jobs of this node alone that did                             3
+    exclusions              0.05  jobs that chose to avoid it (Meta: weak alone)              10
+
+``r_i`` is the fleet's 95th percentile where the history holds 20 nodes or more (at least 1), else the
+value above: our choice, at which a person would look. A signal of which the history never says
+anything is unknown, not zero, and left out. Meta's failure rate is left out: it takes the number of
+all jobs. Equal events within 180 s count once (NVSentinel's burst window).
+
+``lemon``: S >= 0.5, or two drains that stood. ``watch``: S >= 0.3. A hardware fault is one of class gpu,
+link, switch, driver or host that asks for a reset, a reboot, a part or a person: a full disk or a hung
+file server makes no node a lemon. What befell a GPU that is no longer in the node, or the machine that
+this node's name had before, counts for that GPU alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from holdfast.faults import fault_of
+from holdfast.history.event import (
+    ACTIVE_CHECK,
+    DRAINED,
+    GPU_REPLACED,
+    JOB_EXCLUDED,
+    JOB_FAILED,
+    OPENED,
+    WITHDRAWN,
+    Event,
+)
+from holdfast.vocabulary import Action, FaultClass
+
+WINDOW_S = 28 * 86400.0
+BURST_S = 180.0
+MANY = 20
+"""Nodes from which on a fleet's own 95th percentile says what is much."""
+LEMON_AT, WATCH_AT, EVICTIONS = 0.5, 0.3, 2
+
+WEIGHTS: Mapping[str, float] = {
+    "faults": 0.2,
+    "repairs": 0.15,
+    "outs": 0.15,
+    "multi_node_failures": 0.2,
+    "single_node_failures": 0.15,
+    "exclusions": 0.05,
+}
+REFERENCE: Mapping[str, float] = {
+    "faults": 4,
+    "repairs": 2,
+    "outs": 3,
+    "multi_node_failures": 3,
+    "single_node_failures": 3,
+    "exclusions": 10,
+}
+ALWAYS = frozenset({"faults", "repairs", "outs"})
+"""What every agent writes down."""
+
+_HARDWARE = {
+    FaultClass.GPU,
+    FaultClass.LINK,
+    FaultClass.SWITCH,
+    FaultClass.DRIVER,
+    FaultClass.HOST,
+}
+_FOR_A_PERSON = {Action.REPLACE, Action.CONTACT_SUPPORT}
+_NO_CURE = {Action.NONE, Action.RESTART_JOB, Action.WAIT}
+
+
+class Word(str, Enum):
+    """What the score says."""
+
+    GOOD = "good"
+    WATCH = "watch"
+    LEMON = "lemon"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """``value`` from 0 to 1. ``counts`` and ``reference`` by signal, of those that are known."""
+
+    value: float
+    counts: Mapping[str, int]
+    reference: Mapping[str, float]
+
+    @property
+    def word(self) -> Word:
+        if self.value >= LEMON_AT or self.counts.get("outs", 0) >= EVICTIONS:
+            return Word.LEMON
+        return Word.WATCH if self.value >= WATCH_AT else Word.GOOD
+
+
+def score(
+    events: Iterable[Event],
+    now: float,
+    *,
+    known: frozenset[str] = ALWAYS,
+    reference: Mapping[str, float] = REFERENCE,
+) -> Score:
+    """The score of one node or GPU from its events; ``now`` in epoch seconds."""
+    counts = {name: count for name, count in count_of(events, now).items() if name in known}
+    total = sum(WEIGHTS[name] for name in counts)
+    value = sum(WEIGHTS[name] * min(1.0, x / reference[name]) for name, x in counts.items())
+    return Score(
+        value=value / total if total else 0.0,
+        counts=counts,
+        reference={name: reference[name] for name in counts},
+    )
+
+
+def count_of(events: Iterable[Event], now: float) -> dict[str, int]:
+    """Each signal's count in the window."""
+    seen = _without_bursts(e for e in events if now - WINDOW_S <= e.t <= now + BURST_S)
+    opened = [
+        e for e in seen if e.event == OPENED and is_hardware(e) and e.facts.get("cause", True)
+    ]
+    wanted = sum(_action(event) in _FOR_A_PERSON for event in opened)
+    replaced = sum(event.event == GPU_REPLACED for event in seen)
+    failed = sum(e.event == ACTIVE_CHECK and e.facts.get("verdict") == "failed" for e in seen)
+    jobs = [_nodes(event) for event in seen if event.event == JOB_FAILED]
+    return {
+        "faults": len(opened),
+        "repairs": max(wanted, replaced) + failed,
+        "outs": _stood(seen),
+        "multi_node_failures": sum(nodes > 1 for nodes in jobs),
+        "single_node_failures": sum(nodes <= 1 for nodes in jobs),
+        "exclusions": sum(event.event == JOB_EXCLUDED for event in seen),
+    }
+
+
+def is_hardware(event: Event) -> bool:
+    """Whether the event's fault speaks against the hardware."""
+    if not event.code or fault_of(event.code).fault_class not in _HARDWARE:
+        return False
+    return _action(event) not in _NO_CURE
+
+
+def known_signals(events: Iterable[Event]) -> frozenset[str]:
+    """The signals of which this history says anything."""
+    names = {event.event for event in events}
+    jobs = {"multi_node_failures", "single_node_failures"} if JOB_FAILED in names else set()
+    excluded = {"exclusions"} if JOB_EXCLUDED in names else set()
+    return ALWAYS | jobs | excluded
+
+
+def reference_of(fleet: Sequence[Mapping[str, int]]) -> Mapping[str, float]:
+    """What is much in this fleet: ``fleet`` holds the counts of each of its nodes."""
+    if len(fleet) < MANY:
+        return REFERENCE
+    at = math.ceil(0.95 * len(fleet)) - 1
+    return {name: max(1, sorted(counts[name] for counts in fleet)[at]) for name in WEIGHTS}
+
+
+def _action(event: Event) -> Action:
+    try:
+        return Action(event.facts.get("action"))
+    except ValueError:
+        return fault_of(event.code).action
+
+
+def _nodes(event: Event) -> int:
+    nodes = event.facts.get("nodes")
+    return nodes if isinstance(nodes, int) else 1
+
+
+def _stood(events: Iterable[Event]) -> int:
+    """Drains for a hardware fault that were not withdrawn."""
+    count = 0
+    for event in events:
+        if event.event == DRAINED and is_hardware(event):
+            count += 1
+        elif event.event == WITHDRAWN and is_hardware(event):
+            count = max(0, count - 1)
+    return count
+
+
+def _without_bursts(events: Iterable[Event]) -> list[Event]:
+    last: dict[tuple[object, ...], float] = {}
+    kept = []
+    for event in sorted(events, key=lambda event: event.t):
+        job = event.facts.get("job")
+        key = (event.event, event.node, event.code, event.gpu_uuid, event.facts.get("subject"), job)
+        if event.t - last.get(key, -math.inf) > BURST_S:
+            kept.append(event)
+            last[key] = event.t
+    return kept

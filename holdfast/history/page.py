@@ -1,0 +1,183 @@
+"""The pages of ``holdfast history``, for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from holdfast.console import table
+from holdfast.faults import fault_of
+from holdfast.history import event as names
+from holdfast.history.event import Event
+from holdfast.history.lemon import EVICTIONS, WINDOW_S, Score, Word
+from holdfast.history.subject import Past
+
+MEANING: Mapping[Word, str] = {
+    Word.GOOD: "nothing out of the common in 28 days",
+    Word.WATCH: "fails more often than others: give it work last (Weight in slurm.conf), inspect it when idle",
+    Word.LEMON: "comes back and fails again: test it for long (dcgmi diag -r 3, pairwise NCCL) before it "
+    "works on, and ask for another one",
+}
+
+_SIGNALS: Mapping[str, str] = {
+    "faults": "hardware faults",
+    "repairs": "for a person or a new part",
+    "outs": "times out of service",
+    "multi_node_failures": "jobs of several nodes failed by it",
+    "single_node_failures": "jobs of this node alone failed by it",
+    "exclusions": "jobs avoided it",
+}
+
+_PLAIN: Mapping[str, str] = {
+    names.BOOT: "booted",
+    names.AGENT_STARTED: "agent started",
+    names.AGENT_ENDED: "agent ended",
+    names.OPENED: "fault",
+    names.CLOSED: "fault over",
+    names.INVENTORY: "GPUs listed",
+}
+"""Events whose name says less than another word; the others are shown by their name."""
+
+
+def past_page(past: Past, score: Score, events: Sequence[Event], since: float) -> str:
+    """One node or GPU: what it means, how often, what happened. ``events`` are those to show."""
+    return "\n".join(_past_lines(past, score, events, since))
+
+
+def _past_lines(past: Past, score: Score, events: Sequence[Event], since: float) -> Iterator[str]:
+    what = "GPU " if past.kind == "gpu" else ""
+    yield f"{what}{past.name}: {score.word.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
+    yield f"  means    {MEANING[score.word]}"
+    yield f"  counted  {counted(score)}"
+    if past.gpus:
+        listed = (f"{gpu.get('gpu')} {gpu.get('gpu_uuid')}" for gpu in past.gpus)
+        yield f"  GPUs     {', '.join(listed)}"
+    often = list(_often(events))
+    if often:
+        yield ""
+        head = ("TIMES", "CODE", "ON", "FIRST", "LAST", "WHAT IT IS")
+        yield from _indented(table([head, *often]))
+    yield ""
+    if not events:
+        yield f"  nothing since {when(since)}"
+        return
+    yield from _indented(table([("WHEN", "NODE", "EVENT", "WHAT"), *map(_row, events)]))
+
+
+def counted(score: Score) -> str:
+    """What went into the score, in one line."""
+    said = []
+    for name, count in score.counts.items():
+        much = f"; {score.reference[name]:g} is much" if count else ""
+        said.append(f"{count} {_SIGNALS[name]}{much}")
+    twice = score.word is Word.LEMON and score.counts.get("outs", 0) >= EVICTIONS
+    rule = f" ({EVICTIONS} times out of service are enough)" if twice else ""
+    return ", ".join(said) + rule
+
+
+def ranking_page(rows: Iterable[tuple[Past, Score]]) -> str:
+    """Every node, the worst first."""
+    head = ("NODE", "SCORE", "SAYS", "FAULTS", "OUTS", "LAST FAULT", "WHEN")
+    return table([head, *(_ranked(past, score) for past, score in rows)])
+
+
+def _ranked(past: Past, score: Score) -> tuple[str, ...]:
+    faults = [event for event in past.counted if event.event == names.OPENED]
+    last = max(faults, key=lambda event: event.t, default=None)
+    return (
+        past.name,
+        f"{score.value:.2f}",
+        score.word.value,
+        str(score.counts.get("faults", 0)),
+        str(score.counts.get("outs", 0)),
+        last.code if last else "-",
+        when(last.t) if last else "-",
+    )
+
+
+def _often(events: Iterable[Event]) -> Iterator[tuple[str, ...]]:
+    """One row for each fault and the part that had it, the most frequent first."""
+    groups: dict[tuple[str, str], list[Event]] = {}
+    for event in events:
+        if event.event == names.OPENED and event.code:
+            on = event.gpu_uuid or str(event.facts.get("subject") or "node")
+            groups.setdefault((event.code, on), []).append(event)
+    for (code, on), found in sorted(groups.items(), key=lambda row: (-len(row[1]), row[0])):
+        first, last = when(found[0].t), when(found[-1].t)
+        yield (str(len(found)), code, on, first, last, fault_of(code).title)
+
+
+def _row(event: Event) -> tuple[str, str, str, str]:
+    name = _PLAIN.get(event.event, event.event.replace("_", " "))
+    return (when(event.t), event.node, name, sentence(event))
+
+
+def sentence(event: Event) -> str:
+    """What the event says, in one line."""
+    if event.event == names.OPENED:
+        mode = event.facts.get("mode")
+        shadow = f" ({mode} only)" if mode in ("observe", "comment") else ""
+        return f"{event.code} on {_on(event)}: {event.detail}{shadow}"
+    if event.event == names.CLOSED:
+        open_s = event.facts.get("open_s")
+        lasted = f" after {_lasted(float(open_s))}" if isinstance(open_s, (int, float)) else ""
+        return f"{event.code} on {_on(event)}{lasted}"
+    if event.event == names.INVENTORY:
+        gpus = event.facts.get("gpus")
+        return f"{len(gpus)} GPUs" if isinstance(gpus, list) else "-"
+    pairs = " ".join(f"{name}={value}" for name, value in event.facts.items())
+    return event.detail or " ".join(filter(None, (event.code, pairs))) or "-"
+
+
+def _on(event: Event) -> str:
+    if event.gpu is not None:
+        return f"GPU {event.gpu}"
+    return str(event.facts.get("subject") or "node")
+
+
+def _lasted(seconds: float) -> str:
+    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def as_json(past: Past, score: Score, events: Sequence[Event]) -> dict[str, Any]:
+    """One node or GPU for programs; times in epoch seconds."""
+    return {
+        "kind": past.kind,
+        "name": past.name,
+        **score_json(score),
+        "gpus": list(past.gpus),
+        "events": [event.record() for event in events],
+    }
+
+
+def score_json(score: Score) -> dict[str, Any]:
+    """The score for programs."""
+    return {
+        "score": round(score.value, 4),
+        "says": score.word.value,
+        "means": MEANING[score.word],
+        "counts": dict(score.counts),
+        "reference": dict(score.reference),
+        "window_s": WINDOW_S,
+    }
+
+
+def when(at: float) -> str:
+    """A time for people, in this machine's zone."""
+    try:
+        found = datetime.fromtimestamp(at, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return "-"
+    return found.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _days() -> int:
+    return round(WINDOW_S / 86400)
+
+
+def _indented(text: str) -> Iterator[str]:
+    return (f"  {line}" for line in text.splitlines())

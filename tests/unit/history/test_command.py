@@ -1,0 +1,183 @@
+"""``holdfast history``: over real files, as a person types it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.adapters import jsonl
+from holdfast.commands import main
+from holdfast.errors import UsageError
+from holdfast.history import store, subject
+from slurm_hooks.history import command
+
+DAY = 86400.0
+NOW = time.time()
+
+
+class Cluster:
+    """A history folder that several nodes share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def note(self, node: str, event: str, days_ago: float = 1.0, **facts: Any) -> None:
+        record = {"t": NOW - days_ago * DAY, "event": event, "node": node, **facts}
+        store.append(self.folder, node, jsonl.encode(record), max_bytes=1 << 20)
+
+    def gpus(self, node: str, *uuids: str, days_ago: float = 20) -> None:
+        listed = [
+            {"gpu": n, "gpu_uuid": uuid, "serial": f"S{uuid[4:]}"} for n, uuid in enumerate(uuids)
+        ]
+        self.note(node, "inventory", days_ago, gpus=listed)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    config = tmp_path / "holdfast.yaml"
+    config.write_text(f"paths: {{history: {tmp_path}/shared}}\n")
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(config))
+    return Cluster(tmp_path / "shared")
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
+    assert main(["history", *words]) == status
+    return capsys.readouterr().out
+
+
+def test_a_nodes_page_says_what_happened_how_often_and_what_it_means(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.gpus("worker-3", "GPU-aaaa1111", "GPU-bbbb2222")
+    for days_ago in (9, 4):
+        about = {"code": "XID79", "gpu": 1, "gpu_uuid": "GPU-bbbb2222", "action": "reboot"}
+        cluster.note("worker-3", "finding_opened", days_ago, detail="GPU 1 fell off", **about)
+        cluster.note("worker-3", "drained", days_ago, detail="drained: holdfast:XID79", **about)
+        cluster.note("worker-3", "finding_closed", days_ago - 0.5, open_s=43200.0, **about)
+    page = said(capsys, "worker-3")
+    assert page.startswith("worker-3: lemon, lemon score 0.")
+    assert "2 times out of service are enough" in page
+    assert "2      XID79  GPU-bbbb2222" in page
+    assert page.count("XID79 on GPU 1: GPU 1 fell off") == 2
+    assert "XID79 on GPU 1 after 12 h" in page
+    found = json.loads(said(capsys, "worker-3", "--json"))
+    assert (found["kind"], found["says"], found["counts"]["outs"]) == ("node", "lemon", 2)
+    assert [event["event"] for event in found["events"]][:2] == ["inventory", "finding_opened"]
+    late = json.loads(said(capsys, "worker-3", "--json", "--since", "5d"))
+    assert len(late["events"]) == 3
+    assert late["score"] == found["score"], "what is shown does not change the score"
+
+
+def test_a_gpu_keeps_its_past_when_it_moves(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.gpus("worker-1", "GPU-aaaa1111")
+    cluster.note("worker-1", "finding_opened", 9, code="XID48", gpu=0, gpu_uuid="GPU-aaaa1111")
+    cluster.gpus("worker-2", "GPU-aaaa1111", days_ago=5)
+    cluster.note("worker-2", "finding_opened", 3, code="XID48", gpu=0, gpu_uuid="GPU-aaaa1111")
+    for word in ("GPU-aaaa1111", "GPU-aaaa", "Saaaa1111"):
+        found = json.loads(said(capsys, word, "--json"))
+        assert (found["kind"], found["name"]) == ("gpu", "GPU-aaaa1111")
+        opened = [e["node"] for e in found["events"] if e["event"] == "finding_opened"]
+        assert opened == ["worker-1", "worker-2"]
+        assert found["counts"]["faults"] == 2
+    node = json.loads(said(capsys, "worker-2", "--json"))
+    assert node["counts"]["faults"] == 2, "the node has it now, with all it brought along"
+
+
+def test_a_replaced_gpu_takes_its_faults_along(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.gpus("w", "GPU-aaaa1111", "GPU-bbbb2222")
+    cluster.note("w", "drained", 9, code="XID79", gpu=0, gpu_uuid="GPU-aaaa1111")
+    cluster.note("w", "drained", 8, code="XID79", gpu=0, gpu_uuid="GPU-aaaa1111")
+    assert json.loads(said(capsys, "w", "--json"))["says"] == "lemon"
+    replaced = {"gpu_uuid": "GPU-cccc3333", "replaced_uuid": "GPU-aaaa1111", "gpu": 0}
+    cluster.note("w", "gpu_replaced", 2, **replaced)
+    cluster.gpus("w", "GPU-cccc3333", "GPU-bbbb2222", days_ago=2)
+    node = json.loads(said(capsys, "w", "--json"))
+    assert (node["says"], node["counts"]["outs"]) == ("good", 0)
+    assert json.loads(said(capsys, "GPU-aaaa1111", "--json"))["says"] == "lemon"
+    assert json.loads(said(capsys, "GPU-cccc3333", "--json"))["counts"]["repairs"] == 0
+
+
+def test_another_machine_under_the_same_name_inherits_nothing(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.gpus("w", "GPU-aaaa1111")
+    cluster.note("w", "drained", 9, code="XID79", action="reboot")
+    cluster.note("w", "drained", 8, code="XID79", action="reboot")
+    cluster.note("w", "machine_replaced", 7)
+    cluster.gpus("w", "GPU-dddd4444", days_ago=7)
+    found = json.loads(said(capsys, "w", "--json"))
+    assert (found["says"], found["counts"]["outs"]) == ("good", 0)
+    assert len(found["events"]) == 5, "it is still told"
+
+
+def test_all_nodes_the_worst_first(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.note("good", "boot")
+    for days_ago in (2, 4, 6):
+        cluster.note("bad", "finding_opened", days_ago, code="XID48", action="reset-gpu")
+        cluster.note("bad", "drained", days_ago, code="XID48", action="reset-gpu")
+    head, first, second = said(capsys).splitlines()
+    assert head.split()[:3] == ["NODE", "SCORE", "SAYS"]
+    assert first.split()[:6] == ["bad", "0.60", "lemon", "3", "3", "XID48"]
+    assert second.split()[:3] == ["good", "0.00", "good"]
+    rows = json.loads(said(capsys, "--json"))
+    assert [row["name"] for row in rows] == ["bad", "good"]
+
+
+def test_what_is_broken_is_one_line_and_hides_nothing(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.note("w", "boot")
+    path = store.file_of(cluster.folder, "w")
+    path.write_bytes(path.read_bytes() + b"{half\n\xff\xfe\n")
+    before = path.read_bytes()
+    assert main(["history", "w"]) == 0
+    out, err = capsys.readouterr()
+    assert "booted" in out
+    assert err == "holdfast history: 2 lines are no events: skipped, left as they are\n"
+    assert path.read_bytes() == before
+
+
+def test_nobody_knows_it(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "nowhere"]) == 1
+    assert "`holdfast history` lists the nodes" in capsys.readouterr().err
+    cluster.gpus("w", "GPU-aaaa1111", "GPU-aaaa2222")
+    assert main(["history", "GPU-aaaa"]) == 1, "two GPUs begin so"
+    assert main(["history", "w", "--since", "yesterday"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert "write 30m, 12h, 7d, 4w or 2026-11-21" in line
+
+
+def test_since() -> None:
+    assert command.since_of("2d", 1e9) == 1e9 - 2 * DAY
+    assert command.since_of("90m", 1e9) == 1e9 - 5400
+    assert abs(command.since_of("2001-09-09", 0) - 1e9) < 2 * DAY
+    for wrong in ("", "7", "7y", "-1d", "99999-01-01"):
+        with pytest.raises(UsageError):
+            command.since_of(wrong, 1e9)
+
+
+def test_a_thousand_nodes_are_ranked_in_a_moment(cluster: Cluster) -> None:
+    events = []
+    for number in range(1000):
+        cluster.folder.mkdir(exist_ok=True)
+        name, uuid = f"w{number}", f"GPU-{number:08d}"
+        lines = jsonl.encode(
+            {"t": NOW, "event": "inventory", "node": name, "gpus": [{"gpu": 0, "gpu_uuid": uuid}]}
+        )
+        fault = {"t": NOW - 1, "event": "drained", "node": name, "code": "XID79", "gpu_uuid": uuid}
+        lines += b"".join(jsonl.encode({**fault, "t": NOW - n * 3600}) for n in range(20))
+        store.append(cluster.folder, name, lines, max_bytes=1 << 20)
+    events = store.read(cluster.folder).events
+    assert len(events) == 21_000
+    began = time.process_time()
+    rows = subject.ranking(events, NOW)
+    assert len(rows) == 1000
+    assert time.process_time() - began < 10
