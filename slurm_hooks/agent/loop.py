@@ -57,8 +57,7 @@ class Agent:
         if problem:
             log.warning("memory begun anew", why=problem)
             state.put_aside(state.path_in(paths.state))
-        self._saved = memory
-        self._same_boot = memory.boot_id == boot_id
+        self._saved, self._same_boot = memory, memory.boot_id == boot_id
         self._observer = Observer(config.node.expected_gpus, boot_id, memory)
         self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
         self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
