@@ -148,7 +148,8 @@ class Step:
         self.slurm.undrain([self.name])
         self._keep(None)
         self._did.append(_about(drained, f"withdrawn: {decision.why}", WITHDRAWN))
-        self._comment(decision.reason)
+        if decision.reason:  # else somebody else's comment stands there
+            self._comment(decision.reason)
 
     def _comment(self, text: str) -> None:
         self.slurm.comment([self.name], text)

@@ -274,6 +274,13 @@ def test_a_humans_comment_is_never_overwritten(bench: Bench) -> None:
     assert bench.slurm.mine.comment == "ask Bob first"
 
 
+def test_a_humans_comment_outlives_a_withdrawal(bench: Bench) -> None:
+    bench.slurm.comment([ME], "ask Bob first")
+    bench.slurm.before_drain = ["worker-0"]
+    assert bench.run(fault()).standing.action == "over-budget"
+    assert bench.slurm.mine.comment == "ask Bob first"
+
+
 def test_more_is_asked_for_later(bench: Bench) -> None:
     bench.run(fault(Action.RESET_GPU, "XID48"))
     bench.run(fault(Action.REPLACE, "ROW_REMAP_FAILED"))
