@@ -1,0 +1,345 @@
+"""One node with a true state, a slurmctld that knows who wrote what, and the agent's real Slurm step.
+
+Nothing here believes the agent: faults, resets, reboots and replacements are facts of the world, and
+``Slurmctld`` raises ``Violation`` at the very write that oversteps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import cast
+
+from holdfast.adapters.slurm import SlurmNode
+from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.errors import Unavailable
+from holdfast.findings import Finding, Verdict
+from holdfast.reasons import Reason
+from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
+from slurm_hooks.agent import slurm_step
+from slurm_hooks.agent.case import Case
+from slurm_hooks.agent.record import Drained
+from slurm_hooks.agent.slurm_step import Step
+from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
+from slurm_hooks.settings import Settings
+
+ME = SlurmName("worker-1")
+OTHERS = tuple(SlurmName(f"worker-{n}") for n in (0, 2, 3))
+AGENT, HUMAN, SLURM = "agent", "human", "slurm"
+START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+RECHECK_PASSES, WAIT_S, MAX_OUT = 2, 30.0, 2
+CONFIG = Settings(
+    path=Path("/nowhere/holdfast.yaml"),
+    node=NodeConfig(budget=BudgetConfig(max_nodes=MAX_OUT, max_share=0)),
+    agent=AgentConfig(recheck_passes=RECHECK_PASSES, wait_s=WAIT_S),
+)
+ALL_OTHER_GPUS = frozenset(f"GPU-x{n}" for n in range(7))
+
+
+class Violation(AssertionError):
+    """The agent did what it may not."""
+
+
+class Died(BaseException):
+    """The agent's process is gone, at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A true fault. ``asks``: the driver itself says that the GPU wants a recovery."""
+
+    code: str
+    severity: Severity
+    action: Action
+    check: str = "gpu_xid"
+    gpu: int | None = 3
+    asks: bool = True
+    drains: bool = True
+
+
+FAULTS = (
+    Fault(code="XID79", severity=Severity.FATAL, action=Action.REBOOT),
+    Fault(code="XID48", severity=Severity.FATAL, action=Action.RESET_GPU),
+    Fault(code="ROW_REMAP_FAILED", severity=Severity.FATAL, action=Action.REPLACE, asks=False),
+    Fault(code="XID54", severity=Severity.FATAL, action=Action.CONTACT_SUPPORT, asks=False),
+    Fault(code="MOUNT_HUNG", severity=Severity.FATAL, action=Action.WAIT, check="mounts", gpu=None, asks=False),
+    Fault(code="XID31", severity=Severity.INFO, action=Action.NONE, asks=False, drains=False),
+)  # fmt: skip
+CHECKS = ("gpu_xid", "mounts")
+_RANK = {action: rank for rank, action in enumerate(Action)}
+
+
+@dataclass
+class Slurmctld:
+    """The node table. Reasons have an author and whole seconds; ``owner`` is who really drained."""
+
+    now: datetime = START
+    table: dict[SlurmName, SlurmNode] = field(default_factory=dict)
+    owner: dict[SlurmName, str | None] = field(default_factory=dict)
+    commented_by_human: bool = False
+    fails: int | None = None
+    """The call, counted from now, that gets no answer; ``took`` whether it took effect all the same."""
+    took: bool = False
+    dies: bool = False
+    on_drain: Callable[[str], None] = lambda _reason: None
+    on_undrain: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        for name in (ME, *OTHERS):
+            self.table[name] = SlurmNode(
+                name=name, states=frozenset({NodeState.IDLE}), instance_id=f"i-{name}"
+            )
+            self.owner[name] = None
+
+    @property
+    def mine(self) -> SlurmNode:
+        return self.table[ME]
+
+    # what the agent's adapter calls
+
+    def nodes(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
+        return self._call(lambda: None) or [self.table[name] for name in names]
+
+    def nodes_fast(self) -> list[SlurmNode]:
+        return self._call(lambda: None) or [
+            replace(node, instance_id="") for node in self.table.values()
+        ]
+
+    def drain(self, names: Sequence[SlurmName], reason: str, user: str = "root") -> None:
+        assert list(names) == [ME]
+
+        def write() -> None:
+            self.on_drain(reason)
+            self.set_drain(ME, reason, user, AGENT)
+
+        self._call(write)
+
+    def undrain(self, names: Sequence[SlurmName]) -> None:
+        assert list(names) == [ME]
+
+        def write() -> None:
+            self.on_undrain()
+            self.clear_drain(ME)
+
+        self._call(write)
+
+    def comment(self, names: Sequence[SlurmName], text: str) -> None:
+        assert list(names) == [ME]
+
+        def write() -> None:
+            if self.commented_by_human and self.mine.comment:
+                raise Violation(f"a person's comment was overwritten by {text!r}")
+            self.table[ME] = replace(self.mine, comment=text)
+
+        self._call(write)
+
+    def _call(self, effect: Callable[[], None]) -> list[SlurmNode]:
+        """Nothing, after the effect; or no answer, or the agent's death, before or after it."""
+        if self.fails is None or self.fails > 0:
+            self.fails = None if self.fails is None else self.fails - 1
+            effect()
+            return []
+        if self.dies:
+            self.fails = None
+        if self.took:
+            effect()
+        raise Died if self.dies else Unavailable(["scontrol"], "no answer in 1 s")
+
+    # what anybody does
+
+    def set_drain(self, name: SlurmName, reason: str, user: str, owner: str) -> None:
+        self.now += timedelta(seconds=1)
+        node = self.table[name]
+        self.table[name] = replace(
+            node,
+            states=node.states | {NodeState.DRAIN},
+            reason=reason,
+            reason_user=user,
+            reason_at=self.now.replace(microsecond=0),
+        )
+        self.owner[name] = owner
+
+    def clear_drain(self, name: SlurmName) -> None:
+        node = self.table[name]
+        self.table[name] = replace(
+            node, states=node.states - {NodeState.DRAIN}, reason="", reason_user="", reason_at=None
+        )
+        self.owner[name] = None
+
+    def out_by_us(self) -> int:
+        return sum(
+            node.drained_flag and Reason.parse(node.reason) is not None
+            for node in self.table.values()
+        )
+
+
+class _Kept(Step):
+    """The real step; its record lies in the world in place of a disk."""
+
+    keep: Callable[[Drained | None], None]
+
+    def _keep(self, drained: Drained | None) -> None:
+        self.keep(drained)
+
+
+@dataclass
+class Since:
+    """What really happened since the agent's drain, and what that drain is for."""
+
+    at: datetime
+    demand: Action
+    reset: bool = False
+    rebooted: bool = False
+    replaced: bool = False
+
+
+class World:
+    """The node, its faults, and an agent that looks when told to."""
+
+    def __init__(self) -> None:
+        self.slurm = Slurmctld(on_drain=self._drains, on_undrain=self._undrains)
+        self.faults: list[Fault] = []
+        self.boot, self.gpu, self.instance = 0, 0, 0
+        self.modes = dict.fromkeys(CHECKS, Mode.DRAIN)
+        self.blind: tuple[str, ...] = ()
+        self.switched_off = False
+        self.record: Drained | None = None
+        self.since: Since | None = None
+        self.clean_in_truth = 0
+        # what the agent knows
+        self.known: list[Fault] = []
+        self.passes = self.clean_passes = 0
+        self.forget = False
+
+    # --- the agent
+
+    def look(self) -> None:
+        """One pass: what is there is seen, unless the probes are silent."""
+        self.passes += 1
+        if not self.blind:
+            self.known = list(self.faults)
+        clean = self._case().worst is None and not self.blind
+        self.clean_passes = self.clean_passes + 1 if clean else 0
+        truly = not any(self._counts(fault) for fault in self.faults) and not self.blind
+        self.clean_in_truth = self.clean_in_truth + 1 if truly else 0
+
+    def step(self) -> None:
+        """What the agent's actor does after a pass or an Xid. A death leaves the record alone."""
+        if self.switched_off:
+            return
+        step = _Kept(
+            cast("SlurmCli", self.slurm),
+            ME,
+            f"{self.boot:08d}-boot",
+            CONFIG,
+            Path("/nowhere/drain.json"),
+        )
+        step.keep = self._remember
+        module, before = vars(slurm_step), datetime
+        module["datetime"] = _Clock(self.slurm)
+        try:
+            outcome = step.run(self._case(), self.record)
+            if outcome.forgiven:
+                self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
+        except Unavailable:
+            pass
+        except Died:
+            self.restart()
+        finally:
+            module["datetime"] = before
+
+    def restart(self) -> None:
+        """The agent begins anew: what it counted is gone, its record and its memory are not."""
+        self.clean_passes = self.clean_in_truth = 0
+
+    def _remember(self, drained: Drained | None) -> None:
+        self.record = drained
+
+    def _case(self) -> Case:
+        # As the agent orders what is open: the worst that asks for the most comes first.
+        order = sorted(self.known, key=lambda f: (-f.severity, -_RANK[f.action], f.code))
+        found = tuple(self._finding(fault) for fault in order)
+        asks = any(fault.asks and fault.gpu is not None for fault in self.faults)
+        uuids = {f"GPU-3-{self.gpu}", *ALL_OTHER_GPUS}
+        return Case(
+            verdict=Verdict(findings=found, blind=self.blind),
+            modes=self.modes,
+            passes=self.passes,
+            clean_passes=self.clean_passes,
+            recovered={} if self.blind else {3: not asks},
+            uuids=frozenset() if self.blind else frozenset(uuids),
+        )
+
+    def _finding(self, fault: Fault) -> Finding:
+        return Finding(
+            code=fault.code,
+            severity=fault.severity,
+            subject="/mnt/training" if fault.gpu is None else f"GPU-3-{self.gpu}",
+            detail=f"{fault.code} is there",
+            action=fault.action,
+            gpu=fault.gpu,
+            check=fault.check,
+        )
+
+    def _counts(self, fault: Fault) -> bool:
+        return fault.drains and self.modes[fault.check] is Mode.DRAIN
+
+    # --- the judge of the agent's writes
+
+    def _drains(self, reason: str) -> None:
+        node, owner = self.slurm.mine, self.slurm.owner[ME]
+        if self.switched_off:
+            raise Violation("drained although switched off")
+        if owner == HUMAN:
+            raise Violation(f"drained over a person's drain ({node.reason!r})")
+        guilty = [fault for fault in self.known if self._counts(fault)]
+        parsed = Reason.parse(reason)
+        if parsed is None or parsed.code not in {fault.code for fault in guilty}:
+            raise Violation(f"drained for {reason!r}, which nothing shows")
+        if not any(fault in self.faults for fault in guilty) and not self.blind:
+            raise Violation("drained for what is over and was seen to be over")
+        if owner != AGENT and self.slurm.out_by_us() >= MAX_OUT:
+            raise Violation("drained beyond the budget")
+        worst = max(guilty, key=lambda fault: list(Action).index(fault.action)).action
+        demand = next(fault.action for fault in guilty if fault.code == parsed.code)
+        if self.since is None or owner != AGENT:
+            self.since = Since(at=self.slurm.now, demand=demand)
+        else:
+            self.since = Since(at=self.slurm.now, demand=max(demand, worst, key=list(Action).index))
+
+    def _undrains(self) -> None:
+        owner, since = self.slurm.owner[ME], self.since
+        if owner != AGENT or since is None:
+            raise Violation(f"undrained what {owner or 'nobody'} drained")
+        if self.switched_off:
+            raise Violation("undrained although switched off")
+        if self.slurm.out_by_us() > MAX_OUT:
+            return  # a withdrawal: the fault stays, and a comment says so
+        if self.blind:
+            raise Violation("undrained while blind")
+        if any(self._counts(fault) for fault in self.known):
+            raise Violation("undrained with the fault in sight")
+        if min(self.clean_passes, self.clean_in_truth) < RECHECK_PASSES:
+            raise Violation(f"undrained after {self.clean_in_truth} clean passes")
+        waited = self.slurm.now - since.at >= timedelta(seconds=WAIT_S - 1)
+        done = {
+            Action.WAIT: waited,
+            Action.RESET_GPU: since.reset or since.rebooted or since.replaced,
+            Action.REBOOT: since.rebooted or since.replaced,
+            Action.REPLACE: since.replaced,
+            Action.CONTACT_SUPPORT: False,
+        }
+        if not done[since.demand]:
+            raise Violation(f"undrained without the {since.demand.value} that was asked for")
+
+
+@dataclass
+class _Clock:
+    """Stands for ``datetime`` in the step: the world's time."""
+
+    slurm: Slurmctld
+
+    def now(self, _zone: timezone) -> datetime:
+        return self.slurm.now

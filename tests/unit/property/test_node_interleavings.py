@@ -1,0 +1,362 @@
+"""Any order of faults, people, reboots, lost contact and dying agents: no wrong drain, no undrain
+without evidence. ``scripts/bench interleavings`` tells 100,000 of these stories.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.reasons import Reason
+from holdfast.vocabulary import Action, Mode, NodeState
+from tests.unit.property.node_world import (
+    AGENT,
+    CHECKS,
+    FAULTS,
+    HUMAN,
+    ME,
+    OTHERS,
+    SLURM,
+    Violation,
+    World,
+)
+
+
+class Story(World):
+    """What may happen; each step is one word of a story."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: str | None = None
+        self.turn = 0
+
+    # --- what breaks and what mends
+
+    def _breaks(self, code: str) -> None:
+        fault = next(fault for fault in FAULTS if fault.code == code)
+        if fault not in self.faults:
+            self.faults.append(fault)
+            self.clean_in_truth = 0
+        if fault.check == "gpu_xid" and not self.blind:
+            # The kernel log wakes the agent: known at once, and a re-check counts from here.
+            self.known = [*(one for one in self.known if one != fault), fault]
+            self.clean_passes = 0
+            self.step()
+
+    def fault_falls_off_the_bus(self) -> None:
+        self._breaks("XID79")
+
+    def fault_double_bit(self) -> None:
+        self._breaks("XID48")
+
+    def fault_worn_out(self) -> None:
+        self._breaks("ROW_REMAP_FAILED")
+
+    def fault_for_support(self) -> None:
+        self._breaks("XID54")
+
+    def fault_mount_hangs(self) -> None:
+        self._breaks("MOUNT_HUNG")
+
+    def fault_harmless(self) -> None:
+        self._breaks("XID31")
+
+    def mend_mount(self) -> None:
+        self.faults = [fault for fault in self.faults if fault.action is not Action.WAIT]
+
+    def mend_gpu_reset(self) -> None:
+        cured = (Action.RESET_GPU, Action.NONE)
+        self.faults = [fault for fault in self.faults if fault.action not in cured]
+        if self.since:
+            self.since.reset = True
+
+    def mend_reboot(self) -> None:
+        cured = (Action.RESET_GPU, Action.NONE, Action.REBOOT, Action.WAIT)
+        self.faults = [fault for fault in self.faults if fault.action not in cured]
+        self.known = [fault for fault in self.known if fault.action not in cured]
+        self.boot += 1
+        self.blind = ()
+        self.restart()
+        if self.since:
+            self.since.reset = self.since.rebooted = True
+
+    def mend_new_gpu(self) -> None:
+        """Nobody swaps a GPU without switching the machine off."""
+        self.mend_reboot()
+        self.gpu += 1
+        cured = Action.REPLACE
+        self.faults = [fault for fault in self.faults if fault.action is not cured]
+        self.known = [fault for fault in self.known if fault.action is not cured]
+        if self.since:
+            self.since.replaced = True
+
+    def mend_new_machine(self) -> None:
+        """Another instance under the same name: a new disk, a new agent that remembers nothing."""
+        self.mend_new_gpu()
+        self.faults, self.known, self.record = [], [], None
+        self.instance += 1
+        node = replace(self.slurm.mine, instance_id=f"i-{ME}-{self.instance}")
+        self.slurm.table[ME] = node
+
+    # --- what the agent cannot see
+
+    def blind_begins(self) -> None:
+        self.blind = ("nvml",)
+
+    def blind_ends(self) -> None:
+        self.blind = ()
+
+    def agent_restarts(self) -> None:
+        self.restart()
+
+    def slurm_is_away(self) -> None:
+        self.slurm.fails, self.slurm.dies = 0, False
+
+    def slurm_is_back(self) -> None:
+        self.slurm.fails = None
+
+    def slurm_goes_away_soon(self) -> None:
+        """Before or after a call took effect, in the middle of a step."""
+        self.turn += 1
+        self.slurm.fails, self.slurm.dies = self.turn % 5, False
+        self.slurm.took = self.turn % 2 == 0
+
+    def agent_dies_soon(self) -> None:
+        self.turn += 1
+        self.slurm.fails, self.slurm.dies = self.turn % 5, True
+        self.slurm.took = self.turn % 2 == 0
+
+    def slurm_loses_contact(self) -> None:
+        """Slurm appends its own words, and signs: then nobody can tell who wrote what stood there."""
+        node = self.slurm.mine
+        if self.words is not None and Reason.parse(self.words):
+            return
+        if node.drained_flag and not node.reason.endswith("Not responding"):
+            text = f"{node.reason} : Not responding"
+            self.slurm.set_drain(ME, text, SLURM, self.slurm.owner[ME] or SLURM)
+            if self.words is not None:
+                self.words = text
+
+    def slurm_marks_down(self) -> None:
+        node = self.slurm.mine
+        states = (node.states - {NodeState.IDLE}) | {NodeState.DOWN}
+        self.slurm.table[ME] = replace(node, states=states)
+
+    def slurm_marks_idle(self) -> None:
+        node = self.slurm.mine
+        states = (node.states - {NodeState.DOWN}) | {NodeState.IDLE}
+        self.slurm.table[ME] = replace(node, states=states)
+
+    def slurm_drains_for_our_prolog(self) -> None:
+        """Our verdict says bad, a prolog refuses the node before the agent has drained it."""
+        if self._case().worst is not None and not self.slurm.mine.drained_flag:
+            self.slurm.set_drain(ME, "Prolog error", SLURM, SLURM)
+
+    # --- what people and other agents do
+
+    def _human(self, text: str, user: str) -> None:
+        self.slurm.set_drain(ME, text, user, HUMAN)
+        self.words = text
+
+    def human_drains(self) -> None:
+        self._human("swapping DIMM", "alice")
+
+    def human_drains_as_root(self) -> None:
+        self._human("swapping DIMM", "root")
+
+    def human_drains_with_our_words(self) -> None:
+        """Not while a write of ours hangs in the air: then nobody could tell the two apart."""
+        record = self.record.record if self.record else None
+        if record is not None and record.at is None:
+            return
+        text = record.reason if record else "holdfast:XID79: gpu 3 boot=0"
+        self.slurm.now += timedelta(seconds=1)
+        self._human(text, "root")
+
+    def human_undrains(self) -> None:
+        self.slurm.clear_drain(ME)
+        self.words, self.since = None, None
+
+    def human_comments(self) -> None:
+        self.slurm.table[ME] = replace(self.slurm.mine, comment="ask Anna first")
+        self.slurm.commented_by_human = True
+
+    def human_clears_the_comment(self) -> None:
+        self.slurm.table[ME] = replace(self.slurm.mine, comment="")
+        self.slurm.commented_by_human = False
+
+    def other_drains(self) -> None:
+        for name in OTHERS:
+            if not self.slurm.table[name].drained_flag:
+                self.slurm.set_drain(name, "holdfast:XID79: theirs boot=1", "root", AGENT)
+                return
+
+    def other_returns(self) -> None:
+        for name in OTHERS:
+            if self.slurm.table[name].drained_flag:
+                self.slurm.clear_drain(name)
+                return
+
+    def mode_changes(self) -> None:
+        check = CHECKS[self.turn % 2]
+        self.turn += 1
+        was = self.modes[check]
+        self.modes = {**self.modes, check: Mode.OBSERVE if was is Mode.DRAIN else Mode.DRAIN}
+        self.restart()  # a new configuration begins the agent anew
+
+    def switch_flips(self) -> None:
+        self.switched_off = not self.switched_off
+
+    # --- time
+
+    def pass_(self) -> None:
+        self.slurm.now += timedelta(seconds=10)
+        self.look()
+        self.step()
+
+    pass_again = pass_more = pass_
+
+    def time_a_minute(self) -> None:
+        self.slurm.now += timedelta(seconds=60)
+
+    # --- what must hold after each step
+
+    def check(self) -> None:
+        node = self.slurm.mine
+        if self.words is not None:
+            if not node.drained_flag:
+                raise Violation("a person's drain was undone")
+            if node.reason != self.words:
+                raise Violation(f"a person's reason became {node.reason!r}")
+        if self.slurm.commented_by_human and node.comment != "ask Anna first":
+            raise Violation("a person's comment was taken away")
+
+    def settle(self) -> None:
+        """Everything is mended and nobody is in the way: a node of ours comes back by itself."""
+        self.slurm.fails, self.blind, self.switched_off = None, (), False
+        self.modes = dict.fromkeys(CHECKS, Mode.DRAIN)
+        self.slurm_marks_idle()
+        for name in OTHERS:
+            self.slurm.clear_drain(name)
+        support = self.since is not None and self.since.demand is Action.CONTACT_SUPPORT
+        self.mend_new_gpu()
+        self.faults, self.known = [], []
+        confirmed = self.record is not None and self.record.record.at is not None
+        for _ in range(8):
+            self.pass_()
+            self.check()
+        node, owner = self.slurm.mine, self.slurm.owner[ME]
+        if owner == AGENT and confirmed and not support and node.drained_flag:
+            asked = self.since.demand if self.since else None
+            if asked is not Action.CONTACT_SUPPORT and self.record is not None:
+                raise Violation(f"never given back: {node.reason!r}")
+
+
+STEPS: dict[str, Callable[[Story], None]] = {
+    name: step
+    for name, step in vars(Story).items()
+    if name.startswith(
+        ("fault_", "mend_", "blind_", "agent_", "slurm_", "human_", "other_", "mode_", "switch_", "pass_", "time_")
+    )
+}  # fmt: skip
+NAMES = sorted(STEPS)
+_OFTEN = {"pass_": 10.0, "fault_": 2.0, "mend_": 3.0}
+WEIGHTS = [
+    next((weight for prefix, weight in _OFTEN.items() if name.startswith(prefix)), 0.7)
+    for name in NAMES
+]
+UNIT_STORIES = 1500
+
+
+def tell(names: Sequence[str]) -> None:
+    """Raises Violation, with the story so far."""
+    story = Story()
+    for at, name in enumerate(names):
+        try:
+            STEPS[name](story)
+            story.check()
+        except Violation as error:
+            raise Violation(f"{error}: {' → '.join(names[: at + 1])}") from error
+    try:
+        story.settle()
+    except Violation as error:
+        raise Violation(f"{error}: {' → '.join(names)} → settled") from error
+
+
+def tell_many(seed: int, count: int) -> int:
+    """``count`` random stories; how many steps they had. Raises Violation."""
+    chance, steps = random.Random(seed), 0
+    for _ in range(count):
+        names = chance.choices(NAMES, weights=WEIGHTS, k=chance.randint(4, 24))
+        tell(names)
+        steps += len(names)
+    return steps
+
+
+def test_no_wrong_drain_and_no_undrain_without_evidence() -> None:
+    assert tell_many(20261121, UNIT_STORIES) > UNIT_STORIES
+
+
+@given(st.lists(st.sampled_from(NAMES), max_size=14))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_any_short_story_ends_well(names: list[str]) -> None:
+    tell(names)
+
+
+def test_the_stories_reach_what_they_are_about() -> None:
+    """Drains, undrains, withdrawals and comments all happen in them; else nothing was tried."""
+    happened: dict[str, int] = {}
+    chance = random.Random(5)
+    for _ in range(400):
+        story = Story()
+        drains, undrains = story.slurm.on_drain, story.slurm.on_undrain
+
+        def drain(reason: str, then: Callable[[str], None] = drains) -> None:
+            then(reason)
+            happened["drain"] = happened.get("drain", 0) + 1
+
+        def undrain(then: Callable[[], None] = undrains, story: Story = story) -> None:
+            then()
+            what = "withdrawal" if story._case().worst else "undrain"
+            happened[what] = happened.get(what, 0) + 1
+
+        story.slurm.on_drain, story.slurm.on_undrain = drain, undrain
+        for name in chance.choices(NAMES, weights=WEIGHTS, k=24):
+            STEPS[name](story)
+        if Reason.parse(story.slurm.mine.comment):
+            happened["comment"] = happened.get("comment", 0) + 1
+    assert happened["drain"] > 100, happened
+    assert happened["undrain"] > 10, happened
+    assert happened["comment"] > 0, happened
+
+
+STORIES = {
+    "a fault, a reboot, and back": "fault_falls_off_the_bus pass_ mend_reboot pass_ pass_ pass_",
+    "a reset is enough for a double-bit error": "fault_double_bit pass_ mend_gpu_reset pass_ pass_ pass_",
+    "a person drains over our drain": (
+        "fault_double_bit pass_ human_drains mend_gpu_reset pass_ pass_ pass_"
+    ),
+    "a person drains with our words": (
+        "fault_double_bit pass_ human_drains_with_our_words mend_gpu_reset pass_ pass_ pass_"
+    ),
+    "the agent dies between its record and its drain": (
+        "agent_dies_soon fault_double_bit pass_ pass_ mend_gpu_reset pass_ pass_ pass_"
+    ),
+    "blind after the drain": (
+        "fault_mount_hangs pass_ blind_begins mend_mount time_a_minute pass_ pass_ pass_ blind_ends pass_"
+    ),
+    "a second fault asks for more": (
+        "fault_double_bit pass_ fault_falls_off_the_bus mend_gpu_reset pass_ pass_ pass_"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
+def test_story(story: str) -> None:
+    tell(story.split())
