@@ -25,6 +25,13 @@ try:
 except n.NVMLError as error:
     print("NVML", error.value)
 """
+_FILLED = "(lambda s: (n.{}(h(0), __import__('ctypes').byref(s)), print('{}', s.{})))(n.{}())"
+_FABRIC = _FILLED.format(
+    "nvmlDeviceGetGpuFabricInfoV", "fabric", "state", "c_nvmlGpuFabricInfo_v3_t"
+)
+_SRAM = _FILLED.format(
+    "nvmlDeviceGetSramEccErrorStatus", "flag", "bThresholdExceeded", "c_nvmlEccSramErrorStatus_v1_t"
+)
 _TREE = "cd /sim/sys/class/infiniband/mlx5_3/ports/1 &&"
 
 
@@ -67,6 +74,25 @@ LOOKS = [
     Look("thermal --gpu 4", nvml("n.nvmlDeviceGetTemperature(h(4), 0)"), "91"),
     Look("power-brake", nvml("n.nvmlDeviceGetCurrentClocksEventReasons(h(7))"), "136"),
     Look("pcie-width --width 8", nvml("n.nvmlDeviceGetCurrPcieLinkWidth(h(0))"), "8"),
+    Look("pcie-speed --gpu 2", nvml("n.nvmlDeviceGetCurrPcieLinkGeneration(h(2))"), "1"),
+    Look("row-remap-low", nvml("n.nvmlDeviceGetRowRemapperHistogram(h(0)).max"), "2557"),
+    Look("repair-pending", nvml("n.nvmlDeviceGetRepairStatus(h(0))"), "[1, 0]"),
+    Look("gpu-mode compute-exclusive", nvml("n.nvmlDeviceGetComputeMode(h(0))"), "3"),
+    Look("vbios-differs", nvml("n.nvmlDeviceGetVbiosVersion(h(0))"), "96.00.74.00.0D"),
+    Look("nvml-error handle --code 14", nvml("h(0)"), "NVML 14"),
+    Look(
+        "gpu-process 4242",
+        nvml("[p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(h(0))]"),
+        "4242",
+    ),
+    Look("fabric not-started", nvml(_FABRIC), "fabric 1"),
+    Look("sram-threshold", nvml(_SRAM), "flag 1"),
+    Look("nvlink-errors", nvml("n.nvmlDeviceGetNvLinkErrorCounter(h(0), 0, 1) > 0"), "True"),
+    Look(
+        "pcie-replays",
+        nvml("__import__('time').sleep(1) or n.nvmlDeviceGetPcieReplayCounter(h(0)) > 150"),
+        "True",
+    ),
     Look(
         "nvml-hung", ["timeout", "--signal=KILL", "1", *nvml("n.nvmlDeviceGetCount()")], "status -9"
     ),

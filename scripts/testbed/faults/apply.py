@@ -152,8 +152,11 @@ def _effects(fault: Active, state: dict[str, str]) -> Effects:
 
 
 def _lines(faults: list[Active], state: dict[str, str]) -> tuple[str, ...]:
+    """Of the NVML state. What runs since the injection is told when that was."""
     return tuple(
-        f"{key} = {value}" for fault in faults for key, value in _effects(fault, state).nvml.items()
+        f"{key} = {value}".replace("@injected", f"@{fault.since:.3f}")
+        for fault in faults
+        for key, value in _effects(fault, state).nvml.items()
     )
 
 

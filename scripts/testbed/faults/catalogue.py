@@ -3,160 +3,137 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from testbed.faults import hardware, machine, mounts
-from testbed.faults.effects import Effects, State
+from testbed.faults.gpu_kinds import GPU_STATES
 from testbed.faults.hardware import RECOVERY
-from testbed.faults.machine import Act
-from testbed.faults.words import Args, Word
+from testbed.faults.kind import (
+    AT_ONCE,
+    BY_DRIVER,
+    BY_ITSELF,
+    BY_POWER,
+    BY_REPLACEMENT,
+    BY_RESET,
+    GPU,
+    Kind,
+)
+from testbed.faults.words import Word
 from testbed.h100.board import GPU_BUSES, HCAS, LINKS
 
-_GPU = Word(name="--gpu", high=len(GPU_BUSES) - 1, default=0)
+__all__ = ["KINDS", "Kind"]
+
 _HCA = Word(name="--hca", choices=HCAS, default=HCAS[0])
 _PATH = Word(name="PATH", choices=mounts.FILESTORES, default=mounts.FILESTORES[0])
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """One kind of fault: either ``effects`` on the simulated hardware, or ``begin`` and ``end`` on the running node.
-
-    ``passing``: over at once, nothing to heal. ``until_boot``: a power cycle ends it. ``of_controller``: not of
-    a node. ``exclusive``: two kinds with the same word there cannot stand on one another's PATH.
-    """
-
-    name: str
-    meaning: str
-    heals: str
-    words: tuple[Word, ...] = ()
-    effects: Callable[[Args, State], Effects] | None = None
-    begin: Act | None = None
-    end: Act | None = None
-    passing: bool = False
-    until_boot: bool = False
-    of_controller: bool = False
-    exclusive: str = ""
-
-    @property
-    def usage(self) -> str:
-        return " ".join([self.name, *(word.usage for word in self.words)])
-
-
-_BY_DRIVER = "by what the driver asks for: a GPU reset or a power cycle"
-_RESET = "GPU reset"
-_POWER = "power cycle, mended while off"
-_AT_ONCE = "at once"
-_ITSELF = "nothing to heal"
 
 _HARDWARE = (
     Kind(
         name="xid",
         meaning="NVRM reports the Xid, with all that it means (79: the GPU is lost, 48: ECC, …)",
-        heals=_BY_DRIVER,
-        words=(Word(name="NUMBER", low=1, high=999), _GPU),
+        heals=BY_DRIVER,
+        words=(Word(name="NUMBER", low=1, high=999), GPU),
         effects=hardware.xid,
     ),
     Kind(
         name="gpu-lost",
         meaning="the GPU falls off the bus: GPU_IS_LOST, Xid 79, configuration space gone",
-        heals=_POWER,
-        words=(_GPU,),
+        heals=BY_POWER,
+        words=(GPU,),
         effects=hardware.gpu_lost,
     ),
     Kind(
         name="gpu-count",
         meaning="NVML counts fewer GPUs: the last ones do not come up",
-        heals=_POWER,
+        heals=BY_POWER,
         words=(Word(name="COUNT", high=len(GPU_BUSES) - 1),),
         effects=hardware.gpu_count,
     ),
     Kind(
         name="ecc",
         meaning="uncorrectable double-bit ECC error: Xid 48, counters",
-        heals=_RESET,
-        words=(_GPU,),
+        heals=BY_RESET,
+        words=(GPU,),
         effects=hardware.ecc,
     ),
     Kind(
         name="row-remap-pending",
         meaning="a row waits to be remapped: Xid 63",
-        heals=_RESET,
-        words=(_GPU,),
+        heals=BY_RESET,
+        words=(GPU,),
         effects=hardware.row_remap_pending,
     ),
     Kind(
         name="row-remap-failed",
         meaning="no spare row is left: Xid 64",
-        heals="another GPU (new UUID), power cycle",
-        words=(_GPU,),
+        heals=BY_REPLACEMENT,
+        words=(GPU,),
         effects=hardware.row_remap_failed,
     ),
     Kind(
         name="recovery-action",
         meaning="the driver asks for an action: field 230, Xid 154",
-        heals=_BY_DRIVER,
-        words=(Word(name="ACTION", choices=tuple(RECOVERY)), _GPU),
+        heals=BY_DRIVER,
+        words=(Word(name="ACTION", choices=tuple(RECOVERY)), GPU),
         effects=hardware.recovery_action,
     ),
     Kind(
         name="nvlink-down",
         meaning="an NVLink is down: Xid 74, error counters",
-        heals=_RESET,
-        words=(_GPU, Word(name="--link", high=LINKS - 1, default=0)),
+        heals=BY_RESET,
+        words=(GPU, Word(name="--link", high=LINKS - 1, default=0)),
         effects=hardware.nvlink_down,
     ),
     Kind(
         name="ib-down",
         meaning="an InfiniBand port is DOWN, as after the cable was pulled",
-        heals=_AT_ONCE,
+        heals=AT_ONCE,
         words=(_HCA,),
         effects=hardware.ib_down,
     ),
     Kind(
         name="link-flap",
         meaning="an InfiniBand port goes down and up again: only counters and log tell",
-        heals=_ITSELF,
+        heals=BY_ITSELF,
         words=(_HCA, Word(name="--times", low=1, high=100, default=3)),
         effects=hardware.link_flap,
     ),
     Kind(
         name="thermal",
         meaning="the GPU is too hot and slows down",
-        heals=_AT_ONCE,
-        words=(_GPU,),
+        heals=AT_ONCE,
+        words=(GPU,),
         effects=hardware.thermal,
     ),
     Kind(
         name="power-brake",
         meaning="the chassis makes all GPUs draw less power",
-        heals=_AT_ONCE,
+        heals=AT_ONCE,
         effects=hardware.power_brake,
     ),
     Kind(
         name="pcie-width",
         meaning="the GPU's PCIe link has fewer lanes than 16",
-        heals=_POWER,
-        words=(Word(name="--width", low=1, high=8), _GPU),
+        heals=BY_POWER,
+        words=(Word(name="--width", low=1, high=8), GPU),
         effects=hardware.pcie_width,
     ),
     Kind(
         name="nvml-slow",
         meaning="each NVML call takes longer",
-        heals=_AT_ONCE,
+        heals=AT_ONCE,
         words=(Word(name="--ms", low=1, high=60_000, default=500),),
         effects=hardware.nvml_slow,
     ),
     Kind(
         name="nvml-hung",
         meaning="NVML calls do not return (state D, SIGKILL still works)",
-        heals=_AT_ONCE,
+        heals=AT_ONCE,
         effects=hardware.nvml_hung,
     ),
     Kind(
         name="nvml-unkillable",
         meaning="NVML calls do not return and their process outlives SIGKILL",
-        heals=_POWER,
+        heals=BY_POWER,
         effects=hardware.nvml_unkillable,
     ),
 )
@@ -165,7 +142,7 @@ _NODE = (
     Kind(
         name="mount-gone",
         meaning="the filestore is not mounted",
-        heals=_AT_ONCE,
+        heals=AT_ONCE,
         words=(_PATH,),
         begin=mounts.take_away,
         end=mounts.give_back,
@@ -175,7 +152,7 @@ _NODE = (
     Kind(
         name="mount-hung",
         meaning="the filestore does not answer; who touches it cannot be killed",
-        heals=_AT_ONCE,
+        heals=AT_ONCE,
         words=(_PATH,),
         begin=mounts.hang,
         end=mounts.unhang,
@@ -185,7 +162,7 @@ _NODE = (
     Kind(
         name="mount-full",
         meaning="the filestore has no room (what is there stays readable)",
-        heals=_AT_ONCE,
+        heals=AT_ONCE,
         words=(_PATH,),
         begin=mounts.fill,
         end=mounts.unfill,
@@ -195,7 +172,7 @@ _NODE = (
     Kind(
         name="mount-read-only",
         meaning="the filestore takes no writes",
-        heals=_AT_ONCE,
+        heals=AT_ONCE,
         words=(_PATH,),
         begin=mounts.make_read_only,
         end=mounts.make_writable,
@@ -212,7 +189,7 @@ _NODE = (
     Kind(
         name="network-cut",
         meaning="the network cable is pulled; processes go on",
-        heals=_AT_ONCE,
+        heals=AT_ONCE,
         begin=machine.cut,
         end=machine.join,
         until_boot=True,
@@ -228,7 +205,7 @@ _NODE = (
     Kind(
         name="agent-killed",
         meaning="the agent is killed (the health check starts it again)",
-        heals=_ITSELF,
+        heals=BY_ITSELF,
         begin=machine.kill_agent,
         passing=True,
     ),
@@ -271,11 +248,11 @@ _CLUSTER = (
     Kind(
         name="bridge-killed",
         meaning="the bridge is killed (it is restarted, as by a Deployment)",
-        heals=_ITSELF,
+        heals=BY_ITSELF,
         begin=machine.signal_service("bridge", signal.SIGKILL),
         passing=True,
         of_controller=True,
     ),
 )
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_HARDWARE, *_NODE, *_CLUSTER)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_HARDWARE, *GPU_STATES, *_NODE, *_CLUSTER)}

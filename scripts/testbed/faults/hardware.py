@@ -167,12 +167,12 @@ def nvlink_down(args: Args, _: State) -> Effects:
 def thermal(args: Args, _: State) -> Effects:
     """Hotter than its slowdown point: hardware and software slow it down (bits 0x8, 0x20, 0x40)."""
     gpu = f"gpu.{args['gpu']}"
-    hot = {
+    hot: dict[str, int | str] = {
         "temp": 91,
         "mem_temp": 98,
         "clock_sm": 810,
         "clock_graphics": 810,
-        "violation.1": 9_000_000_000,
+        "violation.1": "0+900000000/s@injected",
     }
     return Effects(
         nvml={f"{gpu}.clocks_event": 0x68, **{f"{gpu}.{key}": value for key, value in hot.items()}}

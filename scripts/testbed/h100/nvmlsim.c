@@ -11,6 +11,7 @@
  *   count = 8                                   how many GPUs NVML reports
  *   sys.driver|sys.nvml|sys.cuda = ...          versions
  *   gpu.3.temp = 91                             a value (its key stands beside each function below)
+ *   gpu.3.pcie_replay = 150+2/s@1767225600      a number that grows: 2 a second from then (seconds since 1970) on
  *   gpu.3.link.7.state = 0                      of an NVLink: state crc replay recovery remote remote_type
  *   gpu.3.field.230 = 1                         of nvmlDeviceGetFieldValues, by field id
  *   gpu.3.fieldrc.82 = 3                        that field's own return code
@@ -430,9 +431,13 @@ API nvmlDeviceGetMaxClockInfo(Device handle, u32 kind, u32 *out) {
     *out = max_mhz[kind];
     return SUCCESS;
 }
+/* 0 is the power cap: 7,016 s of it are healthy. */
+static u64 violation_ns(int gpu, u32 kind) {
+    return sim_number(gpu, kind ? 0 : 7015662857000ull, "violation.%u", kind);
+}
 API nvmlDeviceGetViolationStatus(Device handle, u32 kind, Violation *out) {
     ENTER_DEVICE(handle);
-    *out = (Violation){sim_now_us(CLOCK_REALTIME), sim_number(gpu, 0, "violation.%u", kind)};
+    *out = (Violation){sim_now_us(CLOCK_REALTIME), violation_ns(gpu, kind)};
     return SUCCESS;
 }
 API nvmlDeviceGetUtilizationRates(Device handle, u32 out[2]) {
@@ -626,18 +631,19 @@ API nvmlDeviceGetP2PStatus(Device handle, Device other, u32 kind, u32 *out) {
 
 enum { UINT = 1, ULONGLONG = 3, SIGNED_INT = 5 }; /* nvmlValueType_t */
 
-static Return field_value(int gpu, FieldValue *field) {
+static Return field_value(int gpu, u32 links, int changed, FieldValue *field) {
     char given[64];
     u32 link = field->scope;
     u64 value;
     *field = (FieldValue){.field = field->field, .scope = link, .latency_us = 1, .value_type = UINT};
     field->timestamp_us = (long long)sim_now_us(CLOCK_REALTIME);
-    if (sim_text(gpu, given, sizeof given, "fieldrc.%u", field->field)) return atoi(given);
-    if (sim_text(gpu, given, sizeof given, "field.%u", field->field)) {
+    if (changed && sim_text(gpu, given, sizeof given, "fieldrc.%u", field->field)) return atoi(given);
+    if (changed && sim_text(gpu, given, sizeof given, "field.%u", field->field)) {
         field->value_type = ULONGLONG;
         field->value = (u64)strtoll(given, NULL, 0);
         return SUCCESS;
     }
+    if (field->field >= 161 && field->field <= 168 && link >= links) return INVALID_ARGUMENT;
     switch (field->field) {
 #define FIELD(id, type, expression) \
     case id:                        \
@@ -650,7 +656,13 @@ static Return field_value(int gpu, FieldValue *field) {
         FIELD(4, ULONGLONG, ecc_total(gpu, UNCORRECTED, VOLATILE))
         FIELD(5, ULONGLONG, ecc_total(gpu, CORRECTED, AGGREGATE))
         FIELD(6, ULONGLONG, ecc_total(gpu, UNCORRECTED, AGGREGATE))
-        FIELD(74, ULONGLONG, sim_number(gpu, 7015662857000ull, "power_cap_ns")) /* 7,016 s, and healthy */
+        /* how long each policy held the clocks down, in ns (nvmlPerfPolicyType_t is the id less 74) */
+        FIELD(74, ULONGLONG, violation_ns(gpu, 0))
+        FIELD(75, ULONGLONG, violation_ns(gpu, 1))
+        FIELD(76, ULONGLONG, violation_ns(gpu, 2))
+        FIELD(77, ULONGLONG, violation_ns(gpu, 3))
+        FIELD(78, ULONGLONG, violation_ns(gpu, 4))
+        FIELD(79, ULONGLONG, violation_ns(gpu, 5))
         FIELD(82, UINT, number(gpu, 37, "mem_temp"))
         FIELD(83, ULONGLONG, sim_number(gpu, 600000, "energy_mj"))
         FIELD(90, UINT, 26562) /* NVLink speed, MB/s */
@@ -686,7 +698,9 @@ static Return field_value(int gpu, FieldValue *field) {
 API nvmlDeviceGetFieldValues(Device handle, int count, FieldValue *fields) {
     ENTER_DEVICE(handle);
     NEED(count >= 1 && fields, INVALID_ARGUMENT);
-    for (int i = 0; i < count; i++) fields[i].rc = field_value(gpu, &fields[i]);
+    u32 links = LINKS(gpu);
+    int changed = sim_any_field();
+    for (int i = 0; i < count; i++) fields[i].rc = field_value(gpu, links, changed, &fields[i]);
     return SUCCESS;
 }
 

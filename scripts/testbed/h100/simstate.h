@@ -40,6 +40,9 @@ HIDDEN u64 sim_number(int gpu, u64 otherwise, const char *key, ...) __attribute_
 HIDDEN u64 sim_link(int gpu, u32 link, u64 otherwise, const char *key);
 HIDDEN int sim_gpu_count(void);
 
+/* Whether any line is about a field value ("gpu.3.field.230", "gpu.3.fieldrc.82"). */
+HIDDEN int sim_any_field(void);
+
 /* The first event after `after` of the GPUs and types in `masks`, else false. Counts up `*newest` where asked. */
 HIDDEN int sim_next_event(const u64 masks[MAX_GPUS], const long after[MAX_GPUS], SimEvent *out);
 HIDDEN long sim_newest_event(void);

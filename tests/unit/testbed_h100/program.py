@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 _SOURCE = """
-import json, sys, time
+import ctypes, json, sys, time
 import pynvml as n
 def h(index): return n.nvmlDeviceGetHandleByIndex(index)
 def timed(call):
     begin = time.monotonic(); call(); return time.monotonic() - begin
 def field(index, number): return n.nvmlDeviceGetFieldValues(h(index), [number])[0]
+def filled(call, made):
+    call(made[0], ctypes.byref(made[1])); return made[1]
+def fabric(index): return filled(n.nvmlDeviceGetGpuFabricInfoV, (h(index), n.c_nvmlGpuFabricInfo_v3_t()))
+def sram(index): return filled(n.nvmlDeviceGetSramEccErrorStatus, (h(index), n.c_nvmlEccSramErrorStatus_v1_t()))
 n.nvmlInit()
 print("ready", flush=True)
 for line in sys.stdin:
@@ -28,7 +32,10 @@ for line in sys.stdin:
 
 
 class Program:
-    """``ask`` evaluates there (``n`` is pynvml, ``h(i)`` a handle); an NVML error is ``{"nvml": code}``."""
+    """``ask`` evaluates there; an NVML error is ``{"nvml": code}``.
+
+    ``n`` is pynvml, ``h(i)`` a handle; ``field``, ``fabric`` and ``sram`` are what they are called after.
+    """
 
     def __init__(self, library: Path, state: Path) -> None:
         environment = {

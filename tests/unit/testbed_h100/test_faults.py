@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import time
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,7 @@ from testbed import faults
 from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.faults import KINDS
-from testbed.faults.effects import Effects
+from testbed.faults.effects import Effects, Remedy
 from testbed.faults.hardware import RECOVERY
 from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs
@@ -26,6 +27,10 @@ EXAMPLES = {
     "gpu-count": ["7"],
     "recovery-action": ["reset"],
     "pcie-width": ["--width", "4"],
+    "fabric": ["failed"],
+    "gpu-mode": ["persistence-off"],
+    "nvml-error": ["ecc"],
+    "gpu-process": ["4242"],
 }
 
 
@@ -48,8 +53,9 @@ def test_the_catalogue_is_whole() -> None:
     asked = """xid gpu-lost gpu-count ecc row-remap-pending row-remap-failed recovery-action nvlink-down ib-down
         link-flap thermal power-brake pcie-width nvml-slow nvml-hung nvml-unkillable mount-gone mount-hung mount-full
         mount-read-only power-off network-cut slurmd-killed agent-killed clock-skew slurmctld-stopped slurmctld-killed
-        api-server-down bridge-killed"""
-    assert set(asked.split()) == set(KINDS)
+        api-server-down bridge-killed nvlink-errors pcie-replays pcie-speed sram-threshold row-remap-low repair-pending
+        fabric gpu-mode vbios-differs nvml-error gpu-process"""
+    assert set(asked.split()) <= set(KINDS)
 
 
 @pytest.mark.parametrize("kind", HARDWARE)
@@ -69,9 +75,8 @@ def test_heals_without_a_trace(
     changed = {
         key for key, value in read_state(sim).items() if read_state(healthy).get(key) != value
     } - {"event"}
-    assert changed == (
-        set(effects.wear) if kind != "row-remap-failed" else {"gpu.0.uuid", "gpu.0.serial"}
-    )
+    replaced = effects.remedy is Remedy.REPLACE
+    assert changed == ({"gpu.0.uuid", "gpu.0.serial"} if replaced else set(effects.wear))
     assert (sim / "nvml.state").read_text().endswith("healthy ---\n")
 
 
@@ -116,6 +121,23 @@ def test_a_lost_gpu_is_lost_everywhere(box: Box, program: Program, sim: Path, ki
             [0x88, 0x88],
         ),
         ("pcie-width --width 4 --gpu 3", "n.nvmlDeviceGetCurrPcieLinkWidth(h(3))", 4),
+        ("pcie-speed --gpu 3", "n.nvmlDeviceGetCurrPcieLinkGeneration(h(3))", 1),
+        ("row-remap-low --gpu 3", "n.nvmlDeviceGetRowRemapperHistogram(h(3)).low", 3),
+        ("repair-pending --gpu 3", "n.nvmlDeviceGetRepairStatus(h(3))", [1, 0]),
+        ("fabric in-progress", "fabric(5).state", 2),
+        ("fabric failed", "fabric(5).status", 999),
+        ("fabric route-unhealthy", "fabric(5).healthMask", 0x10),
+        ("gpu-mode persistence-off --gpu 2", "n.nvmlDeviceGetPersistenceMode(h(2))", 0),
+        ("gpu-mode ecc-off --gpu 2", "field(2, 1).value.uiVal", 0),
+        ("gpu-mode mig-on --gpu 2", "n.nvmlDeviceGetMigMode(h(2))", [1, 1]),
+        ("gpu-mode compute-prohibited --gpu 2", "n.nvmlDeviceGetComputeMode(h(2))", 2),
+        ("vbios-differs --gpu 1", "n.nvmlDeviceGetVbiosVersion(h(1))", "96.00.74.00.0D"),
+        ("nvml-error handle --code 999 --gpu 4", "h(4) and 0", {"nvml": 999}),
+        (
+            "gpu-process 4242 --gpu 7 --mib 64",
+            "[(p.pid, p.usedGpuMemory) for p in n.nvmlDeviceGetComputeRunningProcesses(h(7))]",
+            [[4242, 64 << 20]],
+        ),
     ],
 )
 def test_nvml_shows_it_live_until_healed(
@@ -129,6 +151,37 @@ def test_nvml_shows_it_live_until_healed(
     faults.heal(box, NODE)
     # the counter of remapped rows is of the GPU's life, not of the fault
     assert program.ask(call) == (healthy if kind != "row-remap-pending" else [0, 1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [
+        ("nvlink-errors", "n.nvmlDeviceGetNvLinkErrorCounter(h(0), 0, 2)"),
+        ("pcie-replays", "field(0, 94).value.uiVal"),
+        ("thermal", "field(0, 75).value.ullVal"),
+    ],
+)
+def test_counters_run_until_healed(box: Box, program: Program, kind: str, call: str) -> None:
+    healthy = program.ask(call)
+    faults.inject(box, NODE, kind)
+    time.sleep(1.1)
+    first = program.ask(call)
+    time.sleep(1.1)
+    assert healthy < first < program.ask(call)
+    faults.heal(box, NODE)
+    assert program.ask(call) == healthy
+
+
+def test_a_gpu_whose_sram_is_worn_out_is_replaced(
+    box: Box, folder_box: FolderBox, program: Program
+) -> None:
+    was = program.ask("n.nvmlDeviceGetUUID(h(0))")
+    faults.inject(box, NODE, "sram-threshold")
+    assert program.ask("sram(0).bThresholdExceeded") == 1
+    faults.heal(box, NODE)
+    assert program.ask("sram(0).bThresholdExceeded") == 0
+    assert program.ask("n.nvmlDeviceGetUUID(h(0))") != was
+    assert folder_box.power == ["off", "on"]
 
 
 @pytest.mark.parametrize(("kind", "state"), [("nvml-hung", "D"), ("nvml-unkillable", "S")])

@@ -1,0 +1,46 @@
+"""One kind of fault: what a row of the catalogue says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from testbed.faults.effects import Effects, State
+from testbed.faults.machine import Act
+from testbed.faults.words import Args, Word
+from testbed.h100.board import GPU_BUSES
+
+GPU = Word(name="--gpu", high=len(GPU_BUSES) - 1, default=0)
+
+BY_DRIVER = "by what the driver asks for: a GPU reset or a power cycle"
+BY_RESET = "GPU reset"
+BY_POWER = "power cycle, mended while off"
+BY_REPLACEMENT = "another GPU (new UUID), power cycle"
+AT_ONCE = "at once"
+BY_ITSELF = "nothing to heal"
+"""What heals a fault, in the words of `sandbox kinds`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of fault: either ``effects`` on the simulated hardware, or ``begin`` and ``end`` on the running node.
+
+    ``passing``: over at once, nothing to heal. ``until_boot``: a power cycle ends it. ``of_controller``: not of
+    a node. ``exclusive``: two kinds with the same word there cannot stand on one another's PATH.
+    """
+
+    name: str
+    meaning: str
+    heals: str
+    words: tuple[Word, ...] = ()
+    effects: Callable[[Args, State], Effects] | None = None
+    begin: Act | None = None
+    end: Act | None = None
+    passing: bool = False
+    until_boot: bool = False
+    of_controller: bool = False
+    exclusive: str = ""
+
+    @property
+    def usage(self) -> str:
+        return " ".join([self.name, *(word.usage for word in self.words)])
