@@ -71,6 +71,8 @@ class NodeConfig:
     """0: a node without GPUs; NVML is not asked then."""
     mounts: tuple[str, ...] = ()
     """Mount points that jobs need. None by default: only the site knows them."""
+    disks: tuple[str, ...] = ("/",)
+    """Local filesystems whose space is watched, each by any folder of it."""
     reason_style: ReasonStyle = ReasonStyle.HOLDFAST
     when_blind: BlindConfig = field(default_factory=BlindConfig)
     budget: BudgetConfig = field(default_factory=BudgetConfig)
@@ -93,6 +95,9 @@ class NodeConfig:
         for path in self.mounts:
             if not path.startswith("/"):
                 raise ValueError(f"mounts must be absolute paths, got {path!r}")
+        for path in self.disks:
+            if not path.startswith("/"):
+                raise ValueError(f"disks must be absolute paths, got {path!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +116,12 @@ class AgentConfig:
     """Least time out of service for a fault that asks for nothing but time."""
     clock_interval_s: float = 60.0
     """Between two questions for slurmctld's clock; they are the agent's only steady Slurm calls."""
+    slow_interval_s: float = 60.0
+    """Between two looks at what changes slowly: services, kernel modules, sleeping tasks, slurmd.
+    """
+    dcgm_interval_s: float = 300.0
+    """Between two questions for DCGM's health watches, which need a minute of samples themselves.
+    """
     act_retry_s: float = 2.0
     """After this, a Slurm write that failed is tried again."""
     jobs_interval_s: float = 0.15
@@ -118,6 +129,10 @@ class AgentConfig:
     history_max_bytes: int = 4_000_000
     """What this node's history may take (`paths.history`); the older half goes when it is full. An
     event takes about 300 bytes.
+    """
+    metrics_port: int | None = None
+    """Serve the metrics on this port of 127.0.0.1, at /metrics. null: only the file `metrics.prom` in
+    `paths.run`, as node_exporter's textfile collector takes it.
     """
 
     def __post_init__(self) -> None:
@@ -128,13 +143,16 @@ class AgentConfig:
             "recheck_passes": (1, 1000),
             "wait_s": (0, 86400),
             "clock_interval_s": (1, 86400),
+            "slow_interval_s": (1, 86400),
+            "dcgm_interval_s": (10, 86400),
             "act_retry_s": (0.1, 600),
             "jobs_interval_s": (0.05, 10),
             "history_max_bytes": (100_000, 500_000_000),
+            "metrics_port": (1, 65535),
         }
         for name, (low, high) in bounds.items():
             value = getattr(self, name)
-            if not low <= value <= high:
+            if value is not None and not low <= value <= high:
                 raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value:g}")
         if self.verdict_ttl_s < self.interval_s + self.probe_deadline_s:
             raise ValueError(

@@ -29,7 +29,7 @@ class Readings:
                 in this pass; of the others nothing is new.
     ``facts``   what they found, by field of NodeFacts. A field that is not there: nothing to look
                 at.
-    ``looked``  the probes that found something to look at.
+    ``looked``  the probes that found something to look at: the others are no evidence of anything.
     ``blind``   those that gave no answer.
     """
 
@@ -162,7 +162,7 @@ class Prober:
             readings.facts[probe.facts] = facts
         if blind is not None:
             readings.blind.append(blind)
-        elif any(answer.items for answer in answers.values()) or facts:
+        elif facts is not None:
             readings.looked.add(probe.name)
         if probe.stirs and any(answer.hung for answer in answers.values()):
             self._asked_at.pop(probe.stirs, None)

@@ -90,7 +90,12 @@ def _fold_check(
 
 
 def _could_see(finding: Finding, facts: NodeFacts) -> bool:
-    """False where the GPU in question gave no answer at all: then its other faults are not gone."""
+    """False where what the finding is about cannot be looked at now (the check's ``could_see`` tells,
+    if it has one), or the GPU in question gave no answer at all: then its faults are not gone.
+    """
+    asks = getattr(checks.load(finding.check), "could_see", None)
+    if asks is not None and not asks(finding, facts):
+        return False
     if finding.gpu is None or checks.load(finding.check).NEEDS != "nvml":
         return True
     gpu = next((gpu for gpu in facts.gpus if gpu.index == finding.gpu), None)

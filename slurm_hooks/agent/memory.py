@@ -227,9 +227,9 @@ def forgiven(memory: Memory) -> Memory:
 
 
 def _of_events(finding: Finding) -> bool:
-    counted = finding.code in memory_gpu.COUNTED_CODES
+    counted = finding.code in memory_gpu.COUNTED_CODES | memory_fabric.COUNTED_CODES
     of_the_log = finding.check in checks.CATALOGUE and checks.load(finding.check).NEEDS == "kmsg"
-    return counted or of_the_log or finding.code == "IB_FLAP"
+    return counted or of_the_log
 
 
 # --- GPUs and ports -------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ class Asleep:
 class HostSeen:
     """``writable``: disks that were not read-only; ``ran``: services that were seen to run."""
 
-    writable: frozenset[str] = frozenset()
-    ran: frozenset[str] = frozenset()
+    writable: tuple[str, ...] = ()
+    ran: tuple[str, ...] = ()
     asleep: Mapping[str, Asleep] = field(default_factory=dict)
-    dead: frozenset[str] = frozenset()
+    dead: tuple[str, ...] = ()
     looked: bool = False
     """Whether there was a look before this one at all."""
 
@@ -36,8 +36,8 @@ def look_at_host(known: HostSeen, host: HostFacts) -> tuple[HostSeen, HostFacts]
         replace(disk, turned_read_only=disk.read_only and disk.path in known.writable)
         for disk in host.disks
     )
-    writable = known.writable | {disk.path for disk in disks if not disk.read_only}
-    return replace(known, writable=writable), replace(host, disks=disks)
+    writable = {disk.path for disk in disks if not disk.read_only} | set(known.writable)
+    return replace(known, writable=tuple(sorted(writable))), replace(host, disks=disks)
 
 
 def look_at_system(
@@ -48,19 +48,20 @@ def look_at_system(
     """
     tasks, asleep = _sleepers(known, system, now)
     services = tuple(_service(known, service, cut=system.cut) for service in system.services)
-    dead = frozenset(f"{pid}/{start}" for pid, start in system.zombies)
+    dead = {f"{pid}/{start}" for pid, start in system.zombies}
+    ran = {service.name for service in services if service.running} | set(known.ran)
     seen = replace(
         known,
-        ran=known.ran | {service.name for service in services if service.running},
+        ran=tuple(sorted(ran)),
         asleep=asleep,
-        dead=dead,
+        dead=tuple(sorted(dead)),
         looked=True,
     )
     filled = replace(
         system,
         services=services,
         d_state_tasks=tasks,
-        old_zombies=len(dead & known.dead) if known.looked else None,
+        old_zombies=len(dead & set(known.dead)) if known.looked else None,
     )
     return seen, filled
 
@@ -88,4 +89,4 @@ def _service(known: HostSeen, service: ServiceFacts, *, cut: bool) -> ServiceFac
     running, how = service.running, service.how
     if running is None and ran and not cut:
         running, how = False, "it ran before, and is not to be seen any more"
-    return replace(service, running=running, how=how, expected=service.expected or ran)
+    return replace(service, running=running, how=how, ran=ran)

@@ -6,7 +6,7 @@ Holds the one mutable thing of it, the current Memory; everything that it calls 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from slurm_hooks.agent import memory as remember
 from slurm_hooks.agent.judge import Opened, Table, fold, opened
 from slurm_hooks.agent.memory import Memory
 from slurm_hooks.checks.gpu_xid import demand_of
-from slurm_hooks.facts import Blind, LeftoverFacts, NodeFacts, XidEvent
+from slurm_hooks.facts import Blind, LeftoverFacts, NodeFacts, PciKind, XidEvent
 from slurm_hooks.prober import Readings
 from slurm_hooks.probes.catalogue import BY_NAME
 from slurm_hooks.probes.kmsg import Record, xid_of
@@ -27,6 +27,20 @@ def demand(event: XidEvent) -> tuple[Severity, Action]:
     """The fault catalogue's word on an event."""
     found = demand_of(event)
     return found.severity, found.action
+
+
+def _saw_gpus(memory: Memory, nvml: Any, now: float) -> tuple[Memory, Any]:
+    return remember.saw_gpus(memory, nvml, demand, now)
+
+
+_REMEMBERED: Mapping[str, Callable[[Memory, Any, float], tuple[Memory, Any]]] = {
+    "nvml": _saw_gpus,
+    "ports": remember.saw_ports,
+    "pci": remember.saw_pci,
+    "host": remember.saw_host,
+    "system": remember.saw_system,
+}
+"""Facts that take a past to be judged: what adds it to them and remembers them."""
 
 
 class Observer:
@@ -63,10 +77,9 @@ class Observer:
         """Take in one pass over the probes. ``log_problem``: why the kernel log cannot be read."""
         memory, now = remember.aged(self.memory, uptime_s, demand), time.time()
         found = readings.facts
-        if "nvml" in found:
-            memory, found["nvml"] = remember.saw_gpus(memory, found["nvml"], demand, now)
-        if "ports" in found:
-            memory, found["ports"] = remember.saw_ports(memory, found["ports"], now)
+        for name, saw in _REMEMBERED.items():
+            if name in found:
+                memory, found[name] = saw(memory, found[name], now)
         self.memory = self._took(memory, readings, log_problem)
         self._looked = readings.looked
         self.facts = self._facts()
@@ -108,7 +121,7 @@ class Observer:
         return set() if any(blind.probe == KMSG for blind in self.facts.blind) else {KMSG}
 
     def _facts(self) -> NodeFacts:
-        passes = self.memory.blind
+        passes, pci = self.memory.blind, self._found.get("pci")
         return NodeFacts(
             expected_gpus=self._expected_gpus,
             boot_id=self.memory.boot_id,
@@ -117,6 +130,7 @@ class Observer:
             blind=tuple(
                 replace(blind, passes=passes.get(name, 1)) for name, blind in self._blind.items()
             ),
+            pcie=pci.of(PciKind.GPU) if pci else None,
             **self._found,
         )
 

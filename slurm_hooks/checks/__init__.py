@@ -3,7 +3,9 @@
 A check is one small module with ``NEEDS`` (the probe whose silence blinds it), ``Limits`` (a frozen
 dataclass; its defaults are the defaults), ``judge(facts, limits)`` and ``show(facts, limits)``. One
 that also judges what other probes say names them in ``ALSO``, a frozenset; their silence does not
-blind it. It never does I/O. Adding one: the module, one row here, the code's row in holdfast/faults/.
+blind it. ``could_see(finding, facts)``, where there is one, is False while what an old finding is
+about does not say how it is: it is not gone then. A check never does I/O. Adding one: the module,
+one row here, the code's row in holdfast/faults/.
 """
 
 from __future__ import annotations

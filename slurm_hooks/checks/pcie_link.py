@@ -43,6 +43,11 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             )
 
 
+def could_see(finding: Finding, facts: NodeFacts) -> bool:
+    gpus = {gpu.pci: gpu.subject for gpu in facts.gpus}
+    return any(finding.subject in (pci, gpus.get(pci)) for pci in _widths(facts))
+
+
 def _widths(facts: NodeFacts) -> dict[str, tuple[int, int]]:
     """(now, at most) by PCI address: the narrower of what NVML and sysfs say."""
     found: dict[str, tuple[int, int]] = {}

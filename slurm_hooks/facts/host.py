@@ -38,12 +38,10 @@ class HostFacts:
     ``load``          run queue means of 1, 5 and 15 minutes.
     ``clock_synced``  whether the kernel's clock is being disciplined (adjtimex); None: it would not
                       say. ``clock_error_s``: its own bound of the error.
-    ``expected_memory_bytes``  what the configuration says; 0: nothing.
     """
 
     memory_total_bytes: int | None = None
     memory_available_bytes: int | None = None
-    expected_memory_bytes: int = 0
     load: tuple[float, float, float] | None = None
     cpus: int | None = None
     disks: tuple[DiskFacts, ...] = ()
@@ -84,14 +82,13 @@ class DStateTask:
 class ServiceFacts:
     """One service of the machine. ``running`` None: it cannot be seen from here whether it runs.
 
-    ``expected``: the configuration asks for it, or it ran earlier in this boot. ``how``: what was
-    looked at.
+    ``ran``: it was seen to run earlier in this boot. ``how``: what was looked at.
     """
 
     name: str
     running: bool | None
     how: str = ""
-    expected: bool = False
+    ran: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,6 @@ class MountState(str, Enum):
     FULL = "full"
     READ_ONLY = "read-only"
     ERROR = "error"
-    OTHER = "something else"
-    """Another filesystem, or from another source, than the configuration says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from slurm_hooks.facts import Blind, MountFacts, MountState
 from slurm_hooks.worker_child import Serve
 
 NVML, INFINIBAND, PCIE, MOUNTS, CLOCK = "nvml", "infiniband", "pcie", "mounts", "clock"
+HOST, SYSTEM, SLURMD, DCGM = "host", "system", "slurmd", "dcgm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +130,34 @@ def _pcie(sources: Sources) -> Serve:
     return pcie.open_probe(sources.paths.sysfs)
 
 
-def _mounts(_sources: Sources) -> Serve:
+def _mounts(sources: Sources) -> Serve:
     from slurm_hooks.probes import mounts  # noqa: PLC0415 - only in the worker
 
-    return mounts.open_probe()
+    return mounts.open_probe(str(sources.paths.procfs))
+
+
+def _host(sources: Sources) -> Serve:
+    from slurm_hooks.probes import host  # noqa: PLC0415 - only in the worker
+
+    return host.open_probe(sources.paths.procfs, sources.node.disks)
+
+
+def _system(sources: Sources) -> Serve:
+    from slurm_hooks.probes import system  # noqa: PLC0415 - only in the worker
+
+    return system.open_probe(sources.paths.procfs, sources.paths.sysfs)
+
+
+def _slurmd(sources: Sources) -> Serve:
+    from slurm_hooks.probes import slurmd  # noqa: PLC0415 - only in the worker
+
+    return slurmd.open_probe(sources.slurm.timeout_s, sources.slurm.bin)
+
+
+def _dcgm(_sources: Sources) -> Serve:
+    from slurm_hooks.probes import dcgm  # noqa: PLC0415 - only in the worker
+
+    return dcgm.open_probe(_DCGM_LIMIT_S)
 
 
 def _clock(sources: Sources) -> Serve:
@@ -190,6 +215,22 @@ def _clock_interval(agent: AgentConfig) -> float:
     return agent.clock_interval_s
 
 
+def _slow_interval(agent: AgentConfig) -> float:
+    return agent.slow_interval_s
+
+
+def _dcgm_interval(agent: AgentConfig) -> float:
+    return agent.dcgm_interval_s
+
+
+_DCGM_LIMIT_S = 20.0
+"""A hostengine that a GPU holds up answers late or never (NVSentinel 1748)."""
+
+
+def _dcgm_call(_sources: Sources) -> float:
+    return _DCGM_LIMIT_S + 1.0
+
+
 PROBES: tuple[Probe, ...] = (
     Probe(
         name=NVML,
@@ -198,10 +239,32 @@ PROBES: tuple[Probe, ...] = (
         targets=_if_gpus,
         request=_read_or_release,
         digest=_whole_driver,
+        stirs=SYSTEM,
     ),
     Probe(name=INFINIBAND, open_=_infiniband, facts="ports"),
-    Probe(name=PCIE, open_=_pcie, facts="pcie"),
+    Probe(name=PCIE, open_=_pcie, facts="pci"),
+    Probe(name=HOST, open_=_host, facts="host"),
     Probe(name=MOUNTS, open_=_mounts, facts="mounts", targets=_mount_points, digest=_each_mount),
+    Probe(name=SYSTEM, open_=_system, facts="system", every_s=_slow_interval, vital=False),
+    Probe(
+        name=SLURMD,
+        open_=_slurmd,
+        facts="slurmd",
+        every_s=_slow_interval,
+        deadline_s=_slurm_call,
+        background=True,
+        vital=False,
+    ),
+    Probe(
+        name=DCGM,
+        open_=_dcgm,
+        facts="dcgm",
+        every_s=_dcgm_interval,
+        deadline_s=_dcgm_call,
+        targets=_if_gpus,
+        background=True,
+        vital=False,
+    ),
     Probe(
         name=CLOCK,
         open_=_clock,

@@ -1,60 +1,116 @@
-"""InfiniBand ports from sysfs (Documentation/ABI/stable/sysfs-class-infiniband)."""
+"""InfiniBand ports from sysfs (Documentation/ABI/stable/sysfs-class-infiniband).
+
+Reading a counter asks the card's firmware. One that is dead holds the reader, which is why this
+probe has a worker of its own.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_hooks.facts import PortFacts
+from slurm_hooks.probes import files
+
+COUNTERS = (
+    "symbol_error",
+    "link_error_recovery",
+    "port_rcv_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+)
+"""Beside ``link_downed``: those that tell of a bad link (InfiniBand specification, PortCounters)."""
+
+STATES = frozenset({"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"})
+LINK_LAYERS = frozenset({"InfiniBand", "Ethernet"})
+
+_RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) Gb/sec")
+
+
+@dataclass(frozen=True, slots=True)
+class _Card:
+    """What does not change while the card is there."""
+
+    guid: str
+    firmware: str
+    board: str
 
 
 def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PortFacts, ...] | None]]:
-    """Answers with ``read``."""
+    """Answers with ``read``. What does not change is read once for each appearance of a card."""
+    known: dict[tuple[str, int], _Card] = {}
 
     def serve(_request: object) -> Iterator[tuple[PortFacts, ...] | None]:
-        yield read(sysfs)
+        yield read(sysfs, known)
 
     return serve
 
 
-def read(sysfs: Path) -> tuple[PortFacts, ...] | None:
+def read(
+    sysfs: Path, known: dict[tuple[str, int], _Card] | None = None
+) -> tuple[PortFacts, ...] | None:
     """Every port, or None where the kernel has no InfiniBand class (nothing to look at, not
-    healthy).
+    healthy). One that had cards and has gone leaves no ports.
     """
-    top = sysfs / "class" / "infiniband"
-    if not top.is_dir():
+    top = f"{sysfs}/class/infiniband"
+    cards = {} if known is None else known
+    if not cards and not Path(top).is_dir():
         return None
-    return tuple(
-        _port(device.name, folder)
-        for device in sorted(top.iterdir())
-        for folder in sorted((device / "ports").glob("[0-9]*"))
-    )
+    ports = []
+    for device in files.names(top):
+        folder = f"{top}/{device}"
+        card = _card(folder, device, cards)
+        for port in files.names(f"{folder}/ports"):
+            number = files.whole(port)
+            if number is not None:
+                ports.append(_port(device, number, f"{folder}/ports/{port}", card))
+    return tuple(ports)
 
 
-def _port(device: str, folder: Path) -> PortFacts:
+def _card(folder: str, device: str, known: dict[tuple[str, int], _Card]) -> _Card:
+    try:
+        key = (device, Path(folder).stat().st_ino)
+    except OSError:
+        key = (device, -1)
+    if key not in known or key[1] == -1:
+        for other in [other for other in known if other[0] == device]:
+            del known[other]
+        known[key] = _Card(
+            guid=files.text(f"{folder}/node_guid"),
+            firmware=files.text(f"{folder}/fw_ver"),
+            board=files.text(f"{folder}/board_id"),
+        )
+    return known[key]
+
+
+def _port(device: str, number: int, folder: str, card: _Card) -> PortFacts:
+    rate = files.text(f"{folder}/rate")
+    counters = {name: files.number(f"{folder}/counters/{name}") for name in COUNTERS}
     return PortFacts(
         device=device,
-        port=int(folder.name),
-        state=_word(folder / "state"),
-        phys_state=_word(folder / "phys_state"),
-        rate=_text(folder / "rate"),
-        link_layer=_text(folder / "link_layer"),
-        link_downed=_number(folder / "counters" / "link_downed"),
+        port=number,
+        state=_known(files.word(f"{folder}/state"), STATES),
+        phys_state=files.word(f"{folder}/phys_state"),
+        rate=rate,
+        rate_gbps=_gbps(rate),
+        link_layer=_known(files.text(f"{folder}/link_layer"), LINK_LAYERS),
+        link_downed=files.number(f"{folder}/counters/link_downed"),
+        guid=card.guid,
+        firmware=card.firmware,
+        board=card.board,
+        counters={name: value for name, value in counters.items() if value is not None},
     )
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
+def _known(word: str, words: frozenset[str]) -> str:
+    """Empty for what is no word of the kernel's: no opinion."""
+    return word if word in words else ""
 
 
-def _word(path: Path) -> str:
-    """``4: ACTIVE`` as ``ACTIVE``."""
-    return _text(path).rpartition(":")[2].strip()
-
-
-def _number(path: Path) -> int | None:
-    text = _text(path)
-    return int(text) if text.isdigit() else None
+def _gbps(rate: str) -> float | None:
+    """``400 Gb/sec (4X NDR)`` as 400.0."""
+    match = _RATE.match(rate)
+    return float(match[1]) if match else None

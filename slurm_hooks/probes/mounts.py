@@ -1,5 +1,5 @@
-"""Mount points: there, answering, writable, not full. Runs only inside a contained worker: any call
-may hang.
+"""Mount points: there, the right ones, answering, writable, not full. Runs only inside a contained
+worker: any call may hang.
 """
 
 from __future__ import annotations
@@ -37,35 +37,46 @@ def read(path: str, procfs: str = "/proc") -> MountFacts:
     """Look at one mount point. The probe file is ours alone, some bytes long, and removed at
     once.
     """
-    if path not in mount_points(procfs):
+    mounted = mount_points(procfs).get(path)
+    if mounted is None:
         return MountFacts(path=path, state=MountState.GONE, detail="not mounted")
+    fs_type, source = mounted
     began = time.monotonic()
     try:
         space = os.statvfs(path)
-        free, total = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
         _write_read_remove(Path(path))
     except OSError as error:
         state = _STATES.get(error.errno or 0, MountState.ERROR)
         detail = f"{error.strerror} ({errno.errorcode.get(error.errno or 0, error.errno)})"
-        return MountFacts(path=path, state=state, detail=detail)
+        return MountFacts(path=path, state=state, detail=detail, fs_type=fs_type, source=source)
     return MountFacts(
         path=path,
         state=MountState.OK,
         latency_s=time.monotonic() - began,
-        free_bytes=free,
-        total_bytes=total,
+        free_bytes=space.f_bavail * space.f_frsize,
+        total_bytes=space.f_blocks * space.f_frsize,
+        free_inodes=space.f_favail,
+        inodes=space.f_files,
+        fs_type=fs_type,
+        source=source,
     )
 
 
-def mount_points(procfs: str = "/proc") -> set[str]:
-    """Every mount point of this mount namespace, from /proc/self/mounts (which never touches the
-    mounts).
+def mount_points(procfs: str = "/proc") -> dict[str, tuple[str, str]]:
+    """Mount point → (filesystem type, source) of this mount namespace, from /proc/self/mounts
+    (which never touches the mounts). Where one lies over another, the upper one.
     """
     text = Path(procfs, "self", "mounts").read_text(errors="surrogateescape")
-    fields = (line.split(" ") for line in text.splitlines())
-    return {
-        _ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), f[1]) for f in fields if len(f) > 1
-    }
+    found = {}
+    for line in text.splitlines():
+        words = [_plain(word) for word in line.split(" ")]
+        if len(words) > 2:
+            found[words[1]] = (words[2], words[0])
+    return found
+
+
+def _plain(word: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), word)
 
 
 def _write_read_remove(folder: Path) -> None:

@@ -1,62 +1,111 @@
-"""PCIe links of NVIDIA GPUs from sysfs (Documentation/ABI/testing/sysfs-bus-pci)."""
+"""GPUs, NVSwitches and HCAs on the PCI bus: link, configuration space, AER counters, from sysfs.
+
+Sources: Documentation/ABI/testing, files sysfs-bus-pci and sysfs-bus-pci-devices-aer_stats.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from slurm_hooks.facts import PcieFacts, pci_address
+from slurm_hooks.facts import PcieFacts, PciKind, pci_address
+from slurm_hooks.probes import files
 
-_NVIDIA = "0x10de"
-_DISPLAY_CLASSES = ("0x0302", "0x0300")
-"""3D controller and VGA: GPUs, not the NVSwitches and bridges of the same vendor."""
+_KINDS = {
+    ("0x10de", "0x0302"): PciKind.GPU,
+    ("0x10de", "0x0300"): PciKind.GPU,
+    ("0x10de", "0x0680"): PciKind.NVSWITCH,
+    ("0x15b3", "0x0207"): PciKind.HCA,
+    ("0x15b3", "0x0200"): PciKind.HCA,
+}
+"""(vendor, class): NVIDIA's 3D controllers, VGA and bridges (an NVSwitch is an "other bridge"), and
+Mellanox' InfiniBand and Ethernet controllers."""
+
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_OFF_THE_BUS = b"\xff\xff\xff\xff"
+_SPEED = re.compile(r"\d{1,4}(?:\.\d{1,3})?")
+
+
+@dataclass(slots=True)
+class _Bus:
+    """Which devices are of interest: asked once for each, as a node has hundreds of others."""
+
+    kinds: dict[str, PciKind | None] = field(default_factory=dict)
 
 
 def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PcieFacts, ...] | None]]:
     """Answers with ``read``."""
+    bus = _Bus()
 
     def serve(_request: object) -> Iterator[tuple[PcieFacts, ...] | None]:
-        yield read(sysfs)
+        yield read(sysfs, bus)
 
     return serve
 
 
-def read(sysfs: Path) -> tuple[PcieFacts, ...] | None:
-    """The link of every NVIDIA GPU on the bus, or None where there is no PCI bus to look at."""
-    top = sysfs / "bus" / "pci" / "devices"
-    if not top.is_dir():
+def read(sysfs: Path, bus: _Bus | None = None) -> tuple[PcieFacts, ...] | None:
+    """Every device of interest, or None where there is no PCI bus to look at."""
+    top = f"{sysfs}/bus/pci/devices"
+    known = bus or _Bus()
+    if not known.kinds and not Path(top).is_dir():
         return None
-    found = []
-    for device in sorted(top.iterdir()):
-        if _text(device / "vendor") != _NVIDIA:
-            continue
-        if not _text(device / "class").startswith(_DISPLAY_CLASSES):
-            continue
-        found.append(
-            PcieFacts(
-                pci=pci_address(device.name),
-                width=_number(device / "current_link_width"),
-                max_width=_number(device / "max_link_width"),
-                speed_gts=_speed(device / "current_link_speed"),
-                max_speed_gts=_speed(device / "max_link_speed"),
-            )
-        )
-    return tuple(found)
+    there = [name for name in files.names(top) if _ADDRESS.fullmatch(name)]
+    kinds = {
+        name: known.kinds[name] if name in known.kinds else _kind(f"{top}/{name}") for name in there
+    }
+    known.kinds = kinds
+    return tuple(
+        _device(name, f"{top}/{name}", kind) for name, kind in kinds.items() if kind is not None
+    )
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
+def _kind(folder: str) -> PciKind | None:
+    """Virtual functions are somebody's guests, no devices of this node."""
+    kind = _KINDS.get((files.text(f"{folder}/vendor"), files.text(f"{folder}/class")[:6]))
+    return None if kind is None or Path(f"{folder}/physfn").exists() else kind
 
 
-def _number(path: Path) -> int | None:
-    text = _text(path)
-    return int(text) if text.isdigit() else None
+def _device(name: str, folder: str, kind: PciKind) -> PcieFacts:
+    return PcieFacts(
+        pci=pci_address(name) if kind is PciKind.GPU else name,
+        kind=kind,
+        width=files.number(f"{folder}/current_link_width"),
+        max_width=files.number(f"{folder}/max_link_width"),
+        speed_gts=_speed(f"{folder}/current_link_speed"),
+        max_speed_gts=_speed(f"{folder}/max_link_speed"),
+        answers=_answers(f"{folder}/config"),
+        correctable=_total(f"{folder}/aer_dev_correctable", "TOTAL_ERR_COR"),
+        nonfatal=_total(f"{folder}/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL"),
+        fatal=_total(f"{folder}/aer_dev_fatal", "TOTAL_ERR_FATAL"),
+    )
 
 
-def _speed(path: Path) -> float | None:
-    match = re.match(r"\d+(?:\.\d+)?", _text(path))
+def _speed(path: str) -> float | None:
+    match = _SPEED.match(files.text(path))
     return float(match.group()) if match else None
+
+
+def _answers(path: str) -> bool | None:
+    """Whether the device's vendor and device id can be read from itself; the kernel's own files
+    remember them.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        head = os.read(fd, 4)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return None if len(head) < 4 else head != _OFF_THE_BUS
+
+
+def _total(path: str, name: str) -> int | None:
+    """The sum that the file ends with; None where the kernel counts none for this device."""
+    line = files.text(path).rpartition("\n")[2].split()
+    return files.whole(line[1]) if len(line) == 2 and line[0] == name else None

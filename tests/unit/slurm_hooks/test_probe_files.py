@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.contain import Worker, call
-from slurm_hooks.facts import MountState
+from slurm_hooks.facts import MountState, PciKind
 from slurm_hooks.probes import infiniband, mounts, pcie
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
@@ -120,9 +120,13 @@ def test_infiniband_ports(sysfs: Path) -> None:
 
 
 def test_pcie_links(sysfs: Path) -> None:
-    links = pcie.read(sysfs)
-    assert links is not None
+    devices = pcie.read(sysfs)
+    assert devices is not None
+    links = [device for device in devices if device.kind is PciKind.GPU]
     assert len(links) == 8
+    assert len([device for device in devices if device.kind is PciKind.HCA]) == 8
+    assert {device.answers for device in devices} == {True}
+    assert {(d.correctable, d.nonfatal, d.fatal) for d in devices} == {(0, 0, 0)}
     assert {(link.width, link.max_width, link.max_speed_gts) for link in links} == {(16, 16, 32.0)}
     assert links[0].pci == "0000:53:00"
 

@@ -1,0 +1,144 @@
+"""What changes slowly: kernel modules, services, tasks that sleep beyond signals, zombies.
+
+One scan of /proc answers for services, sleepers and zombies. Only ``stat`` is read of every process
+(it takes no lock of that process's memory, so it never hangs); ``wchan`` and ``stack`` only of the
+few that sleep uninterruptibly. No environment and no command line is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slurm_hooks.facts import DStateTask, SystemFacts
+from slurm_hooks.probes import files, services
+
+MAX_TASKS = 6000
+"""A look reads ``stat`` of at most so many tasks, 15 µs each; the next look goes on from there."""
+
+_MAX_THREADS = 256
+"""Of one process. Its threads are looked at because the one that hangs is seldom the first."""
+
+_MAX_SLEEPERS = 32
+"""Of so many tasks in state D the whole story is told; more of them tell no more."""
+
+
+@dataclass(slots=True)
+class _Scan:
+    """What one walk over /proc found."""
+
+    sleepers: list[tuple[int, int, str, int]] = field(default_factory=list)
+    zombies: list[tuple[int, int]] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)
+    looked: int = 0
+    cut_at: int = 0
+
+
+def open_probe(procfs: Path, sysfs: Path) -> Callable[[object], Iterator[SystemFacts]]:
+    """Answers with the facts."""
+    cursor = 0
+
+    def serve(_request: object) -> Iterator[SystemFacts]:
+        nonlocal cursor
+        scan = walk(procfs, cursor)
+        cursor = scan.cut_at
+        seen = services.Seen(names=scan.names, whole=not cursor)
+        yield SystemFacts(
+            modules=modules(sysfs),
+            services=services.read(procfs, sysfs, seen),
+            d_state_tasks=tuple(_sleeper(procfs, *at) for at in scan.sleepers[:_MAX_SLEEPERS]),
+            zombies=tuple(scan.zombies),
+            seen_tasks=scan.looked,
+            cut=bool(scan.cut_at),
+            uptime_s=_uptime(procfs),
+        )
+
+    return serve
+
+
+def modules(sysfs: Path) -> frozenset[str] | None:
+    """Modules that are loaded (Documentation/ABI/stable/sysfs-module), None where none can be
+    seen. One that is on its way out does not count.
+    """
+    top = f"{sysfs}/module"
+    if not Path(top).is_dir():
+        return None
+    return frozenset(
+        name
+        for name in files.names(top)
+        if files.text(f"{top}/{name}/initstate") in ("", "live")  # "": built in
+    )
+
+
+def walk(procfs: Path, start: int = 0, most: int = MAX_TASKS) -> _Scan:
+    """Every process from pid ``start`` on, then those before it, and the threads of those that have
+    several.
+    """
+    scan = _Scan()
+    pids = sorted(pid for name in files.names(str(procfs)) if (pid := files.whole(name)))
+    later = [pid for pid in pids if pid >= start]
+    for pid in itertools.chain(later, pids[: len(pids) - len(later)]):
+        if scan.looked >= most:
+            scan.cut_at = pid
+            return scan
+        threads = _note(scan, f"{procfs}/{pid}/stat", pid, pid)
+        if threads > 1:
+            tids = files.names(f"{procfs}/{pid}/task")[:_MAX_THREADS]
+            for tid in tids[: most - scan.looked]:
+                if tid != str(pid) and (number := files.whole(tid)):
+                    _note(scan, f"{procfs}/{pid}/task/{tid}/stat", pid, number)
+    return scan
+
+
+def _note(scan: _Scan, path: str, pid: int, tid: int) -> int:
+    """Take in one task; how many threads its process has (proc(5), stat)."""
+    scan.looked += 1
+    head, _, rest = files.text(path).rpartition(")")
+    name, words = head.partition("(")[2], rest.split()
+    if len(words) < 20:
+        return 0  # it has gone meanwhile
+    start, threads = files.whole(words[19]) or 0, files.whole(words[17]) or 1
+    if words[0] == "D":
+        scan.sleepers.append((pid, tid, name, start))
+    elif words[0] == "Z" and pid == tid:
+        scan.zombies.append((pid, start))
+    if pid == tid and words[0] not in "ZX":
+        scan.names.setdefault(name, pid)
+    return threads
+
+
+def _sleeper(procfs: Path, pid: int, tid: int, name: str, start: int) -> DStateTask:
+    folder = f"{procfs}/{pid}/task/{tid}"
+    wchan = files.text(f"{folder}/wchan")
+    stack = (line.partition("] ")[2] for line in files.text(f"{folder}/stack").splitlines())
+    return DStateTask(
+        pid=pid,
+        tid=tid,
+        start=start,
+        name=name,
+        wchan="" if wchan == "0" else wchan,
+        stack=tuple(frame for frame in stack if frame)[:12],
+        switches=_switches(files.text(f"{folder}/status")),
+    )
+
+
+def _switches(status: str) -> int | None:
+    """How often it was on a processor: the same number twice means that it slept all the time."""
+    total = 0
+    for line in status.splitlines():
+        name, _, value = line.partition(":")
+        if name in ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"):
+            count = files.whole(value.strip())
+            if count is None:
+                return None
+            total += count
+    return total or None
+
+
+def _uptime(procfs: Path) -> float:
+    try:
+        return float(files.text(f"{procfs}/uptime").split()[0])
+    except (IndexError, ValueError):
+        return 0.0
