@@ -25,6 +25,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("release", wanted, scope="session")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Which tests stay together when several processes share the work (pytest -n).
+
+    One process for each release, which keeps its box; one for each file with a server of its own.
+    """
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        release = callspec.params.get("release") if callspec else None
+        if release:
+            item.add_marker(pytest.mark.xdist_group(f"slurm-{release}"))
+        elif item.path.parent.name == "contract":
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture(scope="session")
 def box(release: str) -> Iterator[Box]:
     """A running box of four nodes. It ends with this process, however that ends."""
