@@ -85,8 +85,9 @@ def test_a_check_does_no_io_and_knows_only_catalogued_codes(name: str) -> None:
     tree = ast.parse(Path(str(check.__file__)).read_text())  # type: ignore[attr-defined]
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= {
-        "__future__", "collections.abc", "dataclasses", "holdfast.findings", "holdfast.vocabulary",
-        "slurm_hooks.checks", "slurm_hooks.checks.finding", "slurm_hooks.facts",
+        "__future__", "collections.abc", "dataclasses", "holdfast.faults", "holdfast.findings",
+        "holdfast.policy.demand", "holdfast.vocabulary", "slurm_hooks.checks",
+        "slurm_hooks.checks.finding", "slurm_hooks.facts", "slurm_hooks.facts.jobs",
     }  # fmt: skip
     words = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
     codes = [w for w in words if isinstance(w, str) and w.isupper() and "_" in w]
