@@ -6,6 +6,7 @@ that takes the node out says so in Slurm itself, with a record, so that the agen
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import datetime, timezone
 
@@ -28,6 +29,7 @@ from slurm_hooks.verdict_file import Published
 
 _SLURM_TIMEOUT_S = 3.0
 """A hook has seconds in all; slurmctld answers in milliseconds or not at all."""
+_SKIP = "skip_checks"
 _DECISION_WAIT_S, _DECISION_LOOK_S = 4.0, 0.02
 """The agent's drain takes about 0.1 s."""
 
@@ -38,12 +40,21 @@ def answer(context: Context) -> int:
     if ALL in switches_off(path):
         return NODE_IN_SERVICE
     cluster, node = load_cluster(path), load_section(path, "node", NodeConfig)
+    if node.allow_skip and skips(os.environ.get("SLURM_JOB_COMMENT", "")):
+        complain(f"holdfast-{context.value}: not asked, at the user's word ({_SKIP})")
+        return NODE_IN_SERVICE
     published = _published(cluster)
     if published.status in (Status.OK, Status.SUSPECT):
         return NODE_IN_SERVICE
     if published.status is Status.BAD:
         return _bad(context, published, cluster, node)
     return _blind(context, published, cluster, node)
+
+
+def skips(comment: str) -> bool:
+    """Whether a job's comment asks for no checks, as Soperator's own checks understand it: the word
+    alone or among others, set apart by blanks, commas or semicolons."""
+    return _SKIP in comment.replace(",", " ").replace(";", " ").split(" ")
 
 
 def _published(cluster: ClusterConfig) -> Published:
