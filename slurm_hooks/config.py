@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from holdfast.policy.gate import GateBack
 from holdfast.vocabulary import Mode
 
 L = TypeVar("L")
@@ -124,6 +125,13 @@ class AgentConfig:
     """
     act_retry_s: float = 2.0
     """After this, a Slurm write that failed is tried again."""
+    gate_back: GateBack = GateBack.OFF
+    """Whether an active check (a job that loads the node) stands before a node's return: off, observe
+    (it runs and is written down), require (the node returns only if it passed; where its program is
+    missing it stays out).
+    """
+    gate_retry_s: float = 3600.0
+    """After this an active check that was not passed is tried again."""
     jobs_interval_s: float = 0.15
     """Between two looks after jobs that have to restart, while there are any."""
     history_max_bytes: int = 4_000_000
@@ -146,6 +154,7 @@ class AgentConfig:
             "slow_interval_s": (1, 86400),
             "dcgm_interval_s": (10, 86400),
             "act_retry_s": (0.1, 600),
+            "gate_retry_s": (1, 7 * 86400),
             "jobs_interval_s": (0.05, 10),
             "history_max_bytes": (100_000, 500_000_000),
             "metrics_port": (1, 65535),

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.budget import Admission
+from holdfast.policy.gate import GateBack, Held, Trial, opens
 from holdfast.policy.ownership import DrainRecord, NodeView, is_ours
+from holdfast.policy.returning import done, not_yet, waits_for
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity
 
 _LEFT_BY_OTHERS = {NodeState.DOWN, NodeState.FAIL, NodeState.ERROR}
-_CANNOT_RETURN = _LEFT_BY_OTHERS | {NodeState.INVALID_REG, NodeState.NOT_RESPONDING}
 _HOOK_REASONS = {"Prolog error", "Epilog error"}
 """What slurmctld itself writes when a hook exits non-zero; ours does so only for a bad node. While
 the fault is there the cause takes the place of the consequence, so that the drain can be undone."""
@@ -37,6 +38,10 @@ class Move(str, Enum):
     UNDRAIN = "undrain"
     WITHDRAW = "withdraw"
     """Undo our drain because the budget is exceeded, and comment instead; the fault stays."""
+    TEST = "test"
+    """Run an active check on the drained node; what comes of it decides next."""
+    RESTORE = "restore"
+    """End a test: drain the node again with the reason that it had, and let go of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,7 @@ class Limits:
 
     recheck_passes: int = 2
     wait_s: float = 30.0
+    gate: GateBack = GateBack.OFF
     node_problem: bool = False
     """Write reasons behind ``[node_problem] ``, for Soperator's own reaction."""
 
@@ -63,6 +69,8 @@ class NodeSituation:
     ``admission``     the budget's answer; None: not asked, which admits nothing.
     ``must_withdraw`` our drain is among those beyond the budget (budget.withdrawals).
     ``switched_off``  the kill switch for every action is set.
+    ``trial``         what came of the active check for this drain; None: it did not run.
+    ``held``          whether a test of ours keeps the node.
     """
 
     verdict: Verdict
@@ -75,6 +83,8 @@ class NodeSituation:
     admission: Admission | None = None
     must_withdraw: bool = False
     switched_off: bool = False
+    trial: Trial | None = None
+    held: Held = Held.NO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +127,8 @@ def decide(situation: NodeSituation, limits: Limits, now: datetime) -> Decision:
     if node is None:
         return Decision(move=Move.NONE, why="slurmctld does not answer; what stands there stays")
     worst = draining(situation.verdict, situation.modes)
+    if situation.held is not Held.NO:
+        return _about_test(situation, record, worst, limits)
     if is_ours(record, node) and record is not None:
         return _about_ours(situation, node, record, worst, limits, now)
     forget = record is not None
@@ -163,11 +175,52 @@ def _about_ours(
 ) -> Decision:
     if worst is not None:
         return _still_bad(situation, node, record, worst, limits, now)
-    missing = _not_yet(situation, node, record, limits, now)
+    missing = not_yet(situation, node, record, limits, now)
     if missing:
         return Decision(move=Move.NONE, why=f"out of service for {record.code}: {missing}")
-    why = f"{record.code} is over: {_done(record.action)}, {situation.clean_passes} clean passes"
+    why = f"{record.code} is over: {done(record.action)}, {situation.clean_passes} clean passes"
+    may_return = opens(limits.gate, situation.trial, record.reason)
+    if may_return is None:
+        return Decision(move=Move.TEST, why=f"{why}; an active check comes before its return")
+    if not may_return and situation.trial is not None:
+        return _refused(situation, node, record, situation.trial)
     return Decision(move=Move.UNDRAIN, why=why, forget=True)
+
+
+def _refused(
+    situation: NodeSituation, node: NodeView, record: DrainRecord, trial: Trial
+) -> Decision:
+    """The test was not passed: the node stays out with its reason, and its comment says why."""
+    pairs = {"boot": situation.boot_id[:8]} if situation.boot_id else {}
+    text = str(Reason(record.code, f"re-test {trial.said}", pairs))
+    move = Move.COMMENT if _may_comment(node, text) else Move.NONE
+    why = f"out of service for {record.code}: {trial.said}"
+    return Decision(move=move, why=why, reason=text)
+
+
+def _about_test(
+    situation: NodeSituation, record: DrainRecord | None, worst: Finding | None, limits: Limits
+) -> Decision:
+    """The node is undrained, or about to be, for a test that keeps everybody else off it."""
+    trial = situation.trial
+    if situation.held is Held.BY_OTHERS:
+        return Decision(move=Move.NONE, why="under inspection; who inspects puts it back")
+    fit = record is not None and worst is None and not situation.verdict.blind
+    if (
+        fit
+        and record is not None
+        and trial is not None
+        and opens(limits.gate, trial, record.reason)
+    ):
+        why = f"{record.code} is over: {done(record.action)}, {trial.said}"
+        return Decision(move=Move.UNDRAIN, why=why, forget=True)
+    if worst is not None:
+        why = f"{worst.code} came up during the test: {worst.detail}"
+    elif situation.verdict.blind:
+        why = f"cannot look ({', '.join(situation.verdict.blind)})"
+    else:
+        why = trial.said if trial is not None else "a test was left unfinished"
+    return Decision(move=Move.RESTORE, why=why)
 
 
 def _still_bad(
@@ -196,7 +249,7 @@ def _still_bad(
     open_codes = {finding.code for finding in situation.verdict.findings}
     asks_less = _RANK[worst.action] < _RANK[record.action]
     if record.code not in open_codes and not (
-        asks_less and _waits_for(situation, node, record, limits, now)
+        asks_less and waits_for(situation, node, record, limits, now)
     ):
         # Whoever reads the reason must not look for a fault that is over.
         return Decision(
@@ -206,53 +259,6 @@ def _still_bad(
             finding=worst,
         )
     return Decision(move=Move.NONE, why=f"out of service for {record.code}: {worst.code} is there")
-
-
-def _not_yet(
-    situation: NodeSituation, node: NodeView, record: DrainRecord, limits: Limits, now: datetime
-) -> str:
-    """What still stands against giving our node back; empty: nothing."""
-    if situation.verdict.blind:
-        return f"cannot look ({', '.join(situation.verdict.blind)})"
-    stuck = sorted(state.value for state in node.states & _CANNOT_RETURN)
-    if stuck:
-        return f"Slurm holds it for another cause ({'+'.join(stuck)})"
-    waiting = _waits_for(situation, node, record, limits, now)
-    if waiting:
-        return waiting
-    if situation.clean_passes < limits.recheck_passes:
-        return f"re-check {situation.clean_passes} of {limits.recheck_passes}"
-    return ""
-
-
-def _waits_for(
-    situation: NodeSituation, node: NodeView, record: DrainRecord, limits: Limits, now: datetime
-) -> str:
-    """What the fault asked for and has not happened; empty: it has."""
-    rebooted = bool(record.boot_id and situation.boot_id) and situation.boot_id != record.boot_id
-    replaced = (
-        bool(record.instance_id and node.instance_id) and node.instance_id != record.instance_id
-    )
-    if record.action is Action.CONTACT_SUPPORT:
-        return "needs a person: resume it in Slurm once the hardware is repaired"
-    if record.action is Action.REPLACE:
-        return "" if replaced else "waits for its replacement (a new instance id)"
-    if record.action is Action.REBOOT:
-        return "" if rebooted or replaced else "waits for a reboot (a new boot id)"
-    if record.action is Action.RESET_GPU:
-        recovered = situation.gpu_recovered is True
-        return "" if recovered or rebooted or replaced else "waits for a GPU reset or a reboot"
-    since = record.at or record.written_at
-    left = timedelta(seconds=limits.wait_s) - (now - since)
-    return f"waits {left.total_seconds():.0f} s more" if left > timedelta(0) else ""
-
-
-def _done(action: Action) -> str:
-    return {
-        Action.RESET_GPU: "GPU reset or node rebooted",
-        Action.REBOOT: "node rebooted",
-        Action.REPLACE: "node replaced",
-    }.get(action, "waited")
 
 
 def _comment(situation: NodeSituation, node: NodeView, limits: Limits, *, forget: bool) -> Decision:

@@ -145,6 +145,7 @@ def configuration(nodes: int) -> str:
         "        wait_s: 2, clock_interval_s: 5}",
         "checks:",
         *(f"  {name}: {{mode: drain}}" for name in CATALOGUE),
+        "active: {start_s: 20, host: {modules: []}, storage: {size_mib: 16, min_write_mb_s: 2, min_read_mb_s: 2}}",
         "job: {poll_s: 2}",
         "bridge: {poll_s: 0.5}",
     ]

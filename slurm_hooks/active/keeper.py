@@ -18,6 +18,7 @@ from pathlib import Path
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance, TestJob
 from holdfast.errors import CommandError, HoldfastError, Unavailable
+from holdfast.reasons import without_slurms_words
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks import machine
 from slurm_hooks.active import CATALOGUE, load
@@ -183,7 +184,7 @@ class Keeper:
         for node in nodes:
             if node.busy:
                 raise Occupied(f"{node.name}: a job started meanwhile")
-            if drained and not (node.drained_flag and node.reason == drained):
+            if drained and not (node.drained_flag and without_slurms_words(node.reason) == drained):
                 raise Occupied(f"{node.name}: no longer drained with that reason")
             if not drained and node.drained_flag:
                 raise Occupied(f"{node.name}: drained meanwhile ({node.reason})")

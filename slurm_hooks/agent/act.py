@@ -7,13 +7,15 @@ holds up neither the verdict nor the kernel log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.adapters.slurm_maintenance import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
+from slurm_hooks.agent.held import Gate
 from slurm_hooks.agent.record import Drained
 from slurm_hooks.agent.slurm_step import Step
 from slurm_hooks.contain import Answer, Worker
@@ -48,15 +50,16 @@ class Actor:
         self._next = float("inf")
         self._forgiven = False
         self._deeds: tuple[Deed, ...] = ()
+        self._gate = Gate(node, config)
 
     @property
     def workers(self) -> list[Worker]:
-        return [self._worker] if self._worker.busy else []
+        return [*([self._worker] if self._worker.busy else []), *self._gate.workers]
 
     @property
     def next_at(self) -> float:
         """Monotonic time at which a step is due."""
-        return float("inf") if self._worker.busy else self._next
+        return float("inf") if self._worker.busy or self._gate.busy else self._next
 
     @property
     def waits_for_reset(self) -> bool:
@@ -74,17 +77,23 @@ class Actor:
             return
         if self._news(case) and (not self._failures or case.key != self._failed_key):
             self._next = now  # a step that failed waits for its retry, unless there is news
-        if not self._worker.busy and now >= self._next:
-            self._ask()
+        if self._gate.busy and case.worst is not None:
+            log.warning("active check given up", node=self._node, code=case.worst.code)
+            self._gate.drop()
+        self._ask_if_due(now)
 
     def turn(self, now: float) -> bool:
         """Take an answer, start a step that is due. True when the standing may have changed."""
         answer = self._worker.take()
         if answer is not None:
             self._take(answer, now)
-        if not self._worker.busy and now >= self._next:
-            self._ask()
-        return answer is not None
+        deed = self._gate.turn(now)
+        if deed is not None:
+            log.warning(deed.text, node=self._node)
+            self._deeds += (deed,)
+            self._next = now
+        self._ask_if_due(now)
+        return answer is not None or deed is not None
 
     def take_forgiveness(self) -> bool:
         """True once after somebody else put the node back into service."""
@@ -98,6 +107,7 @@ class Actor:
 
     def close(self) -> None:
         self._worker.close()
+        self._gate.close()
 
     def _load_record(self) -> None:
         self._drained_seen = stamp(self._path)
@@ -113,16 +123,22 @@ class Actor:
         """What a step was made for: each pass counts while the node's return depends on it."""
         return (case.key, case.passes if self._drained or case.worst else 0)
 
+    def _ask_if_due(self, now: float) -> None:
+        # While a test runs the node is undrained on purpose, and only the test's end decides.
+        if not self._worker.busy and not self._gate.busy and now >= self._next:
+            self._ask()
+
     def _ask(self) -> None:
         self._next = float("inf")
         self._asked = self._case
+        case = replace(self._case, trial=self._gate.trial)
         slurm = self._config.cluster.slurm
-        self._worker.ask((self._case, self._drained), deadline_s=slurm.timeout_s * _CALLS)
+        self._worker.ask((case, self._drained), deadline_s=slurm.timeout_s * _CALLS)
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
         slurm = self._config.cluster.slurm
         step = Step(
-            SlurmCli(slurm.timeout_s, slurm.bin),
+            SlurmMaintenance(slurm.timeout_s, slurm.bin),
             self._node,
             self._boot_id,
             self._config,
@@ -154,5 +170,9 @@ class Actor:
             log.warning(deed.text, node=self._node)
         self._deeds += outcome.did
         self.standing = outcome.standing
+        if outcome.test and self._drained is not None:
+            self._gate.start(self._drained.record.code, outcome.test)
+        elif self._drained is None:
+            self._gate.forget()
         if self._case is not self._asked and self._key(self._case) != self._done:
             self._next = now

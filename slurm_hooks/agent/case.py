@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.findings import Finding, Verdict
+from holdfast.policy.gate import Trial
 from holdfast.policy.node import draining
 from holdfast.vocabulary import Mode
 
@@ -20,6 +21,7 @@ class Case:
                       open.
     ``recovered``     GPUs that answer and ask for nothing, by index; empty: could not look.
     ``uuids``         of the GPUs that answered in the last pass.
+    ``trial``         what came of the active check before the node's return, once it ran.
     """
 
     verdict: Verdict = field(default_factory=Verdict)
@@ -29,6 +31,7 @@ class Case:
     recovered: Mapping[int, bool] = field(default_factory=dict)
     uuids: frozenset[str] = frozenset()
     may_act: bool = True
+    trial: Trial | None = None
 
     @property
     def worst(self) -> Finding | None:
@@ -85,15 +88,20 @@ class Deed:
     subject: str = ""
     gpu: int | None = None
     action: str = ""
+    check: str = ""
+    verdict: str = ""
+    """Of an active check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What a step found and did; ``did`` holds one deed for each change.
 
-    ``forgiven``: somebody else put a node back into service that we had drained.
+    ``forgiven``: somebody else put a node back into service that we had drained. ``test``: the
+    reason of the drain for which an active check is to run now; empty: none.
     """
 
     standing: Standing
     did: tuple[Deed, ...] = ()
     forgiven: bool = False
+    test: str = ""

@@ -69,7 +69,8 @@ class Chronicle:
         for deed in deeds:
             if deed.event:
                 board = changes.board_of(deed.subject, deed.gpu, self._known)
-                facts = {"code": deed.code or None, "action": deed.action or None, **board}
+                said = ("code", "action", "check", "verdict")
+                facts = {**{name: getattr(deed, name) or None for name in said}, **board}
                 self._recorder.note(deed.event, detail=deed.text, **facts)
         over = standing.action == "over-budget"
         if over and not self._over_budget:

@@ -12,15 +12,19 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from holdfast.adapters.slurm import SlurmNode
-from holdfast.adapters.slurm_cli import SlurmCli
-from holdfast.errors import Refused
+from holdfast.adapters.slurm_maintenance import SlurmMaintenance
+from holdfast.errors import Refused, Unavailable
 from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
 from holdfast.policy import budget
+from holdfast.policy.gate import Held
 from holdfast.policy.node import Decision, Limits, Move, NodeSituation, decide
 from holdfast.policy.ownership import DrainRecord, is_ours
 from holdfast.vocabulary import NodeState, SlurmName
+from slurm_hooks.active.keeper import Keeper, this_process
+from slurm_hooks.agent import held as tests
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
+from slurm_hooks.agent.held import Holding
 from slurm_hooks.agent.record import Drained
 from slurm_hooks.config import ReasonStyle
 from slurm_hooks.settings import Settings
@@ -33,12 +37,13 @@ _ECHOES = ("Prolog error", "Epilog error")
 class Step:
     """Brings Slurm's view of one node in line with a case. Every call raises CommandError."""
 
-    slurm: SlurmCli
+    slurm: SlurmMaintenance
     name: SlurmName
     boot_id: str
     config: Settings
     record_path: Path
     _did: list[Deed] = field(default_factory=list)
+    _holding: Holding | None = None
 
     def run(self, case: Case, drained: Drained | None) -> Outcome:
         """One look, at most one drain or undrain."""
@@ -46,14 +51,17 @@ class Step:
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
         table = self.slurm.nodes_fast() if case.worst else self.slurm.nodes([self.name])
         node = self._own(table)
-        if drained is not None and drained.record.at is not None and not node.drained_flag:
+        self._holding = tests.look(self.slurm, self.name, node, drained)
+        undrained = drained is not None and drained.record.at is not None and not node.drained_flag
+        if drained is not None and undrained and self._holding is None:
             self._keep(None)
             text = "somebody put the node back into service: the drain record is dropped"
             self._did.append(_about(drained, text, RESUMED))
             return Outcome(standing=Standing(), did=tuple(self._did), forgiven=True)
         decision = self._decide(case, drained, node, table if case.worst else None)
         standing = self._apply(decision, case, drained, node)
-        return Outcome(standing=standing, did=tuple(self._did))
+        test = drained.record.reason if drained and decision.move is Move.TEST else ""
+        return Outcome(standing=standing, did=tuple(self._did), test=test)
 
     def _own(self, table: Sequence[SlurmNode]) -> SlurmNode:
         for node in table:
@@ -82,11 +90,14 @@ class Step:
             gpu_recovered=_recovered(case, gpu),
             admission=budget.admit(self.name, table, limits) if table is not None else None,
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
+            trial=case.trial,
+            held=self._holding.held if self._holding else Held.NO,
         )
         agent = self.config.agent
         policy = Limits(
             recheck_passes=agent.recheck_passes,
             wait_s=agent.wait_s,
+            gate=agent.gate_back,
             node_problem=self.config.node.reason_style is ReasonStyle.NODE_PROBLEM,
         )
         return decide(situation, policy, datetime.now(timezone.utc))
@@ -94,10 +105,14 @@ class Step:
     def _apply(
         self, decision: Decision, case: Case, drained: Drained | None, node: SlurmNode
     ) -> Standing:
+        if self._holding is not None and decision.move is not Move.UNDRAIN:
+            return self._about_test(self._holding, decision, drained, node)
         if decision.move is Move.DRAIN:
             return self._drain(decision, case, node)
         if decision.move is Move.UNDRAIN:
-            self.slurm.undrain([self.name])
+            if node.drained_flag:
+                self.slurm.undrain([self.name])
+            self._let_go()
             self._keep(None)
             self._did.append(_about(drained, f"given back: {decision.why}", GIVEN_BACK))
             return Standing(why=decision.why)
@@ -150,6 +165,49 @@ class Step:
         self._did.append(_about(drained, f"withdrawn: {decision.why}", WITHDRAWN))
         if decision.reason:  # else somebody else's comment stands there
             self._comment(decision.reason)
+
+    def _let_go(self) -> None:
+        """Free the node of the reservation that it was tested in. Raises ``Unavailable``: a job in it
+        does not end; the step is tried again.
+        """
+        if self._holding is None:
+            return
+        keeper = Keeper(self.slurm, this_process(), self.config.path)
+        if not keeper.release(self._holding.name):
+            raise Unavailable(["scontrol"], f"a job in {self._holding.name} does not end")
+
+    def _about_test(
+        self, holding: Holding, decision: Decision, drained: Drained | None, node: SlurmNode
+    ) -> Standing:
+        """Leave an inspection alone, or end a test that is over: the drain first, with its old
+        reason, then the reservation.
+        """
+        if holding.held is Held.BY_OTHERS:
+            if drained is not None and not node.drained_flag:
+                self._keep(tests.reopened(drained))
+            return Standing(
+                action="test",
+                reason=holding.keep.drained,
+                drained=node.drained_flag,
+                why=decision.why,
+            )
+        tests.stop_maker(holding)
+        if drained is not None:
+            self._keep(tests.reopened(drained))
+        keeper = Keeper(self.slurm, this_process(), self.config.path)
+        gone = keeper.restore(holding.name, holding.keep)
+        seen = self._own(self.slurm.nodes([self.name]))
+        if drained is not None and seen.drained_flag and seen.reason == drained.record.reason:
+            self._keep(confirmed(drained, seen))
+        if not gone:
+            raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
+        self._did.append(Deed(text=f"test ended, as before: {decision.why}"))
+        return Standing(
+            action="drain" if seen.drained_flag and drained is not None else "none",
+            reason=seen.reason,
+            drained=seen.drained_flag,
+            why=decision.why,
+        )
 
     def _comment(self, text: str) -> None:
         self.slurm.comment([self.name], text)

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from holdfast.adapters.slurm import SlurmNode
-from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.adapters.slurm_maintenance import Reservation, SlurmMaintenance
 from holdfast.errors import Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
@@ -37,6 +37,8 @@ class FakeSlurm:
     writes: list[str] = field(default_factory=list)
     down: bool = False
     before_drain: list[str] = field(default_factory=list)
+    kept: list[Reservation] = field(default_factory=list)
+    in_use: int = 0
 
     def add(self, *names: str) -> None:
         for name in names:
@@ -83,6 +85,22 @@ class FakeSlurm:
             self.table[name] = replace(self.table[name], comment=text)
             self.writes.append(f"comment {name}")
 
+    def reservations(self, prefix: str) -> list[Reservation]:
+        self._ask()
+        return [one for one in self.kept if one.name.startswith(prefix)]
+
+    def unreserve(self, name: str) -> bool:
+        self._ask()
+        if self.in_use:
+            self.in_use -= 1
+            return False
+        self.kept = [one for one in self.kept if one.name != name]
+        self.writes.append("unreserve")
+        return True
+
+    def cancel_in(self, name: str) -> None:
+        self.writes.append("cancel")
+
     def _ask(self) -> None:
         if self.down:
             raise Unavailable(["scontrol"], "no answer in 1 s")
@@ -102,7 +120,7 @@ class Bench:
     def run(self, case: Case) -> Outcome:
         drained, problem = records.load(self.path)
         assert problem == ""
-        slurm = cast("SlurmCli", self.slurm)
+        slurm = cast("SlurmMaintenance", self.slurm)
         return Step(slurm, ME, self.boot_id, self.config, self.path).run(case, drained)
 
 
