@@ -48,7 +48,7 @@ case $pid in
 esac
 
 # By now it has let go of the copy before.
-sleep 20
+sleep "${HOLDFAST_SETTLE_S:-20}"
 for old in "$home"-*; do
     if [ "$old" != "$copy" ]; then rm -rf "$old"; fi
 done

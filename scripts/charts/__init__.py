@@ -1,0 +1,1 @@
+"""What ``holdfast render`` prints, held against the charts, schemas and scripts that it is meant for."""

@@ -1,0 +1,46 @@
+"""What `holdfast render` prints for Kubernetes, taken by a real API server without a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from testbed.kube.local import ApiServer, KubectlError
+
+from holdfast.render import render_text
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with ApiServer(tmp_path_factory.mktemp("kube")) as running:
+        running.kubectl("apply", "-f", "-", stdin=render_text("rbac"))
+        running.kubectl("create", "namespace", "flux-system")
+        yield running
+
+
+def dry_run(server: ApiServer, text: str) -> str:
+    argv = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
+    return server.kubectl(*argv, stdin=text)
+
+
+def test_the_rights_and_the_deployment(server: ApiServer) -> None:
+    assert "clusterrole.rbac.authorization.k8s.io/holdfast-bridge" in dry_run(
+        server, render_text("rbac")
+    )
+    text = render_text("deployment", image="registry.example.org/holdfast:1")
+    said = dry_run(server, text)
+    assert "deployment.apps/holdfast-bridge created (server dry run)" in said
+    assert "configmap/holdfast-bridge created (server dry run)" in said
+
+
+def test_a_key_that_kubernetes_does_not_know_is_refused(server: ApiServer) -> None:
+    """Else the tests here would pass on anything."""
+    text = render_text("deployment", image="registry.example.org/holdfast:1")
+    with pytest.raises(KubectlError, match="replicaz"):
+        dry_run(server, text.replace("replicas:", "replicaz:"))
+
+
+@pytest.mark.parametrize("gate", ["wrapper", "runner"])
+def test_soperators_values_for_flux(server: ApiServer, gate: str) -> None:
+    text = render_text("soperator", gate=gate, **{"as": "flux"})
+    assert "configmap/slurm-cluster created (server dry run)" in dry_run(server, text)
