@@ -11,15 +11,18 @@ from collections.abc import Mapping
 
 from holdfast.faults.node import NODE_FAULTS
 from holdfast.faults.row import Fault
-from holdfast.faults.xids import XIDS, unknown
+from holdfast.faults.sxids import SXIDS
+from holdfast.faults.sxids import unknown as unknown_sxid
+from holdfast.faults.xids import XIDS
+from holdfast.faults.xids import unknown as unknown_xid
 from holdfast.vocabulary import Action, FaultClass, Severity
 
 __all__ = ["FAULTS", "Fault", "fault_of", "is_known", "severity_of"]
 
-FAULTS: Mapping[str, Fault] = {row.code: row for row in (*NODE_FAULTS, *XIDS)}
+FAULTS: Mapping[str, Fault] = {row.code: row for row in (*NODE_FAULTS, *XIDS, *SXIDS)}
 """Every row by its code, in the order in which they are shown."""
 
-_XID = re.compile(r"XID([0-9]{1,6})")
+_NUMBER = re.compile(r"(S?)XID([0-9]{1,6})")
 
 
 def is_known(code: str) -> bool:
@@ -32,9 +35,9 @@ def fault_of(code: str) -> Fault:
     row = FAULTS.get(code)
     if row is not None:
         return row
-    match = _XID.fullmatch(code)
+    match = _NUMBER.fullmatch(code)
     if match:
-        return unknown(int(match[1]))
+        return (unknown_sxid if match[1] else unknown_xid)(int(match[2]))
     return Fault(
         code=code,
         title="a code of another version of Holdfast",

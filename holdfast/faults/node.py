@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.faults.gpu import GPU_FAULTS
 from holdfast.faults.host import HOST_FAULTS
+from holdfast.faults.kernel import KERNEL_FAULTS
 from holdfast.faults.network import NETWORK_FAULTS
 from holdfast.faults.own import OWN_FAULTS
 from holdfast.faults.row import Fault
@@ -14,5 +15,6 @@ NODE_FAULTS: tuple[Fault, ...] = (
     *NETWORK_FAULTS,
     *STORAGE_FAULTS,
     *HOST_FAULTS,
+    *KERNEL_FAULTS,
     *OWN_FAULTS,
 )

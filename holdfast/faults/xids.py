@@ -34,6 +34,11 @@ _BLACKWELL = (
     "A number of Blackwell GPUs: it should not appear on an H100. Keep the log, ask NVIDIA."
 )
 
+_NEW = (
+    "A number of the drivers since 595 for which NVIDIA has published no remedy yet. Keep the log; an Xid "
+    "154 beside it says what the GPU needs."
+)
+
 _Kind = tuple[Severity, FaultClass, Action, bool, str]
 _KINDS: Mapping[str, _Kind] = {
     "job": (_INFO, _APP, Action.RESTART_JOB, False, _JOB),
@@ -42,6 +47,7 @@ _KINDS: Mapping[str, _Kind] = {
     "metric-gpu": (_INFO, _GPU, Action.NONE, False, _METRIC),
     "metric-driver": (_INFO, _DRIVER, Action.NONE, False, _METRIC),
     "unused": (_WARN, _DRIVER, Action.NONE, False, _UNUSED),
+    "new": (_WARN, _DRIVER, Action.NONE, False, _NEW),
     "blackwell": (_WARN, _DRIVER, Action.NONE, False, _BLACKWELL),
     "reset-gpu": (_FATAL, _GPU, Action.RESET_GPU, True, _RESET),
     "reset-driver": (_FATAL, _DRIVER, Action.RESET_GPU, True, _RESET),
@@ -72,6 +78,10 @@ _ROWS: Mapping[int, tuple[str, str]] = {
     48: ("reset-gpu", "double-bit ECC error (GPU_ECC_DBE)"),
     54: ("contact", "auxiliary power missing (SILENT_RUNNING_PWR_REDUCED_CLOCKING)"),
     60: ("job", "video or security engine error"),
+    42: ("unused", "video image compositor error (VIC_ERROR)"),
+    57: ("unused", "memory link training failed (FB_LINK_TRAINING_FAILURE_ERROR)"),
+    58: ("unused", "memory error (FB_MEMORY_ERROR)"),
+    59: ("unused", "power management unit error (PMU_ERROR)"),
     61: ("unused", "PMU breakpoint (unused on H100)"),
     62: ("reset-driver", "power management unit halted (PMU_HALT_ERROR)"),
     63: ("metric-gpu", "row remap recorded (INFOROM_DRAM_RETIREMENT_EVENT)"),
@@ -82,6 +92,7 @@ _ROWS: Mapping[int, tuple[str, str]] = {
     69: ("job", "graphics class error (GR_CLASS_ERROR)"),
     78: ("metric-driver", "vGPU start error (VGPU_START_ERROR)"),
     80: ("job", "corrupted data sent to the GPU (PBDMA_PUSHBUFFER_CRC_MISMATCH)"),
+    90: ("unused", "level 2 cache error (LTC_ERROR)"),
     92: ("metric-gpu", "many corrected ECC errors (EXCESSIVE_SBE_INTERRUPTS)"),
     93: ("metric-gpu", "infoROM erase limit (INFOROM_ERASE_LIMIT_EXCEEDED)"),
     94: ("job", "contained memory error (CONTAINED_ERROR)"),
@@ -94,8 +105,10 @@ _ROWS: Mapping[int, tuple[str, str]] = {
     119: ("reset-driver", "GPU system processor does not answer (GSP_RPC_TIMEOUT)"),
     120: ("reset-driver", "GPU system processor error (GSP_ERROR)"),
     121: ("metric-gpu", "chip-to-chip link error (C2C_ERROR, not on H100)"),
+    125: ("unused", "InfoROM filesystem error (INFOROM_FS_ERROR)"),
     136: ("reset-link", "NVLink training failed (ALI_TRAINING_FAIL)"),
     137: ("job-link", "NVLink access without rights (NVLINK_PRIV_ERR)"),
+    138: ("unused", "deep learning accelerator error (DLA_ERROR)"),
     139: ("job", "optical flow engine error (OFA1_ERROR)"),
     140: ("reset-gpu", "unrecovered ECC error escaped (UNRECOVERABLE_ECC_ERROR_ESCAPE)"),
     141: ("metric-driver", "CUDA fast path event"),
@@ -107,11 +120,60 @@ _ROWS: Mapping[int, tuple[str, str]] = {
     169: ("contact", "security processor halted (SEC2_HALT_ERROR)"),
     171: ("metric-gpu", "detail of an Xid 48: uncorrectable DRAM error"),
     172: ("metric-gpu", "detail of an Xid 48: uncorrectable SRAM error"),
+    173: ("new", "chip-to-chip link failed for good (C2C_FATAL_LINK_FAILURE, not on H100)"),
+    174: ("new", "process ended with its channel (RESETCHANNEL_KILL_PROCESS_SILENT)"),
+    175: ("new", "memory subsystem error (MEMORY_SUBSYSTEM_ERROR)"),
+    176: ("new", "PCIe corrected an error (PCIE_CORRECTABLE_ERROR_FAULT)"),
 }
+CONSEQUENCES = frozenset({43, 45, 108, 137, 171, 172})
+"""What follows a kill, a peer's failure or another Xid (NVIDIA's catalogue: "Preemptive cleanup, due to
+previous errors", XID_137_FLOW, "Additional to Xid 48"): never a cause.
+"""
+
 _RANGES: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("job", "copy engine error", (70, 71, 72, 75, 76, 77, 85)),
     ("job", "video, image or security engine error", (82, 83, 84, 86, 88, 89, *range(96, 106))),
-    ("unused", "unused number", (65, 73, 81, *range(111, 119), *range(122, 126))),
+    ("unused", "DMA engine error (FIFO_ERROR_*, unused)", tuple(range(1, 8))),
+    ("unused", "graphics engine error (GR_ERROR_*, unused)", (9, 10, 12)),
+    (
+        "unused",
+        "unused number",
+        (
+            14,
+            15,
+            16,
+            17,
+            18,
+            20,
+            21,
+            22,
+            23,
+            24,
+            26,
+            27,
+            28,
+            29,
+            30,
+            33,
+            34,
+            35,
+            36,
+            47,
+            49,
+            50,
+            51,
+            52,
+            53,
+            55,
+            65,
+            73,
+            81,
+            87,
+            91,
+        ),
+    ),
+    ("unused", "display error (an H100 drives none)", (19, 56, *range(111, 119))),
+    ("unused", "power management unit cannot use its flash (SPI_PMU_RPC_*)", (122, 123, 124)),
     ("blackwell", "NVLink 5 error (Blackwell)", tuple(range(144, 151))),
     ("blackwell", "Blackwell only", (*range(126, 136), 142, 155, *range(159, 167), 170)),
 )
@@ -170,6 +232,7 @@ def _row(number: int, title: str, kind: _Kind, source: str = _SOURCE) -> Fault:
         drains=drains,
         runbook=runbook,
         source=source,
+        consequence=number in CONSEQUENCES,
     )
 
 

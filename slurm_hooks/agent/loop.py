@@ -18,18 +18,17 @@ from holdfast.findings import Verdict
 from holdfast.policy.node import draining
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks import machine, settings
-from slurm_hooks.agent import state
+from slurm_hooks.agent import state, supervised
 from slurm_hooks.agent.act import Actor
 from slurm_hooks.agent.case import Case
-from slurm_hooks.agent.chronicle import Chronicle
 from slurm_hooks.agent.jobs import Jobs
 from slurm_hooks.agent.judge import Opened, modes_of
 from slurm_hooks.agent.memory import join
 from slurm_hooks.agent.observer import Observer, blind_names
 from slurm_hooks.agent.publish import Publisher, enforced
 from slurm_hooks.agent.sweep import Sweeper, doomed_by
+from slurm_hooks.agent.telemetry import Telemetry
 from slurm_hooks.contain import Worker
-from slurm_hooks.history import Recorder
 from slurm_hooks.job_health.watch import JobHealth
 from slurm_hooks.prober import Prober
 from slurm_hooks.probes.kmsg import KmsgFollower
@@ -65,16 +64,9 @@ class Agent:
         self._sweeper = Sweeper(paths)
         self._health = JobHealth(node, boot_id, config)
         self._looking_after_jobs = (Jobs(config), self._health)
-        self.history = Recorder(
-            paths.history_folder,
-            node,
-            boot_id,
-            spool=paths.state / "history.spool",
-            max_bytes=config.agent.history_max_bytes,
-        )
+        self._telemetry = Telemetry(node, boot_id, config, memory, crashed=crashed)
+        self.history = self._telemetry.recorder
         """Where every part of this agent may note what happened."""
-        self._chronicle = Chronicle(self.history, memory, config.node.expected_gpus)
-        self._chronicle.started(crashed=crashed)
         self._log: KmsgFollower | None = None
         self._log_problem = ""
         self._opened: tuple[Opened, ...] = ()
@@ -105,10 +97,9 @@ class Agent:
             for part in self._looking_after_jobs:
                 part.turn(now)
             self._prober.reap(now)
-            self.history.turn(now)
+            self._telemetry.turn(now)
         afresh = signal.SIGHUP in self._signals and signal.SIGTERM not in self._signals
-        self._chronicle.ended(afresh=afresh)
-        self._close()
+        self._close(afresh=afresh)
         return afresh
 
     # --- waiting -------------------------------------------------------------------------------
@@ -118,9 +109,9 @@ class Agent:
         fds = [self._wake_read, self._log.fd if self._log else -1]
         fds += [part.fd for part in self._looking_after_jobs]
         fds += [worker.fd for worker in self._workers()]
-        for fd in fds:
-            if fd >= 0:
-                poll.register(fd, select.POLLIN)
+        waited = [(fd, select.POLLIN) for fd in fds if fd >= 0]
+        for fd, events in (*waited, *self._telemetry.fds()):
+            poll.register(fd, events)
         poll.poll(max(0.0, self._wake_at() - time.monotonic()) * 1000)
         try:
             os.read(self._wake_read, 512)
@@ -128,13 +119,15 @@ class Agent:
             pass
 
     def _workers(self) -> list[Worker]:
-        parts = (self._prober, self._actor, self._sweeper, *self._looking_after_jobs, self.history)
+        jobs = self._looking_after_jobs
+        parts = (self._prober, self._actor, self._sweeper, *jobs, self._telemetry)
         return [worker for part in parts for worker in part.workers]
 
     def _wake_at(self) -> float:
         """Monotonic time of the next thing to do without being woken."""
         times = [time.monotonic() + _LONGEST_SLEEP_S]
-        times += [part.next_at for part in (*self._looking_after_jobs, self._actor, self.history)]
+        parts = (*self._looking_after_jobs, self._actor, self._telemetry)
+        times += [part.next_at for part in parts]
         if not self._prober.running:
             times.append(self._next_pass)
         times += [worker.deadline for worker in self._workers() if worker.deadline is not None]
@@ -151,7 +144,7 @@ class Agent:
     # --- the kernel log ------------------------------------------------------------------------
 
     def _hear(self) -> bool:
-        """Read the kernel log; True when it brought an Xid."""
+        """Read the kernel log; True when it brought something that had to be judged."""
         try:
             if self._log is None:
                 path = self._config.cluster.paths.kmsg
@@ -168,15 +161,16 @@ class Agent:
         self._log_problem = ""
         renewed, self._log.renewed = self._log.renewed, False
         events = self._observer.hear(records, renewed=renewed)
-        for event in events:
-            log.warning("xid", number=event.xid, pci=event.pci, gpu=event.gpu, text=event.text)
+        news = self._observer.news
+        for item in news:
+            log.warning("kernel", code=item.code, on=item.subject, text=item.text)
         self._health.heard([join(self._observer.memory, event) for event in events])
-        if events:
+        if news:
             # A re-check counts from here: not what passed before, nor the pass under way.
             self._clean_passes, self._disturbed = 0, self._prober.running
-        if events or not self._passes:
+        if news or not self._passes:
             self._opened = self._observer.hear_and_judge(self._table)
-        return bool(events)
+        return bool(news)
 
     # --- passes --------------------------------------------------------------------------------
 
@@ -202,7 +196,7 @@ class Agent:
         self._health.saw(self._observer.facts, self._pass_began_s)
         self._opened = self._observer.judge(self._table)
         self._passes += 1
-        self._chronicle.saw_gpus(self._observer.facts.gpus)
+        self._telemetry.passed(self._observer.facts, uptime_s - self._pass_began_s)
         clean = draining(self._verdict(), modes_of(self._table)) is None and not self._blind()
         if not clean or self._disturbed:
             self._clean_passes, self._disturbed = 0, False
@@ -232,7 +226,16 @@ class Agent:
         self._actor.consider(self._case(), time.monotonic())
         self._sweep()
         self._save()
-        self._chronicle.saw(self._opened)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._telemetry.tell(
+            self._opened,
+            self._observer.facts,
+            (self._publisher.word, self._actor.standing),
+            self._config.probes(self._table),
+            self._actor.take_deeds(),
+        )
 
     def _case(self) -> Case:
         gpus = self._observer.facts.gpus
@@ -254,6 +257,7 @@ class Agent:
         verdict = Verdict(findings=enforced(self._opened), blind=self._blind())
         try:
             self._publisher.publish(self._opened, verdict, self._actor.standing)
+            supervised.works(f"{self._publisher.word.value}, {len(self._opened)} findings")
         except OSError as error:
             log.error("verdict not written", why=error)
 
@@ -267,8 +271,7 @@ class Agent:
         self._publish()
         self._sweep()
         self._save()
-        self._chronicle.saw(self._opened)
-        self._chronicle.did(self._actor.take_deeds(), self._actor.standing)
+        self._tell()
 
     def _sweep(self) -> None:
         """The node is out of service: nothing is lost by ending what the fault has doomed."""
@@ -287,9 +290,11 @@ class Agent:
         except OSError as error:
             log.error("memory not written", why=error)
 
-    def _close(self) -> None:
+    def _close(self, *, afresh: bool) -> None:
+        supervised.leaves()
         self._save()
-        for part in (self._prober, self._actor, *self._looking_after_jobs, self.history):
+        self._telemetry.close(afresh=afresh)
+        for part in (self._prober, self._actor, *self._looking_after_jobs):
             part.close()
         if self._log is not None:
             self._log.close()

@@ -11,21 +11,25 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.vocabulary import Action, Severity
+from slurm_hooks import checks
 from slurm_hooks.agent import memory as remember
 from slurm_hooks.agent.judge import Opened, Table, fold, opened
 from slurm_hooks.agent.memory import Memory
+from slurm_hooks.agent.news import news
 from slurm_hooks.checks.gpu_xid import demand_of
-from slurm_hooks.facts import Blind, LeftoverFacts, NodeFacts, PciKind, XidEvent
+from slurm_hooks.checks.kernel_log import event_finding
+from slurm_hooks.facts import Blind, KernelEvent, LeftoverFacts, NodeFacts, PciKind, XidEvent
 from slurm_hooks.prober import Readings
 from slurm_hooks.probes.catalogue import BY_NAME
 from slurm_hooks.probes.kmsg import Record, xid_of
+from slurm_hooks.probes.kmsg_events import EventReader
 
 KMSG = "kmsg"
 
 
-def demand(event: XidEvent) -> tuple[Severity, Action]:
+def demand(event: XidEvent | KernelEvent) -> tuple[Severity, Action]:
     """The fault catalogue's word on an event."""
-    found = demand_of(event)
+    found = demand_of(event) if isinstance(event, XidEvent) else event_finding(event)
     return found.severity, found.action
 
 
@@ -55,15 +59,25 @@ class Observer:
         self._found: dict[str, Any] = {}
         self.leftovers: tuple[LeftoverFacts, ...] = ()
         self._blind: dict[str, Blind] = {}
+        self._reader = EventReader()
+        self.news: list[XidEvent | KernelEvent] = []
+        """Of the records heard last, what must be judged at once."""
         self.facts = self._facts()
 
     def hear(self, records: Sequence[Record], *, renewed: bool = False) -> list[XidEvent]:
-        """Take in kernel records; returns the Xids among them."""
+        """Take in kernel records; returns the Xids among them. ``news`` is what must be judged."""
+        self.news = []
         if renewed:
             self.memory = remember.log_renewed(self.memory)
         if not records:
             return []
-        events = [event for record in records if (event := xid_of(record)) is not None]
+        xids, events = [], []
+        for record in records:
+            xid = xid_of(record)
+            if xid is not None:
+                xids.append(xid)
+            events += [xid] if xid is not None else self._reader.read([record])
+        self.news = news((*self.memory.xids, *self.memory.events), events, demand)
         self.memory = remember.heard(
             self.memory,
             events,
@@ -71,7 +85,7 @@ class Observer:
             lost=sum(record.lost for record in records),
             demand=demand,
         )
-        return events
+        return xids
 
     def see(self, readings: Readings, *, log_problem: str, uptime_s: float) -> None:
         """Take in one pass over the probes. ``log_problem``: why the kernel log cannot be read."""
@@ -107,7 +121,7 @@ class Observer:
 
     def hear_and_judge(self, table: Table) -> tuple[Opened, ...]:
         """The kernel log's checks alone: an Xid between two passes is no pass of the others."""
-        names = {name: table[name] for name in ("gpu_xid", KMSG) if name in table}
+        names = {name: table[name] for name in table if checks.load(name).NEEDS == KMSG}
         others = {k: s for k, s in self.memory.streaks.items() if s.finding.check not in names}
         self.judge(names, frozenset({KMSG}))
         self.memory = replace(self.memory, streaks={**others, **self.memory.streaks})

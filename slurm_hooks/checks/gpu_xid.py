@@ -2,9 +2,9 @@
 
 Which number means what is the fault catalogue's business (holdfast/faults/). Here: which of the
 events of this boot still count. An event stays until what it asks for happened (the agent's memory
-drops it then); an Xid 154 ("GPU recovery action changed") overrides the actions of the same GPU's
-other events; a fault that the driver itself calls the consequence of another one never outranks its
-cause.
+drops it then). What the GPU needs is fused from its Xids, an Xid 154 and NVML's recovery action
+(holdfast/policy/demand.py), and the strongest evidence is named. A consequence never outranks its
+cause, whether the driver says so, the catalogue, or a failing NVSwitch.
 """
 
 from __future__ import annotations
@@ -12,26 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from holdfast.faults import fault_of
 from holdfast.findings import Finding
-from holdfast.vocabulary import Action, Severity
+from holdfast.policy.demand import Demand, Evidence, fuse, of_nvml, of_xid_154
+from holdfast.vocabulary import Action, FaultClass, Severity
 from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
-from slurm_hooks.facts import NodeFacts, XidEvent
+from slurm_hooks.facts import KmsgFacts, NodeFacts, XidEvent
 
 NEEDS = "kmsg"
 
-RECOVERY_ACTIONS = {
-    "none": Action.NONE,
-    "gpu reset required": Action.RESET_GPU,
-    "drain and reset": Action.RESET_GPU,
-    "node reboot required": Action.REBOOT,
-    "drain p2p": Action.RESET_GPU,
-}
-"""Texts of Xid 154 (NVIDIA's Xid catalogue). A text that is not here asks for a reboot."""
-
-
 _TOGETHER_S = 30.0
-"""An Xid 154 follows the fault that it is about within this time."""
+"""An Xid 154 follows the fault that it is about within this time, an Xid 74 the failing switch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,49 +43,97 @@ class Limits:
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     """One finding for each GPU and number, with the newest text."""
     events = facts.kmsg.xids if facts.kmsg else ()
-    counted = [event for event in events if event.xid not in limits.ignore]
-    newest = {(event.pci, event.xid): event for event in counted}
-    demands = _demands(counted)
-    for event in newest.values():
-        found = demand_of(event)
-        demand, reason_for_it = demands.get(event.pci, (None, None))
-        if event.xid == 154:
-            if demand is Action.NONE:
-                continue  # a recovery that is over
-            # It only says what another fault needs; alone it is a fault all the same.
-            found = replace(found, cause=reason_for_it is None)
-        if demand is not None and demand is not Action.NONE:
-            found = _with_demand(found, demand, blamed=event == reason_for_it)
-        yield found
-
-
-def _demands(events: list[XidEvent]) -> dict[str, tuple[Action, XidEvent | None]]:
-    """By GPU: what its newest Xid 154 asks for, and the Xid just before that it is about."""
-    found: dict[str, tuple[Action, XidEvent | None]] = {}
-    last: dict[str, XidEvent] = {}
+    by_gpu: dict[str, list[XidEvent]] = {}
     for event in events:
-        if event.xid != 154:
-            last[event.pci] = event
-            continue
-        before = last.get(event.pci)
-        near = before is not None and event.at_s - before.at_s <= _TOGETHER_S
-        found[event.pci] = (demanded(event), before if near else None)
+        if event.xid not in limits.ignore:
+            by_gpu.setdefault(event.pci, []).append(event)
+    for pci, of_gpu in by_gpu.items():
+        gpu = facts.gpu_at(pci)
+        asked = of_nvml(gpu.recovery_action) if gpu is not None else None
+        yield from _of_gpu(of_gpu, asked, facts.kmsg or KmsgFacts())
+
+
+def _of_gpu(events: list[XidEvent], nvml: Evidence | None, log: KmsgFacts) -> Iterator[Finding]:
+    newest = {event.xid: event for event in events}
+    last_154 = newest.pop(154, None)
+    word = of_xid_154(last_154.recovery_value, last_154.recovery) if last_154 else None
+    asks = word is not None and word.action is not Action.NONE
+    blamed = _blamed(events, last_154) if last_154 and asks else None
+    found = {
+        xid: _raised(_judged(event, log), blamed=event is blamed) for xid, event in newest.items()
+    }
+    evidence = [_evidence(xid, one) for xid, one in found.items()]
+    demand = fuse([*evidence, *(item for item in (word, nvml) if item is not None)])
+    for xid, one in found.items():
+        yield _with_demand(one, f"Xid {xid}", demand)
+    if last_154 is not None and asks:
+        # It only says what another fault needs; alone it is a fault all the same.
+        alone = replace(demand_of(last_154), cause=blamed is None)
+        yield _with_demand(alone, word.source if word else "", demand)
+
+
+def _blamed(events: list[XidEvent], last_154: XidEvent) -> XidEvent | None:
+    """What an Xid 154 is about: the newest cause of its GPU just before it."""
+    near = [
+        event
+        for event in events
+        if event.xid != 154
+        and demand_of(event).cause
+        and 0 <= last_154.at_s - event.at_s <= _TOGETHER_S
+    ]
+    newest = {event.xid: event for event in events}
+    return newest[near[-1].xid] if near else None
+
+
+def _raised(found: Finding, *, blamed: bool) -> Finding:
+    """With a demand of the driver about it, an NVLink error or a remapped row is not harmless."""
+    return replace(found, severity=Severity.FATAL, cause=True) if blamed else found
+
+
+def _judged(event: XidEvent, log: KmsgFacts) -> Finding:
+    """What the fault catalogue says of this event, among all that the log says."""
+    found = demand_of(event)
+    if event.xid != 74:
+        return found
+    if any(_fails_with(event, code, at_s) for code, at_s in _switch_faults(log)):
+        return replace(found, cause=False)
+    others = {
+        other.pci
+        for other in log.xids
+        if other.xid == 74 and abs(other.at_s - event.at_s) <= _TOGETHER_S
+    }
+    if len(others) > 1:
+        hint = f" ({len(others)} GPUs at once: suspect the NVSwitch)"
+        return replace(found, detail=found.detail + hint)
     return found
 
 
-def _with_demand(found: Finding, demand: Action, *, blamed: bool) -> Finding:
-    """The driver's own word on what is needed outranks the table's, and makes what it is about
-    fatal (an NVLink error or a remapped row may be harmless; with such a demand it is not)."""
-    if blamed:
-        return replace(found, severity=Severity.FATAL, action=demand)
-    return replace(found, action=demand) if found.severity is Severity.FATAL else found
+def _switch_faults(log: KmsgFacts) -> Iterator[tuple[str, float]]:
+    for event in log.events:
+        if event.kind == "sxid" and event.fatal is not False:
+            yield event.code, event.at_s
 
 
-def demanded(event: XidEvent) -> Action:
-    """What an Xid 154 asks for."""
-    if event.recovery is None:
-        return Action.REBOOT
-    return RECOVERY_ACTIONS.get(event.recovery.strip().lower(), Action.REBOOT)
+def _fails_with(event: XidEvent, code: str, at_s: float) -> bool:
+    row = fault_of(code)
+    fatal = row.fault_class is FaultClass.SWITCH and row.severity is Severity.FATAL
+    return fatal and abs(event.at_s - at_s) <= _TOGETHER_S
+
+
+def _evidence(xid: int, found: Finding) -> Evidence:
+    return Evidence(
+        source=f"Xid {xid}", action=found.action, severity=found.severity, cause=found.cause
+    )
+
+
+def _with_demand(found: Finding, own: str, demand: Demand | None) -> Finding:
+    """A fatal fault asks for what the GPU needs by all that is known, and names who says so."""
+    if demand is None or found.severity is not Severity.FATAL:
+        return found
+    if demand.because.source == own:
+        return replace(found, action=demand.action)
+    who = f"; {demand.because.source} asks for {demand.action.value}"
+    return replace(found, action=demand.action, detail=found.detail + who)
 
 
 def demand_of(event: XidEvent) -> Finding:
@@ -105,7 +145,8 @@ def demand_of(event: XidEvent) -> Finding:
         detail=f"{where} {event.pci} Xid {event.xid}: {event.text or 'no text'}",
         gpu=event.gpu,
     )
-    return replace(found, cause=False) if event.consequence else found
+    follows = event.consequence or fault_of(found.code).consequence
+    return replace(found, cause=False) if follows else found
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:

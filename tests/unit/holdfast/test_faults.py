@@ -60,7 +60,7 @@ def test_fell_off_the_bus_needs_a_reboot() -> None:
     assert (row.severity, row.action, row.drains) == (Severity.FATAL, Action.REBOOT, True)
 
 
-@pytest.mark.parametrize("code", ["XID999", "XID87", "FROM_THE_FUTURE"])
+@pytest.mark.parametrize("code", ["XID999", "SXID99999", "FROM_THE_FUTURE"])
 def test_what_the_catalogue_lacks_warns_and_never_drains(code: str) -> None:
     assert not is_known(code)
     row = fault_of(code)

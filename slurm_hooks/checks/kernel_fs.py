@@ -1,0 +1,50 @@
+"""Filesystems in the kernel log: shut down, damaged, or without their server (ext4, xfs, btrfs, NFS, Lustre,
+virtiofs). Whether a mount that jobs need still answers is the check ``mounts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.kernel_log import (
+    Most,
+    Rules,
+    judge_events,
+    show_events,
+)
+from slurm_hooks.facts import NodeFacts
+
+NEEDS = "kmsg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``ignore``: shell patterns of devices whose filesystems are a user's own (images of containers)."""
+
+    ignore: frozenset[str] = frozenset({"loop*", "ram*", "zram*"})
+    open_after: int = 1
+    clear_after: int = 1
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+
+
+def _rules(_limits: Limits) -> Rules:
+    return {
+        "FS_SHUTDOWN": Most(),
+        "FS_ERROR": Most(),
+        "FS_SERVER_LOST": Most(),
+        "FS_EVICTED": Most(),
+    }
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    for _, found in judge_events(facts, _rules(limits), limits.ignore):
+        yield found
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    yield from show_events(facts, _rules(limits), limits.ignore)

@@ -1,0 +1,97 @@
+"""What the checks of the kernel log share: events → findings, by a limit for each code.
+
+Not a check itself. The fault catalogue says how bad a code is; what a record says of itself ("Fatal",
+"Non-fatal") outranks the catalogue, in either direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from holdfast.faults import fault_of
+from holdfast.findings import Finding
+from holdfast.vocabulary import Action, FaultClass, Severity
+from slurm_hooks.checks import Reading
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import KernelEvent, NodeFacts
+
+HOUR_S = 3600.0
+DAY_S = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """So many records of one part within ``window_s`` pass without a word."""
+
+    count: int = 0
+    window_s: float = DAY_S
+
+
+Rules = Mapping[str, Most]
+"""By fault code."""
+
+
+def judge_events(
+    facts: NodeFacts, rules: Rules, ignore: frozenset[str] = frozenset()
+) -> Iterator[tuple[KernelEvent, Finding]]:
+    """The events beyond their limits. ``ignore``: shell patterns of subjects that never count."""
+    for event in _counted(facts, rules, ignore):
+        row = fault_of(event.code)
+        limit, seen = rules[event.code], _seen(event, facts, rules)
+        if row.severity is Severity.FATAL or seen > limit.count:
+            yield event, event_finding(event, seen if limit.count else 0)
+
+
+def event_finding(event: KernelEvent, seen: int = 0) -> Finding:
+    """The finding of one event by the fault catalogue and by its own words."""
+    often = f" ({seen} of them lately)" if seen > 1 else ""
+    found = finding(
+        event.code, subject=event.subject, detail=f"{event.subject}: {event.text}{often}"
+    )
+    row = fault_of(event.code)
+    if event.fatal is False and row.severity is Severity.FATAL:
+        return replace(found, severity=Severity.WARN, action=Action.NONE)
+    if event.fatal is True and row.severity is not Severity.FATAL:
+        gpus = row.fault_class in (FaultClass.LINK, FaultClass.SWITCH, FaultClass.GPU)
+        action = Action.RESET_GPU if gpus else Action.REBOOT
+        return replace(found, severity=Severity.FATAL, action=action)
+    return replace(found, cause=False) if row.consequence else found
+
+
+def show_events(
+    facts: NodeFacts, rules: Rules, ignore: frozenset[str] = frozenset()
+) -> Iterator[Reading]:
+    """A reading for each event, or one that says that there is none."""
+    events = list(_counted(facts, rules, ignore))
+    for event in events:
+        limit, seen = rules[event.code], _seen(event, facts, rules)
+        hours = limit.window_s / HOUR_S
+        yield Reading(
+            subject=event.subject,
+            value=f"{event.code} {seen} in {hours:g} h ({event.count} since boot)",
+            limit=f"<= {limit.count} in {hours:g} h",
+        )
+    if facts.kmsg is not None and not events:
+        yield Reading(subject="node", value="nothing in the kernel log", limit="none")
+
+
+def _seen(event: KernelEvent, facts: NodeFacts, rules: Rules) -> int:
+    now_s = facts.kmsg.now_s if facts.kmsg else 0.0
+    return event.within(rules[event.code].window_s, max(now_s, event.at_s))
+
+
+def _counted(facts: NodeFacts, rules: Rules, ignore: frozenset[str]) -> Iterator[KernelEvent]:
+    for event in facts.kmsg.events if facts.kmsg else ():
+        ignored = any(fnmatchcase(event.subject, pattern) for pattern in ignore)
+        if event.code in rules and not ignored:
+            yield event
+
+
+def counts_in_range(limits: object, *names: str) -> None:
+    """For ``__post_init__``: counts that a kernel log can hold."""
+    for name in names:
+        value = getattr(limits, name)
+        if not 0 <= value <= 1_000_000:
+            raise ValueError(f"{name} must be between 0 and 1000000, got {value}")
