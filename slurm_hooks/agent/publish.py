@@ -82,6 +82,8 @@ class Publisher:
         self._node, self._boot_id, self._ttl_s = node, boot_id, ttl_s
         self._path, self._procfs = verdict_file.path_in(paths.run), paths.procfs
         self._said: tuple[object, ...] = ()
+        self.word = Status.BLIND
+        """What was published last."""
 
     def publish(self, opened: Sequence[Opened], verdict: Verdict, standing: Standing) -> None:
         """The verdict of this moment, believed for the time to live from now on."""
@@ -98,6 +100,7 @@ class Publisher:
         expires_s = int(machine.uptime_s(self._procfs) + self._ttl_s)
         text = verdict_file.render(word, expires_s=expires_s, boot_id=self._boot_id, detail=story)
         verdict_file.write(self._path, text)
+        self.word = word
         said = (word, [entry.finding.code for entry in opened], standing.action, verdict.blind)
         if said != self._said:
             codes = ",".join(entry.finding.code for entry in opened) or "-"

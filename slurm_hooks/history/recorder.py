@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -49,12 +50,12 @@ class Recorder:
         self.node, self.boot_id = node, boot_id
         self.failures = 0
         """Writes in a row that failed."""
-        self.written: dict[str, int] = {}
-        """Events that are on disk, by name, since this agent's start."""
+        self.noted: Counter[str] = Counter()
+        """Events since this agent's start, by name."""
         self._folder, self._spool, self._max_bytes = folder, spool, max_bytes
         token = spool.parent / "stuck" / "history.json"
         self._worker = Worker("history", self._open, token=token, keep=False)
-        self._pending: list[tuple[str, bytes]] = []
+        self._pending: list[bytes] = []
         self._sent = 0
         self._lost = 0
         self._spooled = False
@@ -81,7 +82,8 @@ class Recorder:
         ``t`` in epoch seconds, default: now. ``facts`` may hold ``gpu``, ``gpu_uuid``, ``serial``,
         ``code``, ``detail`` and anything that JSON can say; node and boot id are filled in.
         """
-        self._keep(event, self._line(event, t, facts))
+        self.noted[event] += 1
+        self._keep(self._line(event, t, facts))
 
     def turn(self, now: float) -> None:
         """Take an answer, start a write that is due. Never waits."""
@@ -117,11 +119,11 @@ class Recorder:
             line = jsonl.encode(replace(noted, facts={"too_long": len(line)}).record())
         return line
 
-    def _keep(self, name: str, line: bytes) -> None:
+    def _keep(self, line: bytes) -> None:
         if len(self._pending) >= MAX_PENDING:
             del self._pending[self._sent]  # the oldest that is not under way
             self._lost += 1
-        self._pending.append((name, line))
+        self._pending.append(line)
         if not self.failures:
             self._next = min(self._next, time.monotonic() + random.uniform(0, _SPREAD_S))
 
@@ -133,15 +135,14 @@ class Recorder:
             return
         self._spooled = True
         for line in lines:
-            whole = jsonl.parse([line]).whole
-            if whole and line.endswith(b"\n"):
-                self._keep(str(whole[0].get("event")), line)
+            if line.endswith(b"\n") and jsonl.parse([line]).whole:
+                self._keep(line)
 
     def _put_aside(self) -> None:
         """Keep on this node's own disk what is not written yet; nothing there once all is."""
         try:
             if self._pending:
-                text = b"".join(line for _, line in self._pending).decode()
+                text = b"".join(self._pending).decode()
                 self._spool.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(self._spool, text, mode=0o600)
                 self._spooled = True
@@ -156,10 +157,11 @@ class Recorder:
     def _write(self) -> None:
         if self._lost:
             lost, self._lost = self._lost, 0
-            self._pending.insert(0, (LOST, self._line(LOST, None, {"count": lost})))
+            self.noted[LOST] += 1
+            self._pending.insert(0, self._line(LOST, None, {"count": lost}))
         batch: list[bytes] = []
         size = 0
-        for _, line in self._pending:
+        for line in self._pending:
             if batch and size + len(line) > _BATCH_BYTES:
                 break
             batch.append(line)
@@ -172,8 +174,6 @@ class Recorder:
         if not answer.complete:
             self._failed(answer, now)
             return
-        for name, _ in self._pending[:sent]:
-            self.written[name] = self.written.get(name, 0) + 1
         del self._pending[:sent]
         if self.failures:
             log.info("history written again", after=self.failures)

@@ -1,0 +1,142 @@
+"""The metrics over HTTP on loopback, inside the agent's own loop: no thread, and nothing that waits.
+
+A client that is slow, silent or wrong costs one descriptor for a few seconds. Each answer is the text
+of the last pass, so a scrape costs no probe.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+from holdfast.adapters.log import Log
+from slurm_hooks.agent.metrics_text import CONTENT_TYPE
+
+log = Log("agent")
+
+HOST = "127.0.0.1"
+MAX_CLIENTS = 16
+MAX_REQUEST_BYTES = 8192
+_PATIENCE_S = 5.0
+_RETRY_S = 60.0
+"""Between two tries for a port that somebody else has."""
+
+
+class MetricsServer:
+    """``port`` None: nothing is served. ``text`` gives the page."""
+
+    def __init__(self, port: int | None, text: Callable[[], str]) -> None:
+        self._port, self._text = port, text
+        self._listener: socket.socket | None = None
+        self._clients: list[_Client] = []
+        self._next_try = 0.0
+        self._said = ""
+
+    def fds(self) -> Iterator[tuple[int, int]]:
+        """Descriptors and what to wait for at each, as ``select.poll`` takes them."""
+        if self._listener is not None and len(self._clients) < MAX_CLIENTS:
+            yield self._listener.fileno(), select.POLLIN
+        for client in self._clients:
+            yield client.socket.fileno(), select.POLLOUT if client.answer else select.POLLIN
+
+    def turn(self, now: float) -> None:
+        """Do what can be done at once; ``now`` on the monotonic clock. Never raises."""
+        if self._port is None:
+            return
+        if self._listener is None and now >= self._next_try:
+            self._listen(now)
+        self._accept(now)
+        for client in list(self._clients):
+            if now >= client.until or not self._serve(client):
+                client.socket.close()
+                self._clients.remove(client)
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.socket.close()
+        self._clients = []
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def _listen(self, now: float) -> None:
+        self._next_try = now + _RETRY_S
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setblocking(False)
+            listener.bind((HOST, self._port))
+            listener.listen(MAX_CLIENTS)
+        except OSError as error:
+            listener.close()
+            why = f"{HOST}:{self._port}: {error.strerror or error}"
+            if why != self._said:
+                log.error("metrics not served", why=why)
+            self._said = why
+            return
+        self._listener, self._said = listener, ""
+
+    def _accept(self, now: float) -> None:
+        while self._listener is not None and len(self._clients) < MAX_CLIENTS:
+            try:
+                accepted, _ = self._listener.accept()
+            except OSError:  # nobody is there, or left again, or we have no descriptor to spare
+                return
+            accepted.setblocking(False)
+            self._clients.append(_Client(accepted, now + _PATIENCE_S))
+
+    def _serve(self, client: _Client) -> bool:
+        """False once there is nothing more to do for the client."""
+        try:
+            if not client.answer:
+                chunk = client.socket.recv(4096)
+                client.request += chunk
+                over = len(client.request) > MAX_REQUEST_BYTES
+                if not over and chunk and b"\r\n\r\n" not in client.request:
+                    return True
+                if not chunk:
+                    return False
+                client.answer = answer(b"" if over else client.request, self._text)
+            sent = client.socket.send(client.answer)
+            client.answer = client.answer[sent:]
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        return bool(client.answer)
+
+
+class _Client:
+    """One connection: what it asked so far, and what of the answer is not sent yet."""
+
+    def __init__(self, accepted: socket.socket, until: float) -> None:
+        self.socket, self.until = accepted, until
+        self.request, self.answer = b"", b""
+
+
+def answer(request: bytes, text: Callable[[], str]) -> bytes:
+    """The whole response to a request. Pure but for ``text``."""
+    words = request.split(b"\r\n", 1)[0].split(b" ")
+    method, path = (words[0], words[1].split(b"?")[0]) if len(words) == 3 else (b"", b"")
+    if not words[-1].startswith(b"HTTP/1."):
+        return _response("400 Bad Request", "this is HTTP/1\n")
+    if method not in (b"GET", b"HEAD"):
+        return _response("405 Method Not Allowed", "GET /metrics\n", "Allow: GET, HEAD\r\n")
+    if path != b"/metrics":
+        return _response("404 Not Found", "GET /metrics\n")
+    return _response("200 OK", text(), body=method == b"GET", kind=CONTENT_TYPE)
+
+
+def _response(
+    status: str, text: str, more: str = "", *, body: bool = True, kind: str = "text/plain"
+) -> bytes:
+    data = text.encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n"
+    head += f"{more}Connection: close\r\nDate: {_date()}\r\n\r\n"
+    return head.encode() + (data if body else b"")
+
+
+def _date() -> str:
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())

@@ -1,0 +1,116 @@
+"""What the agent tells for later: its history and its metrics. After the verdict, and off its path
+(law 8): nothing here waits, and nothing here ends the agent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.adapters.log import Log
+from holdfast.adapters.statefile import write_atomic
+from holdfast.vocabulary import Status
+from slurm_hooks.agent.case import Deed, Standing
+from slurm_hooks.agent.chronicle import Chronicle
+from slurm_hooks.agent.judge import Opened
+from slurm_hooks.agent.memory import Memory
+from slurm_hooks.agent.metrics import Snapshot, Tally, text_of
+from slurm_hooks.agent.metrics_http import MetricsServer
+from slurm_hooks.contain import Worker
+from slurm_hooks.facts import NodeFacts
+from slurm_hooks.history import Recorder
+from slurm_hooks.settings import Settings
+
+log = Log("agent")
+
+FILE = "metrics.prom"
+"""In ``paths.run``; the name that node_exporter's textfile collector asks for."""
+
+
+class Telemetry:
+    """``memory`` is what an earlier agent left; ``crashed``: it did not end in order."""
+
+    def __init__(
+        self, node: str, boot_id: str, config: Settings, memory: Memory, *, crashed: bool
+    ) -> None:
+        paths = config.cluster.paths
+        self.recorder = Recorder(
+            paths.history_folder,
+            node,
+            boot_id,
+            spool=paths.state / "history.spool",
+            max_bytes=config.agent.history_max_bytes,
+        )
+        self._chronicle = Chronicle(self.recorder, memory, config.node.expected_gpus)
+        self._chronicle.started(crashed=crashed)
+        self._node, self._path = node, paths.run / FILE
+        self._tally = Tally(started_at=time.time(), events=self.recorder.noted)
+        self._text = ""
+        self._server = MetricsServer(config.agent.metrics_port, lambda: self._text)
+        self._problem = ""
+
+    @property
+    def workers(self) -> list[Worker]:
+        return self.recorder.workers
+
+    @property
+    def next_at(self) -> float:
+        return self.recorder.next_at
+
+    def fds(self) -> Iterator[tuple[int, int]]:
+        """Descriptors beside the workers' and what to wait for, as ``select.poll`` takes them."""
+        return self._server.fds()
+
+    def turn(self, now: float) -> None:
+        """Go on with what is under way."""
+        self.recorder.turn(now)
+        self._server.turn(now)
+
+    def passed(self, facts: NodeFacts, pass_s: float) -> None:
+        """A pass over the probes ended, ``pass_s`` after its beginning."""
+        self._tally.passes += 1
+        self._tally.pass_seconds += max(0.0, pass_s)
+        self._tally.last_pass_at = time.time()
+        self._chronicle.saw_gpus(facts.gpus)
+
+    def tell(
+        self,
+        opened: Sequence[Opened],
+        facts: NodeFacts,
+        published: tuple[Status, Standing],
+        wanted: Iterable[str],
+        deeds: Iterable[Deed],
+    ) -> None:
+        """The state of things, which has just been published as ``published`` says."""
+        status, standing = published
+        self._chronicle.saw(opened)
+        self._chronicle.did(deeds, standing)
+        self._text = text_of(
+            Snapshot(
+                node=self._node,
+                status=status,
+                standing=standing,
+                opened=opened,
+                facts=facts,
+                wanted=frozenset(wanted),
+                tally=self._tally,
+                unwritten=self.recorder.pending,
+                failures=self.recorder.failures,
+            )
+        )
+        self._write()
+
+    def close(self, *, afresh: bool) -> None:
+        self._chronicle.ended(afresh=afresh)
+        self._server.close()
+        self.recorder.close()
+
+    def _write(self) -> None:
+        problem = ""
+        try:
+            write_atomic(self._path, self._text, durable=False)
+        except OSError as error:
+            problem = str(error)
+        if problem and problem != self._problem:
+            log.error("metrics not written", why=problem)
+        self._problem = problem
