@@ -14,8 +14,6 @@ since the job was seen pending, and longer by as much as this node's clock is ah
 from __future__ import annotations
 
 import math
-import os
-import pwd
 import sys
 import time
 from collections.abc import Callable
@@ -36,7 +34,6 @@ _IDLE_S = 15.0
 """Between two looks at a job that runs: the epilog's touch wakes us long before."""
 _HASTE_S = 30.0
 """How long a case is looked at often; then once a second."""
-_MAX_FILES = 256
 _MAX_DELAY_S = 600.0
 """A start further away is no requeue delay: somebody asked for it (``--begin``)."""
 
@@ -57,16 +54,6 @@ _HELD = ("JobHeld", "launch failed")
 _UNDER_WAY = frozenset({"RUNNING", "CONFIGURING", "COMPLETING"})
 _OF_THE_PROGRAM = "NonZeroExitCode"
 """Why a job ended whose script ran and failed; a start that slurmd refused has another reason."""
-
-
-def uid_of(user: str) -> int | None:
-    """The user's number on this node, or ``None`` for one that it does not know."""
-    if user.isdigit():
-        return int(user)
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        return None
 
 
 def _to_stderr(text: str) -> None:
@@ -103,7 +90,7 @@ class Afterlife:
         *,
         log: Callable[[str], None] = _to_stderr,
         wall: Callable[[], float] = time.time,
-        uid_of: Callable[[str], int | None] = uid_of,
+        uid_of: Callable[[str], int | None] = markers.uid_of,
     ) -> None:
         self._slurm, self._config, self._log = slurm, config, log
         self._jobs, self._ended = markers.folder(run_dir), markers.ended_folder(run_dir)
@@ -137,7 +124,7 @@ class Afterlife:
     # -- files
 
     def _take_stock(self, now: float) -> None:
-        found = self._listed(self._jobs, ".json")
+        found = markers.listed(self._jobs, ".json")
         for job in set(self._cases) - set(found):
             del self._cases[job]
         for job, (path, changed_ns) in found.items():
@@ -157,26 +144,11 @@ class Afterlife:
         self._cases[job] = _Case(marker, changed_ns, now, now + wait_s, self._look)
 
     def _wake_ended(self, now: float) -> None:
-        for job, (path, _) in self._listed(self._ended, "").items():
+        for job, (path, _) in markers.listed(self._ended, "").items():
             if job in self._cases:
                 self._cases[job].due = now
                 self._cases[job].since = now
             path.unlink(missing_ok=True)
-
-    def _listed(self, folder: Path, suffix: str) -> dict[int, tuple[Path, int]]:
-        found: dict[int, tuple[Path, int]] = {}
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    stem = entry.name.removesuffix(suffix)
-                    if entry.name.endswith(suffix) and stem.isascii() and stem.isdigit():
-                        changed_ns = entry.stat(follow_symlinks=False).st_mtime_ns
-                        found[int(stem)] = (Path(entry.path), changed_ns)
-                    if len(found) >= _MAX_FILES:
-                        break
-        except OSError:
-            return found  # not there yet, or a file that went away meanwhile: next time
-        return found
 
     def _drop(self, case: _Case) -> None:
         """Ends a case; a marker that a new launcher has put in its place stays."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import stat
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from typing import Any
 RUNNING, REQUEUE, FINISHED = "running", "requeue", "finished"
 _STATES = (RUNNING, REQUEUE, FINISHED)
 _MAX_BYTES = 65536
+_MAX_FILES = 256
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
@@ -62,6 +64,33 @@ def write(run_dir: Path, marker: Marker) -> bool:
         temporary.unlink(missing_ok=True) if os.access(folder(run_dir), os.W_OK) else None
         return False
     return True
+
+
+def listed(folder: Path, suffix: str) -> dict[int, tuple[Path, int]]:
+    """The files of jobs in a folder: job → (path, when it changed in ns). 256 at most, in no order."""
+    found: dict[int, tuple[Path, int]] = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                stem = entry.name.removesuffix(suffix)
+                if entry.name.endswith(suffix) and stem.isascii() and stem.isdigit():
+                    changed_ns = entry.stat(follow_symlinks=False).st_mtime_ns
+                    found[int(stem)] = (Path(entry.path), changed_ns)
+                if len(found) >= _MAX_FILES:
+                    break
+    except OSError:
+        return found  # not there yet, or a file that went away meanwhile: next time
+    return found
+
+
+def uid_of(user: str) -> int | None:
+    """The user's number on this node, or ``None`` for one that it does not know."""
+    if user.isdigit():
+        return int(user)
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return None
 
 
 def read(path: Path) -> Marker | None:
