@@ -38,6 +38,9 @@ COMMANDS: Mapping[str, Command] = {
     "history": Command(
         "slurm_hooks.history.command:main", "what happened to a node or a GPU, and how often"
     ),
+    "inspect": Command(
+        "slurm_hooks.active.command:main", "test nodes under load, as Slurm jobs; one page"
+    ),
     "faults": Command("holdfast.faults_command:main", "the fault catalogue"),
     "config": Command("holdfast.config.command:main", "check a configuration file"),
     "render": Command("holdfast.render:main", "manifests, slurm.conf lines, units, values"),

@@ -11,19 +11,27 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from holdfast.adapters import jsonl
 from holdfast.adapters.command import complete
 from holdfast.config.load import load_section
 from holdfast.config.location import config_path
+from holdfast.config.schema import load_cluster
 from holdfast.errors import CommandError, HoldfastError, Unavailable
+from holdfast.history import store
+from holdfast.history.event import ACTIVE_CHECK, Event
+from slurm_hooks import machine
 from slurm_hooks.active import CATALOGUE, load
 from slurm_hooks.active.config import ActiveConfig
 from slurm_hooks.active.result import Judged, could_not_run, encode
 from slurm_hooks.active.run import Missing, Node, Ran
-from slurm_hooks.config import NodeConfig
+from slurm_hooks.config import AgentConfig, NodeConfig
+from slurm_hooks.contain import Worker, call
 
+_HISTORY_S = 3.0
 _NOT_THEIRS = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES")
 """Set by Slurm's GRES to all GPUs of the node; dcgmi warns of it in front of its JSON."""
 
@@ -41,7 +49,39 @@ def main(argv: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - a fault of ours says nothing about the node
         judged = could_not_run(f"a fault of ours: {type(error).__name__}: {error}")
     sys.stdout.write(encode(asked.check, judged) + "\n")
+    sys.stdout.flush()
+    if not asked.for_gate:  # the agent writes down its own tests
+        note(asked.check, judged, config_path(asked.config))
     return 0
+
+
+def note(check: str, judged: Judged, config: Path) -> None:
+    """Write the result into this node's history. A history that hangs or cannot be written changes
+    nothing: who asked has the result already.
+    """
+    try:
+        paths = load_cluster(config).paths
+        most = load_section(config, "agent", AgentConfig).history_max_bytes
+        event = Event(
+            t=time.time(),
+            event=ACTIVE_CHECK,
+            node=machine.node_name(),
+            boot_id=machine.boot_id(paths.procfs),
+            detail=judged.detail,
+            facts={"check": check, "verdict": judged.verdict.value},
+        )
+    except (HoldfastError, OSError):
+        return
+
+    def open_() -> Callable[[Any], Iterator[Any]]:
+        def serve(_request: object) -> Iterator[Any]:
+            line = jsonl.encode(event.record())
+            store.append(paths.history_folder, event.node, line, max_bytes=most)
+            yield True
+
+        return serve
+
+    call(Worker("history", open_, keep=False), None, deadline_s=_HISTORY_S)
 
 
 def describe(config: Path, *, for_gate: bool = False) -> tuple[Node, ActiveConfig]:
