@@ -160,6 +160,43 @@ GPU_FAULTS: tuple[Fault, ...] = (
         "nvidia-resiliency-ext and Holdfast: deadline missed, worker in uninterruptible sleep",
     ),
     row(
+        "PCI_GPU_GONE", "a GPU is not on the PCI bus", (_FATAL, FaultClass.GPU, Action.REBOOT, True),
+        "The kernel itself does not see it. Reboot (a cold one where a warm one does not help); then "
+        "ask for a replacement.", "Linux sysfs-bus-pci",
+    ),
+    row(
+        "PCI_DEVICE_SILENT", "a GPU, NVSwitch or network card has fallen off the bus",
+        (_FATAL, FaultClass.LINK, Action.REBOOT, True),
+        "Its configuration space reads as all ones: no driver can talk to it. Reboot; when it comes "
+        "back, ask for a replacement.", "PCI: reads of an absent device return all ones",
+    ),
+    row(
+        "NVSWITCH_GONE", "an NVSwitch is not on the PCI bus",
+        (_FATAL, FaultClass.SWITCH, Action.REBOOT, True),
+        "NVLink between GPUs is reduced or gone. Reboot; then ask for a replacement of the baseboard.",
+        "Linux sysfs-bus-pci; NVIDIA Fabric Manager guide: four NVSwitches on an HGX H100",
+    ),
+    row(
+        "PCIE_AER_FATAL", "fatal PCIe errors", (_FATAL, FaultClass.LINK, Action.REBOOT, True),
+        "The link was lost. Reboot; where it comes back, reseat or replace the device or its riser.",
+        "Linux sysfs-bus-pci-devices-aer_stats",
+    ),
+    row(
+        "PCIE_AER", "PCIe errors that lose data or time", (_WARN, FaultClass.LINK, Action.WAIT, False),
+        "Uncorrectable ones fail a transaction; many corrected ones announce a bad link. Reseat at "
+        "the next maintenance.", "Linux sysfs-bus-pci-devices-aer_stats; DCGM PCIe watch",
+    ),
+    row(
+        "DCGM_FAILURE", "DCGM's health watches say failure",
+        (_WARN, FaultClass.GPU, Action.WAIT, True),
+        "Do what its text says. It is a second opinion: look whether Holdfast's own checks agree.",
+        "DCGM health: DCGM_HEALTH_RESULT_FAIL",
+    ),
+    row(
+        "DCGM_WARNING", "DCGM's health watches warn", (_WARN, FaultClass.GPU, Action.WAIT, False),
+        "Do what its text says, at the next maintenance.", "DCGM health: DCGM_HEALTH_RESULT_WARN",
+    ),
+    row(
         "NVML_UNAVAILABLE", "the NVIDIA management library cannot be used",
         (_WARN, FaultClass.DRIVER, Action.REBOOT, True),
         "nvidia-smi tells why: driver not loaded, or library and driver of different releases.",

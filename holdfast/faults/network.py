@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.faults.row import Fault, row
 from holdfast.vocabulary import Action, FaultClass, Severity
 
-_FATAL, _WARN = Severity.FATAL, Severity.WARN
+_FATAL, _WARN, _INFO = Severity.FATAL, Severity.WARN, Severity.INFO
 
 NETWORK_FAULTS: tuple[Fault, ...] = (
     row(
@@ -18,5 +18,41 @@ NETWORK_FAULTS: tuple[Fault, ...] = (
         (_WARN, FaultClass.NETWORK, Action.WAIT, True),
         "Clean or replace cable and transceiver when one port does it more than once a day.",
         "NVIDIA cluster bring-up guide: link_downed",
+    ),
+    row(
+        "IB_MISSING", "an InfiniBand card is gone or has another name",
+        (_FATAL, FaultClass.NETWORK, Action.REBOOT, True),
+        "Look in lspci and the kernel log (mlx5_core). Reboot; where it stays away, replace it. A "
+        "card with another name breaks jobs that name it (NCCL_IB_HCA).",
+        "NVSentinel: device gone in three polls",
+    ),
+    row(
+        "IB_RATE", "an InfiniBand port is slower than it should be",
+        (_WARN, FaultClass.NETWORK, Action.WAIT, True),
+        "Every rank waits for the slowest link. Reseat or replace cable and transceiver; compare "
+        "with the switch port.", "gpud: H100 nodes have eight ports of 400 Gb/s",
+    ),
+    row(
+        "IB_BER", "an InfiniBand link makes too many symbol errors",
+        (_WARN, FaultClass.NETWORK, Action.WAIT, True),
+        "Clean or replace cable and transceiver; it is about to go down.",
+        "NVIDIA cluster bring-up guide: symbol BER above 1e-14",
+    ),
+    row(
+        "IB_BER_RISING", "an InfiniBand link makes more symbol errors than it should",
+        (_WARN, FaultClass.NETWORK, Action.WAIT, False),
+        "Look at it at the next maintenance.",
+        "NVIDIA cluster bring-up guide: symbol BER above 5e-15",
+    ),
+    row(
+        "IB_ERRORS", "an InfiniBand port counts errors", (_WARN, FaultClass.NETWORK, Action.WAIT, False),
+        "Compare with the switch port's counters: cable, transceiver or port.",
+        "NVSentinel: rates of link recoveries, receive and integrity errors",
+    ),
+    row(
+        "IB_FIRMWARE", "an InfiniBand card has another firmware than its neighbours",
+        (_INFO, FaultClass.NETWORK, Action.NONE, False),
+        "Bring all cards to one version at the next maintenance (mlxfwmanager).",
+        "gcm check_iblink: a mismatch is a warning",
     ),
 )  # fmt: skip

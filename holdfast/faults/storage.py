@@ -26,4 +26,25 @@ STORAGE_FAULTS: tuple[Fault, ...] = (
         (_FATAL, FaultClass.STORAGE, Action.WAIT, True),
         "Mount it read-write again; look in the kernel log for why it changed.", OWN,
     ),
+    row(
+        "MOUNT_WRONG", "something else is mounted than should be",
+        (_FATAL, FaultClass.STORAGE, Action.WAIT, True),
+        "Jobs would read and write the wrong data. Mount what checks.mounts.limits.sources says.",
+        "gcm check-mountpoint",
+    ),
+    row(
+        "MOUNT_SLOW", "a mount answers slowly", (_WARN, FaultClass.STORAGE, Action.WAIT, False),
+        "Look at the storage and at the node's network; other nodes tell which of the two.", OWN,
+    ),
+    row(
+        "DISK_FULL", "a local filesystem is nearly full", (_WARN, FaultClass.STORAGE, Action.WAIT, True),
+        "Make room: logs, container images, files that jobs left in /tmp.",
+        "gcm check_storage; kubelet eviction thresholds",
+    ),
+    row(
+        "DISK_READ_ONLY", "a local filesystem turned read-only",
+        (_FATAL, FaultClass.STORAGE, Action.REBOOT, True),
+        "The kernel does so after errors: look in its log, check the disk, reboot.",
+        "node-problem-detector: readonly-monitor",
+    ),
 )  # fmt: skip

@@ -46,9 +46,22 @@ CATALOGUE: Mapping[str, str] = {
     "kernel_hung_task": "slurm_hooks.checks.kernel_hung_task",
     "kernel_mlx5": "slurm_hooks.checks.kernel_mlx5",
     "kmsg": "slurm_hooks.checks.kmsg",
+    "pci_devices": "slurm_hooks.checks.pci_devices",
+    "pcie_aer": "slurm_hooks.checks.pcie_aer",
+    "dcgm": "slurm_hooks.checks.dcgm",
     "mounts": "slurm_hooks.checks.mounts",
     "infiniband": "slurm_hooks.checks.infiniband",
+    "infiniband_errors": "slurm_hooks.checks.infiniband_errors",
+    "infiniband_firmware": "slurm_hooks.checks.infiniband_firmware",
+    "disks": "slurm_hooks.checks.disks",
+    "memory": "slurm_hooks.checks.memory",
+    "cpu_load": "slurm_hooks.checks.cpu_load",
+    "tasks": "slurm_hooks.checks.tasks",
+    "kernel_modules": "slurm_hooks.checks.kernel_modules",
+    "services": "slurm_hooks.checks.services",
+    "slurmd": "slurm_hooks.checks.slurmd",
     "clock": "slurm_hooks.checks.clock",
+    "clock_sync": "slurm_hooks.checks.clock_sync",
     "job_leftovers": "slurm_hooks.checks.job_leftovers",
     "probe_blind": "slurm_hooks.checks.probe_blind",
 }
@@ -96,3 +109,13 @@ def limits_in_range(limits: Limits) -> None:
         value = getattr(limits, name)
         if not 1 <= value <= 1000:
             raise ValueError(f"{name} must be between 1 and 1000 passes, got {value}")
+
+
+def within(limits: Any, /, **bounds: tuple[float, float]) -> None:
+    """For ``__post_init__``: each named limit lies between its bounds, both included. Raises
+    ValueError.
+    """
+    for name, (low, high) in bounds.items():
+        value = getattr(limits, name)
+        if not low <= value <= high:
+            raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value:g}")

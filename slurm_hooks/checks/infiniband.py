@@ -1,4 +1,4 @@
-"""InfiniBand ports: down, and flapping."""
+"""InfiniBand ports: gone, down, slow, and flapping."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ NEEDS = "infiniband"
 class Limits:
     """``link_layers``: which ports count (Ethernet ports are mostly the host's own network).
 
+    ``hcas``: cards that the node must have, as the kernel calls them; empty: those that were seen
+    in this boot. ``min_rate_gbps``: of each port; 0: the best that this port ever had.
     ``max_downs``: link losses of one port within ``window_s``, at most a day (NVIDIA's bring-up
     guide: two are a bad link). Only a port that was ACTIVE before can be down: one that never was
     has no cable.
     """
 
     link_layers: frozenset[str] = frozenset({"InfiniBand"})
+    hcas: frozenset[str] = frozenset()
+    min_rate_gbps: float = 0.0
     max_downs: int = 1
     window_s: float = 86400.0
     open_after: int = 3
@@ -30,6 +34,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
+        if not 0 <= self.min_rate_gbps <= 1e5:
+            raise ValueError(f"min_rate_gbps must be from 0 to 100000, got {self.min_rate_gbps:g}")
         if self.max_downs < 0:
             raise ValueError(f"max_downs must not be negative, got {self.max_downs}")
         if not 0 < self.window_s <= 86400:
@@ -37,12 +43,20 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    yield from _missing(facts, limits)
     for port in _ports(facts, limits):
-        if port.seen_active and port.state != "ACTIVE":
+        if port.seen_active and port.state not in ("ACTIVE", ""):
             yield finding(
                 "IB_DOWN",
                 subject=port.subject,
                 detail=f"{port.subject} is {port.state} ({port.phys_state or 'no physical state'})",
+            )
+        want = _wanted_gbps(port, limits)
+        if port.state == "ACTIVE" and port.rate_gbps and want and port.rate_gbps < want:
+            yield finding(
+                "IB_RATE",
+                subject=port.subject,
+                detail=f"{port.subject} runs at {port.rate_gbps:g} Gb/s, should be {want:g}",
             )
         downs = _downs(port, limits)
         if downs is not None and downs > limits.max_downs:
@@ -53,6 +67,36 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             )
 
 
+def _missing(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    ports = facts.ports or ()
+    there = {port.device for port in ports if port.present}
+    lost = {
+        port.device: port.now_called
+        for port in ports
+        if not port.present and port.link_layer in limits.link_layers
+    }
+    never = dict.fromkeys(limits.hcas - there - lost.keys(), "") if facts.ports else {}
+    for device, now_called in sorted((lost | never).items()):
+        if device in there or (limits.hcas and device not in limits.hcas):
+            continue
+        what = f"is called {now_called} now" if now_called else "is gone"
+        yield finding("IB_MISSING", subject=device, detail=f"InfiniBand card {device} {what}")
+
+
+def could_see(finding: Finding, facts: NodeFacts) -> bool:
+    """A port that is gone, or whose files say nothing, is neither down nor up again."""
+    if finding.code == "IB_MISSING":
+        return True
+    return any(
+        port.subject == finding.subject and port.present and port.state and port.link_layer
+        for port in facts.ports or ()
+    )
+
+
+def _wanted_gbps(port: PortFacts, limits: Limits) -> float | None:
+    return limits.min_rate_gbps or port.best_gbps
+
+
 def _downs(port: PortFacts, limits: Limits) -> int | None:
     if port.downs_age_s is None:
         return None
@@ -60,14 +104,17 @@ def _downs(port: PortFacts, limits: Limits) -> int | None:
 
 
 def _ports(facts: NodeFacts, limits: Limits) -> Iterator[PortFacts]:
-    yield from (port for port in facts.ports or () if port.link_layer in limits.link_layers)
+    yield from (
+        port for port in facts.ports or () if port.present and port.link_layer in limits.link_layers
+    )
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for port in _ports(facts, limits):
-        downs = _downs(port, limits)
+        downs, want = _downs(port, limits), _wanted_gbps(port, limits)
+        rate = f"{port.rate_gbps:g} Gb/s" if port.rate_gbps else "rate unknown"
         yield Reading(
             subject=port.subject,
-            value=f"{port.state}, {'?' if downs is None else downs} downs",
-            limit=f"ACTIVE, <= {limits.max_downs} downs",
+            value=f"{port.state or '?'}, {rate}, {'?' if downs is None else downs} downs",
+            limit=f"ACTIVE{f', >= {want:g} Gb/s' if want else ''}, <= {limits.max_downs} downs",
         )

@@ -1,12 +1,12 @@
-"""The mounts that jobs need: there, answering, writable, not full."""
+"""The mounts that jobs need: there, the right ones, answering in time, writable, not full."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import MountFacts, MountState, NodeFacts
 
@@ -23,48 +23,88 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``min_free_share``: least free share of a mount's space that counts as not full (0 to 1).
+    """``min_free_share``: least free share of a mount's space that counts as not full (0 to 1);
+    ``min_free_inodes_share``: of its inodes, where it counts them. ``max_latency_s``: of a tiny
+    write, read back and remove. ``sources``: what is to be mounted, by mount point: ``FSTYPE`` or
+    ``FSTYPE SOURCE`` as in /proc/mounts; one that is not named may be anything.
 
     Two passes open: a server that fails over is silent for some seconds.
     """
 
     min_free_share: float = 0.01
+    min_free_inodes_share: float = 0.01
+    max_latency_s: float = 1.0
+    sources: Mapping[str, str] = field(default_factory=dict)
     open_after: int = 2
     clear_after: int = 2
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 0 <= self.min_free_share < 1:
-            raise ValueError(
-                f"min_free_share must be from 0 to below 1, got {self.min_free_share:g}"
-            )
+        within(self, max_latency_s=(0.001, 600))
+        for name in ("min_free_share", "min_free_inodes_share"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} must be from 0 to below 1, got {value:g}")
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     for mount in facts.mounts or ():
+        yield from _wrong(mount, limits)
         if mount.state is not MountState.OK:
             detail = (
                 f"{mount.path}: {mount.state.value}{' - ' if mount.detail else ''}{mount.detail}"
             )
             yield finding(_CODES[mount.state], subject=mount.path, detail=detail)
-        elif (share := _free_share(mount)) is not None and share < limits.min_free_share:
+            continue
+        full = ", ".join(_full(mount, limits))
+        if full:
+            yield finding("MOUNT_FULL", subject=mount.path, detail=f"{mount.path}: {full}")
+        if (mount.latency_s or 0) > limits.max_latency_s:
             yield finding(
-                "MOUNT_FULL",
+                "MOUNT_SLOW",
                 subject=mount.path,
-                detail=f"{mount.path}: {share:.1%} of its space is free",
+                detail=f"{mount.path}: a tiny write took {mount.latency_s:.1f} s",
             )
 
 
-def _free_share(mount: MountFacts) -> float | None:
-    if not mount.total_bytes or mount.free_bytes is None:
-        return None
-    return mount.free_bytes / mount.total_bytes
+def _wrong(mount: MountFacts, limits: Limits) -> Iterator[Finding]:
+    wanted = limits.sources.get(mount.path, "")
+    fs_type, _, source = wanted.partition(" ")
+    if not mount.fs_type or not fs_type:
+        return
+    if mount.fs_type != fs_type or (source and mount.source != source):
+        yield finding(
+            "MOUNT_WRONG",
+            subject=mount.path,
+            detail=f"{mount.path}: {mount.fs_type} from {mount.source}, should be {wanted}",
+        )
+
+
+def _full(mount: MountFacts, limits: Limits) -> Iterator[str]:
+    share, inodes = _share(mount.free_bytes, mount.total_bytes), _inodes(mount)
+    if share is not None and share < limits.min_free_share:
+        yield f"{share:.1%} of its space is free"
+    if inodes is not None and inodes < limits.min_free_inodes_share:
+        yield f"{inodes:.1%} of its inodes are free"
+
+
+def _inodes(mount: MountFacts) -> float | None:
+    """None where the filesystem makes inodes as it needs them (it says 0 of 0, or all of 2^n)."""
+    return _share(mount.free_inodes, mount.inodes)
+
+
+def _share(free: int | None, total: int | None) -> float | None:
+    return free / total if total and free is not None else None
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for mount in facts.mounts or ():
-        share = _free_share(mount)
+        share = _share(mount.free_bytes, mount.total_bytes)
         value = mount.state.value
         if share is not None and mount.latency_s is not None:
             value = f"ok, {share:.0%} free, {mount.latency_s * 1000:.0f} ms"
-        yield Reading(subject=mount.path, value=value, limit=f">= {limits.min_free_share:.0%} free")
+        yield Reading(
+            subject=mount.path,
+            value=value,
+            limit=f">= {limits.min_free_share:.0%} free, <= {limits.max_latency_s:g} s",
+        )

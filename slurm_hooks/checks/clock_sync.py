@@ -1,0 +1,45 @@
+"""The kernel's clock: disciplined by somebody (chronyd, ntpd, PTP), by adjtimex(2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts
+
+NEEDS = "host"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Six passes: chronyd takes a minute after its start."""
+
+    open_after: int = 6
+    clear_after: int = 1
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
+    if facts.host is not None and facts.host.clock_synced is False:
+        yield finding(
+            "CLOCK_UNSYNCED",
+            subject="node",
+            detail="nobody tells the kernel's clock the time (STA_UNSYNC)",
+        )
+
+
+def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - as every check
+    return facts.host is not None and facts.host.clock_synced is not None
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
+    host = facts.host
+    if host is not None and host.clock_synced is not None:
+        error = "" if host.clock_error_s is None else f", error <= {host.clock_error_s:.3f} s"
+        word = "synchronised" if host.clock_synced else "not synchronised"
+        yield Reading(subject="node", value=f"{word}{error}", limit="synchronised")

@@ -1,0 +1,61 @@
+"""DCGM's own health watches, where a hostengine runs them. Where none does, nothing is known: not
+healthy.
+
+DCGM says "Healthy" while the driver asks for a reset (DCGM 263) and fails for what is no fault
+(DCGM 308), so it is a second opinion beside Holdfast's own checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import DcgmIncident, NodeFacts
+
+NEEDS = "dcgm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``ignore``: systems that are not judged, as DCGM calls them (``PCIe system``, ``NVLINK
+    system``, ``Memory system``, ``SM system``, ``InfoROM system``, ``Thermal system``, ``Power
+    system``, ``Driver``).
+    """
+
+    ignore: frozenset[str] = frozenset()
+    open_after: int = 1
+    clear_after: int = 1
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    if facts.dcgm is None:
+        return
+    for incident in facts.dcgm.incidents:
+        if incident.system not in limits.ignore:
+            code = "DCGM_FAILURE" if incident.health == "Failure" else "DCGM_WARNING"
+            yield finding(
+                code,
+                subject=_subject(incident),
+                detail=f"DCGM, {_subject(incident)}: {incident.health}: {incident.text}",
+            )
+    if facts.dcgm.overall == "Failure" and not facts.dcgm.incidents:
+        yield finding("DCGM_FAILURE", subject="node", detail="DCGM: overall health is Failure")
+
+
+def _subject(incident: DcgmIncident) -> str:
+    return f"{incident.entity} {incident.entity_id} {incident.system}"
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001 - every check has limits
+    if facts.dcgm is not None:
+        yield Reading(
+            subject="node",
+            value=f"{facts.dcgm.overall}, {len(facts.dcgm.incidents)} incidents",
+            limit="Healthy",
+        )

@@ -1,0 +1,68 @@
+"""Kernel modules that a GPU node lives on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts
+
+NEEDS = "system"
+ALSO = frozenset({"infiniband"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``gpu``: what a node with GPUs needs; ``fabric``: what one with InfiniBand cards needs.
+    ``advised``: those without which GPUs and network exchange data through the host's memory
+    (nvidia_peermem; a driver that hands out dma-bufs does without) or more slowly (gdrdrv).
+    """
+
+    gpu: frozenset[str] = frozenset({"nvidia", "nvidia_uvm"})
+    fabric: frozenset[str] = frozenset({"ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib"})
+    advised: frozenset[str] = frozenset({"nvidia_peermem", "gdrdrv"})
+    open_after: int = 2
+    clear_after: int = 1
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    loaded = _loaded(facts)
+    if loaded is None:
+        return
+    for name in sorted(_needed(facts, limits) - loaded):
+        yield finding("MODULE_MISSING", subject=name, detail=f"kernel module {name} is not loaded")
+    for name in sorted(_advised(facts, limits) - loaded):
+        yield finding("MODULE_ADVISED", subject=name, detail=f"kernel module {name} is not loaded")
+
+
+def _loaded(facts: NodeFacts) -> frozenset[str] | None:
+    return facts.system.modules if facts.system else None
+
+
+def _needed(facts: NodeFacts, limits: Limits) -> frozenset[str]:
+    gpu = limits.gpu if facts.expected_gpus else frozenset()
+    return gpu | (limits.fabric if facts.ports else frozenset())
+
+
+def _advised(facts: NodeFacts, limits: Limits) -> frozenset[str]:
+    return limits.advised if facts.expected_gpus and facts.ports else frozenset()
+
+
+def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - as every check
+    return _loaded(facts) is not None
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    loaded = _loaded(facts)
+    if loaded is None:
+        return
+    for name in sorted(_needed(facts, limits) | _advised(facts, limits)):
+        limit = "loaded" if name in _needed(facts, limits) else "advised"
+        value = "loaded" if name in loaded else "not loaded"
+        yield Reading(subject=name, value=value, limit=limit)

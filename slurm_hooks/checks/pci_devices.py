@@ -1,0 +1,107 @@
+"""GPUs and NVSwitches on the PCI bus: all there, and answering. Seen by the kernel, not by NVML, so
+it holds while the driver is silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.findings import Finding
+from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks.finding import finding
+from slurm_hooks.facts import NodeFacts, PciKind, pci_address
+
+NEEDS = "pcie"
+ALSO = frozenset({"nvml"})
+
+_GONE = {PciKind.GPU: "PCI_GPU_GONE", PciKind.NVSWITCH: "NVSWITCH_GONE"}
+"""An InfiniBand card that is gone is the check infiniband's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``nvswitches``: how many the node must have (four on an HGX H100, none where a hypervisor
+    keeps them); 0: those that were seen in this boot. GPUs: ``node.expected_gpus``.
+
+    Two passes: a GPU is off the bus for a moment while it is reset.
+    """
+
+    nvswitches: int = 0
+    open_after: int = 2
+    clear_after: int = 2
+
+    def __post_init__(self) -> None:
+        limits_in_range(self)
+        if not 0 <= self.nvswitches <= 64:
+            raise ValueError(f"nvswitches must be between 0 and 64, got {self.nvswitches}")
+
+
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    if facts.pci is None:
+        return
+    for device in facts.pci.devices:
+        if device.answers is False:
+            yield finding(
+                "PCI_DEVICE_SILENT",
+                subject=_subject(facts, device.pci),
+                detail=f"{device.kind.value} {device.pci} reads as all ones: it is off the bus",
+                gpu=_index(facts, device.pci),
+            )
+    for kind, pci in facts.pci.gone:
+        if kind in _GONE:
+            yield finding(
+                _GONE[kind],
+                subject=_subject(facts, pci),
+                detail=f"{kind.value} {pci} was on the PCI bus earlier in this boot",
+                gpu=_index(facts, pci) if kind is PciKind.GPU else None,
+            )
+    yield from _short(facts, limits)
+
+
+def _short(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    """Fewer than there should be, where none was seen to go."""
+    assert facts.pci is not None  # noqa: S101 - the caller looked
+    for kind, want in ((PciKind.GPU, facts.expected_gpus), (PciKind.NVSWITCH, limits.nvswitches)):
+        have = len(facts.pci.of(kind))
+        if have < want and kind not in {gone for gone, _ in facts.pci.gone}:
+            yield finding(
+                _GONE[kind],
+                subject="node",
+                detail=f"{have} of {want} {kind.value}s on the PCI bus",
+            )
+
+
+def could_see(finding: Finding, facts: NodeFacts) -> bool:
+    """A device that is gone from the bus no longer answers nor keeps silent."""
+    if finding.code != "PCI_DEVICE_SILENT":
+        return True
+    devices = facts.pci.devices if facts.pci else ()
+    return any(
+        finding.subject == _subject(facts, device.pci) and device.answers is not None
+        for device in devices
+    )
+
+
+def _subject(facts: NodeFacts, pci: str) -> str:
+    gpu = facts.gpu_at(pci_address(pci))
+    return gpu.subject if gpu else pci
+
+
+def _index(facts: NodeFacts, pci: str) -> int | None:
+    gpu = facts.gpu_at(pci_address(pci))
+    return gpu.index if gpu else None
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
+    if facts.pci is None:
+        return
+    wanted = ((PciKind.GPU, facts.expected_gpus), (PciKind.NVSWITCH, limits.nvswitches))
+    for kind, want in wanted:
+        devices = facts.pci.of(kind)
+        silent = sum(device.answers is False for device in devices)
+        yield Reading(
+            subject="node",
+            value=f"{len(devices)} {kind.value}s{f', {silent} silent' if silent else ''}",
+            limit=f">= {want}",
+        )
