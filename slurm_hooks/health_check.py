@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
-from slurm_hooks import machine, verdict_file
+from slurm_hooks import machine, restarts, verdict_file
 from slurm_hooks.agent import lock
 from slurm_hooks.guard import complain, guarded
 
@@ -34,9 +34,25 @@ def main() -> int:
         complain(f"holdfast: agent {pid} has said nothing for {silent_s:.0f} s: replaced")
         os.kill(pid, signal.SIGKILL)
     node = machine.node_name()
-    complain(f"holdfast: starting the agent of {node}")
-    start(node)
+    if _is_time(paths.run, node):
+        complain(f"holdfast: starting the agent of {node}")
+        start(node)
     return 0
+
+
+def _is_time(run: Path, node: str) -> bool:
+    """Whether an agent may be started now; one that keeps ending is not started each time."""
+    path, config, now = restarts.path_in(run), machine.stamp(config_path()), machine.uptime_s()
+    starts = restarts.load(path)
+    wait_s = restarts.wait_s(starts, now, config)
+    if wait_s > 0:
+        complain(
+            f"holdfast: the agent of {node} was started {len(starts.at)} times and did not stay; "
+            f"next in {wait_s:.0f} s, or when the configuration changes; see {_log_path(node)}"
+        )
+        return False
+    restarts.save(path, restarts.started(starts, now, config))
+    return True
 
 
 def start(node: str) -> None:
@@ -82,7 +98,7 @@ def _open_fds() -> list[int]:
 
 def _log_file(node: str) -> int:
     """The agent's log, kept from growing for ever; /dev/null where it cannot be written."""
-    path = LOG_FOLDER / f"agent.{node}.log"
+    path = _log_path(node)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     try:
         LOG_FOLDER.mkdir(parents=True, exist_ok=True)
@@ -91,6 +107,10 @@ def _log_file(node: str) -> int:
         return os.open(path, flags, 0o644)
     except OSError:
         return os.open(os.devnull, flags)
+
+
+def _log_path(node: str) -> Path:
+    return LOG_FOLDER / f"agent.{node}.log"
 
 
 def _environment() -> dict[str, str]:

@@ -6,7 +6,6 @@ may block (driver, mounts, Slurm, other processes' environments) runs in a conta
 
 from __future__ import annotations
 
-import os
 import random
 import select
 import signal
@@ -18,16 +17,19 @@ from holdfast.findings import Verdict
 from holdfast.policy.node import draining
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks import machine, settings
+from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import state, supervised
 from slurm_hooks.agent.act import Actor
 from slurm_hooks.agent.case import Case
 from slurm_hooks.agent.jobs import Jobs
 from slurm_hooks.agent.judge import Opened, modes_of
+from slurm_hooks.agent.lock import Held
 from slurm_hooks.agent.memory import join
 from slurm_hooks.agent.observer import Observer, blind_names
 from slurm_hooks.agent.publish import Publisher, enforced
 from slurm_hooks.agent.sweep import Sweeper, doomed_by
 from slurm_hooks.agent.telemetry import Telemetry
+from slurm_hooks.agent.wake import Wake
 from slurm_hooks.contain import Worker
 from slurm_hooks.job_health.watch import JobHealth
 from slurm_hooks.prober import Prober
@@ -46,9 +48,10 @@ one.
 class Agent:
     """One node's agent. ``run`` returns when it is told to stop."""
 
-    def __init__(self, node: SlurmName, config: Settings, *, crashed: bool = False) -> None:
-        """``crashed``: the agent before this one, in this boot, did not end in order."""
+    def __init__(self, node: SlurmName, config: Settings, lock: Held) -> None:
+        """``lock`` is this node's, and stays held."""
         paths = config.cluster.paths
+        self._lock = lock
         self._config = config
         self._table = config.active()
         boot_id = machine.boot_id(paths.procfs)
@@ -64,7 +67,7 @@ class Agent:
         self._sweeper = Sweeper(paths)
         self._health = JobHealth(node, boot_id, config)
         self._looking_after_jobs = (Jobs(config), self._health)
-        self._telemetry = Telemetry(node, boot_id, config, memory, crashed=crashed)
+        self._telemetry = Telemetry(node, boot_id, config, memory, crashed=lock.crashed)
         self.history = self._telemetry.recorder
         """Where every part of this agent may note what happened."""
         self._log: KmsgFollower | None = None
@@ -74,19 +77,18 @@ class Agent:
         self._disturbed = False
         self._next_pass = self._pass_began_s = 0.0
         self._config_seen = machine.stamp(config.path)
-        self._signals: set[int] = set()
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake = Wake()
 
     def run(self) -> bool:
         """Until SIGTERM (False) or until a new configuration asks for a fresh start (True).
 
         The verdict stays behind and expires by itself.
         """
-        self._catch_signals()
+        self._wake.catch()
         self._hear()
         if self._same_boot and draining(self._verdict(), modes_of(self._table)):
             self._settle()  # a fault that an earlier agent saw needs no new pass to count
-        while not self._signals:
+        while not self._wake.told:
             self._sleep()
             now = time.monotonic()
             if self._hear():
@@ -98,25 +100,21 @@ class Agent:
                 part.turn(now)
             self._prober.reap(now)
             self._telemetry.turn(now)
-        afresh = signal.SIGHUP in self._signals and signal.SIGTERM not in self._signals
-        self._close(afresh=afresh)
-        return afresh
+        self._close(afresh=self._wake.afresh)
+        return self._wake.afresh
 
     # --- waiting -------------------------------------------------------------------------------
 
     def _sleep(self) -> None:
         poll = select.poll()
-        fds = [self._wake_read, self._log.fd if self._log else -1]
+        fds = [self._wake.fd, self._log.fd if self._log else -1]
         fds += [part.fd for part in self._looking_after_jobs]
         fds += [worker.fd for worker in self._workers()]
         waited = [(fd, select.POLLIN) for fd in fds if fd >= 0]
         for fd, events in (*waited, *self._telemetry.fds()):
             poll.register(fd, events)
         poll.poll(max(0.0, self._wake_at() - time.monotonic()) * 1000)
-        try:
-            os.read(self._wake_read, 512)
-        except BlockingIOError:
-            pass
+        self._wake.clear()
 
     def _workers(self) -> list[Worker]:
         jobs = self._looking_after_jobs
@@ -132,14 +130,6 @@ class Agent:
             times.append(self._next_pass)
         times += [worker.deadline for worker in self._workers() if worker.deadline is not None]
         return min(times)
-
-    def _catch_signals(self) -> None:
-        def note(number: int, _frame: object) -> None:
-            self._signals.add(number)
-
-        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, note)
 
     # --- the kernel log ------------------------------------------------------------------------
 
@@ -179,6 +169,9 @@ class Agent:
             return
         if machine.stamp(self._config.path) != self._config_seen:
             self._look_at_config()
+        if not locks.is_held(self._lock.fd, locks.path_in(self._config.cluster.paths.run)):
+            log.error("somebody removed the lock, so another agent may run: ending")
+            self._wake.ask(signal.SIGTERM)
         self._table = self._config.active()
         self._prober.release_driver = self._actor.waits_for_reset
         self._pass_began_s = machine.uptime_s(self._config.cluster.paths.procfs)
@@ -213,7 +206,7 @@ class Agent:
             log.error("configuration not taken over, the one before stays", why=error)
             return
         log.info("new configuration, starting afresh")
-        self._signals.add(signal.SIGHUP)
+        self._wake.ask(signal.SIGHUP)
 
     # --- verdict and actions -------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from holdfast.config.location import config_path
 from holdfast.vocabulary import SlurmName
 from slurm_hooks import machine, settings
 from slurm_hooks.agent import lock as locks
+from slurm_hooks.agent import supervised
 from slurm_hooks.agent.loop import Agent
 
 EXAMPLE = """\
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
         config = settings.load(config.path)  # it may be another one by now
     node = SlurmName(machine.node_name(asked.node))
     log.info("started", node=node, pid=os.getpid(), config=config.path)
-    agent = Agent(node, config, crashed=lock.crashed)
+    agent = Agent(node, config, lock)
     gc.collect()
     gc.freeze()  # workers are forks: what is never looked at again stays shared
     afresh = agent.run()
@@ -77,6 +78,7 @@ def _when_free(path: Path) -> locks.Held:
     SIGTERM's default actions just the same, and Python would start it again after a signal.
     """
     while (lock := locks.take(path)) is None:
+        supervised.works("waits for the end of another agent")
         time.sleep(_WAIT_S)
     return lock
 

@@ -1,0 +1,215 @@
+"""The agent's life: one instance, started again when it ends but never in a storm, and supervised."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from slurm_hooks import health_check, restarts
+from slurm_hooks.agent import lock, supervised
+from slurm_hooks.restarts import Starts
+
+ROOT = Path(__file__).parents[3]
+SAME = (1, 2)
+
+
+# --- the lock ---------------------------------------------------------------------------------------
+
+
+def test_of_many_that_start_in_the_same_moment_one_holds_the_lock(tmp_path: Path) -> None:
+    code = """
+import sys, time
+from pathlib import Path
+from slurm_hooks.agent import lock
+path = Path(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+held = lock.take(path)
+print("held" if held else "left", flush=True)
+sys.stdin.readline()
+"""
+    argv = [sys.executable, "-c", code, str(tmp_path / "agent.lock")]
+    pipe = subprocess.PIPE
+    them = [subprocess.Popen(argv, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) for _ in range(6)]
+    said = []
+    for one in them:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in them:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    for one in them:
+        assert one.stdout is not None
+        said.append(one.stdout.readline().strip())
+    for one in them:
+        one.communicate("end\n")
+    assert sorted(said) == ["held"] + ["left"] * 5
+
+
+def test_who_only_looks_turns_no_agent_away(tmp_path: Path) -> None:
+    """Health checks ask for the holder while an agent starts: that must not leave the node alone."""
+    path, ends = lock.path_in(tmp_path), threading.Event()
+    path.touch()
+
+    def look() -> None:
+        while not ends.is_set():
+            lock.holder(tmp_path)
+
+    lookers = [threading.Thread(target=look) for _ in range(4)]
+    for one in lookers:
+        one.start()
+    try:
+        for _ in range(30):
+            held = lock.take(path)
+            assert held is not None
+            assert lock.holder(tmp_path) == os.getpid()
+            lock.give_back(held.fd)
+    finally:
+        ends.set()
+        for one in lookers:
+            one.join()
+
+
+def test_a_crash_is_told_from_an_end_in_order(tmp_path: Path) -> None:
+    path = lock.path_in(tmp_path)
+    first = lock.take(path)
+    assert first is not None
+    assert not first.crashed
+    lock.give_back(first.fd)
+    second = lock.take(path)
+    assert second is not None
+    assert not second.crashed
+    os.close(second.fd)  # as a kill would
+    third = lock.take(path)
+    assert third is not None
+    assert third.crashed
+    os.close(third.fd)
+
+
+def test_a_lock_that_somebody_removed_is_not_held(tmp_path: Path) -> None:
+    path = lock.path_in(tmp_path)
+    held = lock.take(path)
+    assert held is not None
+    assert lock.is_held(held.fd, path)
+    path.unlink()
+    assert not lock.is_held(held.fd, path)
+    other = lock.take(path)
+    assert other is not None
+    assert not lock.is_held(held.fd, path)
+    assert lock.is_held(other.fd, path)
+    os.close(held.fd)
+    os.close(other.fd)
+
+
+# --- restarts ---------------------------------------------------------------------------------------
+
+
+def test_a_storm_of_restarts_ebbs_away() -> None:
+    """An agent that ends at once, under a health check every five seconds, for an hour."""
+    starts, at = Starts(config=SAME), []
+    for now in range(0, 3600, 5):
+        if not restarts.wait_s(starts, float(now), SAME):
+            at.append(now)
+            starts = restarts.started(starts, float(now), SAME)
+    assert at[:5] == [0, 5, 10, 15, 20], "a few are nothing out of the common"
+    assert at[5:9] == [30, 50, 90, 170]
+    assert len([t for t in at if t >= 600]) <= 3000 / 300 + 1
+    assert max(b - a for a, b in itertools.pairwise(at)) <= 300 + 5
+
+
+def test_calm_and_a_new_configuration_end_the_waiting() -> None:
+    many = Starts(at=tuple(float(n) for n in range(100, 160, 5)), config=SAME)
+    assert restarts.wait_s(many, 160.0, SAME) == 300 - 5
+    assert restarts.wait_s(many, 160.0, (3, 4)) == 0
+    assert restarts.started(many, 160.0, (3, 4)).at == (160.0,)
+    assert restarts.wait_s(many, 4000.0, SAME) == 0
+    assert restarts.wait_s(many, 5.0, SAME) == 0, "of a later time than now: another boot's"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1, "at": "x", "config": 3}', "\0"])
+def test_a_broken_file_of_starts_stops_nothing(tmp_path: Path, text: str) -> None:
+    path = restarts.path_in(tmp_path)
+    path.write_text(text)
+    assert restarts.load(path) == Starts()
+    restarts.save(path, Starts(at=(1.0,), config=SAME))
+    assert restarts.load(path) == Starts(at=(1.0,), config=SAME)
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The nodes whose agents the health check started; nothing is started here."""
+    config = tmp_path / "holdfast.yaml"
+    config.write_text(f"paths: {{run: {tmp_path}/run}}\n")
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(config))
+    monkeypatch.setenv("SLURMD_NODENAME", "w")
+    found: list[str] = []
+    monkeypatch.setattr(health_check, "start", found.append)
+    return found
+
+
+def test_the_health_check_holds_back_and_says_so(
+    tmp_path: Path, started: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(8):
+        assert health_check.main() == 0
+    assert started == ["w"] * 5
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert "was started 5 times and did not stay; next in " in line
+    assert "agent.w.log" in line
+    config = tmp_path / "holdfast.yaml"
+    config.write_text(config.read_text() + "# mended\n")
+    health_check.main()
+    assert len(started) == 6
+
+
+def test_the_health_check_starts_none_beside_one_that_runs(
+    tmp_path: Path, started: list[str]
+) -> None:
+    held = lock.take(lock.path_in(tmp_path / "run"))
+    assert held is not None
+    assert health_check.main() == 0
+    os.close(held.fd)
+    assert started == []
+
+
+# --- supervision ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_systemd_hears_what_the_agent_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool
+) -> None:
+    name = f"@holdfast-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.settimeout(5)
+        systemd.bind("\0" + name[1:] if abstract else name)
+        monkeypatch.setenv(supervised.VARIABLE, name)
+        supervised.works("ok,\n0 findings")
+        assert systemd.recv(500) == b"READY=1\nWATCHDOG=1\nSTATUS=ok, 0 findings"
+        supervised.leaves()
+        assert systemd.recv(500) == b"STOPPING=1"
+
+
+def test_a_supervisor_that_does_not_listen_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not supervised.notify("READY=1")
+    for value in ("", "nonsense", str(tmp_path / "nobody"), "@nobody-" + "x" * 200):
+        monkeypatch.setenv(supervised.VARIABLE, value)
+        assert not supervised.notify("READY=1")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
+        deaf.bind(str(tmp_path / "deaf"))
+        monkeypatch.setenv(supervised.VARIABLE, str(tmp_path / "deaf"))
+        began = time.monotonic()
+        while supervised.notify("WATCHDOG=1"):
+            assert time.monotonic() - began < 30
