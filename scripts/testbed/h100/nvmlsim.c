@@ -406,7 +406,7 @@ API nvmlDeviceGetTemperatureV(Device handle, Pair *out) {
 API nvmlDeviceGetMarginTemperature(Device handle, Pair *out) {
     ENTER_DEVICE(handle);
     NEED(out->version == MARGIN_V1, VERSION_MISMATCH);
-    out->first = 87 - TEMPERATURE_C(gpu);
+    out->first = number(gpu, 87 - TEMPERATURE_C(gpu), "margin");
     return SUCCESS;
 }
 API nvmlDeviceGetTemperatureThreshold(Device handle, u32 kind, u32 *out) {
@@ -629,7 +629,7 @@ API nvmlDeviceGetP2PStatus(Device handle, Device other, u32 kind, u32 *out) {
 
 /* ---- field values: only ids whose meaning never changed between releases of nvidia-ml-py -------------- */
 
-enum { UINT = 1, ULONGLONG = 3, SIGNED_INT = 5 }; /* nvmlValueType_t */
+enum { UINT = 1, ULONGLONG = 3, SIGNED_LONG_LONG = 4, SIGNED_INT = 5 }; /* nvmlValueType_t */
 
 static Return field_value(int gpu, u32 links, int changed, FieldValue *field) {
     char given[64];
@@ -639,7 +639,7 @@ static Return field_value(int gpu, u32 links, int changed, FieldValue *field) {
     field->timestamp_us = (long long)sim_now_us(CLOCK_REALTIME);
     if (changed && sim_text(gpu, given, sizeof given, "fieldrc.%u", field->field)) return atoi(given);
     if (changed && sim_text(gpu, given, sizeof given, "field.%u", field->field)) {
-        field->value_type = ULONGLONG;
+        field->value_type = given[0] == '-' ? SIGNED_LONG_LONG : ULONGLONG;
         field->value = (u64)strtoll(given, NULL, 0);
         return SUCCESS;
     }

@@ -1,0 +1,160 @@
+"""What the agent remembers of a GPU's counters, and what each reading makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from holdfast.adapters.typed_json import typed
+from slurm_hooks.agent.memory_gpu import GpuSeen, forgiven, look, rebooted, was_reset
+from slurm_hooks.facts import GpuFabric, GpuFacts, GpuNews
+
+START = 1_000_000.0
+GPU = GpuFacts(
+    index=3,
+    uuid="GPU-3",
+    pci="0000:86:00",
+    serial="165",
+    uncorrected=0,
+    link_replays=(0,) * 18,
+    link_recoveries=(0,) * 18,
+    link_crc_errors=(0,) * 18,
+    pcie_replays=174,
+    held_by_heat_ns=0,
+    recovery_action=0,
+    fabric=GpuFabric(state=3),
+)
+
+
+def with_link(counts: tuple[int, ...], link: int, value: int) -> tuple[int, ...]:
+    return (*counts[:link], value, *counts[link + 1 :])
+
+
+def run(*readings: tuple[float, GpuFacts], seen: GpuSeen | None = None) -> tuple[GpuSeen, GpuNews]:
+    """Readings at seconds after the start; the memory and the news of the last one."""
+    seen, filled = seen or GpuSeen(), GPU
+    for after_s, gpu in readings:
+        seen, filled = look(seen, gpu, START + after_s)
+    return seen, filled.news
+
+
+def test_the_first_sight_is_a_baseline_and_no_news() -> None:
+    worn = replace(GPU, uncorrected=7, link_crc_errors=(99,) * 18)
+    seen, filled = look(GpuSeen(), worn, START)
+    assert filled.uncorrected_new is None
+    assert filled.news == GpuNews(fabric_pending_s=0.0)
+    assert (seen.serial, seen.total("uncorrected"), seen.total("link_crc_errors")) == (
+        "165", 7, 99 * 18,
+    )  # fmt: skip
+
+
+def test_link_errors_are_counted_in_the_last_hour_and_the_link_is_named() -> None:
+    bad = replace(GPU, link_recoveries=with_link(GPU.link_recoveries or (), 7, 2))
+    seen, news = run((0, GPU), (10, bad))
+    assert (news.link_recoveries, news.link_replays, news.bad_links) == (2, 0, (7,))
+    for minute in range(1, 75):
+        seen, filled = look(seen, bad, START + 10 + minute * 60)
+    assert filled.news.link_recoveries == 0, "an hour without another one"
+
+
+def test_crc_errors_are_judged_by_their_rate() -> None:
+    def at(second: int) -> tuple[float, GpuFacts]:
+        counts = with_link(GPU.link_crc_errors or (), 4, second * 500)
+        return second, replace(GPU, link_crc_errors=counts)
+
+    _, news = run(*(at(second) for second in range(0, 60, 10)))
+    assert news.link_crc_per_s is None, "not watched for a minute yet"
+    _, news = run(*(at(second) for second in range(0, 130, 10)))
+    assert news.link_crc_per_s == pytest.approx(500)
+    assert news.bad_links == (4,)
+
+
+def test_pcie_replays_and_heat_are_rates_of_their_windows() -> None:
+    def at(second: int) -> tuple[float, GpuFacts]:
+        held_ns = int(second * 0.1e9)
+        return second, replace(GPU, pcie_replays=174 + second, held_by_heat_ns=held_ns)
+
+    _, news = run(*(at(second) for second in range(0, 300, 10)))
+    assert news.pcie_replays_per_min == pytest.approx(60)
+    assert news.thermal_share is None, "ten minutes have not passed"
+    _, news = run(*(at(second) for second in range(0, 700, 10)))
+    assert news.thermal_share == pytest.approx(0.1)
+
+
+def test_counters_that_stand_still_are_calm_however_high() -> None:
+    worn = replace(GPU, link_crc_errors=(10**6,) * 18, held_by_heat_ns=10**15)
+    _, news = run(*((second, worn) for second in range(0, 4000, 10)))
+    assert news == GpuNews(
+        link_replays=0, link_recoveries=0, link_crc_per_s=0.0, pcie_replays_per_min=0.0,
+        thermal_share=0.0, fabric_pending_s=0.0,
+    )  # fmt: skip
+
+
+def test_a_reset_is_a_new_baseline() -> None:
+    bad = replace(GPU, uncorrected=2, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
+    seen, _ = run((0, GPU), (10, bad))
+    assert was_reset(seen, GPU)
+    after, filled = look(seen, GPU, START + 20)
+    assert filled.uncorrected_new is None
+    assert (filled.news.link_recoveries, filled.news.bad_links) == (None, ())
+    again = replace(GPU, uncorrected=1)
+    assert look(after, again, START + 30)[1].uncorrected_new == 1
+    assert not was_reset(after, again)
+
+
+def test_a_demand_that_went_away_is_a_reset_and_one_not_answered_is_not() -> None:
+    seen, _ = run((0, replace(GPU, recovery_action=1)))
+    assert was_reset(seen, GPU)
+    assert not was_reset(seen, GpuFacts(index=3, state_code=15))
+
+
+def test_a_lost_gpu_keeps_its_name_and_tells_no_news() -> None:
+    seen, _ = run((0, GPU), (10, GPU))
+    seen, filled = look(seen, GpuFacts(index=3, state_code=15), START + 20)
+    assert (filled.uuid, filled.pci, filled.serial) == ("GPU-3", "0000:86:00", "165")
+    assert filled.uncorrected_new is None
+    assert filled.news == GpuNews()
+    back, filled = look(seen, replace(GPU, uncorrected=1), START + 30)
+    assert back.total("uncorrected") == 1
+    assert filled.uncorrected_new == 1, "the baseline was kept"
+
+
+def test_how_long_the_fabric_is_not_complete() -> None:
+    waiting = replace(GPU, fabric=GpuFabric(state=2))
+    seen, news = run((0, GPU), (10, waiting), (70, waiting))
+    assert news.fabric_pending_s == 60.0
+    _, news = run((80, GpuFacts(index=3)), (90, waiting), seen=seen)
+    assert news.fabric_pending_s == 80.0, "a pass without an answer does not begin it anew"
+    _, news = run((100, GPU), (110, waiting), seen=seen)
+    assert news.fabric_pending_s == 0.0
+
+
+def test_after_a_reboot_only_the_name_is_left() -> None:
+    seen, _ = run((0, GPU), (10, replace(GPU, uncorrected=3)))
+    assert rebooted(seen) == GpuSeen(uuid="GPU-3", pci="0000:86:00", serial="165")
+
+
+def test_a_persons_word_makes_old_errors_old() -> None:
+    bad = replace(GPU, uncorrected=3, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
+    seen, news = run((0, GPU), (10, bad))
+    assert (news.link_recoveries, news.bad_links) == (5, (7,))
+    seen, filled = look(forgiven(seen), bad, START + 20)
+    assert filled.uncorrected_new == 0
+    assert (filled.news.link_recoveries, filled.news.bad_links) == (0, ())
+    worse = replace(bad, uncorrected=4)
+    assert look(seen, worse, START + 30)[1].uncorrected_new == 1
+
+
+def test_a_quiet_gpu_changes_nothing_in_memory_for_a_while() -> None:
+    seen, _ = run((0, GPU), (10, GPU))
+    same, _ = look(seen, GPU, START + 11)
+    assert same.counters is seen.counters
+
+
+def test_the_memory_comes_back_from_disk_as_it_was() -> None:
+    bad = replace(GPU, uncorrected=3, fabric=GpuFabric(state=1))
+    seen, _ = run((0, GPU), (10, bad), (400, bad))
+    import json
+
+    assert typed(json.loads(json.dumps(asdict(seen))), GpuSeen) == seen
