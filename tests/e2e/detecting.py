@@ -1,0 +1,202 @@
+"""Puts faults into the nodes of a box, several at once, and watches what their agents say of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+from testbed.box import Box
+from testbed.errors import SandboxError
+
+from tests.e2e import cluster
+from tests.e2e.detection_table import Case, Ends
+
+CONFIG = "/etc/holdfast/holdfast.yaml"
+Findings = list[dict[str, Any]]
+MARGIN_S, SEEN_S, CLEARED_S = 15.0, 25.0, 60.0
+"""Patience with a busy machine: how fast an agent is, is measured elsewhere."""
+
+
+class Verdicts:
+    """A node's verdict file, read from outside."""
+
+    def __init__(self, box: Box, node: str) -> None:
+        self._box, self.node = box, node
+        self._pid: int | None = None
+
+    def read(self) -> dict[str, Any]:
+        """The newest verdict; empty while there is none."""
+        for _ in range(2):
+            if self._pid is None:
+                self._pid = self._box.node_pid(self.node)
+            path = Path(f"/proc/{self._pid}/root/run/holdfast/verdict")
+            try:
+                found: dict[str, Any] = json.loads(path.read_text().split("\n")[1])
+                return found
+            except (OSError, ValueError, IndexError):
+                self._pid = None  # the node was switched off and on
+        return {}
+
+    def findings(self) -> Findings:
+        return list(self.read().get("findings") or [])
+
+    def codes(self) -> set[str]:
+        return {found["code"] for found in self.findings()}
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What one fault led to. ``problem``: what did not happen, empty when all did."""
+
+    words: str
+    node: str = ""
+    finding: dict[str, Any] = field(default_factory=dict)
+    detected_s: float = 0.0
+    reason: str = ""
+    cleared_s: float = 0.0
+    problem: str = ""
+
+    def __str__(self) -> str:
+        found = self.finding
+        told = f"{found.get('code')} {found.get('severity')} {found.get('action')}"
+        return (
+            f"{self.words:<34} {self.node} {told:<40} seen {self.detected_s:5.2f} s, "
+            f"gone {self.cleared_s:5.1f} s  {self.reason[:40]}  {self.problem}"
+        )
+
+
+def run(box: Box, cases: Sequence[Case], nodes: Sequence[str]) -> dict[str, Outcome]:
+    """Every case on one of the nodes, one at a time on each. By the case's words."""
+    queue: Queue[Case] = Queue()
+    for case in cases:
+        queue.put(case)
+    outcomes: dict[str, Outcome] = {}
+
+    def work(node: str) -> None:
+        while True:
+            try:
+                case = queue.get_nowait()
+            except Empty:
+                return
+            outcome = outcomes[case.words] = Outcome(words=case.words, node=node)
+            try:
+                _try(box, node, case, outcome)
+            except (AssertionError, SandboxError, OSError, ValueError, LookupError) as error:
+                outcome.problem = outcome.problem or f"{type(error).__name__}: {error}"
+                _clean(box, node)
+
+    workers = [threading.Thread(target=work, args=(node,)) for node in nodes]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return outcomes
+
+
+def _try(box: Box, node: str, case: Case, outcome: Outcome) -> None:
+    verdicts = Verdicts(box, node)
+    _wait(lambda: verdicts.read().get("findings") == [], f"nothing against {node}", CLEARED_S)
+    kind, *words = case.words.split()
+    begin = time.monotonic()
+    box.fault(node, kind, *words)
+    if case.afresh:
+        box.fault(node, "agent-killed")
+    _appears(verdicts, case, outcome)
+    outcome.detected_s = time.monotonic() - begin
+    for code in case.also:
+        _wait(lambda: code in verdicts.codes(), f"{code} as well", SEEN_S)  # noqa: B023
+    if case.drains:
+        _wait(lambda: cluster.drained(box, node), f"{node} drained", SEEN_S)
+        outcome.reason = cluster.reason(box, node)
+    elif cluster.drained(box, node):
+        raise AssertionError(f"drained: {cluster.reason(box, node)}")
+    begin = time.monotonic()
+    _mend(box, node, case)
+    _wait(
+        lambda: verdicts.read().get("findings") == [] and cluster.in_service(box, node),
+        f"nothing against {node} any more, and it is in service",
+        CLEARED_S,
+        lambda: f"{sorted(verdicts.codes())}, reason {cluster.reason(box, node)!r}",
+    )
+    outcome.cleared_s = time.monotonic() - begin
+
+
+def _appears(verdicts: Verdicts, case: Case, outcome: Outcome) -> None:
+    def there() -> bool:
+        for found in verdicts.findings():
+            if found["code"] == case.code:
+                outcome.finding = found
+                return True
+        return False
+
+    patience_s = SEEN_S + case.watched_s
+    _wait(there, f"finding {case.code}", patience_s, lambda: f"{sorted(verdicts.codes())}")
+
+
+def _mend(box: Box, node: str, case: Case) -> None:
+    box.heal(node, case.kind)
+    if case.afresh:
+        box.fault(node, "agent-killed")
+    if case.ends is Ends.REBOOT:
+        box.reboot(node)
+    if case.ends is Ends.PERSON:
+        _forgive(box, node)
+
+
+def _forgive(box: Box, node: str) -> None:
+    if not cluster.drained(box, node):
+        box.run(["scontrol", "update", f"nodename={node}", "state=drain", "reason=looking at it"])
+    box.run(["scontrol", "update", f"nodename={node}", "state=undrain"])
+
+
+def _clean(box: Box, node: str) -> None:
+    """So that one trial's trouble is not the next one's."""
+    try:
+        box.heal(node)
+        if cluster.drained(box, node):
+            box.run(["scontrol", "update", f"nodename={node}", "state=undrain"])
+    except SandboxError:
+        pass
+
+
+def _wait(
+    reached: Callable[[], bool],
+    what: str,
+    timeout_s: float,
+    instead: Callable[[], str] = lambda: "",
+) -> None:
+    end = time.monotonic() + timeout_s
+    while not reached():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {timeout_s:g} s: {what}; instead: {instead()}")
+        time.sleep(0.05)
+
+
+# --- the configuration of a box -------------------------------------------------------------------
+
+
+def configure(box: Box, change: Callable[[str], str]) -> str:
+    """Replace the box's configuration, as an editor would; returns the one before.
+
+    Returns once every agent has begun anew with it.
+    """
+    path = box.path(CONFIG)
+    before = path.read_text()
+    begin = time.time()
+    fresh = path.with_suffix(".new")
+    fresh.write_text(change(before))
+    fresh.replace(path)
+    for node in box.nodes:
+        verdicts = Verdicts(box, node.name)
+        cluster.wait_for(
+            lambda: verdicts.read().get("at", 0.0) > begin + 2.0,  # noqa: B023
+            f"{node.name}'s agent with another configuration",
+            30,
+        )
+    return before

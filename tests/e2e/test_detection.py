@@ -1,0 +1,184 @@
+"""Every kind of fault on real nodes: the agent says what it is, drains for it where it should, and
+takes it back once it is mended. And a check that is switched off says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+import pytest
+from testbed.box import Box
+
+from slurm_hooks.checks import CATALOGUE
+from tests.e2e import cluster, detecting
+from tests.e2e.detecting import Outcome, Verdicts
+from tests.e2e.detection_table import CASES, SWITCHED, TOGETHER, Case, How
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+INTERVAL_S = 1.0
+"""A box's agents look each second."""
+OFF = "/etc/holdfast/off"
+
+
+@pytest.fixture(scope="module")
+def whole_box(box: Box) -> Iterator[Box]:
+    """The box, with room in the budget for all its nodes and no patience with the fabric manager."""
+    before = detecting.configure(box, _impatient)
+    yield box
+    detecting.configure(box, lambda _text: before)
+    cluster.repair(box)
+
+
+def _impatient(text: str) -> str:
+    text = re.sub(r"max_nodes: \d+", "max_nodes: 4", text)
+    return text.replace(
+        "gpu_fabric: {mode: drain}", "gpu_fabric: {mode: drain, limits: {grace_s: 1}}"
+    )
+
+
+@pytest.fixture(scope="module")
+def outcomes(whole_box: Box) -> dict[str, Outcome]:
+    """All cases, four nodes at once; those that must be watched for long go first."""
+    cases = sorted(CASES, key=lambda case: -case.watched_s)
+    found = detecting.run(whole_box, cases, [node.name for node in whole_box.nodes])
+    sys.stdout.write("\n".join(map(str, found.values())) + "\n")
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.words)
+def test_it_is_seen_told_and_taken_back(outcomes: dict[str, Outcome], case: Case) -> None:
+    outcome = outcomes[case.words]
+    assert outcome.problem == ""
+    found = outcome.finding
+    said = (found["severity"], found["action"], found["cause"], found["check"])
+    assert said == (case.severity, case.action, case.cause, case.check)
+    if case.drains:
+        assert outcome.reason.startswith(f"holdfast:{case.code}: ")
+    looks_s = 0.0 if case.how is How.EVENT else (case.passes + 1) * INTERVAL_S
+    # How fast it is, is measured by scripts/bench; here it must not be lost on a busy machine either.
+    assert outcome.detected_s <= case.watched_s + looks_s + 0.5 + detecting.MARGIN_S
+
+
+# --- switched off ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def broken_box(whole_box: Box, outcomes: dict[str, Outcome]) -> Iterator[Box]:
+    """The box with faults on every node that every check of ``SWITCHED`` finds."""
+    for node, faults in TOGETHER.items():
+        for words in faults:
+            kind, *args = words.split()
+            whole_box.fault(node, kind, *args)
+        whole_box.fault(node, "agent-killed")
+    yield whole_box
+    for node in TOGETHER:
+        whole_box.heal(node)
+        whole_box.reboot(node)
+
+
+def speaking(box: Box) -> set[str]:
+    """The checks that have something against any node."""
+    return {
+        found["check"] for node in TOGETHER for found in Verdicts(box, node).findings()
+    } & SWITCHED
+
+
+def only(box: Box, wanted: AbstractSet[str], what: str) -> None:
+    """Waits until exactly these speak, and sees that it stays so for some passes."""
+    try:
+        cluster.wait_for(lambda: speaking(box) == wanted, what, 60)
+    except AssertionError as error:
+        silent, loud = wanted - speaking(box), speaking(box) - wanted
+        raise AssertionError(f"{error}: silent {sorted(silent)}, loud {sorted(loud)}") from None
+    cluster.stays(lambda: speaking(box) <= wanted, what, 3 * INTERVAL_S)
+
+
+def halves() -> tuple[set[str], set[str]]:
+    """Two halves of the checks, so that one is seen to speak while the other is switched off."""
+    names = [name for name in CATALOGUE if name in SWITCHED]
+    return set(names[::2]), set(names[1::2])
+
+
+def test_all_of_them_speak(broken_box: Box) -> None:
+    only(broken_box, set(SWITCHED), "every check has something to say")
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_mode_off_is_silence(broken_box: Box, half: int) -> None:
+    off = halves()[half]
+
+    def switch(text: str) -> str:
+        for name in off:
+            text = re.sub(rf"(\n  {name}: {{mode: )drain", r"\1off", text)
+        return text
+
+    before = detecting.configure(broken_box, switch)
+    try:
+        only(broken_box, SWITCHED - off, f"only those speak that are not off: {sorted(off)}")
+    finally:
+        detecting.configure(broken_box, lambda _text: before)
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_the_kill_switch_is_silence(broken_box: Box, half: int) -> None:
+    """A file for each check, which works without any configuration that can be read."""
+    off = halves()[half]
+    only(broken_box, set(SWITCHED), "every check has something to say")
+    folder = broken_box.path(OFF)
+    folder.mkdir(exist_ok=True)
+    try:
+        for name in off:
+            (folder / name).touch()
+        only(broken_box, SWITCHED - off, f"only those speak that are not off: {sorted(off)}")
+    finally:
+        _empty(folder)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("checks: {gpu_xidd: {mode: drain}}", "did you mean 'gpu_xid'?"),
+        ("checks: {gpu_xid: {mode: drian}}", "did you mean 'drain'?"),
+        ("checks: {mounts: {limits: {min_free_share: 7}}}", "min_free_share"),
+        ("agent: {interval_s: 0}", "interval_s must be between"),
+        ("checks: {gpu_xid: {mode", "not valid YAML"),
+    ],
+)
+def test_a_wrong_configuration_is_told_once_and_changes_nothing(
+    whole_box: Box, wrong: str, told: str
+) -> None:
+    node = whole_box.nodes[0].name
+    log, path = (
+        whole_box.path(f"/var/log/holdfast/agent.{node}.log"),
+        whole_box.path(detecting.CONFIG),
+    )
+    cluster.wait_for(lambda: cluster.all_in_service(whole_box), "every node in service", 60)
+    before, size = path.read_text(), log.stat().st_size
+    agents = agent_pids(whole_box, node)
+    try:
+        fresh = path.with_suffix(".new")
+        fresh.write_text(wrong + "\n")
+        fresh.replace(path)
+        cluster.wait_for(lambda: told in log.read_text()[size:], f"{told!r} in the agent's log", 15)
+        cluster.stays(lambda: cluster.in_service(whole_box, node), "in service", 2 * INTERVAL_S)
+        lines = [line for line in log.read_text()[size:].splitlines() if told in line]
+        assert len(lines) == 1
+        assert f"{detecting.CONFIG}:1: " in lines[0]
+        assert agent_pids(whole_box, node) == agents, "the agent that has the good one goes on"
+    finally:
+        fresh.write_text(before)
+        fresh.replace(path)
+
+
+def agent_pids(box: Box, node: str) -> set[int]:
+    return {pid for pid, argv in box.pids(node) if "slurm_hooks.agent" in argv}

@@ -1,0 +1,45 @@
+"""The table of what each kind of fault must lead to is whole, and agrees with the catalogues."""
+
+from __future__ import annotations
+
+import pytest
+from testbed.faults import KINDS
+from testbed.faults.words import parse
+
+from holdfast.faults import fault_of, is_known
+from holdfast.vocabulary import Action, Severity
+from slurm_hooks.checks import CATALOGUE
+from tests.e2e.detection_table import CASES, NOT_JUDGED, SWITCHED, TOGETHER, Case
+
+
+def test_every_kind_of_fault_is_in_the_table_or_has_a_reason_not_to_be() -> None:
+    """A new kind needs a row in tests/e2e/detection_table.py: what an agent must say of it."""
+    judged = {case.kind for case in CASES}
+    assert judged & set(NOT_JUDGED) == set()
+    assert judged | set(NOT_JUDGED) == set(KINDS)
+    assert all(NOT_JUDGED.values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.words)
+def test_a_row_says_what_there_is(case: Case) -> None:
+    kind, *words = case.words.split()
+    parse(kind, KINDS[kind].words, words)
+    assert case.check in CATALOGUE
+    for code in (case.code, *case.also):
+        assert is_known(code), code
+    assert Action(case.action)
+    assert case.severity in {one.name.lower() for one in Severity}
+    if case.drains:
+        assert case.severity == "fatal" or fault_of(case.code).drains
+    else:
+        assert case.severity != "fatal"
+
+
+def test_no_two_rows_are_the_same() -> None:
+    assert len({case.words for case in CASES}) == len(CASES)
+
+
+def test_the_faults_that_stand_together_can_be_said() -> None:
+    for words in (text.split() for node in TOGETHER.values() for text in node):
+        parse(words[0], KINDS[words[0]].words, words[1:])
+    assert set(CATALOGUE) >= SWITCHED
