@@ -212,7 +212,7 @@ def _use(calls: Calls, handle: Any) -> dict[str, Any]:
     if memory is not None:
         values["memory_used_bytes"] = int(memory.used)
         values["memory_total_bytes"] = int(memory.total)
-    found = calls.call("nvmlDeviceGetComputeRunningProcesses", handle)
+    found = calls.call("nvmlDeviceGetComputeRunningProcesses_v3", handle)
     if found is not None:
         values["processes"] = tuple(
             GpuProcess(pid=int(one.pid), used_bytes=one.usedGpuMemory) for one in found

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.contain import Worker, call
-from slurm_hooks.facts import GpuFacts, NvmlFacts
+from slurm_hooks.facts import GpuFabric, GpuFacts, GpuProcess, GpuRows, NvmlFacts
 from slurm_hooks.probes import nvml as probe
+from slurm_hooks.probes.nvml_calls import LIBRARY_NOT_FOUND
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
 
@@ -48,6 +49,146 @@ def test_a_healthy_node(worker: Worker) -> None:
     assert first.slowdown_margin_c == -2
     assert first.thermal_margin_c is not None
     assert len({gpu.uuid for gpu in facts.gpus}) == 8
+
+
+def test_all_that_nvml_tells_of_a_healthy_gpu(worker: Worker) -> None:
+    second = gpu(worker, 1)
+    missing = [
+        name
+        for name in GpuFacts.__dataclass_fields__
+        if getattr(second, name) is None and name not in ("state_code", "uncorrected_new")
+    ]
+    assert missing == []
+    assert second.fabric == GpuFabric(state=3)
+    assert second.spare_rows == GpuRows(full=2560, high=0, partial=0, low=0, none=0)
+    assert second.link_replays == second.link_crc_errors == (0,) * 18
+    assert (second.pcie_replays, second.held_by_power_ns) == (150, 7015662857000)
+    assert (second.persistence, second.ecc_on, second.mig, second.compute_mode) == (
+        True, True, False, 0,
+    )  # fmt: skip
+    assert second.processes == ()
+    assert second.memory_total_bytes == 81559 << 20
+    assert second.where == "GPU 1 0000:64:00"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("ecc.uncorr.agg.sram = 4", "uncorrected_ever", 4),
+        ("ecc.uncorr.agg.sram = 4", "sram_uncorrected_ever", 4),
+        ("ecc.corr.vol.dram = 9", "corrected", 9),
+        ("ecc.corr.agg.dram = 9", "corrected_ever", 9),
+        ("sram_threshold = 1", "sram_threshold_exceeded", True),
+        ("remap.unc = 2", "remapped_rows", 2),
+        ("repair.tpc = 1", "repair_pending", True),
+        ("histo.low = 3", "spare_rows", GpuRows(full=2560, high=0, partial=0, low=3, none=0)),
+        ("link.17.crc = 5", "link_crc_errors", (0,) * 17 + (5,)),
+        ("link.0.replay = 5", "link_replays", (5,) + (0,) * 17),
+        ("link.0.recovery = 5", "link_recoveries", (5,) + (0,) * 17),
+        ("links = 12", "nvlinks", (True,) * 12),
+        ("links = 0", "nvlinks", None),
+        ("fabric.state = 0", "fabric", None),
+        ("fabric.status = 999", "fabric", GpuFabric(state=3, status=999)),
+        ("fabric.health = 17", "fabric", GpuFabric(state=3, health=17)),
+        ("fabric.summary = 2", "fabric", GpuFabric(state=3, summary=2)),
+        ("pcie_replay = 151", "pcie_replays", 151),
+        ("pcie_gen = 1", "pcie_gen", 1),
+        ("violation.1 = 5000", "held_by_heat_ns", 5000),
+        ("mem_temp = 98", "memory_temperature_c", 98),
+        ("persistence = 0", "persistence", False),
+        ("ecc_pending = 0", "ecc_pending", False),
+        ("mig = 1", "mig", True),
+        ("compute_mode = 2", "compute_mode", 2),
+        ("mem_used = 1024", "memory_used_bytes", 1024),
+        ("proc = 42:1024 43:7", "processes", (GpuProcess(pid=42, used_bytes=1024), GpuProcess(pid=43, used_bytes=7))),
+    ],
+)  # fmt: skip
+def test_each_value_appears_live(
+    worker: Worker, nvml: SimulatedNvml, line: str, name: str, value: object
+) -> None:
+    assert getattr(gpu(worker, 3), name) != value
+    nvml.set("gpu.3." + line.split(" = ")[0], line.split(" = ")[1])
+    third = gpu(worker, 3)
+    assert getattr(third, name) == value
+    assert third.errors == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("rc.nvmlDeviceGetTotalEccErrors", ("uncorrected", "uncorrected_ever", "corrected")),
+        ("rc.nvmlDeviceGetSramEccErrorStatus", ("sram_threshold_exceeded",)),
+        ("rc.nvmlDeviceGetRowRemapperHistogram", ("spare_rows",)),
+        ("rc.nvmlDeviceGetRepairStatus", ("repair_pending",)),
+        ("rc.nvmlDeviceGetGpuFabricInfoV", ("fabric",)),
+        ("rc.nvmlDeviceGetPersistenceMode", ("persistence",)),
+        ("rc.nvmlDeviceGetComputeMode", ("compute_mode",)),
+        ("rc.nvmlDeviceGetMigMode", ("mig", "mig_pending")),
+        ("rc.nvmlDeviceGetComputeRunningProcesses_v3", ("processes",)),
+        ("rc.nvmlDeviceGetMemoryInfo_v2", ("memory_used_bytes",)),
+        ("rc.nvmlDeviceGetSerial", ("serial",)),
+        ("rc.nvmlDeviceGetFieldValues", ("nvlinks", "pcie_replays", "ecc_on", "held_by_heat_ns")),
+        ("fieldrc.163", ("link_crc_errors",)),
+        ("fieldrc.94", ("pcie_replays",)),
+    ],
+)
+@pytest.mark.parametrize("code", [3, 13])
+def test_each_is_none_where_it_is_not_supported(
+    worker: Worker, nvml: SimulatedNvml, key: str, names: tuple[str, ...], code: int
+) -> None:
+    nvml.set(f"gpu.*.{key}", code)
+    first = gpu(worker, 0)
+    assert [getattr(first, name) for name in names] == [None] * len(names)
+    assert first.errors == ()
+    assert first.temperature_c == 29, "the rest is read all the same"
+
+
+def test_links_are_asked_one_by_one_where_the_driver_has_no_field_for_them(
+    worker: Worker, nvml: SimulatedNvml
+) -> None:
+    nvml.set("gpu.*.fieldrc.165", 3)
+    nvml.set("gpu.0.link.5.state", 0)
+    assert gpu(worker, 0).nvlinks == (*(True,) * 5, False, *(True,) * 12)
+
+
+def test_what_lasts_is_asked_once_and_again_when_another_gpu_is_in_its_place(
+    worker: Worker, nvml: SimulatedNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("NVMLSIM_TRACE", str(trace))
+    read(worker)
+    nvml.set("gpu.2.vbios", "other")
+    assert gpu(worker, 2).vbios == "96.00.99.00.01", "a VBIOS does not change while the driver runs"
+    nvml.set("gpu.2.uuid", "GPU-successor")
+    second = gpu(worker, 2)
+    assert (second.uuid, second.vbios) == ("GPU-successor", "other")
+    calls = [line.split()[1:3] for line in trace.read_text().splitlines()]
+    assert calls.count(["nvmlDeviceGetVbiosVersion", "1"]) == 1
+    assert calls.count(["nvmlDeviceGetVbiosVersion", "2"]) == 2
+    assert calls.count(["nvmlSystemGetDriverVersion", "-1"]) == 1
+    batches = calls.count(["nvmlDeviceGetFieldValues", "1"])
+    assert batches == 4, "the first pass asks how many links there are, then one batch a pass"
+
+
+def test_a_gpu_that_gives_no_handle_is_told_by_its_errors(
+    worker: Worker, nvml: SimulatedNvml
+) -> None:
+    read(worker)
+    nvml.set("gpu.6.rc.nvmlDeviceGetHandleByIndex_v2", 999)
+    sixth = gpu(worker, 6)
+    assert sixth.errors == (("nvmlDeviceGetHandleByIndex", 999),)
+    assert (sixth.pci, sixth.temperature_c) == ("0000:b9:00", None)
+
+
+def test_a_gpu_that_is_lost_later_in_the_read_keeps_its_name(
+    worker: Worker, nvml: SimulatedNvml
+) -> None:
+    nvml.set("gpu.4.rc.nvmlDeviceGetFieldValues", 15)
+    fourth = gpu(worker, 4)
+    assert (fourth.state_code, fourth.pci) == (15, "0000:97:00")
+    nvml.set("gpu.4.rc.nvmlDeviceGetFieldValues", 0)
+    nvml.set("gpu.4.fieldrc.230", 16)
+    assert gpu(worker, 4).state_code == 16
 
 
 def test_faults_appear_in_a_worker_that_already_runs(worker: Worker, nvml: SimulatedNvml) -> None:
@@ -115,7 +256,7 @@ def test_a_library_that_is_not_there(tmp_path: Path) -> None:
     facts = probe.assemble(answer.items)
     worker.close()
     assert facts is not None
-    assert facts.init_code == probe.LIBRARY_NOT_FOUND
+    assert facts.init_code == LIBRARY_NOT_FOUND
     assert "no.so" in facts.init_error
 
 
