@@ -175,7 +175,7 @@ def merge(old: Iterable[Evidence], new: Iterable[Evidence]) -> tuple[Evidence, .
         if before is None:
             found[entry.key] = entry
         else:
-            last = entry if entry.at >= before.at else before
+            last = max(before, entry, key=lambda one: (one.at, one.pid or 0, one.shadow))
             found[entry.key] = replace(last, count=max(entry.count, before.count))
     return tuple(sorted(found.values(), key=_order))
 

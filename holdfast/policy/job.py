@@ -90,6 +90,7 @@ class JobFacts:
     ``current``      the attempt that just ended, in the same words as the earlier ones.
     ``past``         earlier attempts, oldest first.
     ``node_count``   nodes of the allocation.
+    ``blame``        what the nodes' agents saw that is the application's own fault; empty: nothing.
     """
 
     exit_code: int | None
@@ -100,6 +101,7 @@ class JobFacts:
     past: Sequence[PastAttempt] = ()
     kind: FailureKind = FailureKind.UNKNOWN
     node_count: int = 1
+    blame: str = ""
 
 
 class Limits(Protocol):
@@ -177,11 +179,11 @@ def _same_nodes(facts: JobFacts, limits: Limits) -> Decision:
         most = min(most, _USER_TRIES)
     if alike >= most:
         why = f"the same failure {alike} times without a new checkpoint"
-        return Decision(next=Next.HOLD, why=why)
+        return Decision(next=Next.HOLD, why=_blaming(why, facts))
     fruitless = failures_without_progress(facts)
     if fruitless >= _ANY_FAILURE * limits.max_same_failure:
         why = f"{fruitless} failures in a row without a new checkpoint"
-        return Decision(next=Next.HOLD, why=why)
+        return Decision(next=Next.HOLD, why=_blaming(why, facts))
     suspects = _suspected_twice(facts)
     if suspects:
         why = f"the second failure alike that points at {', '.join(suspects)}"
@@ -190,7 +192,11 @@ def _same_nodes(facts: JobFacts, limits: Limits) -> Decision:
     seen = "no node of the job is known to be bad"
     if facts.nodes is None:
         seen = "Slurm could not be asked about the nodes"
-    return Decision(next=Next.RESTART, why=seen, delay_s=delay_s)
+    return Decision(next=Next.RESTART, why=_blaming(seen, facts), delay_s=delay_s)
+
+
+def _blaming(why: str, facts: JobFacts) -> str:
+    return f"{why}; the job's own fault: {facts.blame}" if facts.blame else why
 
 
 def _counts(attempt: PastAttempt) -> bool:

@@ -106,14 +106,18 @@ def _suspects(found: Diagnosis, end: StepEnd) -> frozenset[SlurmName]:
     return frozenset(SlurmName(host) for host in hosts)
 
 
-def facts(sight: Sight, ended: Ending, history: Sequence[Past], node_count: int) -> JobFacts:
-    """Everything that the policy decides on."""
+def facts(
+    sight: Sight, ended: Ending, history: Sequence[Past], node_count: int, blame: str = ""
+) -> JobFacts:
+    """Everything that the policy decides on. ``blame``: the application's own fault, in words."""
     nodes = sight.faults
     evidence = None
     if nodes is not None:
-        # Drained and DOWN nodes alike: Slurm gives them to no new job.
+        # Drained and DOWN nodes alike: Slurm gives them to no new job; what only an agent told of is
+        # not ``out``.
         evidence = tuple(
-            NodeEvidence(node=one.node, code=one.code, fatal=one.fatal) for one in nodes
+            NodeEvidence(node=one.node, code=one.code, fatal=one.fatal, out=one.out)
+            for one in nodes
         )
     current = PastAttempt(
         fingerprint=ended.fingerprint,
@@ -130,6 +134,7 @@ def facts(sight: Sight, ended: Ending, history: Sequence[Past], node_count: int)
         past=tuple(_past(one) for one in history),
         kind=ended.kind,
         node_count=node_count,
+        blame=blame,
     )
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from holdfast import job_evidence
 from holdfast.adapters.slurm import Slurm, SlurmJob, SlurmNode
 from holdfast.errors import CommandError
 from holdfast.faults import severity_of
+from holdfast.job_evidence import Evidence
 from holdfast.reasons import Reason
 from holdfast.vocabulary import NodeState, Severity, SlurmName
 
@@ -34,19 +36,30 @@ ENDED_BY_SLURM = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFault:
     """Why a node of the job must not be used: drained by Holdfast for ``code``, or ``DOWN`` to
-    Slurm.
+    Slurm, or hit by a fault of its own while the job ran there.
 
     ``fatal``  work on it is lost; otherwise the node is degraded and running work may go on.
+    ``gpu``    index of the one GPU at fault, if it is one.
+    ``out``    Slurm gives the node to no new job by itself.
     """
 
     node: SlurmName
     code: str
     detail: str
     fatal: bool
+    gpu: int | None = None
+    out: bool = True
 
     def record(self) -> dict[str, object]:
         """For the journal."""
-        return {"node": self.node, "code": self.code, "detail": self.detail, "fatal": self.fatal}
+        return {
+            "node": self.node,
+            "code": self.code,
+            "detail": self.detail,
+            "fatal": self.fatal,
+            "gpu": self.gpu,
+            "out": self.out,
+        }
 
     def __str__(self) -> str:
         return f"{self.node} ({self.code}{': ' + self.detail if self.detail else ''})"
@@ -66,7 +79,12 @@ def fault_of(node: SlurmNode) -> NodeFault | None:
         code=reason.code,
         detail=reason.detail,
         fatal=severity_of(reason.code) is Severity.FATAL,
+        gpu=_index(reason.pairs.get("gpu", "")),
     )
+
+
+def _index(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def faults(nodes: Sequence[SlurmNode]) -> tuple[NodeFault, ...]:
@@ -83,6 +101,14 @@ class Sight:
 
     job: SlurmJob | None
     faults: tuple[NodeFault, ...] | None
+
+    @property
+    def told(self) -> tuple[Evidence, ...]:
+        """What the agents of the job's nodes have told of this run of it, in its AdminComment."""
+        if self.job is None:
+            return ()
+        entries = job_evidence.parse(self.job.admin_comment)
+        return tuple(entry for entry in entries if entry.run == self.job.restarts)
 
     @property
     def ended_by_slurm(self) -> bool:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from holdfast.config.location import ALL, is_off
 from holdfast.hostlist import expand
+from holdfast.job_evidence import Evidence
 from holdfast.policy.job import Decision, Next, decide
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import end_tasks, resume
@@ -24,6 +25,7 @@ from slurm_hooks.job.evidence import Sight, look, look_until_fatal
 from slurm_hooks.job.history import Past, launcher_deaths, past
 from slurm_hooks.job.log import say
 from slurm_hooks.job.step import StepEnd, StepPlan, run_step
+from slurm_hooks.job.told import since, with_told
 
 
 class Run:
@@ -35,6 +37,7 @@ class Run:
         self._job, self._tools = job, tools
         self._desk = Desk(job.context, tools)
         self._number = 0
+        self._told_before: tuple[Evidence, ...] = ()
         self.started = False
         self.last_code = 0
 
@@ -49,6 +52,7 @@ class Run:
         """One attempt; ``None``: the next one starts here and now."""
         history = self._begin()
         sight = self._look()
+        self._told_before = sight.told
         if sight.faults and not self._switched_off:
             say(f"nothing started: bad node here: {', '.join(map(str, sight.faults))}")
             return self._act(self._decided(sight, NOT_STARTED, history), code=1)
@@ -168,9 +172,17 @@ class Run:
 
     def _decided(self, sight: Sight, ended: Ending, history: Sequence[Past]) -> Decision:
         journal = self._tools.journal
-        faults = [fault.record() for fault in sight.faults or ()]
-        journal.add("evidence", attempt=self._number, faults=faults, **ended.record())
-        known = facts(sight, ended, history, max(1, self._job.context.node_count))
+        told = since(self._told_before, sight)
+        sight, ended = with_told(sight, told, self._nodes), told.cleared(ended)
+        journal.add(
+            "evidence",
+            attempt=self._number,
+            faults=[fault.record() for fault in sight.faults or ()],
+            told=told.records(),
+            blames=told.blames.value,
+            **ended.record(),
+        )
+        known = facts(sight, ended, history, max(1, self._job.context.node_count), told.blame)
         decision = decide(known, self._tools.config, datetime.now(timezone.utc))
         if self._switched_off:
             decision = Decision(next=Next.FAIL, why="Holdfast is switched off (off/all)")

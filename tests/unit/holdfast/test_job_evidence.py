@@ -1,0 +1,107 @@
+"""The one line in a job's AdminComment: reads back, merges, never over somebody else's text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.job_evidence import MAX_CHARS, Blame, Evidence, is_ours, merge, parse, render, verdict
+
+XID13 = Evidence(code="XID13", node="worker-1", gpu=3, step="0", pid=4711, count=2, run=1, at=99)
+XID79 = Evidence(code="XID79", node="worker-0", gpu=5, run=1, at=98)
+
+
+def test_it_reads_as_a_person_would_write_it() -> None:
+    assert render([XID13]) == (
+        "holdfast: XID13 node=worker-1 gpu=3 step=0 pid=4711 n=2 run=1 at=99"
+    )
+
+
+patient = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60
+)  # no test judges speed
+
+entries = st.builds(
+    Evidence,
+    code=st.sampled_from(["XID13", "XID79", "ECC_UNCORRECTED", "JOB_LEFTOVER", "SXID12028"]),
+    node=st.sampled_from(["worker-0", "gpu-node.7", "n_1"]),
+    gpu=st.none() | st.integers(0, 15),
+    step=st.sampled_from(["", "0", "17"]),
+    pid=st.none() | st.integers(1, 1 << 22),
+    count=st.integers(1, 10**6),
+    at=st.integers(0, 1 << 33),
+    run=st.integers(0, 50),
+    shadow=st.booleans(),
+)
+
+
+@patient
+@given(st.lists(entries, max_size=4))
+def test_what_is_written_reads_back(found: list[Evidence]) -> None:
+    assert list(parse(render(found))) == found
+
+
+@patient
+@given(st.text(max_size=300))
+def test_no_comment_breaks_the_reader(text: str) -> None:
+    for entry in parse(text) + parse(f"holdfast: {text}"):
+        assert parse(render([entry])) == (entry,)
+
+
+@patient
+@given(st.lists(entries, max_size=40))
+def test_a_long_story_is_cut_at_whole_entries(found: list[Evidence]) -> None:
+    text = render(found)
+    assert len(text) <= MAX_CHARS + len("; and 40 more")
+    assert list(parse(text)) == found[: len(parse(text))]
+
+
+@patient
+@given(st.lists(entries, max_size=8), st.lists(entries, max_size=8))
+def test_merging_forgets_nothing_and_settles(old: list[Evidence], new: list[Evidence]) -> None:
+    both = merge(old, new)
+    assert {one.key for one in both} == {one.key for one in (*old, *new)}
+    assert merge(both, new) == both
+    assert merge(both, old) == both
+
+
+def test_the_later_word_and_the_larger_count_stay() -> None:
+    later = Evidence(code="XID13", node="worker-1", gpu=3, step="0", pid=9, count=1, run=1, at=120)
+    (one,) = merge([XID13], [later])
+    assert (one.pid, one.count, one.at) == (9, 2, 120)
+
+
+def test_the_worst_of_the_newest_run_comes_first() -> None:
+    old = Evidence(code="XID48", node="worker-0", run=0)
+    killed = Evidence(code="XID45", node="worker-0", run=1)
+    assert merge([old, killed], [XID13, XID79]) == (XID79, XID13, killed, old)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "holdfast: XID13 node=a", "holdfast: anything"])
+def test_we_write_over_nothing_and_over_ourselves(text: str) -> None:
+    assert is_ours(text)
+
+
+@pytest.mark.parametrize("text", ["ticket 1234", "see holdfast: XID13", "Holdfast: no"])
+def test_somebody_elses_text_is_left_alone(text: str) -> None:
+    assert not is_ours(text)
+    assert parse(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("codes", "blame"),
+    [
+        ([], Blame.NOBODY),
+        (["XID45"], Blame.NOBODY),
+        (["XID63"], Blame.NOBODY),
+        (["XID13", "XID45"], Blame.JOB),
+        (["XID43"], Blame.JOB),
+        (["XID13", "XID79"], Blame.NODE),
+        (["ECC_UNCORRECTED"], Blame.NODE),
+        (["IB_FLAP", "XID31"], Blame.NODE),
+        (["NEVER_HEARD_OF"], Blame.NOBODY),
+    ],
+)
+def test_a_broken_machine_explains_what_the_application_saw(codes: list[str], blame: Blame) -> None:
+    assert verdict([Evidence(code=code, node="n") for code in codes]) is blame

@@ -1,0 +1,138 @@
+"""What the nodes' agents told of an attempt, and what the launcher makes of it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from holdfast.adapters.slurm import SlurmJob
+from holdfast.job_evidence import Blame, Evidence, render
+from holdfast.policy.job import FailureKind, Next, decide
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.job.config import JobConfig
+from slurm_hooks.job.deciding import Ending, facts
+from slurm_hooks.job.evidence import NodeFault, Sight
+from slurm_hooks.job.told import Told, since, with_told
+
+NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+def entry(
+    code: str = "XID13", node: str = "worker-1", gpu: int | None = 3, **more: object
+) -> Evidence:
+    return Evidence(code=code, node=node, gpu=gpu, at=100, **more)  # type: ignore[arg-type]
+
+
+def sight(
+    *entries: Evidence, restarts: int = 0, faults: tuple[NodeFault, ...] | None = ()
+) -> Sight:
+    job = SlurmJob(
+        job_id=7,
+        name="train",
+        user="alice",
+        state="RUNNING",
+        state_reason="",
+        restarts=restarts,
+        requeue=True,
+        admin_comment=render(entries),
+    )
+    return Sight(job=job, faults=faults)
+
+
+ENDED = Ending(
+    exit_code=1,
+    fingerprint="exit:1",
+    progressed=False,
+    kind=FailureKind.INFRASTRUCTURE,
+    suspects=frozenset({NODES[0]}),
+    cause=None,
+)
+
+
+@pytest.mark.parametrize("code", ["XID13", "XID31", "XID43", "XID69"])
+def test_an_application_xid_blames_the_job_and_clears_its_nodes(code: str) -> None:
+    told = since((), sight(entry(code, step="0")))
+    assert told.blames is Blame.JOB
+    after = told.cleared(ENDED)
+    assert after.suspects == frozenset()
+    assert after.kind is FailureKind.UNKNOWN
+    assert after.fingerprint == f"xid:{code}"
+    known = facts(with_told(sight(entry(code)), told, NODES), after, [], 2, told.blame)
+    decision = decide(known, JobConfig(), NOW)
+    assert decision.next is Next.RESTART
+    assert decision.exclude == ()
+    assert f"{code} (" in decision.why
+    assert "on worker-1 GPU 3, step 0" in decision.why
+
+
+def test_a_users_own_error_stays_one() -> None:
+    from dataclasses import replace
+
+    told = since((), sight(entry()))
+    assert told.cleared(replace(ENDED, kind=FailureKind.USER)).kind is FailureKind.USER
+
+
+def test_a_broken_gpu_names_node_and_gpu_and_explains_the_applications_xid() -> None:
+    seen = sight(entry(), entry("XID79", gpu=5))
+    told = since((), seen)
+    assert told.blames is Blame.NODE
+    assert told.blame == ""
+    assert told.cleared(ENDED) is ENDED
+    after = with_told(seen, told, NODES)
+    assert after.faults is not None
+    (fault,) = after.faults
+    assert (fault.node, fault.code, fault.gpu, fault.fatal, fault.out) == (
+        "worker-1",
+        "XID79",
+        5,
+        True,
+        False,
+    )
+    decision = decide(facts(after, ENDED, [], 2), JobConfig(), NOW)
+    assert (decision.next, decision.exclude) == (Next.REQUEUE, (NODES[1],))
+
+
+def test_a_node_that_is_out_already_is_not_excluded_for_good() -> None:
+    drained = NodeFault(node=NODES[1], code="XID79", detail="", fatal=True, gpu=5)
+    seen = sight(entry("XID79", gpu=5), faults=(drained,))
+    after = with_told(seen, since((), seen), NODES)
+    assert after.faults == (drained,)
+    decision = decide(facts(after, ENDED, [], 2), JobConfig(), NOW)
+    assert (decision.next, decision.exclude) == (Next.REQUEUE, ())
+
+
+def test_a_check_in_shadow_is_told_and_not_acted_on() -> None:
+    seen = sight(entry("XID79", shadow=True))
+    told = since((), seen)
+    assert with_told(seen, told, NODES).faults == ()
+    assert told.records()[0]["shadow"] is True
+
+
+def test_a_node_of_another_job_is_no_node_of_ours() -> None:
+    seen = sight(entry("XID79", node="worker-9"))
+    assert with_told(seen, since((), seen), NODES).faults == ()
+
+
+def test_an_attempt_in_place_does_not_answer_for_the_one_before() -> None:
+    old, again = entry(), entry(count=2)
+    assert since((old,), sight(old)).entries == ()
+    assert since((old,), sight(again)).entries == (again,)
+
+
+def test_what_befell_an_earlier_run_is_over() -> None:
+    assert since((), sight(entry(run=0), restarts=1)).entries == ()
+    assert since((), sight(entry(run=1), restarts=1)).entries == (entry(run=1),)
+
+
+def test_without_an_answer_from_slurm_nothing_is_told() -> None:
+    blind = Sight(job=None, faults=None)
+    assert since((), blind) == Told()
+    assert with_told(blind, Told(), NODES) is blind
+
+
+def test_killed_channels_blame_nobody() -> None:
+    told = since((), sight(entry("XID45", count=900)))
+    assert told.blames is Blame.NOBODY
+    assert told.cleared(ENDED) is ENDED
