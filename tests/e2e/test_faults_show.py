@@ -71,6 +71,23 @@ LOOKS = [
     ),
     Look("nvlink-down --gpu 1 --link 4", nvml("n.nvmlDeviceGetNvLinkState(h(1), 4)"), "0"),
     Look("ib-down --hca mlx5_3", sh(f"{_TREE} cat state"), "1: DOWN"),
+    Look("ib-rate --hca mlx5_3", sh(f"{_TREE} cat rate"), "200 Gb/sec (4X HDR)"),
+    Look("hca-gone --hca mlx5_3", sh("ls /sim/sys/class/infiniband | wc -l"), "7"),
+    Look("gpu-off-bus --gpu 5", sh("ls /sim/sys/bus/pci/devices | grep -c 0000:a8"), "0"),
+    Look("nvswitch-gone", sh("ls /sim/sys/bus/pci/devices | grep -c '^0000:0[5-8]'"), "3"),
+    Look(
+        "pcie-aer fatal --gpu 5",
+        sh("tail -n 1 /sim/sys/bus/pci/devices/0000:a8:00.0/aer_dev_fatal"),
+        "TOTAL_ERR_FATAL 1",
+    ),
+    Look("module-missing nvidia_uvm", sh("ls /sim/sys/module | grep -c nvidia_uvm"), "0"),
+    Look(
+        "service-stopped fabricmanager",
+        sh("ls /sim/sys/fs/cgroup/system.slice | grep -c fabric"),
+        "0",
+    ),
+    Look("disk-full", sh("df --output=pcent /tmp | tail -n 1"), "100%"),
+    Look("disk-read-only", sh("touch /tmp/looked; rm -f /tmp/looked"), "Read-only file system"),
     Look("thermal --gpu 4", nvml("n.nvmlDeviceGetTemperature(h(4), 0)"), "91"),
     Look("power-brake", nvml("n.nvmlDeviceGetCurrentClocksEventReasons(h(7))"), "136"),
     Look("pcie-width --width 8", nvml("n.nvmlDeviceGetCurrPcieLinkWidth(h(0))"), "8"),
@@ -161,7 +178,7 @@ def test_shows_and_heals(box: Box, fault: Look) -> None:
 
 def test_every_kind_is_looked_at() -> None:
     here = {fault.words.split()[0] for fault in LOOKS}
-    elsewhere = {"nvml-slow", "link-flap", "power-off", "agent-killed"}
+    elsewhere = {"nvml-slow", "link-flap", "ib-errors", "power-off", "agent-killed"}
     assert here | elsewhere == {
         name for name, kind in faults.KINDS.items() if not kind.of_controller
     }
@@ -175,6 +192,8 @@ def test_slow_flap_and_power(box: Box) -> None:
     box.heal(NODE, "nvml-slow")
     box.fault(NODE, "link-flap", "--hca", "mlx5_3", "--times", "4")
     assert look(box, sh(f"{_TREE} cat counters/link_downed state")).split()[0] >= "4"
+    box.fault(NODE, "ib-errors", "--hca", "mlx5_3", "--count", "70")
+    assert int(look(box, sh(f"{_TREE} cat counters/symbol_error"))) >= 70
     boot_id = look(box, sh("cat /proc/sys/kernel/random/boot_id"))
     box.fault(NODE, "power-off")
     assert "has no power" in look(box, ["true"])

@@ -114,7 +114,10 @@ def _break(sim: Path, faults: list[Active], fault: Active, *, new: bool) -> bool
         for key, by in effects.wear.items():
             state[key] = str(int(state.get(key, "0")) + by)
         for path, value in effects.sysfs.items():
-            sysfs.change(sim / SYSFS, path, value)
+            if value is None:
+                sysfs.take_away(sim / SYSFS, path)
+            else:
+                sysfs.change(sim / SYSFS, path, value)
     for path, by in effects.sysfs_wear.items():
         sysfs.count_up(sim / SYSFS, path, by)
     if effects.event is not None:
@@ -137,9 +140,13 @@ def _repair(sim: Path, mended: list[Active], left: list[Active]) -> None:
         log.append((effects.log_when_healed, effects.log_prio))
         if effects.remedy is Remedy.REPLACE and effects.gpu is not None:
             replace_gpu(state, effects.gpu)
-        for path in effects.sysfs:
+        for path, broken in effects.sysfs.items():
+            if broken is None:
+                if path not in kept:
+                    sysfs.give_back(sim / SYSFS, path)
+                continue
             value = kept.get(path, healthy[path])
-            assert not isinstance(value, sysfs.Link)  # noqa: S101 - no fault moves a link
+            assert not isinstance(value, sysfs.Link | None)  # noqa: S101 - no fault moves a link
             sysfs.change(sim / SYSFS, path, value)
     write_state(sim, state, _lines(left, state))
     for texts, prio in log:  # last, so that who reads it finds the hardware healthy

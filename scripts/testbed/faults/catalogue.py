@@ -7,6 +7,7 @@ import signal
 from testbed.faults import hardware, machine, mounts
 from testbed.faults.gpu_kinds import GPU_STATES
 from testbed.faults.hardware import RECOVERY
+from testbed.faults.host_kinds import HCA, HOST_STATES
 from testbed.faults.kind import (
     AT_ONCE,
     BY_DRIVER,
@@ -18,11 +19,10 @@ from testbed.faults.kind import (
     Kind,
 )
 from testbed.faults.words import Word
-from testbed.h100.board import GPU_BUSES, HCAS, LINKS
+from testbed.h100.board import GPU_BUSES, LINKS
 
 __all__ = ["KINDS", "Kind"]
 
-_HCA = Word(name="--hca", choices=HCAS, default=HCAS[0])
 _PATH = Word(name="PATH", choices=mounts.FILESTORES, default=mounts.FILESTORES[0])
 
 
@@ -87,14 +87,14 @@ _HARDWARE = (
         name="ib-down",
         meaning="an InfiniBand port is DOWN, as after the cable was pulled",
         heals=AT_ONCE,
-        words=(_HCA,),
+        words=(HCA,),
         effects=hardware.ib_down,
     ),
     Kind(
         name="link-flap",
         meaning="an InfiniBand port goes down and up again: only counters and log tell",
         heals=BY_ITSELF,
-        words=(_HCA, Word(name="--times", low=1, high=100, default=3)),
+        words=(HCA, Word(name="--times", low=1, high=100, default=3)),
         effects=hardware.link_flap,
     ),
     Kind(
@@ -255,4 +255,6 @@ _CLUSTER = (
     ),
 )
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_HARDWARE, *GPU_STATES, *_NODE, *_CLUSTER)}
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (*_HARDWARE, *GPU_STATES, *HOST_STATES, *_NODE, *_CLUSTER)
+}

@@ -23,14 +23,15 @@ class Remedy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """``nvml`` and ``sysfs`` hold until healed. ``wear`` and ``sysfs_wear`` raise counters that stay raised.
+    """``nvml`` and ``sysfs`` hold until healed; a path of sysfs whose value is None is gone, with all below it.
+    ``wear`` and ``sysfs_wear`` raise counters that stay raised.
 
     ``event``: (GPU, type, data) for NVML's event sets. ``gpu``: the one that a reset or replacement is about.
     """
 
     nvml: Mapping[str, int | str] = field(default_factory=dict)
     wear: Mapping[str, int] = field(default_factory=dict)
-    sysfs: Mapping[str, str | bytes] = field(default_factory=dict)
+    sysfs: Mapping[str, str | bytes | None] = field(default_factory=dict)
     sysfs_wear: Mapping[str, int] = field(default_factory=dict)
     log: tuple[str, ...] = ()
     log_when_healed: tuple[str, ...] = ()

@@ -35,6 +35,32 @@ rm -rf /run/full-storage
 _READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"'
 
 
+# /tmp of a node is a tmpfs of its own. One that is over its size keeps what it has and takes no more.
+_DISK_FULL = """
+set -e
+used=$(du -sk /tmp | cut -f1)
+mount -o remount,size=$((used + 512))k /tmp
+dd if=/dev/zero of=/tmp/.full-disk bs=4k 2>/dev/null || true
+"""
+_DISK_EMPTY = "rm -f /tmp/.full-disk && mount -o remount,size=50% /tmp"
+
+
+def fill_disk(box: Box, node: str, _: Args) -> None:
+    _on(box, node, "sh", "-c", _DISK_FULL)
+
+
+def empty_disk(box: Box, node: str, _: Args) -> None:
+    _on(box, node, "sh", "-c", _DISK_EMPTY)
+
+
+def lock_disk(box: Box, node: str, _: Args) -> None:
+    _on(box, node, "mount", "-o", "remount,bind,ro", "/tmp")  # noqa: S108 - the node's own
+
+
+def unlock_disk(box: Box, node: str, _: Args) -> None:
+    _on(box, node, "mount", "-o", "remount,bind,rw", "/tmp")  # noqa: S108 - the node's own
+
+
 def hang(box: Box, node: str, args: Args) -> None:
     """Nobody answers; processes that touch it cannot be killed."""
     _on(box, node, *_HUNG, str(args["path"]))

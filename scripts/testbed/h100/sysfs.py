@@ -8,6 +8,7 @@ sysfs-bus-pci-devices-aer_stats.
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,24 @@ Value = str | bytes | Link
 """Content of a file (a text gets its final newline when written), or a link."""
 
 Tree = dict[str, Value]
+
+NVSWITCHES = ("0000:05:00.0", "0000:06:00.0", "0000:07:00.0", "0000:08:00.0")
+"""The four switches of an HGX H100, class "other bridge"."""
+
+_SWITCH_PORT = "0000:04:01.0"
+
+MODULES = (
+    "nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_peermem", "gdrdrv", "ib_core", "ib_uverbs",
+    "ib_umad", "mlx5_core", "mlx5_ib",
+)  # fmt: skip
+"""Kernel modules of a GPU node, in /sys/module."""
+
+CGROUPS = "fs/cgroup/system.slice"
+UNITS = {
+    "fabricmanager": "nvidia-fabricmanager.service",
+    "persistenced": "nvidia-persistenced.service",
+}
+"""Services that run on the node -> systemd's unit."""
 
 _PORT_COUNTERS = (
     "VL15_dropped", "excessive_buffer_overrun_errors", "link_downed", "link_error_recovery",
@@ -67,6 +86,13 @@ def healthy(node_index: int = 0) -> Tree:
             address, (port,), _Pci(vendor=0x15B3, device=0x1021, kind=0x020700, numa=index // 4)
         )
         tree |= _hca(name, node_index * 8 + index)
+    switches = _Pci(vendor=0x8086, device=0x352A, kind=0x060400, numa=0)
+    tree |= _pci_device(_SWITCH_PORT, (), switches)
+    for address in NVSWITCHES:
+        switch = _Pci(vendor=0x10DE, device=0x22A3, kind=0x068000, numa=0)
+        tree |= _pci_device(address, (_SWITCH_PORT,), switch)
+    tree |= {f"module/{name}/initstate": "live" for name in MODULES}
+    tree |= {f"{CGROUPS}/{unit}/cgroup.procs": "1187" for unit in UNITS.values()}
     return tree
 
 
@@ -95,6 +121,23 @@ def count_up(root: Path, path: str, by: int) -> None:
     change(root, path, str(int((root / path).read_text()) + by))
 
 
+def take_away(root: Path, path: str) -> None:
+    """Remove a file, a link, or a folder with all below it."""
+    target = root / path
+    if target.is_dir() and not target.is_symlink():
+        gone = target.with_name(f".{target.name}.gone")
+        target.rename(gone)  # a reader sees all of it or nothing
+        shutil.rmtree(gone)
+    else:
+        target.unlink(missing_ok=True)
+
+
+def give_back(root: Path, path: str) -> None:
+    """Make again what ``take_away`` removed, as it is on a healthy node."""
+    tree = healthy()
+    write_tree(root, {at: tree[at] for at in tree if at == path or at.startswith(f"{path}/")})
+
+
 def gpu_folder(gpu: int) -> str:
     """Where a GPU's PCI files are, below the root."""
     return _device_folder(gpu_address(gpu), (_root_port(gpu),))
@@ -103,6 +146,11 @@ def gpu_folder(gpu: int) -> str:
 def root_port_folder(gpu: int) -> str:
     """Where the PCI files of the port above a GPU are, below the root."""
     return _device_folder(_root_port(gpu), ())
+
+
+def root_port(gpu: int) -> str:
+    """PCI address of the port above a GPU."""
+    return _root_port(gpu)
 
 
 def hca_folder(name: str) -> str:
@@ -121,6 +169,16 @@ def aer_text(total: str, names: Iterable[str], raised: Mapping[str, int]) -> str
 def fatal(**raised: int) -> str:
     """Content of ``aer_dev_fatal`` with these counters raised."""
     return aer_text("FATAL", _UNCORRECTABLE, raised)
+
+
+def nonfatal(**raised: int) -> str:
+    """Content of ``aer_dev_nonfatal`` with these counters raised."""
+    return aer_text("NONFATAL", _UNCORRECTABLE, raised)
+
+
+def correctable(**raised: int) -> str:
+    """Content of ``aer_dev_correctable`` with these counters raised."""
+    return aer_text("COR", _CORRECTABLE, raised)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
