@@ -29,6 +29,10 @@ _METRIC = "Nothing to do. Recorded because it helps to explain other faults of t
 _RESET = (
     "Let the jobs leave, reset the GPU (nvidia-smi -r -i GPU) or reboot. If it comes back: RMA."
 )
+_GSP = (
+    "The GPU's own firmware does not answer: nvidia-smi and NVML may hang on it. Let the jobs leave, then "
+    "nvidia-smi -r -i GPU; if that hangs, reboot. On several nodes: a driver bug, look for a newer release."
+)
 _UNUSED = "NVIDIA publishes no meaning for it. Keep the log and ask NVIDIA when it repeats."
 _BLACKWELL = (
     "A number of Blackwell GPUs: it should not appear on an H100. Keep the log, ask NVIDIA."
@@ -51,6 +55,7 @@ _KINDS: Mapping[str, _Kind] = {
     "blackwell": (_WARN, _DRIVER, Action.NONE, False, _BLACKWELL),
     "reset-gpu": (_FATAL, _GPU, Action.RESET_GPU, True, _RESET),
     "reset-driver": (_FATAL, _DRIVER, Action.RESET_GPU, True, _RESET),
+    "gsp": (_FATAL, _DRIVER, Action.RESET_GPU, True, _GSP),
     "reset-link": (_FATAL, _LINK, Action.RESET_GPU, True, _RESET),
     "contact": (
         _FATAL, _GPU, Action.CONTACT_SUPPORT, True,
@@ -102,8 +107,8 @@ _ROWS: Mapping[int, tuple[str, str]] = {
     108: ("job-link", "NVLink remote translation error"),
     109: ("reset-driver", "context switch time-out (CTXSW_TIMEOUT_ERROR)"),
     110: ("reset-driver", "security fault (SEC_FAULT_ERROR)"),
-    119: ("reset-driver", "GPU system processor does not answer (GSP_RPC_TIMEOUT)"),
-    120: ("reset-driver", "GPU system processor error (GSP_ERROR)"),
+    119: ("gsp", "GPU system processor does not answer (GSP_RPC_TIMEOUT)"),
+    120: ("gsp", "GPU system processor error (GSP_ERROR)"),
     121: ("metric-gpu", "chip-to-chip link error (C2C_ERROR, not on H100)"),
     125: ("unused", "InfoROM filesystem error (INFOROM_FS_ERROR)"),
     136: ("reset-link", "NVLink training failed (ALI_TRAINING_FAIL)"),
@@ -188,7 +193,8 @@ _OWN: Mapping[int, tuple[str, _Kind]] = {
     79: (
         "GPU has fallen off the bus",
         (_FATAL, _GPU, Action.REBOOT, True,
-         "Reboot the node. If a GPU of it falls off again within a week, ask for a replacement."),
+         "No reset reaches it: reboot the node. Look in the kernel log for PCIe errors of the port above it and "
+         "for heat or power just before. If a GPU of the node falls off again within a week, ask for a replacement."),
     ),
     151: (
         "key rotation error (KEY_ROTATION_ERROR, confidential computing)",

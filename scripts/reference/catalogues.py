@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator
 
 from holdfast.faults import FAULTS, Fault
+from holdfast.vocabulary import FaultClass
 from reference.schema import keys_of
 from slurm_hooks import checks
 
@@ -36,7 +37,31 @@ node. `holdfast faults CODE` shows one of them, with the source of its row.
   resumes it.
 - drains: whether a check in mode `drain` takes the node out of service. A `warn` that drains lets
   the running jobs go on.
-- An Xid that is not listed is `warn` and never drains.
+- An Xid that is not listed is `warn` and never drains; nor does an SXid, unless the log line itself
+  says `Fatal`.
+- The sources of the rows, and where they disagree: `holdfast faults CODE` and the modules' docstrings.
+"""
+
+_PARTS = {
+    FaultClass.APPLICATION: "Applications",
+    FaultClass.GPU: "GPUs",
+    FaultClass.LINK: "Links: NVLink and PCIe",
+    FaultClass.SWITCH: "NVSwitches",
+    FaultClass.DRIVER: "The NVIDIA driver",
+    FaultClass.NETWORK: "Network",
+    FaultClass.STORAGE: "Storage",
+    FaultClass.HOST: "Host",
+    FaultClass.HOLDFAST: "Holdfast and Slurm",
+}
+
+_XIDS = """\
+What the NVIDIA driver reports of a GPU (`NVRM: Xid (PCI:…): 79, …`). An Xid 154 and NVML's recovery action
+outrank the column "needs": they know this GPU.
+"""
+
+_SXIDS = """\
+What the driver reports of an NVSwitch (`nvidia-nvswitch0: SXid (PCI:…): 20034, Fatal, Link 28 …`). The word in
+the line outranks the column "severity".
 """
 
 
@@ -63,6 +88,8 @@ def codes_of(name: str) -> list[str]:
             found[str(node.value)] = None
         if isinstance(node, ast.JoinedStr) and ast.unparse(node).startswith(("f'XID", 'f"XID')):
             found["XID…"] = None
+        if isinstance(node, ast.Constant) and node.value == "SXID":
+            found["SXID…"] = None
     return list(found)
 
 
@@ -86,10 +113,24 @@ def _doc(text: str | None) -> str:
 
 
 def faults_page() -> str:
-    """The whole page: Holdfast's own codes, then the Xids."""
-    own = [row for row in FAULTS.values() if not row.code.startswith("XID")]
-    xids = [row for row in FAULTS.values() if row not in own]
-    return f"{_FAULTS_HEAD}\n## Nodes\n\n{''.join(_table(own))}\n## Xids\n\n{''.join(_table(xids))}"
+    """The whole page: Holdfast's own codes by the part at fault, then the driver's and the switches'
+    numbers."""
+    numbers = {
+        kind: [row for row in FAULTS.values() if row.code.startswith(kind)]
+        for kind in ("XID", "SXID")
+    }
+    parts = [_FAULTS_HEAD]
+    for part, title in _PARTS.items():
+        rows = [
+            row
+            for row in FAULTS.values()
+            if row.fault_class is part and not row.code.startswith(tuple(numbers))
+        ]
+        if rows:
+            parts.append(f"\n## {title}\n\n{''.join(_table(rows))}")
+    parts.append(f"\n## Xids\n\n{_XIDS}\n{''.join(_table(numbers['XID']))}")
+    parts.append(f"\n## SXids\n\n{_SXIDS}\n{''.join(_table(numbers['SXID']))}")
+    return "".join(parts)
 
 
 def _table(rows: list[Fault]) -> Iterator[str]:

@@ -1,0 +1,98 @@
+"""``holdfast faults``: one runbook, a search, clear words for what is not there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast import faults_command
+from holdfast.faults import FAULTS
+
+
+def ran(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    status = faults_command.main(argv)
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["XID79"], "XID79"),
+        (["79"], "XID79"),
+        (["079"], "XID79"),
+        (["xid", "79"], "XID79"),
+        (["Xid 79"], "XID79"),
+        (["SXID12028"], "SXID12028"),
+        (["12028"], "SXID12028"),
+        (["sxid", "12028"], "SXID12028"),
+        (["gpu_lost"], "GPU_LOST"),
+    ],
+)
+def test_a_code_in_any_spelling_prints_its_runbook(
+    argv: list[str], code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = ran(capsys, *argv)
+    assert status == 0
+    assert out.startswith(f"{code}: {FAULTS[code].title}")
+    told = " ".join(out.split())
+    assert " ".join(FAULTS[code].runbook.split()) in told
+    assert FAULTS[code].source in told
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_every_page_says_what_is_needed(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = ran(capsys, code)
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2] != " "] == (
+        ["severity", *(["follows"] if FAULTS[code].consequence else []), "part", "drains", "needs", "do", "source"]
+    )  # fmt: skip
+
+
+def test_words_search_codes_titles_and_runbooks(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = ran(capsys, "nvlink", "training")
+    assert status == 0
+    codes = [line.split()[0] for line in out.splitlines()[1:]]
+    assert "XID136" in codes
+    assert "XID79" not in codes
+    assert ran(capsys, "--class", "switch", "minion")[1].count("SXID") >= 4
+
+
+def test_a_class_alone_lists_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = ran(capsys, "--class", "storage", "--json")
+    rows = json.loads(out)
+    assert status == 0
+    assert {row["class"] for row in rows} == {"storage"}
+    assert {row["code"] for row in rows} == {
+        code for code, row in FAULTS.items() if row.fault_class.value == "storage"
+    }
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["XID1000"], ["XID1000 is not in the catalogue", "never drains", "did you mean XID176?"]),
+        (["SXID20033"], ["SXID20033 is not in the catalogue", "did you mean SXID20034?"]),
+        (["GPU_LOTS"], ["did you mean GPU_LOST?"]),
+        (["zzz"], ["`holdfast faults` lists them all"]),
+        (["--class", "host", "nvswitch"], ["no fault of class host speaks of 'nvswitch'"]),
+        (["99999999999999999999"], ["no fault '99999999999999999999'"]),
+    ],
+)
+def test_what_is_not_there_gets_one_line_and_a_suggestion(
+    argv: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = ran(capsys, *argv)
+    assert (status, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    for word in words:
+        assert word in err
+
+
+def test_a_class_that_does_not_exist_is_used_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        faults_command.main(["--class", "moon"])
+    assert stopped.value.code == 2
+    assert "moon" in capsys.readouterr().err
