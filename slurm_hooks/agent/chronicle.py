@@ -17,7 +17,7 @@ from slurm_hooks.agent.judge import Opened
 from slurm_hooks.agent.memory import Memory
 from slurm_hooks.facts import GpuFacts
 from slurm_hooks.history import Recorder, changes
-from slurm_hooks.history.changes import Board, Boards
+from slurm_hooks.history.changes import Board, Boards, Change, Episodes
 
 
 class Chronicle:
@@ -25,7 +25,7 @@ class Chronicle:
 
     def __init__(self, recorder: Recorder, memory: Memory, expected_gpus: int) -> None:
         self._recorder, self._expected_gpus = recorder, expected_gpus
-        self._opened: Sequence[Opened] = tuple(
+        self._episodes = Episodes(
             Opened(finding=streak.finding, mode=Mode.OBSERVE, since=streak.since)
             for streak in memory.streaks.values()
             if streak.open
@@ -44,6 +44,7 @@ class Chronicle:
         self._recorder.note(AGENT_STARTED, version=VERSION, pid=os.getpid(), after=after)
 
     def ended(self, *, afresh: bool) -> None:
+        self._note(self._episodes.finish(self._known, time.time()))
         self._recorder.note(AGENT_ENDED, why="new configuration" if afresh else "told to end")
 
     def saw_gpus(self, gpus: Iterable[GpuFacts]) -> None:
@@ -51,18 +52,12 @@ class Chronicle:
         boards = changes.boards_of(gpus, self._expected_gpus)
         if boards is None:
             return
-        for change in changes.of_boards(self._boards, boards, booted=self._booted):
-            self._recorder.note(change.event, t=change.t, **change.facts)
+        self._note(changes.of_boards(self._boards, boards, booted=self._booted))
         self._boards, self._known, self._booted = boards, boards, False
 
     def saw(self, opened: Sequence[Opened]) -> None:
         """The open findings of this moment."""
-        if opened == self._opened:
-            return
-        now = time.time()
-        for change in changes.of_findings(self._opened, opened, self._known, now):
-            self._recorder.note(change.event, t=change.t, **change.facts)
-        self._opened = opened
+        self._note(self._episodes.step(opened, self._known, time.time()))
 
     def did(self, deeds: Iterable[Deed], standing: Standing) -> None:
         """What was done in Slurm, and whether the node should have left service and could not."""
@@ -76,6 +71,10 @@ class Chronicle:
         if over and not self._over_budget:
             self._recorder.note(OVER_BUDGET, detail=standing.reason or standing.why)
         self._over_budget = over
+
+    def _note(self, found: Iterable[Change]) -> None:
+        for change in found:
+            self._recorder.note(change.event, t=change.t, **change.facts)
 
 
 def _remembered(memory: Memory) -> dict[int, Board] | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from holdfast.findings import Finding
 from holdfast.history.event import CLOSED, GPU_REPLACED, INVENTORY, MACHINE_REPLACED, OPENED
+from holdfast.vocabulary import Severity
 from slurm_hooks.agent.judge import Opened
 from slurm_hooks.facts import GpuFacts
 
@@ -31,6 +32,8 @@ class Board:
 
 Boards = Mapping[int, Board]
 """By NVML's index."""
+Key = tuple[str, str, str]
+"""A finding's check, code and subject."""
 
 
 def boards_of(gpus: Iterable[GpuFacts], expected: int) -> dict[int, Board] | None:
@@ -43,28 +46,79 @@ def boards_of(gpus: Iterable[GpuFacts], expected: int) -> dict[int, Board] | Non
     return found if len(found) >= expected > 0 else None
 
 
-def key(finding: Finding) -> tuple[str, str, str]:
+def key(finding: Finding) -> Key:
     """The same finding at two moments."""
     return (finding.check, finding.code, finding.subject)
 
 
-def of_findings(
-    before: Iterable[Opened], after: Iterable[Opened], boards: Boards, now: float
-) -> Iterator[Change]:
-    """Findings that opened and closed; ``now`` in epoch seconds."""
-    old = {key(entry.finding): entry for entry in before}
-    new = {key(entry.finding): entry for entry in after}
-    for which, entry in old.items():
-        if which not in new:
-            open_s = {"open_s": round(max(0.0, now - entry.since), 1)} if entry.since else {}
-            yield Change(CLOSED, {**about(entry.finding, boards), **open_s})
-    for which, entry in new.items():
-        if which not in old:
-            found = entry.finding
-            said = about(found, boards)
-            said |= {"severity": found.severity.name.lower(), "action": found.action.value}
-            said |= {"mode": entry.mode.value, "detail": found.detail, "cause": found.cause}
-            yield Change(OPENED, said, entry.since or None)
+QUIET_S = {Severity.INFO: 3600.0, Severity.WARN: 300.0, Severity.FATAL: 300.0}
+"""How long a finding stays closed before that is written down: what flaps is one episode with a
+count, or it would push everything else out of a bounded history.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """One finding from its opening on: ``times`` it opened, ``closed_at`` (epoch s) while it is
+    closed.
+    """
+
+    entry: Opened
+    times: int = 1
+    closed_at: float | None = None
+
+
+class Episodes:
+    """The findings of a node, told as episodes. ``before``: those that were told already."""
+
+    def __init__(self, before: Iterable[Opened]) -> None:
+        self._known = {key(entry.finding): Episode(entry=entry) for entry in before}
+
+    def step(self, opened: Iterable[Opened], boards: Boards, now: float) -> list[Change]:
+        """What is to be told, with these findings open now; ``now`` in epoch seconds."""
+        there = {key(entry.finding): entry for entry in opened}
+        told = [
+            self._ended(which, boards, now) for which in list(self._known) if which not in there
+        ]
+        changes = [change for change in told if change is not None]
+        for which, entry in there.items():
+            known = self._known.get(which)
+            if known is None:
+                self._known[which] = Episode(entry=entry)
+                changes.append(_opening(entry, boards))
+            elif known.closed_at is not None:
+                self._known[which] = replace(known, times=known.times + 1, closed_at=None)
+        return changes
+
+    def finish(self, boards: Boards, now: float) -> list[Change]:
+        """What is closed at the agent's end, however short a time ago."""
+        closed = [which for which, known in self._known.items() if known.closed_at is not None]
+        return [c for which in closed if (c := self._ended(which, boards, now, quiet=True))]
+
+    def _ended(
+        self, which: Key, boards: Boards, now: float, *, quiet: bool = False
+    ) -> Change | None:
+        known = self._known[which]
+        if known.closed_at is None:
+            known = self._known[which] = replace(known, closed_at=now)
+        closed_at = known.closed_at or now
+        if not quiet and now - closed_at < QUIET_S[known.entry.finding.severity]:
+            return None
+        del self._known[which]
+        said = about(known.entry.finding, boards)
+        if known.entry.since:
+            said["open_s"] = round(max(0.0, closed_at - known.entry.since), 1)
+        if known.times > 1:
+            said["times"] = known.times
+        return Change(CLOSED, said, closed_at)
+
+
+def _opening(entry: Opened, boards: Boards) -> Change:
+    found = entry.finding
+    said = about(found, boards)
+    said |= {"severity": found.severity.name.lower(), "action": found.action.value}
+    said |= {"mode": entry.mode.value, "detail": found.detail, "cause": found.cause}
+    return Change(OPENED, said, entry.since or None)
 
 
 def about(finding: Finding, boards: Boards) -> dict[str, Any]:

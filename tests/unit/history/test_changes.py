@@ -8,7 +8,7 @@ from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks.agent.judge import Opened
 from slurm_hooks.facts import GpuFacts
-from slurm_hooks.history.changes import Board, board_of, boards_of, of_boards, of_findings
+from slurm_hooks.history.changes import Board, Episodes, board_of, boards_of, of_boards
 
 BOARDS = {n: Board(uuid=f"GPU-{n}", serial=f"165{n}", pci=f"0000:0{n}:00") for n in range(8)}
 
@@ -27,7 +27,7 @@ def opened(code: str = "XID79", subject: str = "GPU-3", **more: Any) -> Opened:
 
 
 def test_a_finding_opens_with_its_time_and_its_board() -> None:
-    (change,) = of_findings([], [opened()], BOARDS, 105.0)
+    (change,) = Episodes([]).step([opened()], BOARDS, 105.0)
     assert (change.event, change.t) == ("finding_opened", 100.0)
     assert change.facts == {
         "code": "XID79",
@@ -45,23 +45,60 @@ def test_a_finding_opens_with_its_time_and_its_board() -> None:
 
 
 def test_it_closes_once_with_how_long_it_was_open() -> None:
-    (change,) = of_findings([opened()], [], BOARDS, 160.0)
-    assert (change.event, change.facts["open_s"]) == ("finding_closed", 60.0)
-    assert list(of_findings([], [], BOARDS, 170.0)) == []
+    episodes = Episodes([])
+    episodes.step([opened()], BOARDS, 105.0)
+    assert episodes.step([], BOARDS, 160.0) == [], "it may be back in a moment"
+    assert episodes.step([], BOARDS, 459.0) == []
+    (change,) = episodes.step([], BOARDS, 460.0)
+    assert (change.event, change.t, change.facts["open_s"]) == ("finding_closed", 160.0, 60.0)
+    assert "times" not in change.facts
+    assert episodes.step([], BOARDS, 470.0) == []
+
+
+def test_what_flaps_is_one_episode() -> None:
+    episodes, told = Episodes([]), []
+    for now in range(100, 10_000, 20):
+        told += episodes.step([opened()] if now % 40 == 20 else [], BOARDS, float(now))
+    for now in (10_000.0, 99_999.0):
+        told += episodes.step([], BOARDS, now)
+    assert [change.event for change in told] == ["finding_opened", "finding_closed"]
+    assert told[1].facts["times"] == 248
+
+
+def test_an_opinion_that_comes_and_goes_fills_no_disk() -> None:
+    """INFO findings are told once an hour at most."""
+    episodes, told = Episodes([]), []
+    for now in range(0, 86_400, 1200):
+        low = opened(severity=Severity.INFO, since=0.0)
+        told += episodes.step([low] if now % 2400 else [], BOARDS, float(now))
+    assert len(told) == 1
+
+
+def test_the_agents_end_tells_what_is_closed() -> None:
+    episodes = Episodes([opened(), opened("XID48")])
+    assert episodes.step([opened()], BOARDS, 150.0) == []
+    (change,) = episodes.finish(BOARDS, 160.0)
+    assert (change.event, change.t, change.facts["code"]) == ("finding_closed", 150.0, "XID48")
+
+
+def test_what_an_earlier_agent_told_is_not_told_again() -> None:
+    assert Episodes([opened()]).step([opened()], BOARDS, 1000.0) == []
 
 
 def test_a_clock_that_was_set_back_gives_no_negative_time() -> None:
-    (change,) = of_findings([opened()], [], BOARDS, 50.0)
+    episodes = Episodes([opened()])
+    episodes.step([], BOARDS, 50.0)
+    (change,) = episodes.finish(BOARDS, 50.0)
     assert change.facts["open_s"] == 0.0
 
 
 def test_the_same_finding_with_other_words_is_no_news() -> None:
-    assert list(of_findings([opened()], [opened(severity=Severity.WARN)], BOARDS, 1.0)) == []
+    assert Episodes([opened()]).step([opened(severity=Severity.WARN)], BOARDS, 1.0) == []
 
 
 def test_two_gpus_with_the_same_code_are_two_findings() -> None:
     after = [opened(), opened(subject="GPU-4", gpu=4)]
-    (change,) = of_findings([opened()], after, BOARDS, 1.0)
+    (change,) = Episodes([opened()]).step(after, BOARDS, 1.0)
     assert change.facts["gpu_uuid"] == "GPU-4"
 
 
