@@ -60,7 +60,7 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
         return could_not_run(f"its output is not understood: {error}")
     readings.append(
         Reading(
-            section="GPUs",
+            section="GPU throughput",
             subject="GPUs that copied",
             value=str(len(rows)),
             limit=str(node.gpus),
@@ -90,14 +90,14 @@ def _of_gpu(row: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
         rate = float(row[key])
         least = limits.min_hbm_gb_s if key == "hbm_gb_s" else limits.min_pcie_gb_s
         yield Reading(
-            section="GPUs" if key == "hbm_gb_s" else "PCIe",
+            section="GPU throughput",
             subject=f"{name} {words}",
             value=f"{rate:.1f} GB/s",
             limit=f">= {least:g} GB/s",
             ok=rate >= least,
         )
     yield Reading(
-        section="GPUs",
+        section="GPU throughput",
         subject=f"{name} copies",
         value="the same" if row["same"] else "differ",
         limit="the same",

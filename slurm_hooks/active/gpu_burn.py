@@ -71,7 +71,7 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
         return could_not_run(f"its output is not understood: {error}")
     readings.append(
         Reading(
-            section="GPUs",
+            section="GPU throughput",
             subject="GPUs that computed",
             value=str(len(rows)),
             limit=str(node.gpus),
@@ -85,7 +85,7 @@ def _of_gpu(row: Mapping[str, Any], typical: float, limits: Limits) -> Iterator[
     rate, name = float(row["tflops"]), f"GPU {row['gpu']}"
     least = max(limits.min_tflops, limits.min_share * typical)
     yield Reading(
-        section="GPUs",
+        section="GPU throughput",
         subject=f"{name} bf16",
         value=f"{rate:.0f} TFLOP/s",
         limit=f">= {least:.0f} TFLOP/s",
@@ -93,7 +93,7 @@ def _of_gpu(row: Mapping[str, Any], typical: float, limits: Limits) -> Iterator[
     )
     wrong = int(row["mismatches"]) if row["finite"] else int(row["rounds"])
     yield Reading(
-        section="GPUs",
+        section="GPU throughput",
         subject=f"{name} results that differ",
         value=str(wrong),
         limit="0",

@@ -67,7 +67,7 @@ def note(check: str, judged: Judged, config: Path) -> None:
             event=ACTIVE_CHECK,
             node=machine.node_name(),
             boot_id=machine.boot_id(paths.procfs),
-            detail=judged.detail,
+            detail=f"{check} {judged.verdict.value}: {judged.detail}",
             facts={"check": check, "verdict": judged.verdict.value},
         )
     except (HoldfastError, OSError):

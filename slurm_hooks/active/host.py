@@ -157,10 +157,9 @@ def _interfaces(said: list[Mapping[str, str]]) -> Iterator[Reading]:
 def _probe(row: Mapping[str, Any], *, for_gate: bool) -> Reading:
     check, verdict = str(row["check"]), str(row["verdict"])
     section = next((title for start, title in _SECTIONS if check.startswith(start)), "host")
-    ok: bool | None = verdict in ("ok", "info")
     code = str(row.get("what_to_do") or "").partition(":")[0]
-    if verdict == "blind" or (verdict == "warn" and not fault_of(code).drains):
-        ok = None
+    bad = verdict == "fatal" or (verdict == "warn" and fault_of(code).drains)
+    ok: bool | None = True if verdict in ("ok", "info") else (False if bad else None)
     value = str(row["value"]) if ok else f"{verdict}: {row['value']}"
     if ok is False and for_gate and row.get("mode") not in ("drain", "comment"):
         ok, value = None, f"{value} (check in mode {row.get('mode')})"

@@ -43,7 +43,7 @@ class Candidate:
 def candidate(node: SlurmNode, *, idle_only: bool) -> Candidate:
     """Whether the node may be tested now: idle in service, or drained by the agent and empty. Pure."""
     said = standing(node)
-    was = said.reason.code + " drained" if said.reason and node.drained_flag else "in service"
+    was = f"drained: {said.reason.code}" if said.reason and node.drained_flag else "in service"
     if node.drained_flag and said.owner is not Owner.AGENT:
         was = f"drained by {node.reason_user or 'somebody'}"
         skip = f"not ours to touch: {node.reason or 'no reason'}"

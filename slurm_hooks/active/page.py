@@ -14,15 +14,19 @@ SECTIONS = (
     "hardware",
     "kernel modules",
     "PCIe",
+    "network",
+    "I/O throughput",
+    "network throughput",
+    "GPU throughput",
     "GPUs",
     "DCGM",
-    "network",
-    "network throughput",
     "storage",
-    "I/O throughput",
     "host",
 )
 """In the order of the page; others come last."""
+_COUNTED = {"GPUs", "DCGM", "storage", "host"}
+"""Of these the page only counts what is in order; the JSON has every value."""
+_CELL = 56
 _WORST = (Verdict.FAILED, Verdict.COULD_NOT_RUN, Verdict.PASSED)
 
 
@@ -109,31 +113,33 @@ def _values(one: Inspected) -> str:
         for reading in result.readings:
             rows.setdefault(reading.section, []).append(reading)
     known = [section for section in SECTIONS if section in rows]
-    order = known + [section for section in rows if section not in SECTIONS]
     lines = [
-        (f"  {section}" if first else "  ", *row)
-        for section in order
-        for first, row in _folded(rows[section])
+        (f"  {section}" if index == 0 else "", *row)
+        for section in known + [section for section in rows if section not in SECTIONS]
+        for index, row in enumerate(_rows(section, rows[section]))
     ]
-    return table(lines) if lines else "  no values"
+    return table([("  SECTION", "WHAT", "VALUE", "LIMIT", ""), *lines]) if lines else "  no values"
 
 
-def _folded(readings: Sequence[Reading]) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    """Rows that say the same of several subjects take one line, unless something is wrong."""
-    groups: dict[tuple[str, ...], list[Reading]] = {}
+def _rows(section: str, readings: Sequence[Reading]) -> Iterator[tuple[str, ...]]:
+    """What is not in order first, each by itself; the rest folded, or only counted."""
+    rest = [one for one in readings if one.ok is not False]
     for one in readings:
-        stem = one.subject.split(" ")[0] if one.ok is not False else one.subject
-        key = (
-            (stem, one.value, one.limit, _word(one))
-            if one.ok is not False
-            else (one.subject, one.value)
-        )
-        groups.setdefault(key, []).append(one)
-    for index, group in enumerate(groups.values()):
-        first = group[0]
+        if one.ok is False:
+            yield (_cell(one.subject), _cell(one.value), _cell(one.limit), "FAILED")
+    if section in _COUNTED:
+        fine = sum(one.ok is True for one in rest)
+        if fine:
+            yield (f"{fine} readings", "in order", "", "ok")
+        rest = [one for one in rest if one.ok is None]
+    groups: dict[tuple[str, ...], list[Reading]] = {}
+    for one in rest:
+        word = "ok" if one.ok else ""
+        groups.setdefault((one.subject.split(" ")[0], one.value, one.limit, word), []).append(one)
+    for (_, value, limit, word), group in groups.items():
         more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-        yield index == 0, (first.subject + more, first.value, first.limit, _word(first))
+        yield (_cell(group[0].subject) + more, _cell(value), _cell(limit), word)
 
 
-def _word(reading: Reading) -> str:
-    return {True: "ok", False: "FAILED", None: ""}[reading.ok]
+def _cell(text: str) -> str:
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import sys
@@ -86,6 +87,10 @@ def find_torch(node: Node) -> str:
     """A Python whose torch sees a GPU: the configured one, else python3 along PATH, else our own.
     Raises ``Missing`` with what each of them said.
     """
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:  # torch would take seconds to find out
+        raise Missing("no CUDA driver here (libcuda.so.1 cannot be loaded)") from None
     said = []
     for python in [node.torch_python] if node.torch_python else _pythons():
         try:
@@ -101,7 +106,9 @@ def find_torch(node: Node) -> str:
 
 def _pythons() -> list[str]:
     along_path = shutil.which("python3", path=os.pathsep.join([os.environ.get("PATH", ""), PATH]))
-    return list(dict.fromkeys([*([along_path] if along_path else []), sys.executable]))
+    found = [path for path in (along_path, sys.executable) if path]
+    # python and python3 of one folder are one Python; a venv's and its base are two.
+    return list({(str(Path(path).parent), Path(path).resolve()): path for path in found}.values())
 
 
 def load_program(name: str) -> str:
