@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast import job_evidence
 from holdfast.adapters.slurm import SlurmJob, SlurmNode
 from holdfast.adapters.slurm_cli import SlurmCli
 from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
 from holdfast.console import complain, say, say_json
 from holdfast.errors import Refused
-from holdfast.explain_files import Journal, local_verdict, read_journal
+from holdfast.explain_files import Journal, local_report, local_verdict, read_journal
 from holdfast.explain_text import job_page, node_page
 from holdfast.hostlist import expand
 from holdfast.nodes_command import as_json
@@ -56,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     slurm = SlurmCli(config.slurm.timeout_s, config.slurm.bin)
     if asked.what.isdigit():
         folder = Path(asked.checkpoints) if asked.checkpoints else None
-        report = job_report(slurm, int(asked.what), folder)
+        report = job_report(slurm, int(asked.what), folder, config.paths.run)
     else:
         report = node_report(slurm, SlurmName(asked.what), config.paths.run, config.paths.procfs)
     if report is None:
@@ -100,7 +101,9 @@ def _fault(code: str, title: str, runbook: str) -> dict[str, str]:
     return {"code": code, "title": title, "runbook": runbook}
 
 
-def job_report(slurm: SlurmCli, job_id: int, checkpoints: Path | None) -> dict[str, Any] | None:
+def job_report(
+    slurm: SlurmCli, job_id: int, checkpoints: Path | None, run: Path | None = None
+) -> dict[str, Any] | None:
     """All that can be told of a job; ``None``: neither Slurm nor a journal knows it."""
     job = slurm.job(job_id)
     journal = read_journal(
@@ -115,6 +118,10 @@ def job_report(slurm: SlurmCli, job_id: int, checkpoints: Path | None) -> dict[s
         "job": _job(job) if job else None,
         "journal": str(journal.path) if journal else None,
         "attempts": list(journal.attempts) if journal else [],
+        "befell": [
+            entry.record() for entry in job_evidence.parse(job.admin_comment if job else "")
+        ],
+        "report": local_report(run, job_id) if run else None,
         "nodes": [as_json(node, standing(node)) for node in nodes],
     }
 

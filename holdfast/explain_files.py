@@ -62,6 +62,15 @@ def _why_stale(words: Sequence[str], procfs: Path) -> str:
     return ""
 
 
+def local_report(run: Path, job_id: int) -> dict[str, Any] | None:
+    """This node's own report of the job's last run here, when it had one."""
+    try:
+        found = json.loads((run / "reports" / f"{job_id}.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def read_journal(job_id: int, checkpoints: Path | None, work_dir: Path | None) -> Journal | None:
     """The job's journal below ``checkpoints``, else near its working folder; ``None``: not found."""
     name = f"job-{job_id}.jsonl"

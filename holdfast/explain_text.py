@@ -85,10 +85,41 @@ def _job_lines(report: Report) -> Iterator[str]:
         if job["excluded"]:
             yield f"  excluded  {job['excluded']}"
     yield f"  journal   {report['journal'] or 'none found: not under holdfast run?'}"
+    yield from _befell(report)
     if report["attempts"]:
         yield from _indented(_attempts(report["attempts"]))
     if report["nodes"]:
         yield from _indented(_nodes(report["nodes"]))
+
+
+_BLAMES = {"job": "the job's own", "node": "the machine's", "nobody": "explains others"}
+
+
+def _befell(report: Report) -> Iterator[str]:
+    """What the nodes' agents told of the job, and what this node's own report adds."""
+    for entry in report["befell"]:
+        gpu = f" GPU {entry['gpu']}" if entry["gpu"] is not None else ""
+        step = f", step {entry['step']}" if entry["step"] else ""
+        times = f", {entry['count']} times" if entry["count"] > 1 else ""
+        run = f", run {entry['run']}" if entry["run"] else ""
+        blame = _BLAMES.get(entry["blames"], entry["blames"])
+        yield (
+            f"  befell    {entry['code']} ({entry['title']}) on {entry['node']}{gpu}{step}{times}"
+            f"{run}, {_when(entry['at'])}: {blame}"
+        )
+    own = report["report"]
+    if own is None:
+        return
+    judged = "judged" if own.get("judged") else f"not judged: {own.get('why_not')}"
+    yield f"  here      {own.get('node')}, run {own.get('run')}: {judged}"
+    for counted in own.get("counters") or ():
+        blame = _BLAMES.get(counted.get("blames"), "")
+        yield (
+            f"  counted   {counted.get('count')} {counted.get('title')} on {counted.get('subject')}"
+            f": {blame}"
+        )
+    for left in own.get("leftovers") or ():
+        yield f"  left      pid {left.get('pid')} ({left.get('command')}): {left.get('fate')}"
 
 
 def _attempts(attempts: Iterable[Report]) -> str:
