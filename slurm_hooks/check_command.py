@@ -6,21 +6,26 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import replace
 from typing import Any
 
 from holdfast.config.location import config_path
-from holdfast.console import complain, say, say_json, table
+from holdfast.console import complain, say, say_json
 from holdfast.errors import ProbeError, UsageError
 from holdfast.faults import fault_of
-from holdfast.findings import Finding
+from holdfast.findings import Finding, Verdict
+from holdfast.policy.node import draining
 from holdfast.vocabulary import Mode, Severity
 from slurm_hooks import checks, machine, settings
 from slurm_hooks.agent import state
 from slurm_hooks.agent.judge import Table, judge
 from slurm_hooks.agent.observer import Observer
+from slurm_hooks.check_row import BLIND, EFFECTS, OK, UNSEEN, Look, Row
+from slurm_hooks.check_table import is_bad, page
 from slurm_hooks.config import CheckConfig
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.prober import Prober
@@ -31,25 +36,16 @@ EXAMPLE = """\
 examples:
   holdfast check                  # every check that is not off
   holdfast check gpu_xid mounts   # these two, off or not
+  holdfast check --all            # a row for each GPU, port and mount
+
+What is wrong comes first, with what to do; what the agent does about it is said below. What is well
+takes one line a check.
 
 Looks once and changes nothing: no verdict is written, Slurm is not told. What takes several looks
 (a port that flaps, a GPU that stays hot) is judged with what the agent remembers.
 
 exit status: 0 nothing to do, 1 something was found or could not be looked at, 2 used wrongly
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table. ``verdict``: ok, info, warn, fatal or blind."""
-
-    check: str
-    mode: str
-    subject: str
-    value: str
-    limit: str
-    verdict: str
-    remedy: str = ""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -61,18 +57,19 @@ def main(argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="checks (default: all not off)")
+    parser.add_argument("--all", action="store_true", help="a row for each GPU, port and mount")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     parser.add_argument("--config", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
     asked = parser.parse_args(argv)
     config = settings.load(config_path(asked.config))
     wanted = _wanted(asked.names, config)
     facts = look(config, wanted)
-    rows = list(_rows(wanted, facts))
+    rows = list(rows_of(wanted, facts))
     if asked.json:
-        say_json([_plain(row) for row in rows])
+        say_json([row.plain for row in rows])
     else:
-        _print(rows)
-    return 1 if any(row.verdict in ("warn", "fatal", "blind") for row in rows) else 0
+        say(page(machine.node_name(), rows, _terminal(asked.all)))
+    return 1 if is_bad(rows) else 0
 
 
 def _wanted(names: Sequence[str], config: Settings) -> Table:
@@ -111,7 +108,8 @@ def _hear(observer: Observer, config: Settings) -> str:
     return ""
 
 
-def _rows(wanted: Table, facts: NodeFacts) -> Iterator[Row]:
+def rows_of(wanted: Table, facts: NodeFacts) -> Iterator[Row]:
+    """Every value that these checks looked at, in the order of the catalogue."""
     silent = {blind.probe: blind.why for blind in facts.blind}
     for name, config in wanted.items():
         needs = checks.load(name).NEEDS
@@ -120,10 +118,11 @@ def _rows(wanted: Table, facts: NodeFacts) -> Iterator[Row]:
                 check=name,
                 mode=config.mode.value,
                 subject=needs,
-                value=silent[needs],
+                name=needs,
+                value=silent[needs] or "no answer",
                 limit="answers",
-                verdict="blind",
-                remedy="Find out why the probe cannot look; until then nothing is known here.",
+                verdict=BLIND,
+                remedy="Find out why this cannot be looked at; until then nothing is known here.",
             )
         else:
             yield from _rows_of(name, config, facts)
@@ -133,65 +132,85 @@ def _rows_of(name: str, config: CheckConfig[Any], facts: NodeFacts) -> Iterator[
     found: dict[str, list[Finding]] = {}
     for finding in judge(name, config, facts):
         found.setdefault(finding.subject, []).append(finding)
-    shown = list(checks.load(name).show(facts, config.limits))
-    for reading in shown:
-        findings = found.pop(reading.subject, [])
-        worst = max(findings, key=lambda f: f.severity, default=None)
-        yield _row(name, config.mode, reading, worst)
+    shown: dict[str, list[checks.Reading]] = {}
+    for reading in checks.load(name).show(facts, config.limits):
+        shown.setdefault(reading.subject, []).append(reading)
+    for subject, readings in shown.items():
+        for reading, one in _paired(readings, found.pop(subject, [])):
+            yield _row(name, config.mode, reading, one, facts)
     for findings in found.values():
         for finding in findings:
-            reading = checks.Reading(subject=finding.subject, value=finding.detail, limit="-")
-            yield _row(name, config.mode, reading, finding)
+            yield _row(name, config.mode, _detail(finding), finding, facts)
     if not shown and not found:
-        reading = checks.Reading(subject="-", value="nothing to look at", limit="-")
-        yield _row(name, config.mode, reading, None)
+        nothing = checks.Reading(subject="-", value="nothing to look at", limit="-")
+        yield replace(_row(name, config.mode, nothing, None, facts), verdict=UNSEEN)
 
 
-def _row(name: str, mode: Mode, reading: checks.Reading, finding: Finding | None) -> Row:
-    verdict = "ok" if finding is None else _word(finding.severity)
-    remedy = "" if finding is None else f"{finding.code}: {fault_of(finding.code).runbook}"
-    return Row(
+def _paired(
+    readings: Sequence[checks.Reading], findings: Sequence[Finding]
+) -> Iterator[tuple[checks.Reading, Finding | None]]:
+    """Which value goes with which finding of the same subject.
+
+    One of each belong together. Of several nobody knows: the findings speak for themselves then, and
+    no value of theirs is shown as if it were well.
+    """
+    if not findings:
+        yield from ((reading, None) for reading in readings)
+    elif len(readings) == len(findings) == 1:
+        yield readings[0], findings[0]
+    else:
+        for finding in findings:
+            yield _detail(finding), finding
+
+
+def _detail(finding: Finding) -> checks.Reading:
+    return checks.Reading(subject=finding.subject, value=finding.detail, limit="-")
+
+
+def _row(
+    name: str, mode: Mode, reading: checks.Reading, finding: Finding | None, facts: NodeFacts
+) -> Row:
+    row = Row(
         check=name,
         mode=mode.value,
         subject=reading.subject,
+        name=_name(reading.subject, facts),
         value=reading.value,
         limit=reading.limit,
-        verdict=verdict,
-        remedy=remedy,
+        verdict=OK,
+    )
+    if finding is None:
+        return row
+    fault = fault_of(finding.code)
+    return replace(
+        row,
+        verdict=finding.severity.name.lower(),
+        code=finding.code,
+        remedy=fault.runbook,
+        effect=_effect(name, mode, finding),
     )
 
 
-def _word(severity: Severity) -> str:
-    return severity.name.lower()
+def _effect(name: str, mode: Mode, finding: Finding) -> str:
+    """What the agent does about it, once it has seen it as often as the check asks for."""
+    if finding.severity is Severity.INFO:
+        return "only recorded"
+    drains = draining(Verdict(findings=(replace(finding, check=name),)), {name: mode})
+    if mode is Mode.DRAIN and drains is None:
+        return "Holdfast notes in Slurm, for no node leaves service for it alone"
+    return EFFECTS[mode]
 
 
-def _plain(row: Row) -> dict[str, str]:
-    return {
-        "check": row.check,
-        "mode": row.mode,
-        "subject": row.subject,
-        "value": row.value,
-        "limit": row.limit,
-        "verdict": row.verdict,
-        "what_to_do": row.remedy,
-    }
+def _name(subject: str, facts: NodeFacts) -> str:
+    """The subject as people say it: a GPU by its index on this node."""
+    gpu = next((gpu for gpu in facts.gpus if gpu.subject == subject), None)
+    return subject if gpu is None or gpu.index is None else f"GPU {gpu.index}"
 
 
-def _print(rows: Sequence[Row]) -> None:
-    head = ("CHECK", "MODE", "SUBJECT", "VALUE", "LIMIT", "VERDICT", "WHAT TO DO")
-    say(table([head, *_folded(rows)]))
-
-
-def _folded(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
-    """The table's lines; what is well and says the same of several subjects takes one line."""
-
-    def alike(row: Row) -> tuple[str, ...]:
-        own = row.subject if row.verdict != "ok" else ""
-        return (row.check, row.mode, row.value, row.limit, row.verdict, row.remedy, own)
-
-    for (check, mode, value, limit, verdict, remedy, _), group in groupby(rows, alike):
-        subjects = [row.subject for row in group]
-        subject = (
-            subjects[0] if len(subjects) == 1 else f"{subjects[0]} and {len(subjects) - 1} more"
-        )
-        yield (check, mode, subject, value, limit, verdict, remedy)
+def _terminal(everything: bool) -> Look:
+    """The look that standard output can take: NO_COLOR and TERM=dumb are honoured."""
+    if not sys.stdout.isatty():
+        return Look(everything=everything)
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    width = shutil.get_terminal_size().columns
+    return Look(width=width, colour=not plain, everything=everything)

@@ -1,0 +1,220 @@
+"""The table of `holdfast check`: rows in, what an administrator reads out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from slurm_hooks.check_row import BLIND, OK, UNSEEN, WARN, Look, Row
+from slurm_hooks.check_table import condensed, is_bad, names, page, ranged, summary
+
+FATAL = "fatal"
+
+
+def row(
+    check: str = "gpu_thermal",
+    name: str = "GPU 0",
+    value: str = "margin 58 C",
+    verdict: str = OK,
+    code: str = "",
+    limit: str = "> -2 C",
+) -> Row:
+    return Row(
+        check=check,
+        mode="drain",
+        subject=f"uuid of {name}",
+        name=name,
+        value=value,
+        limit=limit,
+        verdict=verdict,
+        code=code,
+        remedy="Look at fans and air flow." if code or verdict == BLIND else "",
+        effect="Holdfast only tells (mode observe)" if code else "",
+    )
+
+
+def gpus(count: int = 8, **given: str) -> list[Row]:
+    return [row(name=f"GPU {index}", **given) for index in range(count)]
+
+
+def lines(rows: Sequence[Row], **look: bool | int | None) -> list[str]:
+    return page("worker-0", rows, Look(**look)).splitlines()  # type: ignore[arg-type]
+
+
+# --- one line for what is all the same ------------------------------------------------------------
+
+
+def test_eight_healthy_gpus_are_one_line_and_eight_with_all() -> None:
+    assert sum("gpu_thermal" in line for line in lines(gpus(), width=100)) == 1
+    assert sum("gpu_thermal" in line for line in lines(gpus(), width=100, everything=True)) == 8
+
+
+def test_values_that_differ_in_numbers_become_a_range() -> None:
+    (one,) = condensed([row(name=f"GPU {i}", value=f"margin {50 + i} C") for i in (3, 1, 9)])
+    assert (one.name, one.value) == ("GPU 1, 3, 9", "margin 51 to 59 C")
+
+
+def test_a_sick_one_is_never_hidden_among_the_healthy() -> None:
+    rows = [*gpus(4), row(name="GPU 4", value="margin -4 C", verdict=WARN, code="GPU_THERMAL")]
+    assert [one.name for one in condensed(rows)] == ["GPU 0-3", "GPU 4"]
+
+
+def test_two_sick_ones_with_one_fault_are_told_once() -> None:
+    rows = [row(name=f"GPU {i}", verdict=WARN, code="GPU_THERMAL") for i in (1, 4, 5)]
+    text = lines(rows, width=100)
+    assert sum("GPU 1, 4-5" in line for line in text) == 1
+    assert sum(line.startswith("  > GPU_THERMAL: ") for line in text) == 1
+
+
+def test_another_code_another_limit_or_other_words_stay_apart() -> None:
+    rows = [
+        row(verdict=WARN, code="A"),
+        row(verdict=WARN, code="B"),
+        row(limit="> 0 C"),
+        row(value="no sensor"),
+        row(),
+    ]
+    assert len(list(condensed(rows))) == 5
+
+
+def test_one_blind_probe_is_one_line_that_names_its_checks() -> None:
+    rows = [row(check=c, name="nvml", value="hung", verdict=BLIND) for c in ("gpu_ecc", "gpu_lost")]
+    (one,) = condensed(rows)
+    assert one.check == "gpu_* (2)"
+    assert "Blind: gpu_ecc, gpu_lost." in one.remedy
+
+
+def test_checks_that_say_the_same_of_the_node_share_a_line() -> None:
+    rows = [row(check=f"kernel_{w}", name="node", value="nothing") for w in ("fs", "mce", "oom")]
+    assert [one.check for one in condensed(rows)] == ["kernel_* (3)"]
+    rows[0] = row(check="kmsg", name="node", value="nothing")
+    assert [one.check for one in condensed(rows)] == ["kmsg +2"]
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        (["GPU 3"], "GPU 3"),
+        (["GPU 2", "GPU 0", "GPU 1", "GPU 7"], "GPU 0-2, 7"),
+        (["/mnt/a", "/mnt/b"], "/mnt/a, /mnt/b"),
+        (["mlx5_0", "mlx5_1", "mlx5_2"], "mlx5_0 and 2 more"),
+        (["GPU 0", "GPU 1", "mlx5_0", "mlx5_1", "mlx5_2"], "GPU 0-1, mlx5_0 and 2 more"),
+    ],
+)
+def test_subjects_are_said_as_people_do(of: list[str], said: str) -> None:
+    assert names(of) == said
+
+
+def test_of_the_sick_every_name_is_told() -> None:
+    assert names(["mlx5_0", "mlx5_1", "mlx5_2"], whole=True) == "mlx5_0, mlx5_1, mlx5_2"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["ok, 26% free, 29 ms", "ok, 24% free, 37 ms"], "ok, 24 to 26% free, 29 to 37 ms"),
+        (["-4 C", "-10 C"], "-10 to -4 C"),
+        (["0.5 s", "0.50 s"], "0.5 s"),
+        (["x16 of 580.105.08", "x16 of 580.105.08"], "x16 of 580.105.08"),
+    ],
+)
+def test_ranges(values: list[str], said: str) -> None:
+    assert ranged(values) == said
+
+
+def test_versions_and_addresses_are_not_numbers() -> None:
+    """`96.00.99 to 96.00.74` would be nonsense: they differ, so they stay apart."""
+    for one, other in (("VBIOS 96.00.99", "VBIOS 96.00.74"), ("0000:53:00", "0000:54:00")):
+        assert len(list(condensed([row(value=one), row(name="GPU 1", value=other)]))) == 2
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def test_the_worst_comes_first_and_what_is_about_one_thing_together() -> None:
+    rows = [
+        row(check="clock", name="node", value="+0.1 s"),
+        row(check="gpu_xid", name="GPU 3", verdict=FATAL, code="XID79"),
+        row(check="gpu_nvlink", name="GPU 5", verdict=FATAL, code="NVLINK_DOWN"),
+        row(check="gpu_lost", name="GPU 3", verdict=FATAL, code="GPU_LOST"),
+        row(check="gpu_thermal", name="GPU 1", verdict=WARN, code="GPU_THERMAL"),
+    ]
+    text = "\n".join(lines(rows, width=100))
+    found = re.findall(r"^(gpu_\w+|clock)", text, re.MULTILINE)
+    assert found == ["gpu_xid", "gpu_lost", "gpu_nvlink", "gpu_thermal", "clock"]
+
+
+@pytest.mark.parametrize("width", [20, 40, 59, 72, 80, 100, 132, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    long = "Xid 74: NVLink: fatal error detected on link 0(0x10000, 0x0, 0x0), reset is required"
+    rows = [*gpus(), row("gpu_xid", "GPU 5", long, FATAL, "XID74", "-"), row("k", "n", "", UNSEEN)]
+    for line in lines(rows, width=width):
+        assert len(line) <= width, line
+
+
+def test_a_pipe_gets_one_whole_line_a_row() -> None:
+    text = lines([row(verdict=WARN, code="GPU_THERMAL", value="x" * 150), *gpus(3)], width=None)
+    assert text[0].split() == ["CHECK", "SUBJECT", "VALUE", "LIMIT", "VERDICT", "WHAT", "TO", "DO"]
+    assert "x" * 150 in text[1]
+    assert text[1].endswith("GPU_THERMAL: Look at fans and air flow.")
+    assert "\x1b" not in "".join(text)
+
+
+def test_colours_only_where_they_are_asked_for_and_only_on_the_verdict() -> None:
+    rows = [row(verdict=FATAL, code="XID79")]
+    assert "\x1b[1;31mfatal\x1b[0m" in page("n", rows, Look(width=100, colour=True))
+    assert "\x1b" not in page("n", rows, Look(width=100))
+    for width in (40, 100):
+        plain = page("n", rows, Look(width=width))
+        assert (
+            re.sub(r"\x1b\[[0-9;]*m", "", page("n", rows, Look(width=width, colour=True))) == plain
+        )
+
+
+def test_what_is_well_is_cut_to_a_line_and_whole_with_all() -> None:
+    rows = gpus(value="w " * 80)
+    assert any("…" in line for line in lines(rows, width=100))
+    assert not any("…" in line for line in lines(rows, width=100, everything=True))
+
+
+def test_what_is_not_there_is_one_line_and_not_called_well() -> None:
+    rows = [row(), row("dcgm", "-", "nothing to look at", UNSEEN)]
+    text = lines(rows, width=100)
+    assert "not here, so not looked at: dcgm" in text
+    assert text[-1] == "worker-0: 1 check ok"
+
+
+def test_the_last_lines_say_it_all_in_one() -> None:
+    rows = [row(verdict=WARN, code="GPU_THERMAL"), *(row(check=f"c{i}") for i in range(3))]
+    *_, whole, effect = lines(rows, width=100)
+    assert whole == "worker-0: 1 warn (GPU_THERMAL), 3 checks ok"
+    assert effect == "Holdfast only tells (mode observe): GPU_THERMAL"
+
+
+def test_a_check_with_one_sick_gpu_does_not_count_as_well() -> None:
+    rows = [*gpus(3), row(name="GPU 3", verdict=FATAL, code="X")]
+    assert summary("n", rows) == "n: 1 fatal (X), 0 checks ok"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "bad"),
+    [(OK, False), ("info", False), (UNSEEN, False), (WARN, True), (FATAL, True), (BLIND, True)],
+)
+def test_what_somebody_has_to_do_something_about(verdict: str, bad: bool) -> None:
+    assert is_bad([row(), row(verdict=verdict)]) is bad
+
+
+def test_the_keys_for_programs_stay() -> None:
+    assert list(row(code="A", verdict=WARN).plain.items()) == [
+        ("check", "gpu_thermal"),
+        ("mode", "drain"),
+        ("subject", "uuid of GPU 0"),
+        ("value", "margin 58 C"),
+        ("limit", "> -2 C"),
+        ("verdict", "warn"),
+        ("what_to_do", "A: Look at fans and air flow."),
+        ("name", "GPU 0"),
+        ("code", "A"),
+    ]
