@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,15 @@ from slurm_hooks.probes import inotify
 
 _READ_BYTES = 8192
 """A shorter buffer makes the device answer EINVAL to a long record."""
+
+_MOST_AT_ONCE = 5000
+"""Records that one ``read`` of a device or FIFO gives at most: a kernel that writes faster than we read must
+not keep the agent from everything else. The descriptor stays readable; the rest comes with the next.
+"""
+
+_READS_PER_S = 100
+_PAUSE_S = 0.02
+"""Past so many reads in a second each waits so long first, so that the records of a storm come together."""
 
 _MOST_LOST = 1 << 40
 """Records that no ring can have lost: a number so far ahead is not the kernel's, and to believe it
@@ -63,6 +73,7 @@ class KmsgFollower:
         self.overruns = 0
         self.renewed = False
         self._tail, self._overlong = b"", False
+        self._second_at, self._reads = 0.0, 0
         self._watch: inotify.Inotify | None = None
         self._log = -1
         self._offset = 0
@@ -81,11 +92,13 @@ class KmsgFollower:
             self._log = -1
 
     def read(self) -> list[Record]:
-        """Every record that is there. Raises ProbeError when the log went away."""
+        """The records that are there; of a storm, as many as are bearable at once. Raises ProbeError
+        when the log went away."""
+        self._pace(time.monotonic())
         if self._watch is not None:
             self._follow_file(self._watch)
         records: list[Record] = []
-        while True:
+        while self._watch is not None or len(records) < _MOST_AT_ONCE:
             try:
                 chunk = os.read(self._log, _READ_BYTES)
             except BlockingIOError:
@@ -100,6 +113,13 @@ class KmsgFollower:
             self._offset += len(chunk)
             records += self._parse(chunk)
         return records
+
+    def _pace(self, now: float) -> None:
+        if now - self._second_at >= 1.0:
+            self._second_at, self._reads = now, 0
+        self._reads += 1
+        if self._reads > _READS_PER_S:
+            time.sleep(_PAUSE_S)
 
     def _open(self) -> None:
         try:
@@ -199,7 +219,7 @@ def xid_of(record: Record) -> XidEvent | None:
 
     Only facility 0 counts: the kernel never lets user space write it, so nobody can forge a fault.
     """
-    if record.facility:
+    if record.facility or "NVRM:" not in record.text:
         return None
     match = _XID.search(record.text)
     if match:

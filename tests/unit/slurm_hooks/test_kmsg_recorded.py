@@ -10,8 +10,7 @@ import pytest
 from slurm_hooks.facts import KernelEvent, XidEvent
 from slurm_hooks.probes.kmsg import Record, xid_of
 from slurm_hooks.probes.kmsg_events import ALL_CODES, TEXT_CHARS, EventReader
-
-from .recorded import Block, blocks
+from tests.unit.slurm_hooks.kernel_lines import Block, blocks
 
 BLOCKS = list(blocks())
 
