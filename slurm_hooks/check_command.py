@@ -142,8 +142,8 @@ def _rows_of(name: str, config: CheckConfig[Any], facts: NodeFacts) -> Iterator[
         for finding in findings:
             yield _row(name, config.mode, _detail(finding), finding, facts)
     if not shown and not found:
-        nothing = checks.Reading(subject="-", value="nothing to look at", limit="-")
-        yield replace(_row(name, config.mode, nothing, None, facts), verdict=UNSEEN)
+        nothing = checks.Reading(subject="-", value="nothing to look at", limit="-", seen=False)
+        yield _row(name, config.mode, nothing, None, facts)
 
 
 def _paired(
@@ -177,7 +177,7 @@ def _row(
         name=_name(reading.subject, facts),
         value=reading.value,
         limit=reading.limit,
-        verdict=OK,
+        verdict=OK if reading.seen else UNSEEN,
     )
     if finding is None:
         return row

@@ -74,7 +74,8 @@ def checks_page() -> str:
         codes = ", ".join(f"`{code}`" for code in codes_of(name))
         often = f"{limits.open_after} / {limits.clear_after}"
         rows.append(f"| [`{name}`](#{name}) | {check.NEEDS or '-'} | {codes} | {often} |\n")
-        parts.append(f"\n## {name}\n\n{_doc(inspect.getdoc(check))}\n{_limits(name)}")
+        said = _doc(inspect.getdoc(check))
+        parts.append(f"\n## {name}\n\n{said}\n{_limits(name)}{_faults_of(name)}")
     return _CHECKS_HEAD + "".join(rows) + "".join(parts)
 
 
@@ -91,6 +92,19 @@ def codes_of(name: str) -> list[str]:
         if isinstance(node, ast.Constant) and node.value == "SXID":
             found["SXID…"] = None
     return list(found)
+
+
+def _faults_of(name: str) -> str:
+    """What the check can find, with what the catalogue says of each."""
+    found = [FAULTS[code] for code in codes_of(name) if code in FAULTS]
+    rows = [
+        f"- `{row.code}` ({row.severity.name.lower()}, "
+        f"{'drains' if row.drains else 'does not drain'}): {row.title}\n"
+        for row in found
+    ]
+    if any(code.endswith("…") for code in codes_of(name)):
+        rows.append("- the numbers of [faults.md](faults.md), each with its own severity\n")
+    return "\nFinds:\n\n" + "".join(rows)
 
 
 def _limits(name: str) -> str:

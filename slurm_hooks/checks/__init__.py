@@ -70,11 +70,15 @@ CATALOGUE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One value that a check looked at, for people: the value and what it must not pass."""
+    """One value that a check looked at, for people: the value and what it must not pass.
+
+    ``seen``: False where the subject is there but cannot be looked at, which is not to read as well.
+    """
 
     subject: str
     value: str
     limit: str
+    seen: bool = True
 
 
 class Limits(Protocol):

@@ -73,4 +73,5 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             subject=service.name,
             value=f"{words[service.running]} ({service.how})",
             limit="runs" if asked else "-",
+            seen=service.running is not None,
         )
