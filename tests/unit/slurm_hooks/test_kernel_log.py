@@ -1,0 +1,384 @@
+"""The kernel log from its records to findings: what is remembered, what is news, what opens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.faults import FAULTS
+from holdfast.findings import Finding, Verdict
+from holdfast.vocabulary import Action, Severity
+from slurm_hooks import checks
+from slurm_hooks.agent import memory as remember
+from slurm_hooks.agent import memory_kernel
+from slurm_hooks.agent.memory import Memory
+from slurm_hooks.agent.memory_gpu import GpuSeen
+from slurm_hooks.agent.news import REPEAT_S, Event, news
+from slurm_hooks.agent.observer import Observer, demand
+from slurm_hooks.facts import GpuFacts, KernelEvent, KmsgFacts, NodeFacts, NvmlFacts, XidEvent
+from slurm_hooks.facts.kernel import SLOT_S, SLOTS
+from slurm_hooks.probes.kmsg import Record
+
+PCI = "0000:53:00"
+SWITCH = "0000:05:00"
+
+
+def event(code: str, at_s: float = 100.0, **more: object) -> KernelEvent:
+    kinds = {"SXID": "sxid", "AER": "aer", "FS_": "fs", "HUNG": "hung_task", "DIMM": "edac"}
+    kind = next((kind for start, kind in kinds.items() if code.startswith(start)), "driver")
+    known: dict[str, object] = {
+        "kind": kind, "code": code, "subject": "part", "text": "words", "seq": int(at_s), "at_s": at_s,
+    }  # fmt: skip
+    return KernelEvent(**{**known, **more})  # type: ignore[arg-type]
+
+
+def xid(number: int, at_s: float = 100.0, pci: str = PCI, value: int | None = None) -> XidEvent:
+    return XidEvent(xid=number, pci=pci, seq=int(at_s), at_s=at_s, recovery_value=value)
+
+
+def heard(*events: Event, memory: Memory | None = None) -> Memory:
+    return remember.heard(memory or Memory(boot_id="b"), events, seq=1, lost=0, demand=demand)
+
+
+def judged(
+    name: str, *events: Event, gpus: tuple[GpuFacts, ...] = (), **limits: object
+) -> list[Finding]:
+    check = checks.load(name)
+    facts = NodeFacts(
+        expected_gpus=8, nvml=NvmlFacts(count=len(gpus), gpus=gpus), kmsg=heard(*events).kmsg
+    )
+    return list(check.judge(facts, check.Limits(**limits)))
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def test_records_of_one_code_and_part_are_one_event() -> None:
+    memory = heard(event("AER_CORRECTED", 10), event("AER_CORRECTED", 20, text="newest", count=3))
+    (kept,) = memory.events
+    assert (kept.count, kept.text, kept.at_s) == (4, "newest", 20)
+    assert kept.slots == ((0, 4),)
+    assert len(heard(event("AER_CORRECTED", subject="other"), memory=memory).events) == 2
+
+
+def test_what_only_tells_more_counts_nothing() -> None:
+    memory = heard(event("AER_FATAL"), event("AER_FATAL", count=0, text="words SDES"))
+    (kept,) = memory.events
+    assert (kept.count, kept.text) == (1, "words SDES")
+    assert heard(event("AER_FATAL", count=0)).events == (), "and alone it is nothing"
+
+
+def test_rates_are_of_the_window_alone() -> None:
+    at = [0.0, 500.0, 7200.0, 7300.0, 90_000.0]
+    (kept,) = heard(*(event("DIMM_CORRECTED", at_s) for at_s in at)).events
+    assert kept.count == 5
+    assert kept.within(3600, 90_000) == 1
+    assert kept.within(24 * 3600, 90_000) == 3
+    assert len(kept.slots) <= SLOTS
+
+
+@given(st.lists(st.floats(0, 200_000), max_size=40), st.floats(60, 86_400))
+def test_a_rate_never_misses_a_record_nor_counts_one_a_slot_too_old(
+    times: list[float], window_s: float
+) -> None:
+    times = sorted(times)
+    for at_s in times[-1:]:
+        (kept,) = heard(*(event("DIMM_CORRECTED", one) for one in times)).events
+        seen = kept.within(window_s, at_s)
+        assert seen >= sum(at_s - one <= window_s for one in times)
+        assert seen <= sum(at_s - one <= window_s + SLOT_S for one in times)
+
+
+def test_a_storm_keeps_the_memory_small_and_the_worst_in_it() -> None:
+    storm = [
+        event("AER_CORRECTED", at, subject=f"0000:{at % 256:02x}:00.{at % 8}") for at in range(3000)
+    ]
+    memory = heard(event("AER_FATAL", 0), *storm)
+    assert len(memory.events) == memory_kernel.MAX_EVENTS
+    assert any(kept.code == "AER_FATAL" for kept in memory.events)
+    xids = heard(xid(79, 0), *(xid(45, at) for at in range(20_000)))
+    assert len(xids.xids) == remember.MAX_EVENTS
+    assert xids.xids[0].xid == 79
+
+
+def test_an_end_ends_its_own_event_only() -> None:
+    lost = event("FS_SERVER_LOST", subject="nas1")
+    memory = heard(lost, replace(lost, subject="nas2"), replace(lost, over=True))
+    assert [kept.subject for kept in memory.events] == ["nas2"]
+
+
+def test_a_switch_that_is_taken_on_again_has_no_sxids() -> None:
+    memory = heard(
+        event("SXID20034", subject=SWITCH),
+        event("SXID23001", subject=SWITCH),
+        event("SXID20034", subject="0000:06:00"),
+        event("SXID", subject=SWITCH, over=True),
+    )
+    assert [kept.subject for kept in memory.events] == ["0000:06:00"]
+
+
+def test_age_takes_what_condemns_nothing() -> None:
+    memory = heard(event("OOM_JOB", 0), event("HUNG_TASK", 0), event("MLX5_HEALTH", 0))
+    hour = remember.aged(memory, 3601, demand)
+    assert {kept.code for kept in hour.events} == {"HUNG_TASK", "MLX5_HEALTH"}
+    day = remember.aged(memory, 24 * 3600 + 1, demand)
+    assert {kept.code for kept in day.events} == {"MLX5_HEALTH"}
+    assert day.kmsg.now_s == 24 * 3600 + 1
+
+
+def test_a_reboot_and_a_human_take_everything_that_they_cure() -> None:
+    memory = heard(event("SXID23001", subject=SWITCH), event("NVME_FAILED"))
+    assert remember.booted(memory, "other boot", demand).events == ()
+    assert remember.forgiven(memory).events == ()
+
+
+def test_all_gpus_reset_takes_what_asked_for_it() -> None:
+    gpus = {0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}
+    memory = Memory(boot_id="b", gpus=gpus)
+    memory = heard(
+        event("SXID20034", subject=SWITCH, fatal=True),
+        event("SXID23001", subject=SWITCH, fatal=True),
+        memory=memory,
+    )
+    one = heard(xid(154, 200, value=0), memory=memory)
+    assert len(one.events) == 2
+    both = heard(xid(154, 201, "0000:64:00", value=0), memory=one)
+    assert [kept.code for kept in both.events] == ["SXID23001"], "that one asks for a reboot"
+
+
+def test_a_reset_before_the_fault_counts_for_nothing() -> None:
+    memory = Memory(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")})
+    memory = heard(xid(154, 50, value=0), memory=memory)
+    memory = heard(event("SXID20034", subject=SWITCH, fatal=True), memory=memory)
+    memory = heard(xid(154, 200, "0000:64:00", value=0), memory=memory)
+    assert len(memory.events) == 1
+
+
+# --- news -----------------------------------------------------------------------------------------
+
+
+def test_a_storm_is_one_piece_of_news() -> None:
+    storm = [event("AER_CORRECTED", at / 100) for at in range(1000)]
+    assert len(news((), storm, demand)) == 1
+    killed = [xid(45, at / 1000) for at in range(8000)]
+    assert len(news((), killed, demand)) == 1
+    assert news(killed[-1:], [xid(45, 8.5)], demand) == []
+    assert len(news(killed[-1:], [xid(45, 8.5 + REPEAT_S)], demand)) == 1
+
+
+def test_what_may_condemn_is_always_news() -> None:
+    assert len(news((), [xid(79, 1), xid(79, 1.1)], demand)) == 2
+    assert len(news([xid(154, 1, value=2)], [xid(154, 2, value=0)], demand)) == 1
+    fatal = event("NVME_FAILED", 1)
+    assert len(news([fatal], [replace(fatal, at_s=2 + REPEAT_S)], demand)) == 1
+    assert news([fatal], [replace(fatal, at_s=2)], demand) == []
+    assert len(news([fatal], [replace(fatal, at_s=2, over=True)], demand)) == 1
+    assert news([fatal], [replace(fatal, at_s=50, count=0)], demand) == []
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def test_a_fatal_pcie_error_is_the_consequence_of_a_lost_gpu() -> None:
+    (alone,) = judged("kernel_pcie_aer", event("AER_FATAL", fatal=True))
+    assert (alone.severity, alone.action, alone.cause) == (Severity.FATAL, Action.REBOOT, True)
+    (follows,) = judged("kernel_pcie_aer", event("AER_FATAL", 99, fatal=True), xid(79, 100))
+    assert not follows.cause
+    (apart,) = judged("kernel_pcie_aer", event("AER_FATAL", 10, fatal=True), xid(79, 100))
+    assert apart.cause
+
+
+def test_corrected_errors_count_by_rate() -> None:
+    few = [event("AER_CORRECTED", 100 + at) for at in range(100)]
+    assert judged("kernel_pcie_aer", *few) == []
+    (found,) = judged("kernel_pcie_aer", *few, event("AER_CORRECTED", 300))
+    assert (found.code, found.severity) == ("AER_CORRECTED", Severity.WARN)
+    assert "101 of them lately" in found.detail
+    spread = [event("AER_CORRECTED", at * 600.0) for at in range(200)]
+    assert judged("kernel_pcie_aer", *spread) == []
+    assert judged("kernel_pcie_aer", *few, *few, max_corrected_per_hour=1000) == []
+    assert judged("kernel_pcie_aer", *few, *few, ignore=frozenset({"p?rt"})) == []
+
+
+def test_memory_errors() -> None:
+    assert judged("kernel_mce", event("DIMM_CORRECTED", count=10)) == []
+    (found,) = judged("kernel_mce", event("DIMM_CORRECTED", count=11, subject="DIMM_A1"))
+    assert (found.code, found.action) == ("DIMM_CORRECTED", Action.CONTACT_SUPPORT)
+    assert found.detail.startswith("DIMM_A1: ")
+    (found,) = judged("kernel_mce", event("DIMM_UNCORRECTED", fatal=True))
+    assert found.severity is Severity.FATAL
+
+
+def test_a_machine_check_left_by_the_boot_before_drains_nothing() -> None:
+    (old,) = judged("kernel_mce", event("MCE_UNCORRECTED", 0.06, fatal=True))
+    assert (old.code, old.severity) == ("MCE_BEFORE_BOOT", Severity.WARN)
+    assert not FAULTS[old.code].drains
+    (new,) = judged("kernel_mce", event("MCE_UNCORRECTED", 61, fatal=True))
+    assert (new.code, new.severity) == ("MCE_UNCORRECTED", Severity.FATAL)
+
+
+def test_disks_and_filesystems() -> None:
+    assert judged("kernel_nvme", event("DISK_IO_ERROR", subject="loop7")) == []
+    assert judged("kernel_nvme", event("NVME_TIMEOUT", count=3)) == []
+    codes = {
+        f.code for f in judged("kernel_nvme", event("NVME_TIMEOUT", count=4), event("NVME_FAILED"))
+    }
+    assert codes == {"NVME_TIMEOUT", "NVME_FAILED"}
+    assert judged("kernel_fs", event("FS_SHUTDOWN", subject="loop1", fatal=True)) == []
+    (found,) = judged("kernel_fs", event("FS_SHUTDOWN", subject="dm-4", fatal=True))
+    assert (found.severity, found.action) == (Severity.FATAL, Action.REBOOT)
+    (found,) = judged("kernel_fs", event("FS_SERVER_LOST", subject="nas1"))
+    assert (found.severity, found.action) == (Severity.WARN, Action.WAIT)
+
+
+def test_killed_tasks() -> None:
+    (job,) = judged("kernel_oom", event("OOM_JOB", subject="job 7"))
+    assert (job.severity, job.action) == (Severity.INFO, Action.RESTART_JOB)
+    (system,) = judged("kernel_oom", event("OOM_SYSTEM"))
+    assert system.severity is Severity.WARN
+    assert judged("kernel_oom", event("OOM_SYSTEM", count=5), max_system_per_hour=5) == []
+
+
+def test_a_task_stuck_in_the_driver_is_said_once_and_by_the_right_check() -> None:
+    stuck = (event("HUNG_TASK", subject="python3"), event("DRIVER_TASK_HUNG", subject="python3"))
+    assert judged("kernel_hung_task", *stuck) == []
+    (found,) = judged("kernel_driver", *stuck)
+    assert (found.code, found.severity) == ("DRIVER_TASK_HUNG", Severity.WARN)
+    assert not FAULTS[found.code].drains, "one witness drains nothing"
+    (found,) = judged("kernel_hung_task", event("HUNG_TASK", subject="other"), *stuck)
+    assert found.subject == "other"
+
+
+def test_a_gpu_that_does_not_start_is_named() -> None:
+    gpu = GpuFacts(index=3, uuid="GPU-x", pci=PCI)
+    (found,) = judged("kernel_driver", event("GPU_INIT_FAILED", subject=f"{PCI}.0"), gpus=(gpu,))
+    assert (found.gpu, found.subject) == (3, "GPU-x")
+
+
+def test_adapters() -> None:
+    (found,) = judged("kernel_mlx5", event("MLX5_HEALTH", fatal=True))
+    assert (found.severity, found.action) == (Severity.FATAL, Action.REBOOT)
+    (found,) = judged("kernel_mlx5", event("MLX5_MODULE"))
+    assert found.severity is Severity.WARN
+    assert judged("kernel_mlx5", event("MLX5_MODULE", count=2), max_module_per_hour=2) == []
+
+
+def test_the_word_in_the_log_outranks_the_table() -> None:
+    (table,) = judged("nvswitch_sxid", event("SXID20034", subject=SWITCH))
+    assert (table.severity, table.action) == (Severity.FATAL, Action.RESET_GPU)
+    (milder,) = judged("nvswitch_sxid", event("SXID20034", subject=SWITCH, fatal=False))
+    assert (milder.severity, milder.action) == (Severity.WARN, Action.NONE)
+    (unknown,) = judged("nvswitch_sxid", event("SXID31999", subject=SWITCH))
+    assert unknown.severity is Severity.WARN
+    (harder,) = judged("nvswitch_sxid", event("SXID31999", subject=SWITCH, fatal=True))
+    assert (harder.severity, harder.action) == (Severity.FATAL, Action.RESET_GPU)
+    assert judged("nvswitch_sxid", event("SXID20034"), ignore=frozenset({20034})) == []
+
+
+def test_switch_or_gpu_the_cause_is_told_apart() -> None:
+    link = event("SXID20034", 101, subject=SWITCH, fatal=True)
+    (follows,) = judged("nvswitch_sxid", link, xid(79, 100))
+    assert not follows.cause, "the GPU failed, its link died with it"
+    (cause,) = judged("nvswitch_sxid", link, xid(74, 100))
+    assert cause.cause, "the GPU's Xid 74 tells of the link, not of the GPU"
+    fabric = event("SXID23001", 101, subject=SWITCH, fatal=True)
+    (switch,) = judged("nvswitch_sxid", fabric, xid(79, 100))
+    assert switch.cause
+    (of_gpu,) = judged("gpu_xid", fabric, xid(74, 102))
+    assert not of_gpu.cause
+    worst = Verdict(findings=(of_gpu, switch)).worst
+    assert worst is not None
+    assert worst.code == "SXID23001"
+
+
+def test_several_gpus_that_lose_nvlink_at_once_hint_at_the_switch() -> None:
+    found = judged("gpu_xid", xid(74, 100), xid(74, 101, "0000:64:00"))
+    assert all("2 GPUs at once: suspect the NVSwitch" in one.detail for one in found)
+    (alone,) = judged("gpu_xid", xid(74, 100))
+    assert "suspect" not in alone.detail
+
+
+@pytest.mark.parametrize("number", [43, 45, 137])
+def test_a_consequence_outranks_no_cause(number: int) -> None:
+    found = judged("gpu_xid", xid(48, 100), xid(number, 101), xid(154, 102, value=1))
+    worst = Verdict(findings=tuple(found)).worst
+    assert worst is not None
+    assert (worst.code, worst.action) == ("XID48", Action.RESET_GPU)
+    (alone,) = judged("gpu_xid", xid(number))
+    assert (alone.cause, alone.severity) == (False, Severity.INFO)
+
+
+def test_the_strongest_evidence_is_named() -> None:
+    gpu = GpuFacts(index=0, pci=PCI, recovery_action=2)
+    (found,) = judged("gpu_xid", xid(48), gpus=(gpu,))
+    assert found.action is Action.REBOOT
+    assert "NVML recovery action 2 (node reboot) asks for reboot" in found.detail
+    both = judged("gpu_xid", xid(48, 100), xid(154, 101, value=1), gpus=(gpu,))
+    assert {one.action for one in both} == {Action.REBOOT}
+    (plain,) = judged("gpu_xid", xid(48), gpus=(replace(gpu, recovery_action=0),))
+    assert plain.action is Action.RESET_GPU
+    assert "asks for" not in plain.detail
+
+
+def test_new_words_of_new_drivers_ask_for_what_their_number_says() -> None:
+    flr = replace(xid(154, 101, value=1), recovery="PF FLR")
+    found = {one.code: one for one in judged("gpu_xid", xid(31, 100), flr)}
+    assert (found["XID31"].severity, found["XID31"].action) == (Severity.FATAL, Action.RESET_GPU)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in checks.CATALOGUE if n.startswith(("kernel_", "nvswitch"))]
+)
+def test_limits_out_of_range_are_refused(name: str) -> None:
+    limits = checks.load(name).Limits
+    for field in limits.__dataclass_fields__:
+        if field.startswith("max_"):
+            with pytest.raises(ValueError, match=f"{field} must be between 0"):
+                limits(**{field: -1})
+    if hasattr(limits(), "boot_s"):
+        with pytest.raises(ValueError, match="boot_s must be between"):
+            limits(boot_s=-1.0)
+
+
+# --- the whole way --------------------------------------------------------------------------------
+
+
+def record(seq: int, text: str, at_s: float | None = None) -> Record:
+    return Record(
+        facility=0, level=4, seq=seq, at_s=float(seq) if at_s is None else at_s, text=text
+    )
+
+
+def test_an_observer_hears_both_kinds_and_tells_what_is_new() -> None:
+    observer = Observer(8, "boot", Memory(boot_id="boot"))
+    link = "nvidia-nvswitch0: SXid (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up"
+    xids = observer.hear(
+        [
+            record(
+                1, "NVRM: Xid (PCI:0000:53:00): 74, pid=1, NVLink: fatal error detected on link 3"
+            ),
+            record(2, link),
+        ]
+    )
+    assert [one.xid for one in xids] == [74]
+    assert [one.code for one in observer.news] == ["XID74", "SXID20034"]
+    assert observer.hear([record(3, link, 2.5)]) == []
+    assert observer.news == []
+    (kept,) = observer.memory.events
+    assert kept.count == 2
+    assert observer.hear([]) == []
+
+
+def test_the_facts_of_no_log_open_nothing() -> None:
+    for name in checks.CATALOGUE:
+        check = checks.load(name)
+        if check.NEEDS == "kmsg":
+            blind = NodeFacts(expected_gpus=8)
+            assert list(check.judge(blind, check.Limits())) == []
+            assert list(check.show(blind, check.Limits())) == []
+            quiet = NodeFacts(expected_gpus=8, kmsg=KmsgFacts())
+            assert list(check.judge(quiet, check.Limits())) == []
+            assert list(check.show(quiet, check.Limits()))
