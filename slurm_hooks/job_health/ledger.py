@@ -124,7 +124,7 @@ def _superseded(run: Run, note: Note) -> bool:
 
 def ended(ledger: Ledger, note: Note) -> Ledger:
     """A run's epilog ran. One whose prolog nobody noted has no baseline: its end is told without."""
-    run = ledger.runs.get((note.job, note.restarts))
+    run = ending_run(ledger, note)
     if run is None:
         run = Run(
             job=note.job,
@@ -138,6 +138,15 @@ def ended(ledger: Ledger, note: Note) -> Ledger:
     if run.ended_s is None:
         run = replace(run, ended_s=note.at_s)
     return ledger.with_run(replace(run, skip=run.skip or note.skip))
+
+
+def ending_run(ledger: Ledger, note: Note) -> Run | None:
+    """The run that an epilog is about. Where a requeue ended it, the epilog is told the restart
+    count of the next run already (seen on 24.11.5), so the one that is open here is meant."""
+    mine = [run for run in ledger.runs.values() if run.job == note.job]
+    mine = [run for run in mine if run.started_s <= note.at_s and run.restarts <= note.restarts]
+    still = [run for run in mine if run.ended_s is None] or mine
+    return max(still, key=lambda run: run.restarts, default=None)
 
 
 def saw(ledger: Ledger, facts: NodeFacts, began_s: float, now: float) -> Ledger:

@@ -48,14 +48,19 @@ def folder(run_dir: Path) -> Path:
     return run_dir / "notes"
 
 
+def start_of(run_dir: Path, job: int, restarts: int) -> Path:
+    """Where the prolog's note about a run lies."""
+    return folder(run_dir) / f"{job}.{restarts}.{START}"
+
+
 def read_all(where: Path) -> Iterator[tuple[Path, Note | str]]:
-    """Every note there is, oldest run first; for one that is no whole note, one line that says so."""
+    """Every note there is, oldest first; for one that is no whole note, one line that says so."""
     with contextlib.suppress(OSError):
         names = sorted(
             entry for entry in where.iterdir() if entry.suffix in (f".{START}", f".{END}")
         )
-        for path in names[:_MAX_NOTES]:
-            yield path, read(path)
+        found = [(path, read(path)) for path in names[:_MAX_NOTES]]
+        yield from sorted(found, key=lambda one: getattr(one[1], "at_s", 0.0))
 
 
 def read(path: Path) -> Note | str:

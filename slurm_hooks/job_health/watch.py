@@ -175,8 +175,11 @@ class JobHealth:
             elif found.boot_id != self._boot_id:
                 over.append(path)
             elif found.kind == note.END:
+                run = ledger.ending_run(self._ledger, found)
                 self._ledger = ledger.ended(self._ledger, found)
-                over += [path, path.with_suffix(f".{note.START}")]
+                over.append(path)
+                if run is not None:
+                    over.append(note.start_of(self._run_dir, *run.key))
             else:
                 self._begin(found)
         self._book.save(self._ledger)  # before the notes go: what they said is on disk then

@@ -178,3 +178,23 @@ def test_runs_that_never_end_do_not_pile_up() -> None:
         book = begin(book, job=job)
     assert len(book.runs) == MAX_RUNS
     assert (MAX_RUNS + 49, 0) in book.runs
+
+
+def test_a_requeued_runs_epilog_already_has_the_next_runs_count() -> None:
+    """Seen on 24.11.5: prolog with 0, requeue, epilog with 1, prolog with 1, epilog with 1."""
+    book = finish(begin(EMPTY), restarts=1, at_s=200.0)
+    assert [(run.key, run.ended_s) for run in book.runs.values()] == [((7, 0), 200.0)]
+    book = begin(book, restarts=1, at_s=201.0)
+    book = finish(book, restarts=1, at_s=300.0)
+    assert [(run.key, run.ended_s) for run in book.runs.values()] == [
+        ((7, 0), 200.0),
+        ((7, 1), 300.0),
+    ]
+
+
+def test_an_epilog_from_before_a_later_start_ends_the_earlier_run() -> None:
+    """An agent that was away hears both at once."""
+    book = begin(begin(EMPTY), restarts=1, at_s=201.0)
+    late = finish(book, restarts=1, at_s=200.0)
+    assert run_of(late).ended_s == 201.0
+    assert run_of(late, 7, 1).ended_s is None

@@ -26,7 +26,12 @@ def run(tmp_path: Path) -> Path:
 
 
 def hook(run: Path, name: str, **env: str) -> subprocess.CompletedProcess[str]:
-    full = {"HOLDFAST_RUN": str(run), "HOLDFAST_HOME": str(run.parent), "HOLDFAST_HOOK": name, **env}
+    full = {
+        "HOLDFAST_RUN": str(run),
+        "HOLDFAST_HOME": str(run.parent),
+        "HOLDFAST_HOOK": name,
+        **env,
+    }
     return subprocess.run(
         ["/bin/sh", str(HOOK)], env=full, capture_output=True, text=True, check=False
     )
@@ -52,7 +57,7 @@ def test_the_prologs_note_reads_back(run: Path) -> None:
     assert hook(run, "prolog", **JOB, SLURM_JOB_GPUS="0,2,5").returncode == 0
     found = read_one(run)
     assert (found.kind, found.job, found.restarts, found.uid) == (note.START, 4711, 2, 2001)
-    assert found.gpus == {0, 2, 5}
+    assert found.gpus == frozenset({0, 2, 5})
     assert (found.boot_id, found.het_job, found.skip) == (machine.boot_id(), None, False)
     assert before - 0.02 <= found.at_s <= machine.uptime_s()
 
@@ -70,7 +75,7 @@ def test_each_run_of_a_job_has_notes_of_its_own(run: Path) -> None:
         hook(run, "prolog", **{**JOB, "SLURM_JOB_RESTART_COUNT": restarts})
         hook(run, "epilog", **{**JOB, "SLURM_JOB_RESTART_COUNT": restarts})
     names = [path.name for path, _ in note.read_all(note.folder(run))]
-    assert names == ["4711.0.end", "4711.0.start", "4711.1.end", "4711.1.start"]
+    assert names == ["4711.0.start", "4711.0.end", "4711.1.start", "4711.1.end"]
 
 
 @pytest.mark.parametrize("status", ["suspect", "blind", "bad"])
@@ -136,7 +141,7 @@ WHOLE = "holdfast-job/1 start 7 0 12.5 boot 2001 0,1 - - end\n"
 
 
 def test_a_whole_note_parses() -> None:
-    assert note.parse(WHOLE).gpus == {0, 1}
+    assert note.parse(WHOLE).gpus == frozenset({0, 1})
 
 
 @pytest.mark.parametrize("cut", range(len(WHOLE) - 1))
