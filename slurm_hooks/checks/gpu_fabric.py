@@ -48,18 +48,25 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
-    for gpu in facts.gpus:
-        if gpu.fabric is None:
-            continue
-        what, action = _wrong(gpu, gpu.fabric, limits)
-        if what:
-            found = finding(
-                "GPU_FABRIC",
-                subject=gpu.subject,
-                detail=f"{gpu.where}: NVLink fabric {what}",
-                gpu=gpu.index,
-            )
-            yield replace(found, action=action)
+    """One finding for the node where all its GPUs say the same: the fabric manager serves the
+    board."""
+    joined = [gpu for gpu in facts.gpus if gpu.fabric is not None]
+    wrong = [(gpu, *_wrong(gpu, gpu.fabric, limits)) for gpu in joined if gpu.fabric is not None]
+    wrong = [(gpu, what, action) for gpu, what, action in wrong if what]
+    together = len(joined) > 1 and len(wrong) == len(joined)
+    if together and len({(gpu.fabric, action) for gpu, _, action in wrong}) == 1:
+        _, what, action = wrong[0]
+        found = finding("GPU_FABRIC", subject="node", detail=f"all GPUs: NVLink fabric {what}")
+        yield replace(found, action=action)
+        return
+    for gpu, what, action in wrong:
+        found = finding(
+            "GPU_FABRIC",
+            subject=gpu.subject,
+            detail=f"{gpu.where}: NVLink fabric {what}",
+            gpu=gpu.index,
+        )
+        yield replace(found, action=action)
 
 
 def _wrong(gpu: GpuFacts, fabric: GpuFabric, limits: Limits) -> tuple[str, Action]:

@@ -1,7 +1,7 @@
 """One GPU through NVML, everything that checks, jobs and history want of it.
 
-What cannot change while the driver is open (names, versions, what a link can do at most) is read
-once; the rest at every pass, as many values as possible in one call.
+What hardly changes while the driver is open (names, versions, what a link can do at most) is read
+at first and then now and again; the rest at every pass, as many values as possible in one call.
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ def _batch(links: int) -> Batch:
     return Batch([*own, *((number, link) for number in _OF_A_LINK for link in range(links))])
 
 
+_AGAIN_PASSES = 30
+"""After so many passes what lasts is asked again: an InfoROM may turn bad. Not of all GPUs in the
+same pass.
+"""
+
+
 class Gpu:
     """The GPU at one index, for as long as the driver stays open."""
 
@@ -50,6 +56,7 @@ class Gpu:
         self._nvml, self._index = nvml, index
         self._lasting: dict[str, Any] = {}
         self._whole = False
+        self._passes = index * 3
         self._links = 0
         self._batch = _batch(0)
 
@@ -71,7 +78,9 @@ class Gpu:
     def _know(self, calls: Calls, handle: Any) -> None:
         """Identity and all else that lasts. Another UUID in this place is another GPU."""
         uuid = calls.text("nvmlDeviceGetUUID", handle)
-        if self._whole and uuid == self._lasting["uuid"]:
+        self._passes += 1
+        due = self._passes % _AGAIN_PASSES == 0
+        if self._whole and not due and uuid == self._lasting["uuid"]:
             return
         # The address first: a GPU that is lost later in this read is still told apart.
         pci = calls.call("nvmlDeviceGetPciInfo", handle)

@@ -104,6 +104,17 @@ def test_a_fabric_manager_that_does_not_come_asks_for_time_and_an_ill_fabric_for
     assert "route unhealthy" in found.detail
 
 
+def test_a_fabric_that_fails_all_gpus_alike_is_one_finding_of_the_node() -> None:
+    ill = GpuFabric(state=3, status=999)
+    both = gpus(replace(HEALTHY, fabric=ill), replace(OTHER, fabric=ill))
+    (found,) = judged("gpu_fabric", both)
+    assert (found.subject, found.gpu) == ("node", None)
+    assert found.detail == "all GPUs: NVLink fabric registration failed (NVML code 999)"
+    other = replace(OTHER, fabric=GpuFabric(state=3, health=0x10))
+    differ = judged("gpu_fabric", gpus(replace(HEALTHY, fabric=ill), other))
+    assert [found.gpu for found in differ] == [0, 1]
+
+
 def test_modes_are_what_the_site_says() -> None:
     mixed = one(persistence=False, ecc_on=False, mig=True, compute_mode=3)
     (found,) = judged("gpu_modes", mixed)

@@ -151,7 +151,7 @@ def test_links_are_asked_one_by_one_where_the_driver_has_no_field_for_them(
     assert gpu(worker, 0).nvlinks == (*(True,) * 5, False, *(True,) * 12)
 
 
-def test_what_lasts_is_asked_once_and_again_when_another_gpu_is_in_its_place(
+def test_what_lasts_is_asked_again_when_another_gpu_is_in_its_place(
     worker: Worker, nvml: SimulatedNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = tmp_path / "trace"
@@ -168,6 +168,17 @@ def test_what_lasts_is_asked_once_and_again_when_another_gpu_is_in_its_place(
     assert calls.count(["nvmlSystemGetDriverVersion", "-1"]) == 1
     batches = calls.count(["nvmlDeviceGetFieldValues", "1"])
     assert batches == 4, "the first pass asks how many links there are, then one batch a pass"
+
+
+def test_what_lasts_is_asked_again_now_and_then_and_as_long_as_it_fails(
+    worker: Worker, nvml: SimulatedNvml
+) -> None:
+    read(worker)
+    nvml.set("gpu.2.rc.nvmlDeviceGetInforomImageVersion", 14)
+    errors = [gpu(worker, 2).errors for _ in range(32)]
+    first = next(index for index, said in enumerate(errors) if said)
+    assert first > 5
+    assert set(errors[first:]) == {(("nvmlDeviceGetInforomImageVersion", 14),)}
 
 
 def test_a_gpu_that_gives_no_handle_is_told_by_its_errors(
