@@ -70,12 +70,12 @@ def _hung(facts: NodeFacts, blind: Blind) -> Finding:
     """With a second witness: a process that SIGKILL does not end needs a reboot; a driver that lets
     go again needs time.
     """
-    silence = f"NVML did not answer {blind.passes} times: {blind.why}"
     witness = next(_witnesses(facts, blind), "")
     if not witness:
-        return finding(
-            "DRIVER_SUSPECT", subject="node", detail=f"{silence}; the kernel says nothing of it"
-        )
+        # No number in it: the text would be written into Slurm again at every pass.
+        detail = f"NVML does not answer ({blind.why}); the kernel says nothing of it"
+        return finding("DRIVER_SUSPECT", subject="node", detail=detail)
+    silence = f"NVML did not answer {blind.passes} times: {blind.why}"
     found = finding("DRIVER_HUNG", subject="node", detail=f"{silence}; {witness}")
     return found if blind.stuck else replace(found, action=Action.WAIT)
 
@@ -115,8 +115,8 @@ def _others(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "DRIVER_SUSPECT",
                 subject="node",
-                detail=f"task {task.name} (pid {task.pid}) has slept in {task.where} for "
-                f"{task.blocked_s:.0f} s, and NVML answers",
+                detail=f"task {task.name} (pid {task.pid}) has slept in {task.where} for more than "
+                f"{limits.blocked_s:g} s, and NVML answers",
             )
             return
 

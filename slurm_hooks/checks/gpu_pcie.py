@@ -57,7 +57,8 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "PCIE_REPLAYS",
                 subject=gpu.subject,
-                detail=f"{gpu.where}: {rate:.0f} PCIe replays a minute",
+                # The limit and not the rate, which would be new text for Slurm at every pass.
+                detail=f"{gpu.where}: more than {limits.max_replays_per_min:g} PCIe replays a minute",
                 gpu=gpu.index,
             )
 
