@@ -20,7 +20,8 @@ weights are Holdfast's own::
 ``r_i`` is the fleet's 95th percentile where the history holds 20 nodes or more (at least 1), else the
 value above: our choice, at which a person would look. A signal of which the history never says
 anything is unknown, not zero, and left out. Meta's failure rate is left out: it takes the number of
-all jobs. Equal events within 180 s count once (NVSentinel's burst window).
+all jobs. Faults of one part within 180 s of one another are one (NVSentinel's burst window): a GPU that
+falls off the bus shows in the kernel log, in NVML and on the PCI bus.
 
 ``lemon``: S >= 0.5, or two drains that stood. ``watch``: S >= 0.3. A hardware fault is one of class gpu,
 link, switch, driver or host that asks for a reset, a reboot, a part or a person: a full disk or a hung
@@ -127,16 +128,17 @@ def score(
 
 def count_of(events: Iterable[Event], now: float) -> dict[str, int]:
     """Each signal's count in the window."""
-    seen = _without_bursts(e for e in events if now - WINDOW_S <= e.t <= now + BURST_S)
-    opened = [
-        e for e in seen if e.event == OPENED and is_hardware(e) and e.facts.get("cause", True)
-    ]
-    wanted = sum(_action(event) in _FOR_A_PERSON for event in opened)
+    recent = [event for event in events if now - WINDOW_S <= event.t <= now + BURST_S]
+    seen = _without_bursts(recent)
+    opened = [event for event in recent if event.event == OPENED and is_hardware(event)]
+    opened = [event for event in opened if event.facts.get("cause", True)]
+    incidents = _incidents(opened)
+    wanted = sum(any(_action(e) in _FOR_A_PERSON for e in incident) for incident in incidents)
     replaced = sum(event.event == GPU_REPLACED for event in seen)
     failed = sum(e.event == ACTIVE_CHECK and e.facts.get("verdict") == "failed" for e in seen)
     jobs = [_nodes(event) for event in seen if event.event == JOB_FAILED]
     return {
-        "faults": len(opened),
+        "faults": len(incidents),
         "repairs": max(wanted, replaced) + failed,
         "outs": _stood(seen),
         "multi_node_failures": sum(nodes > 1 for nodes in jobs),
@@ -189,6 +191,20 @@ def _stood(events: Iterable[Event]) -> int:
         elif event.event == WITHDRAWN and is_hardware(event):
             count = max(0, count - 1)
     return count
+
+
+def _incidents(faults: Iterable[Event]) -> list[list[Event]]:
+    """The faults of one part that belong together."""
+    found: list[list[Event]] = []
+    newest: dict[str, list[Event]] = {}
+    for event in sorted(faults, key=lambda event: event.t):
+        part = event.gpu_uuid or f"{event.node} {event.facts.get('subject')}"
+        incident = newest.get(part)
+        if incident is None or event.t - incident[-1].t > BURST_S:
+            incident = newest[part] = []
+            found.append(incident)
+        incident.append(event)
+    return found
 
 
 def _without_bursts(events: Iterable[Event]) -> list[Event]:

@@ -69,7 +69,7 @@ def counted(score: Score) -> str:
     """What went into the score, in one line."""
     said = []
     for name, count in score.counts.items():
-        much = f"; {score.reference[name]:g} is much" if count else ""
+        much = f" ({score.reference[name]:g} is much)" if count else ""
         said.append(f"{count} {_SIGNALS[name]}{much}")
     twice = score.word is Word.LEMON and score.counts.get("outs", 0) >= EVICTIONS
     rule = f" ({EVICTIONS} times out of service are enough)" if twice else ""
@@ -127,7 +127,8 @@ def sentence(event: Event) -> str:
         gpus = event.facts.get("gpus")
         return f"{len(gpus)} GPUs" if isinstance(gpus, list) else "-"
     pairs = " ".join(f"{name}={value}" for name, value in event.facts.items())
-    return event.detail or " ".join(filter(None, (event.code, pairs))) or "-"
+    detail = event.detail.removeprefix(f"{event.event.replace('_', ' ')}: ")
+    return detail or " ".join(filter(None, (event.code, pairs))) or "-"
 
 
 def _on(event: Event) -> str:

@@ -9,7 +9,14 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
-from holdfast.history.event import AGENT_ENDED, AGENT_STARTED, BOOT, OVER_BUDGET
+from holdfast.history.event import (
+    AGENT_ENDED,
+    AGENT_STARTED,
+    BOOT,
+    CLOSED,
+    OVER_BUDGET,
+    WITHDRAWN,
+)
 from holdfast.version import VERSION
 from holdfast.vocabulary import Mode
 from slurm_hooks.agent.case import Deed, Standing
@@ -21,15 +28,17 @@ from slurm_hooks.history.changes import Board, Boards, Change, Episodes
 
 
 class Chronicle:
-    """``memory`` is what an earlier agent left, as it was read: it tells what was known before."""
+    """``memory`` is what an earlier agent left, as it was read: it tells what was known before.
+    ``kept`` is what of it holds in this boot.
+    """
 
-    def __init__(self, recorder: Recorder, memory: Memory, expected_gpus: int) -> None:
+    def __init__(
+        self, recorder: Recorder, memory: Memory, kept: Memory, expected_gpus: int
+    ) -> None:
         self._recorder, self._expected_gpus = recorder, expected_gpus
-        self._episodes = Episodes(
-            Opened(finding=streak.finding, mode=Mode.OBSERVE, since=streak.since)
-            for streak in memory.streaks.values()
-            if streak.open
-        )
+        self._episodes = Episodes(_open_in(kept))
+        still = {changes.key(entry.finding) for entry in _open_in(kept)}
+        self._cured = [e for e in _open_in(memory) if changes.key(e.finding) not in still]
         self._booted = memory.boot_id != recorder.boot_id
         self._boot_before = memory.boot_id
         self._boards: Boards | None = _remembered(memory)
@@ -40,6 +49,9 @@ class Chronicle:
         """The agent begins; ``crashed``: the one before it, in this boot, did not end in order."""
         if self._booted:
             self._recorder.note(BOOT, before=self._boot_before or None)
+            for entry in self._cured:
+                said = changes.about(entry.finding, self._known)
+                self._recorder.note(CLOSED, why="reboot", **said)
         after = "reboot" if self._booted else "crash" if crashed else "stop"
         self._recorder.note(AGENT_STARTED, version=VERSION, pid=os.getpid(), after=after)
 
@@ -61,20 +73,30 @@ class Chronicle:
 
     def did(self, deeds: Iterable[Deed], standing: Standing) -> None:
         """What was done in Slurm, and whether the node should have left service and could not."""
-        for deed in deeds:
+        done = list(deeds)
+        for deed in done:
             if deed.event:
                 board = changes.board_of(deed.subject, deed.gpu, self._known)
                 said = ("code", "action", "check", "verdict")
                 facts = {**{name: getattr(deed, name) or None for name in said}, **board}
                 self._recorder.note(deed.event, detail=deed.text, **facts)
         over = standing.action == "over-budget"
-        if over and not self._over_budget:
+        told = any(deed.event == WITHDRAWN for deed in done)
+        if over and not told and not self._over_budget:
             self._recorder.note(OVER_BUDGET, detail=standing.reason or standing.why)
         self._over_budget = over
 
     def _note(self, found: Iterable[Change]) -> None:
         for change in found:
             self._recorder.note(change.event, t=change.t, **change.facts)
+
+
+def _open_in(memory: Memory) -> list[Opened]:
+    return [
+        Opened(finding=streak.finding, mode=Mode.OBSERVE, since=streak.since)
+        for streak in memory.streaks.values()
+        if streak.open
+    ]
 
 
 def _remembered(memory: Memory) -> dict[int, Board] | None:

@@ -67,7 +67,9 @@ class Agent:
         self._sweeper = Sweeper(paths)
         self._health = JobHealth(node, boot_id, config)
         self._looking_after_jobs = (Jobs(config), self._health)
-        self._telemetry = Telemetry(node, boot_id, config, memory, crashed=lock.crashed)
+        self._telemetry = Telemetry(
+            node, boot_id, config, (memory, self._observer.memory), crashed=lock.crashed
+        )
         self.history = self._telemetry.recorder
         """Where every part of this agent may note what happened."""
         self._log: KmsgFollower | None = None

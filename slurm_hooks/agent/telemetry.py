@@ -28,10 +28,18 @@ FILE = "metrics.prom"
 
 
 class Telemetry:
-    """``memory`` is what an earlier agent left; ``crashed``: it did not end in order."""
+    """``memories``: what an earlier agent left, and what of it holds in this boot; ``crashed``: that
+    agent did not end in order.
+    """
 
     def __init__(
-        self, node: str, boot_id: str, config: Settings, memory: Memory, *, crashed: bool
+        self,
+        node: str,
+        boot_id: str,
+        config: Settings,
+        memories: tuple[Memory, Memory],
+        *,
+        crashed: bool,
     ) -> None:
         paths = config.cluster.paths
         self.recorder = Recorder(
@@ -41,7 +49,7 @@ class Telemetry:
             spool=paths.state / "history.spool",
             max_bytes=config.agent.history_max_bytes,
         )
-        self._chronicle = Chronicle(self.recorder, memory, config.node.expected_gpus)
+        self._chronicle = Chronicle(self.recorder, *memories, config.node.expected_gpus)
         self._chronicle.started(crashed=crashed)
         self._node, self._path = node, paths.run / FILE
         self._tally = Tally(started_at=time.time(), events=self.recorder.noted)

@@ -59,8 +59,8 @@ def test_what_flaps_is_one_episode() -> None:
     episodes, told = Episodes([]), []
     for now in range(100, 10_000, 20):
         told += episodes.step([opened()] if now % 40 == 20 else [], BOARDS, float(now))
-    for now in (10_000.0, 99_999.0):
-        told += episodes.step([], BOARDS, now)
+    for late in (10_000.0, 99_999.0):
+        told += episodes.step([], BOARDS, late)
     assert [change.event for change in told] == ["finding_opened", "finding_closed"]
     assert told[1].facts["times"] == 248
 

@@ -66,8 +66,13 @@ def test_a_drain_that_was_withdrawn_does_not_count() -> None:
 
 
 def test_a_burst_counts_once_and_two_gpus_count_twice() -> None:
-    burst = [event("finding_opened", 1 + n / 86400) for n in range(0, 300, 60)]
-    assert counts(*burst) == {"faults": 2}, "300 s are two windows of 180 s"
+    burst = [event("finding_opened", 1 - n / 86400) for n in range(0, 900, 170)]
+    assert counts(*burst) == {"faults": 1}
+    assert counts(*burst, event("finding_opened", 1 - 1200 / 86400)) == {"faults": 2}
+    sources = [event("finding_opened", 1, code=code) for code in ("XID79", "GPU_LOST", "XID48")]
+    assert counts(*sources) == {"faults": 1}, "one GPU, seen by three"
+    worst = event("finding_opened", 1, action="replace")
+    assert counts(*sources, worst) == {"faults": 1, "repairs": 1}
     both = [event("finding_opened"), event("finding_opened", gpu_uuid="GPU-4")]
     assert counts(*both) == {"faults": 2}
 

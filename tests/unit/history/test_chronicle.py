@@ -1,0 +1,147 @@
+"""The agent's own events: each told once, over restarts and reboots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from holdfast.findings import Finding
+from holdfast.vocabulary import Action, Mode, Severity
+from slurm_hooks.agent.case import Deed, Standing
+from slurm_hooks.agent.chronicle import Chronicle
+from slurm_hooks.agent.judge import Opened
+from slurm_hooks.agent.memory import Memory, Streak
+from slurm_hooks.agent.memory_gpu import GpuSeen
+from slurm_hooks.facts import GpuFacts
+from slurm_hooks.history import Recorder
+
+FOUND = Finding(
+    code="XID79",
+    severity=Severity.FATAL,
+    subject="GPU-3",
+    detail="fell off",
+    action=Action.REBOOT,
+    gpu=3,
+    check="gpu_xid",
+)
+WORN = replace(FOUND, code="ROW_REMAP_FAILED", action=Action.REPLACE)
+
+
+class Notes:
+    """A recorder that keeps what it is told."""
+
+    boot_id = "boot-2"
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, dict[str, Any]]] = []
+
+    def note(self, event: str, **facts: Any) -> None:
+        kept = {name: value for name, value in facts.items() if value is not None}
+        self.said.append((event, kept))
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.said]
+
+
+def memory(*found: Finding, boot: str = "boot-2", uuids: str = "GPU-") -> Memory:
+    return Memory(
+        boot_id=boot,
+        streaks={f.code: Streak(finding=f, seen=1, open=True, since=5.0) for f in found},
+        gpus={
+            n: GpuSeen(uuid=f"{uuids}{n}", serial=f"S{n}", pci=f"0000:0{n}:00") for n in range(8)
+        },
+    )
+
+
+def begun(
+    left: Memory, kept: Memory | None = None, crashed: bool = False
+) -> tuple[Chronicle, Notes]:
+    notes = Notes()
+    chronicle = Chronicle(cast("Recorder", notes), left, kept or left, 8)
+    chronicle.started(crashed=crashed)
+    return chronicle, notes
+
+
+def gpus(uuids: str = "GPU-") -> list[GpuFacts]:
+    return [GpuFacts(index=n, uuid=f"{uuids}{n}", serial=f"S{n}") for n in range(8)]
+
+
+def opened(found: Finding) -> Opened:
+    return Opened(finding=found, mode=Mode.DRAIN, since=5.0)
+
+
+def test_a_first_start_is_a_boot_with_an_inventory() -> None:
+    chronicle, notes = begun(Memory())
+    chronicle.saw_gpus(gpus())
+    chronicle.saw_gpus(gpus())
+    assert notes.names == ["boot", "agent_started", "inventory"]
+    assert notes.said[1][1]["after"] == "reboot"
+
+
+def test_a_restart_tells_nothing_twice() -> None:
+    chronicle, notes = begun(memory(FOUND), crashed=True)
+    chronicle.saw_gpus(gpus())
+    chronicle.saw([opened(FOUND)])
+    assert notes.names == ["agent_started"]
+    assert notes.said[0][1]["after"] == "crash"
+
+
+def test_a_reboot_ends_what_it_cures_and_the_rest_goes_on() -> None:
+    chronicle, notes = begun(memory(FOUND, WORN, boot="boot-1"), memory(WORN))
+    assert notes.names == ["boot", "finding_closed", "agent_started"]
+    assert notes.said[0][1] == {"before": "boot-1"}
+    closed = notes.said[1][1]
+    assert (closed["code"], closed["why"], closed["serial"]) == ("XID79", "reboot", "S3")
+    chronicle.saw([opened(WORN)])
+    assert len(notes.said) == 3
+    chronicle.saw([opened(WORN), opened(FOUND)])
+    assert notes.names[-1] == "finding_opened", "in the next boot it is news again"
+
+
+def test_a_fault_names_the_board() -> None:
+    chronicle, notes = begun(memory())
+    chronicle.saw([opened(FOUND)])
+    name, facts = notes.said[-1]
+    assert (name, facts["gpu_uuid"], facts["serial"]) == ("finding_opened", "GPU-3", "S3")
+
+
+def test_deeds_are_told_with_their_fault() -> None:
+    chronicle, notes = begun(memory())
+    deed = Deed(
+        text="drained: x", event="drained", code="XID79", subject="GPU-3", gpu=3, action="reboot"
+    )
+    chronicle.did([deed, Deed(text="comment taken back")], Standing(action="drain"))
+    assert notes.names == ["agent_started", "drained"]
+    facts = notes.said[-1][1]
+    assert facts["detail"] == "drained: x"
+    assert (facts["code"], facts["gpu_uuid"], facts["action"]) == ("XID79", "GPU-3", "reboot")
+
+
+def test_over_budget_is_told_once_and_not_beside_a_withdrawal() -> None:
+    chronicle, notes = begun(memory())
+    for _ in range(3):
+        chronicle.did([], Standing(action="over-budget", reason="holdfast:XID79: over budget"))
+    assert notes.names.count("over_budget") == 1
+    chronicle.did([], Standing())
+    chronicle.did([Deed(text="withdrawn", event="withdrawn")], Standing(action="over-budget"))
+    assert notes.names[-1] == "withdrawn"
+
+
+def test_another_machine_and_another_gpu() -> None:
+    chronicle, notes = begun(memory())
+    chronicle.saw_gpus(gpus("GPU-new-"))
+    assert notes.names[1:] == ["machine_replaced", "inventory"]
+    chronicle.saw_gpus([*gpus("GPU-new-")[:7], GpuFacts(index=7, uuid="GPU-7b")])
+    assert notes.names[3:] == ["gpu_replaced", "inventory"]
+    assert notes.said[3][1]["replaced_uuid"] == "GPU-new-7"
+    chronicle.saw_gpus(gpus("GPU-half-")[:3])
+    assert len(notes.said) == 5, "not every GPU told its name"
+
+
+def test_the_end_is_told() -> None:
+    chronicle, notes = begun(memory(FOUND))
+    chronicle.saw([])
+    chronicle.ended(afresh=True)
+    assert notes.names == ["agent_started", "finding_closed", "agent_ended"]
+    assert notes.said[-1][1] == {"why": "new configuration"}
