@@ -18,7 +18,7 @@ from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
 
-from measure import drain, figures, machine, node, resume
+from measure import beside_gcm, drain, figures, machine, node, resume
 from measure.figures import Figure
 
 Say = Callable[[str], None]
@@ -27,6 +27,7 @@ CATALOGUE: dict[str, Callable[[Box, Say], Figure]] = {
     "check": node.check,
     "drain": drain.drain,
     "unkillable": node.unkillable,
+    "gcm": beside_gcm.gcm,
     "resume": resume.resume,
 }
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"

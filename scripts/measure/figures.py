@@ -9,10 +9,11 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Repeated measurements of one thing, in seconds."""
+    """Repeated measurements of one thing: durations, or shares of one core with ``unit`` "core"."""
 
     what: str
     seconds: tuple[float, ...]
+    unit: str = "s"
 
     @property
     def median(self) -> float:
@@ -67,8 +68,8 @@ def text(figure: Figure) -> list[str]:
 
 def _line(series: Series) -> str:
     return (
-        f"  {series.what:<64} median {show(series.median):>9}  "
-        f"p99 {show(series.quantile(0.99)):>9}  n {len(series.seconds)}"
+        f"  {series.what:<64} median {show(series.median, series.unit):>9}  "
+        f"p99 {show(series.quantile(0.99), series.unit):>9}  n {len(series.seconds)}"
     )
 
 
@@ -90,20 +91,24 @@ def verdict(figure: Figure) -> str:
     return "met" if figure.met else "not met"
 
 
-def show(seconds: float) -> str:
-    """A duration in the unit that reads best."""
+def show(seconds: float, unit: str = "s") -> str:
+    """A duration in the unit that reads best, or a share of one core."""
+    if unit == "core":
+        return f"{seconds:.2%}"
     if seconds >= 1:
         return f"{seconds:.2f} s"
     return f"{seconds * 1000:.2f} ms"
 
 
 def _cell(series: Series) -> str:
-    return f"{show(series.median)} ({show(series.quantile(0.99))}, {len(series.seconds)})"
+    most = show(series.quantile(0.99), series.unit)
+    return f"{show(series.median, series.unit)} ({most}, {len(series.seconds)})"
 
 
 def _series(series: Series) -> dict[str, object]:
     return {
         "what": series.what,
+        **({} if series.unit == "s" else {"unit": series.unit}),
         "median_s": series.median,
         "p99_s": series.quantile(0.99),
         "n": len(series.seconds),

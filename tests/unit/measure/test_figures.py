@@ -26,6 +26,22 @@ def test_durations_are_shown_in_the_unit_that_reads_best(seconds: float, said: s
     assert show(seconds) == said
 
 
+def test_a_share_of_a_core_is_shown_as_one() -> None:
+    share = Series(what="agent", seconds=(0.0042,), unit="core")
+    figure = Figure(name="cost", ours=share, rival=share, target="1 %", met=True)
+    assert show(0.0042, "core") == "0.42%"
+    for told in ("\n".join(text(figure)), "\n".join(markdown([figure]))):
+        assert "0.42%" in told
+    assert as_json(figure)["ours"] == {
+        "what": "agent",
+        "unit": "core",
+        "median_s": 0.0042,
+        "p99_s": 0.0042,
+        "n": 1,
+        "seconds": [0.0042],
+    }
+
+
 def test_a_figure_stands_beside_its_rival_everywhere() -> None:
     figure = Figure(
         name="gate",

@@ -1,0 +1,187 @@
+"""gcm's health checks and ours, side by side: the same GPUs, the same faults, whole processes in turn.
+
+Both read the same simulated driver through their own NVML binding, on this machine, with this Python. The checks are
+those that both have; gcm's vbios_mismatch is left out, because with the binding that it pins it finds every VBIOS to
+differ from itself (bytes against text).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.box import Box
+from testbed.faults import KINDS
+from testbed.faults.words import parse
+from testbed.h100 import build_library, make_node
+from testbed.h100.node import read_state, write_state
+from testbed.paths import TREE, cache
+
+from measure import rivals
+from measure.figures import Figure, Series
+
+ROUNDS = 20
+LIMIT_S = 10.0
+"""After this a program counts as one that does not return."""
+
+GCM = (
+    *("-c", "gpu_num", "--gpu_num", "8"),
+    *("-c", "gpu_temperature", "--gpu_temperature_threshold", "90"),
+    *("-c", "ecc_uncorrected_volatile_total", "--ecc_uncorrected_volatile_threshold", "0"),
+    *("-c", "row_remap_pending", "-c", "row_remap_failed"),
+)
+OURS = ("gpu_count", "gpu_thermal", "gpu_ecc", "gpu_row_remap")
+FAULTS = (
+    "gpu-count 7",
+    "thermal --gpu 4",
+    "ecc --gpu 1",
+    "row-remap-pending --gpu 2",
+    "row-remap-failed --gpu 2",
+)
+"""What these checks are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One simulated node on this machine, and the two programs."""
+
+    folder: Path
+    env: Mapping[str, str]
+    gcm: tuple[str, ...]
+    ours: tuple[str, ...]
+
+    @property
+    def sim(self) -> Path:
+        return self.folder / "sim"
+
+    def run(self, argv: tuple[str, ...]) -> tuple[float, int | None]:
+        """(seconds, exit status) of a whole process; None: it had to be killed."""
+        begin = time.perf_counter()
+        program = subprocess.Popen(
+            argv,
+            env=dict(self.env),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            status: int | None = program.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            status = None
+            program.kill()
+            program.wait(LIMIT_S)
+        return time.perf_counter() - begin, status
+
+    @contextmanager
+    def broken(self, words: str) -> Iterator[None]:
+        """The node with a fault in what NVML says."""
+        kind, *args = words.split()
+        healthy = read_state(self.sim)
+        effects = KINDS[kind].effects
+        assert effects is not None  # noqa: S101 - faults of NVML
+        said = effects(parse(kind, KINDS[kind].words, args), healthy)
+        write_state(
+            self.sim, healthy, tuple(f"{key} = {value}" for key, value in said.nvml.items())
+        )
+        try:
+            yield
+        finally:
+            write_state(self.sim, healthy, ())
+
+
+@contextmanager
+def _bench(say: Callable[[str], None]) -> Iterator[Bench]:
+    program = rivals.gcm(say)
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
+    try:
+        make_node(folder / "sim", 0)
+        library = build_library(cache())
+        config = folder / "holdfast.yaml"
+        config.write_text(
+            f"paths: {{kmsg: {folder}/sim/kmsg, sysfs: {folder}/sim/sys, run: {folder}/run, state: {folder}/state}}\n"
+            f"slurm: {{bin: {folder}, timeout_s: 1}}\n"
+            + "checks:\n"
+            + "".join(f"  {name}: {{mode: drain, limits: {{open_after: 1}}}}\n" for name in OURS)
+        )
+        env = {
+            "PATH": os.defpath,
+            "PYTHONPATH": f"{TREE}",
+            "LD_LIBRARY_PATH": str(library.parent),
+            "NVMLSIM_STATE": str(folder / "sim" / "nvml.state"),
+            "HOLDFAST_CONFIG": str(config),
+        }
+        theirs = (
+            str(program),
+            "check-nvidia-smi",
+            "sim",
+            "nagios",
+            "--log-folder",
+            str(folder / "gcm"),
+            *GCM,
+        )
+        bench = Bench(folder, env, theirs, (sys.executable, "-m", "holdfast", "check", *OURS))
+        bench.run((sys.executable, str(Path(__file__).parent / "inside" / "remember.py")))
+        yield bench
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def gcm(_box: Box, say: Callable[[str], None]) -> Figure:
+    """Whole processes in turn on a healthy node; then each fault; then a driver that does not return."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    with _bench(say) as bench:
+        for turn in range(ROUNDS + 1):
+            for argv, times in ((bench.ours, ours), (bench.gcm, theirs)):
+                took, status = bench.run(argv)
+                if status != 0:
+                    raise RuntimeError(f"{argv[0]}: status {status} on a healthy node")
+                if turn:  # the first one warms the file cache
+                    times.append(took)
+        say(f"gcm: {ROUNDS} runs of each; now {len(FAULTS)} faults and a hung driver")
+        found = {words: _finds(bench, words) for words in FAULTS}
+        with bench.broken("nvml-hung"):
+            hung_s, status = bench.run(bench.ours)
+            their_s, their_status = bench.run(bench.gcm)
+    both = sum(mine and other for mine, other in found.values())
+    missed = [words for words, (mine, _) in found.items() if not mine]
+    return Figure(
+        name="gcm",
+        ours=Series(what=f"holdfast check, {len(OURS)} checks of 8 GPUs", seconds=tuple(ours)),
+        rival=Series(what="gcm health_checks, the same ones in one process", seconds=tuple(theirs)),
+        target="every fault that both have a check for is found, no slower; a hung driver gets an answer",
+        met=not missed
+        and sorted(ours)[len(ours) // 2] <= sorted(theirs)[len(theirs) // 2]
+        and status is not None,
+        notes=(
+            f"of {len(FAULTS)} faults we find {len(FAULTS) - len(missed)}, gcm and we {both}: "
+            + ", ".join(f"{words.split()[0]} {_who(*who)}" for words, who in found.items()),
+            f"with a driver that does not return: ours ends after {hung_s:.1f} s with status {status}, gcm "
+            + (
+                f"after {their_s:.1f} s with {their_status}"
+                if their_status is not None
+                else f"not within {LIMIT_S:g} s"
+            ),
+            "gcm 0.0.2 starts a process for each call; here all its checks share one. Ours shares the agent's answer "
+            "in a hook (figure gate); this is the command without an agent",
+        ),
+    )
+
+
+def _finds(bench: Bench, words: str) -> tuple[bool, bool]:
+    with bench.broken(words):
+        return bench.run(bench.ours)[1] == 1, bench.run(bench.gcm)[1] in (1, 2)
+
+
+def _who(ours: bool, theirs: bool) -> str:
+    return {(True, True): "both", (True, False): "we alone", (False, True): "gcm alone"}.get(
+        (ours, theirs), "nobody"
+    )

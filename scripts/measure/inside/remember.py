@@ -1,0 +1,29 @@
+"""One pass over all probes, saved as an agent's memory: the baseline that counters are judged against."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.config.location import config_path
+from slurm_hooks import machine, settings
+from slurm_hooks.agent import state
+from slurm_hooks.agent.memory import Memory
+from slurm_hooks.agent.observer import Observer
+from slurm_hooks.prober import Prober
+
+
+def main() -> None:
+    config = settings.load(config_path())
+    table, paths = config.active(), config.cluster.paths
+    prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
+    observer = Observer(config.node.expected_gpus, machine.boot_id(paths.procfs), Memory())
+    uptime_s = machine.uptime_s(paths.procfs)
+    observer.see(prober.run(config.probes(table)), log_problem="", uptime_s=uptime_s)
+    observer.judge(table)
+    state.save(state.path_in(paths.state), observer.memory)
+    prober.close()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
