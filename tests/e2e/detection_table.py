@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 
 class How(Enum):
@@ -186,7 +187,59 @@ _REST = (
     ),
 )  # fmt: skip
 
-CASES = (*_GPU, *_REST)
+
+
+def _told(what: str, code: str, check: str, action: str, severity: str = "fatal", **more: Any) -> Case:
+    """A fault that the kernel log alone tells of."""
+    return Case(
+        words=f"kernel-log {what}",
+        code=code,
+        severity=severity,
+        action=action,
+        check=check,
+        how=How.EVENT,
+        **{"drains": severity == "fatal", "ends": Ends.HEALED if severity == "fatal" else Ends.REBOOT, **more},
+    )
+
+
+_LOG = (
+    Case(
+        words="sxid 20034", code="SXID20034", severity="fatal", action="reset-gpu", check="nvswitch_sxid",
+        how=How.EVENT,
+    ),
+    Case(
+        words="sxid 23001 --switch 2", code="SXID23001", severity="fatal", action="reboot", check="nvswitch_sxid",
+        how=How.EVENT, ends=Ends.REBOOT,
+    ),
+    Case(
+        words="sxid 12028 --severity nonfatal", code="SXID12028", severity="warn", action="restart-job",
+        check="nvswitch_sxid", how=How.EVENT, drains=False,
+    ),
+    _told("aer-fatal", "AER_FATAL", "kernel_pcie_aer", "reboot"),
+    _told("aer-nonfatal", "AER_NONFATAL", "kernel_pcie_aer", "none", "warn"),
+    _told("aer-corrected", "AER_CORRECTED", "kernel_pcie_aer", "none", "warn"),
+    _told("dimm-corrected", "DIMM_CORRECTED", "kernel_mce", "contact-support", "warn"),
+    _told("dimm-uncorrected", "DIMM_UNCORRECTED", "kernel_mce", "reboot"),
+    _told("mce", "MCE_UNCORRECTED", "kernel_mce", "reboot"),
+    _told("nvme-timeout", "NVME_TIMEOUT", "kernel_nvme", "none", "warn"),
+    _told("nvme-failed", "NVME_FAILED", "kernel_nvme", "reboot"),
+    _told("disk-error", "DISK_IO_ERROR", "kernel_nvme", "none", "warn"),
+    _told("fs-shutdown", "FS_SHUTDOWN", "kernel_fs", "reboot"),
+    _told("fs-error", "FS_ERROR", "kernel_fs", "none", "warn"),
+    _told("nfs-lost", "FS_SERVER_LOST", "kernel_fs", "wait", "warn"),
+    _told("oom-job", "OOM_JOB", "kernel_oom", "restart-job", "info"),
+    _told("oom-system", "OOM_SYSTEM", "kernel_oom", "none", "warn"),
+    _told("hung-task", "HUNG_TASK", "kernel_hung_task", "none", "warn"),
+    _told("hung-driver", "DRIVER_TASK_HUNG", "kernel_driver", "reboot", "warn"),
+    _told("lockup", "CPU_LOCKUP", "kernel_hung_task", "reboot", "warn"),
+    _told("oops", "KERNEL_OOPS", "kernel_hung_task", "reboot", "warn", drains=True, ends=Ends.HEALED),
+    _told("mlx5-health", "MLX5_HEALTH", "kernel_mlx5", "reboot"),
+    _told("mlx5-command", "MLX5_COMMAND", "kernel_mlx5", "reboot"),
+    _told("mlx5-module", "MLX5_MODULE", "kernel_mlx5", "none", "warn"),
+    _told("gpu-init", "GPU_INIT_FAILED", "kernel_driver", "reboot", "warn"),
+)  # fmt: skip
+
+CASES = (*_GPU, *_REST, *_LOG)
 
 NOT_JUDGED: Mapping[str, str] = {
     "gpu-process": "memory in use is no fault; job_leftovers judges it at a job's end (tests of job health)",

@@ -18,6 +18,7 @@ from testbed.faults.kind import (
     GPU,
     Kind,
 )
+from testbed.faults.log_kinds import LOG_KINDS
 from testbed.faults.words import Word
 from testbed.h100.board import GPU_BUSES, LINKS
 
@@ -256,5 +257,5 @@ _CLUSTER = (
 )
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (*_HARDWARE, *GPU_STATES, *HOST_STATES, *_NODE, *_CLUSTER)
+    kind.name: kind for kind in (*_HARDWARE, *GPU_STATES, *HOST_STATES, *LOG_KINDS, *_NODE, *_CLUSTER)
 }

@@ -34,6 +34,8 @@ EXAMPLES = {
     "pcie-aer": ["fatal"],
     "module-missing": ["nvidia_uvm"],
     "service-stopped": ["fabricmanager"],
+    "sxid": ["20034"],
+    "kernel-log": ["nvme-failed"],
 }
 
 
