@@ -1,0 +1,190 @@
+"""The agent's resident life as a process: what it costs, what it leaves behind, what it tells."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from holdfast.history import store
+from slurm_hooks.agent import lock
+from tests.unit.slurm_hooks.conftest import SimulatedNvml
+from tests.unit.slurm_hooks.test_agent_process import ROOT, XID79, Node, is_ok, wait
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def node(tmp_path: Path, nvml: SimulatedNvml) -> Iterator[Node]:
+    made = Node(tmp_path, nvml)
+    yield made
+    made.stop()
+
+
+def events(node: Node) -> list[str]:
+    """Without what this machine itself is like: its load, its clock."""
+    found = store.read(node.state / "history").events
+    return [e.event for e in found if e.code.startswith("XID") or not e.code]
+
+
+def family(pid: int) -> list[int]:
+    """The agent and its workers."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *map(int, children)]
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of the agent, its workers that ended, and those that live."""
+    total = 0
+    for one in family(pid):
+        try:
+            fields = Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        total += sum(map(int, fields[11:15] if one == pid else fields[11:13]))
+    return total / _TICKS
+
+
+def pss_mib(pid: int) -> float:
+    """Memory of them all, shared pages counted once."""
+    total = 0
+    for one in family(pid):
+        try:
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def passes(node: Node) -> int:
+    """From the agent's own metrics."""
+    try:
+        text = (node.run / "metrics.prom").read_text()
+    except FileNotFoundError:
+        return 0
+    for found in text_string_to_metric_families(text):
+        if found.name == "holdfast_agent_passes":
+            return int(found.samples[0].value)
+    return 0
+
+
+def test_it_stays_within_its_share_of_the_node(node: Node) -> None:
+    """60 MiB and 1 % of a core at the default interval of 10 s, that is 100 ms for each pass, its
+    workers and everything between the passes included.
+    """
+    agent = node.start()
+    wait(lambda: passes(node) >= 5, 60)
+    before, spent = passes(node), cpu_s(agent.pid)
+    wait(lambda: passes(node) >= before + 20, 120)
+    each_s = (cpu_s(agent.pid) - spent) / (passes(node) - before)
+    assert each_s <= 0.1
+    assert pss_mib(agent.pid) <= 60
+
+
+def test_its_life_is_in_the_history_over_ends_and_crashes(node: Node) -> None:
+    agent = node.start()
+    wait(lambda: is_ok(node))
+    agent.terminate()
+    assert agent.wait(20) == 0
+    assert events(node) == ["boot", "agent_started", "inventory", "agent_ended"]
+    agent = node.start()
+    node.log(XID79)
+    wait(lambda: "finding_opened" in events(node))
+    agent.kill()
+    agent.wait()
+    node.start()
+    wait(lambda: events(node).count("agent_started") == 3)
+    found = store.read(node.state / "history").events
+    assert [e.facts["after"] for e in found if e.event == "agent_started"] == [
+        "reboot",
+        "stop",
+        "crash",
+    ]
+    opened = [e for e in found if e.event == "finding_opened" and e.code.startswith("XID")]
+    assert [(event.code, event.gpu) for event in opened] == [("XID79", 0)]
+    assert opened[0].gpu_uuid.startswith("GPU-")
+
+
+def test_a_history_that_cannot_be_written_costs_the_verdict_nothing(node: Node) -> None:
+    (node.state).mkdir()
+    (node.state / "history").write_text("a file where the folder should be")
+    node.start()
+    wait(lambda: is_ok(node))
+    node.log(XID79)
+    assert wait(lambda: "XID79" in node.codes()) < 5
+    wait(lambda: (node.state / "history.spool").exists())
+    wait(lambda: b"holdfast_history_write_failures 1" in (node.run / "metrics.prom").read_bytes())
+
+
+def test_two_that_start_in_the_same_moment_leave_one(node: Node) -> None:
+    both = [node.start(), node.start()]
+    wait(lambda: is_ok(node))
+    wait(lambda: any(agent.poll() == 0 for agent in both))
+    time.sleep(0.5)
+    assert [agent.poll() for agent in both].count(None) == 1
+    left = next(agent for agent in both if agent.poll() is None)
+    assert lock.holder(node.run) == left.pid
+
+
+def test_an_agent_whose_lock_was_removed_makes_way(node: Node) -> None:
+    agent = node.start()
+    wait(lambda: is_ok(node))
+    lock.path_in(node.run).unlink()
+    assert agent.wait(20) == 0
+    node.start()
+    wait(lambda: is_ok(node))
+
+
+def test_metrics_are_served_where_a_port_is_set(node: Node) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    node.configure(f"# {port}")
+    text = node.config.read_text()
+    node.config.write_text(text.replace("agent: {", f"agent: {{metrics_port: {port}, "))
+    agent = node.start()
+    wait(lambda: is_ok(node))
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+        found = {family.name for family in text_string_to_metric_families(page.read().decode())}
+    assert {"holdfast_node_status", "holdfast_gpu_temperature_celsius"} <= found
+    agent.send_signal(signal.SIGHUP)  # and again after a fresh start in the same process
+    wait(lambda: passes(node) <= 1)
+    wait(lambda: passes(node) > 1)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+        assert page.status == 200
+    assert agent.poll() is None
+
+
+def test_systemd_is_told_that_it_is_ready_and_that_it_leaves(node: Node, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(30)
+        argv = [sys.executable, "-m", "slurm_hooks.agent", "--node", "w", "--config"]
+        agent = subprocess.Popen(
+            [*argv, str(node.config)],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "NVMLSIM_STATE": str(node.nvml.state),
+                "NOTIFY_SOCKET": str(tmp_path / "notify"),
+            },
+            stderr=subprocess.PIPE,
+        )
+        node.agents.append(agent)
+        assert systemd.recv(500).startswith(b"READY=1\nWATCHDOG=1\nSTATUS=")
+        assert is_ok(node), "ready means that there is a verdict"
+        systemd.recv(500)
+        agent.terminate()
+        while not systemd.recv(500).startswith(b"STOPPING=1"):
+            pass
+        assert agent.wait(20) == 0
