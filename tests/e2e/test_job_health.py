@@ -87,9 +87,10 @@ def state(box: Box, job_id: int) -> str:
 
 def test_an_application_xid_blames_the_job_and_not_its_node(clean_box: Box) -> None:
     box = clean_box
-    job = training.submit(box, steps=20, code=1)
+    job = training.submit(box, steps=30, code=1)
     job.wait_step(2)
     node = job.nodes()[1]
+    job.wait(lambda: _has_tasks(box, node), f"tasks on {node}", 15)
     box.fault(node, "xid", "13", "--gpu", "2")
     job.wait(lambda: "XID13" in job.job()["admin_comment"], "told in the AdminComment", 10)
     assert job.job()["admin_comment"].startswith(f"holdfast: XID13 node={node} gpu=2 ")
@@ -121,6 +122,10 @@ def test_a_hardware_xid_is_named_with_node_and_gpu(clean_box: Box) -> None:
     first = report(box, node, job.job_id)
     assert (first["run"], first["blames"]) == (0, "node")
     box.run(["scancel", str(job.job_id)])
+
+
+def _has_tasks(box: Box, node: str) -> bool:
+    return any("e2e_small.py" in " ".join(argv) for _, argv in box.pids(node))
 
 
 _LEAVES_ONE_BEHIND = """#!/bin/sh
