@@ -99,7 +99,7 @@ def _could_see(finding: Finding, facts: NodeFacts) -> bool:
     if finding.gpu is None or checks.load(finding.check).NEEDS != "nvml":
         return True
     gpu = next((gpu for gpu in facts.gpus if gpu.index == finding.gpu), None)
-    return gpu is not None and gpu.state_code is None
+    return gpu is not None and gpu.answers
 
 
 def _key(finding: Finding) -> str:

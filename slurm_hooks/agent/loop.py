@@ -239,7 +239,7 @@ class Agent:
             modes=modes_of(self._table),
             passes=self._passes,
             clean_passes=self._clean_passes,
-            recovered={g.index: g.state_code is None and not g.recovery_action for g in gpus},
+            recovered={g.index: g.answers and not g.recovery_action for g in gpus},
             uuids=frozenset(gpu.uuid for gpu in gpus if gpu.uuid),
             may_act=self._config.may_act(),
         )

@@ -41,7 +41,7 @@ def _gpus(gpus: tuple[GpuFacts, ...]) -> Iterator[Family]:
     yield gauge(
         "gpu_up",
         "Whether the GPU answers: neither lost nor in want of a reset.",
-        each(lambda gpu: gpu.state_code is None),
+        each(lambda gpu: gpu.answers),
     )
     yield gauge("gpu_temperature_celsius", "GPU temperature.", each(lambda gpu: gpu.temperature_c))
     yield gauge(

@@ -16,7 +16,6 @@ from slurm_hooks.facts import GpuFacts, NodeFacts
 
 NEEDS = "nvml"
 
-_HANDLE = "nvmlDeviceGetHandleByIndex"
 _CORRUPTED_INFOROM = 14
 """NVML_ERROR_CORRUPTED_INFOROM"""
 
@@ -44,7 +43,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG00
 
 
 def _code(gpu: GpuFacts) -> str:
-    if any(call == _HANDLE for call, _ in gpu.errors):
+    if not gpu.answers:
         return "GPU_UNREADABLE"
     if any(code == _CORRUPTED_INFOROM for _, code in gpu.errors):
         return "INFOROM_CORRUPT"

@@ -13,6 +13,10 @@ def pci_address(text: str) -> str:
     return f"{domain[-4:].rjust(4, '0')}:{rest.split('.')[0]}"
 
 
+HANDLE_CALL = "nvmlDeviceGetHandleByIndex"
+"""The call without which a GPU can be asked nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuProcess:
     """A process that holds a compute context on a GPU. ``used_bytes`` None: NVML would not say."""
@@ -151,6 +155,13 @@ class GpuFacts:
     @property
     def subject(self) -> str:
         return self.uuid or self.pci or f"gpu{self.index}"
+
+    @property
+    def answers(self) -> bool:
+        """False for a GPU that is lost, waits for a reset or gives no handle: of such a GPU nothing
+        is known, neither good nor bad.
+        """
+        return self.state_code is None and all(call != HANDLE_CALL for call, _ in self.errors)
 
     @property
     def where(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from slurm_hooks.facts import GpuFabric, GpuFacts, GpuProcess, GpuRows, pci_address
+from slurm_hooks.facts.gpu import HANDLE_CALL
 from slurm_hooks.probes import nvml_calls as ask
 from slurm_hooks.probes.nvml_calls import Batch, Calls, GpuSpoke
 
@@ -64,7 +65,7 @@ class Gpu:
         calls = Calls(self._nvml)
         values: dict[str, Any] = {}
         try:
-            handle = calls.call("nvmlDeviceGetHandleByIndex", self._index)
+            handle = calls.call(HANDLE_CALL, self._index)
             if handle is not None:
                 self._know(calls, handle)
                 for part in (self._values, _memory, _clocks, _modes, _use):

@@ -604,6 +604,7 @@ API nvmlDeviceGetGpuFabricInfoV(Device handle, FabricV3 *out) {
     ENTER_DEVICE(handle);
     u32 version = out->version;
     NEED(version == FABRIC_V2 || version == FABRIC_V3, VERSION_MISMATCH);
+    NEED(version >> 24 <= number(gpu, 3, "fabric.version"), VERSION_MISMATCH); /* 2: a driver before R575 */
     memset(out->uuid, 0, sizeof out->uuid);
     out->status = number(gpu, 0, "fabric.status");
     out->clique = number(gpu, 0, "fabric.clique");

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holdfast.vocabulary import Mode
 from slurm_hooks.agent import state
 from slurm_hooks.agent.judge import fold, opened
@@ -178,9 +180,12 @@ def test_a_pass_that_could_not_look_changes_nothing() -> None:
     assert codes(see(seen_once, count(7))) == ["GPU_COUNT"]
 
 
-def test_a_gpu_that_says_nothing_keeps_its_other_faults() -> None:
+@pytest.mark.parametrize(
+    "silence", [{"state_code": 15}, {"errors": (("nvmlDeviceGetHandleByIndex", 999),)}]
+)
+def test_a_gpu_that_says_nothing_keeps_its_other_faults(silence: dict[str, Any]) -> None:
     bad = GpuFacts(index=3, uuid="GPU-3", uncorrected_new=1)
-    lost = GpuFacts(index=3, uuid="GPU-3", state_code=15)
+    lost = GpuFacts(index=3, uuid="GPU-3", **silence)
     memory = see(KNOWN, NodeFacts(expected_gpus=1, nvml=NvmlFacts(count=1, gpus=(bad,))))
     for _ in range(5):
         memory = see(memory, NodeFacts(expected_gpus=1, nvml=NvmlFacts(count=1, gpus=(lost,))))

@@ -143,6 +143,15 @@ def test_each_is_none_where_it_is_not_supported(
     assert first.temperature_c == 29, "the rest is read all the same"
 
 
+def test_an_older_driver_tells_of_its_fabric_too(worker: Worker, nvml: SimulatedNvml) -> None:
+    nvml.set("gpu.*.fabric.version", 2)
+    nvml.set("gpu.*.fabric.summary", 2)
+    nvml.set("gpu.*.fabric.health", 1)
+    first = gpu(worker, 0)
+    assert first.fabric == GpuFabric(state=3, health=1), "the summary came with the third version"
+    assert first.errors == ()
+
+
 def test_links_are_asked_one_by_one_where_the_driver_has_no_field_for_them(
     worker: Worker, nvml: SimulatedNvml
 ) -> None:
@@ -188,7 +197,7 @@ def test_a_gpu_that_gives_no_handle_is_told_by_its_errors(
     nvml.set("gpu.6.rc.nvmlDeviceGetHandleByIndex_v2", 999)
     sixth = gpu(worker, 6)
     assert sixth.errors == (("nvmlDeviceGetHandleByIndex", 999),)
-    assert (sixth.pci, sixth.temperature_c) == ("0000:b9:00", None)
+    assert (sixth.pci, sixth.temperature_c, sixth.answers) == ("0000:b9:00", None, False)
 
 
 def test_a_gpu_that_is_lost_later_in_the_read_keeps_its_name(
