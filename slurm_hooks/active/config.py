@@ -58,7 +58,9 @@ class ActiveConfig:
                 raise ValueError(f"{name} must be an absolute path, got {path!r}")
         unknown = [name for name in self.inspect if name not in CATALOGUE]
         if unknown:
-            raise ValueError(f"inspect names {unknown[0]!r}; known: {', '.join(CATALOGUE)}")
+            raise ValueError(
+                f"inspect must name active checks, got {unknown[0]!r}; known: {', '.join(CATALOGUE)}"
+            )
         if not 1 <= self.start_s <= 3600:
             raise ValueError(f"start_s must be between 1 and 3600, got {self.start_s:g}")
         if not 1 <= self.keep_reports <= 10000:

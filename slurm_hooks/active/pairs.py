@@ -1,8 +1,8 @@
 """Which pairs of nodes to test, and which node a failing pair accuses. Pure.
 
 Round one: everybody once, the odd one out with a node of another pair. Round two: everybody of a
-failed pair with a node that passed, each with another one as far as they go. Who fails again is bad;
-whose partner alone fails again is cleared. Without any node that passed nothing can be told apart.
+failed pair with a node that passed, each with another one as far as they go; if nobody passed, with
+somebody else who failed. Who fails again is bad, who passes is cleared.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from slurm_hooks.active.result import Verdict
 Pair = tuple[str, str]
 Wave = tuple[Pair, ...]
 """Pairs without a common node: they can run at the same time."""
+
+_FAILED = Verdict.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +36,10 @@ def first_round(nodes: Sequence[str]) -> list[Wave]:
 
 
 def second_round(first: Mapping[Pair, Verdict]) -> list[Wave]:
-    """Each node of a failed pair with one that passed. Empty: nothing failed, or nobody passed."""
+    """Each node of a failed pair with one that passed, else with one that it has not met."""
     good, suspects = _good(first), _suspects(first)
     if not good:
-        return []
+        return _crossed(first, suspects)
     waves = []
     for begin in range(0, len(suspects), len(good)):
         some = suspects[begin : begin + len(good)]
@@ -45,8 +47,21 @@ def second_round(first: Mapping[Pair, Verdict]) -> list[Wave]:
     return waves
 
 
+def _crossed(first: Mapping[Pair, Verdict], suspects: Sequence[str]) -> list[Wave]:
+    """Suspects with one another: a pair of them that passes clears two at once."""
+    met = {frozenset(pair) for pair in first}
+    left, wave = list(suspects), []
+    while left:
+        node = left.pop(0)
+        other = next((one for one in left if frozenset((node, one)) not in met), None)
+        if other is not None:
+            left.remove(other)
+            wave.append((node, other))
+    return [tuple(wave)] if wave else []
+
+
 def blame(first: Mapping[Pair, Verdict], second: Mapping[Pair, Verdict]) -> dict[str, Blame]:
-    """The word on every node that was tested. In a pair of ``second`` the suspect comes first."""
+    """The word on every node that was tested."""
     passed, suspects = _passed(first), _suspects(first)
     said = {}
     for node in dict.fromkeys(node for pair in first for node in pair):
@@ -61,23 +76,24 @@ def blame(first: Mapping[Pair, Verdict], second: Mapping[Pair, Verdict]) -> dict
 
 
 def _of_suspect(node: str, first: Mapping[Pair, Verdict], second: Mapping[Pair, Verdict]) -> Blame:
-    partner = next(
-        other
-        for pair, verdict in first.items()
-        if node in pair and verdict is Verdict.FAILED
-        for other in pair
-        if other != node
-    )
-    again = next(((pair, verdict) for pair, verdict in second.items() if pair[0] == node), None)
-    if again is None:
-        why = f"failed with {partner}; no node passed that could tell the two apart"
-        return Blame(verdict=Verdict.FAILED, why=why)
-    (_, witness), verdict = again
-    if verdict is Verdict.FAILED:
-        return Blame(verdict=verdict, why=f"failed with {partner} and again with {witness}")
-    if verdict is Verdict.COULD_NOT_RUN:
-        return Blame(verdict=verdict, why=f"failed with {partner}; could not run with {witness}")
-    return Blame(verdict=verdict, why=f"failed with {partner}, passed with {witness}")
+    partners = [_other(node, p) for p, verdict in first.items() if node in p and verdict is _FAILED]
+    before = f"failed with {' and '.join(partners)}"
+    again = {_other(node, pair): verdict for pair, verdict in second.items() if node in pair}
+    by = {verdict: [w for w, said in again.items() if said is verdict] for verdict in Verdict}
+    if by[Verdict.PASSED]:
+        return Blame(verdict=Verdict.PASSED, why=f"{before}, passed with {by[Verdict.PASSED][0]}")
+    if by[_FAILED]:
+        return Blame(verdict=_FAILED, why=f"{before} and again with {by[_FAILED][0]}")
+    if by[Verdict.COULD_NOT_RUN]:
+        witness = by[Verdict.COULD_NOT_RUN][0]
+        return Blame(verdict=Verdict.COULD_NOT_RUN, why=f"{before}; could not run with {witness}")
+    if len(partners) > 1:
+        return Blame(verdict=_FAILED, why=before)
+    return Blame(verdict=_FAILED, why=f"{before}; nobody else could tell the two apart")
+
+
+def _other(node: str, pair: Pair) -> str:
+    return pair[1] if pair[0] == node else pair[0]
 
 
 def _good(first: Mapping[Pair, Verdict]) -> list[str]:

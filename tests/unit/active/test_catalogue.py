@@ -1,0 +1,258 @@
+"""Which check stands for which fault, whom two rounds accuse, what the host check judges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config.load import check as check_config
+from holdfast.config.load import load_section
+from holdfast.errors import ConfigError
+from holdfast.faults import FAULTS
+from holdfast.vocabulary import FaultClass, Severity
+from slurm_hooks.active import CATALOGUE, host, load, pairs, smallest
+from slurm_hooks.active.config import ActiveConfig
+from slurm_hooks.active.pairs import Pair
+from slurm_hooks.active.result import (
+    Judged,
+    Reading,
+    Result,
+    Verdict,
+    decode,
+    encode,
+    from_plain,
+)
+from slurm_hooks.active.run import Missing, Node, Ran
+
+PASSED, FAILED, COULD_NOT = Verdict.PASSED, Verdict.FAILED, Verdict.COULD_NOT_RUN
+
+# --- the table of the gate
+
+
+DRAINING = [f.code for f in FAULTS.values() if f.drains or f.severity is Severity.FATAL]
+
+
+@pytest.mark.parametrize("code", DRAINING)
+def test_every_fault_that_drains_has_a_check_for_one_node(code: str) -> None:
+    names = smallest.checks_for(code)
+    assert names
+    for name in names:
+        assert load(name).NODES == 1, "a gate has no second node"
+
+
+def test_the_table_names_what_exists() -> None:
+    assert set(smallest.BY_CLASS) == set(FaultClass)
+    assert set(smallest.BY_CODE) <= set(FAULTS)
+    named = {
+        name for row in (*smallest.BY_CLASS.values(), *smallest.BY_CODE.values()) for name in row
+    }
+    assert named <= set(CATALOGUE)
+    assert smallest.checks_for("NO_SUCH_CODE"), "a code of another version has one, too"
+
+
+def test_some_rows_by_name() -> None:
+    assert smallest.checks_for("XID79") == ("host",)
+    assert smallest.checks_for("XID95")[0] == "dcgm_diag_r2"
+    assert smallest.checks_for("NVLINK_DOWN") == ("nccl_loopback",)
+    assert smallest.checks_for("MOUNT_READ_ONLY") == ("storage",)
+
+
+# --- pairs
+
+
+def play(nodes: list[str], bad: Iterable[str]) -> dict[str, Verdict]:
+    """Both rounds over nodes of which some are bad: a pair fails when either node is."""
+    broken = set(bad)
+
+    def run(waves: list[pairs.Wave]) -> dict[Pair, Verdict]:
+        seen: dict[Pair, Verdict] = {}
+        for wave in waves:
+            used = [node for pair in wave for node in pair]
+            assert len(used) == len(set(used)), "pairs of a wave run side by side"
+            seen |= {pair: FAILED if set(pair) & broken else PASSED for pair in wave}
+        return seen
+
+    first = run(pairs.first_round(nodes))
+    second = run(pairs.second_round(first))
+    return {node: said.verdict for node, said in pairs.blame(first, second).items()}
+
+
+@pytest.mark.parametrize(
+    ("count", "bad"), [(count, bad) for count in range(3, 9) for bad in range(count)]
+)
+def test_one_bad_node_is_named_and_nobody_else(count: int, bad: int) -> None:
+    nodes = [f"n{i}" for i in range(count)]
+    said = play(nodes, [nodes[bad]])
+    assert {node for node, verdict in said.items() if verdict is FAILED} == {nodes[bad]}
+    assert set(said) == set(nodes)
+
+
+def test_several_bad_nodes_are_named_while_one_pair_is_good() -> None:
+    nodes = [f"n{i}" for i in range(8)]
+    said = play(nodes, ["n0", "n3", "n4", "n5"])
+    assert {n for n, v in said.items() if v is FAILED} == {"n0", "n3", "n4", "n5"}
+
+
+def test_without_a_good_node_nobody_is_cleared() -> None:
+    said = play(["a", "b"], ["a"])
+    assert said == {"a": FAILED, "b": FAILED}
+    assert pairs.second_round({("a", "b"): FAILED}) == []
+    # Two bad ones in two pairs: the crossing that passes clears its nodes.
+    assert play(["a", "b", "c", "d"], ["a", "c"]) == {
+        "a": FAILED, "b": PASSED, "c": FAILED, "d": PASSED,
+    }  # fmt: skip
+
+
+def test_a_pair_that_could_not_run_accuses_nobody() -> None:
+    said = pairs.blame({("a", "b"): COULD_NOT, ("c", "d"): PASSED}, {})
+    assert {n: s.verdict for n, s in said.items()} == {
+        "a": COULD_NOT, "b": COULD_NOT, "c": PASSED, "d": PASSED,
+    }  # fmt: skip
+    assert pairs.first_round(["a"]) == []
+
+
+# --- host
+
+NODE = Node(gpus=2)
+
+
+def row(check: str, verdict: str, **more: object) -> dict[str, object]:
+    said = {"check": check, "mode": "drain", "subject": "node", "value": "v", "limit": "l"}
+    return {**said, "verdict": verdict, "what_to_do": "", **more}
+
+
+def looked(*rows: dict[str, object], gpus: int = 2, **more: Any) -> Ran:
+    card = {"address": "0000:18:00.0", "kind": "gpu", "current_link_speed": "2.5 GT/s PCIe"}
+    card |= {"current_link_width": "16", "max_link_speed": "32.0 GT/s PCIe", "max_link_width": "16"}
+    said = {
+        "hardware": {"cpus": 192, "cpu_model": "Xeon", "memory_bytes": 2 << 40, "kernel": "6.8",
+                     "uptime_s": 7200.0, "boot_id": "b"},
+        "pci": [card] * gpus,
+        "modules": ["nvidia", "ib_core"],
+        "interfaces": [{"name": "eth0", "operstate": "up", "speed": "100000", "carrier_changes": "2"}],
+        "checks": list(rows) or [row("gpu_lost", "ok")],
+    }  # fmt: skip
+    return Ran(status=0, out=json.dumps({**said, **more}))
+
+
+def judge(ran: Ran, node: Node = NODE, **limits: Any) -> Judged:
+    return host.read(ran, node, host.Limits(**limits), 0)
+
+
+def test_a_node_in_order_passes() -> None:
+    judged = judge(looked())
+    assert judged.verdict is PASSED
+    shown = {(one.section, one.subject): one.value for one in judged.readings}
+    assert shown["kernel modules", "nvidia_peermem"] == "not loaded"
+    assert shown["network", "eth0"] == "up, 100000 Mb/s, 2 carrier changes"
+
+
+def test_hardware_modules_and_links_are_judged() -> None:
+    assert "NVIDIA GPUs on the PCI bus 1" in judge(looked(gpus=1)).detail
+    assert "nvidia_peermem" in judge(looked(), modules=("nvidia_peermem",)).detail
+    assert "CPUs online" in judge(looked(), min_cpus=256).detail
+    assert "memory" in judge(looked(), min_memory_gib=4096).detail
+    narrow = {
+        "address": "0000:18:00.0",
+        "kind": "gpu",
+        "current_link_speed": "32",
+        "max_link_width": "16",
+    }
+    narrow |= {"current_link_width": "8", "max_link_speed": "32"}
+    assert "gpu 0000:18:00.0" in judge(looked(pci=[narrow, narrow])).detail
+    assert judge(looked(modules=None)).verdict is PASSED, "a kernel without modules"
+
+
+def test_findings_of_the_probes_count_by_what_they_would_do() -> None:
+    fatal = row("gpu_lost", "fatal", what_to_do="GPU_LOST: reboot")
+    assert judge(looked(fatal)).verdict is FAILED
+    drains = row("gpu_row_remap", "warn", what_to_do="ROW_REMAP_PENDING: reset")
+    assert judge(looked(drains)).verdict is FAILED
+    told = row("mounts", "warn", what_to_do="MOUNT_FULL: make room")
+    assert judge(looked(row("gpu_lost", "ok"), told)).verdict is PASSED
+    assert judge(looked(row("gpu_lost", "ok"), row("dcgm", "unseen"))).verdict is PASSED
+
+
+def test_who_cannot_look_has_not_passed() -> None:
+    blind = judge(looked(row("gpu_lost", "ok"), row("infiniband", "blind")))
+    assert (blind.verdict, "infiniband" in blind.detail) == (COULD_NOT, True)
+    assert judge(looked(row("gpu_lost", "ok"), row("clock", "blind"))).verdict is PASSED
+    assert judge(looked(checks="no answer in 90 s")).verdict is COULD_NOT
+
+
+def test_before_a_return_what_a_check_in_shadow_sees_does_not_count() -> None:
+    shadow = looked(row("gpu_lost", "fatal", mode="observe", what_to_do="GPU_LOST: reboot"))
+    assert judge(shadow).verdict is FAILED
+    gate = Node(gpus=2, for_gate=True)
+    assert judge(shadow, gate).verdict is PASSED
+    armed = looked(row("gpu_lost", "fatal", what_to_do="GPU_LOST: reboot"))
+    assert judge(armed, gate).verdict is FAILED
+
+
+# --- commands, configuration, results
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in ("host", "storage")])
+def test_what_is_not_installed_is_missing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("slurm_hooks.active.run.PATH", "/nonexistent")
+    check, level = load(name), CATALOGUE[name].level
+    with pytest.raises(Missing):
+        check.command(Node(gpus=8), check.Limits(), level)
+
+
+def test_programs_get_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("all_reduce_perf", "dcgmi"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    node = Node(gpus=4, nccl_tests=str(tmp_path), mounts=("/mnt/a",))
+
+    def argv(name: str) -> list[str]:
+        return load(name).command(node, load(name).Limits(), CATALOGUE[name].level)
+
+    assert argv("dcgm_diag_r3")[1:] == ["diag", "-r", "3", "-j"]
+    assert argv("nccl_loopback")[1:7] == ["-b", "8192M", "-e", "8192M", "-g", "4"]
+    assert argv("nccl_pairwise")[1:7] == ["-b", "8192M", "-e", "8192M", "-g", "1"]
+    assert argv("storage")[-3:] == ["--size-mib", "256", "/mnt/a"]
+    with pytest.raises(Missing):
+        load("storage").command(Node(gpus=4), load("storage").Limits(), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{storage: {size_mib: 1}}", "active.storage.size_mib: must be between 4"),
+        ("{inspect: [hots]}", "active.inspect: must name active checks, got 'hots'"),
+        ("{torch_python: python3}", "active.torch_python: must be an absolute path"),
+        (
+            "{gpu_burn: {seconds: 900}}",
+            "active.gpu_burn.seconds: must be between 1 and time_limit_s",
+        ),
+        ("{dcgm_diag: {r5_s: 1}}", "r5_s"),
+        ("{nccl_pairwise: {mpi: 'a b'}}", "active.nccl_pairwise.mpi: must be"),
+    ],
+)
+def test_a_wrong_configuration_is_one_clear_line(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "holdfast.yaml"
+    path.write_text(f"active: {text}\n")
+    lines = check_config(path, {"active": ActiveConfig})
+    assert len(lines) == 1
+    assert says in lines[0]
+    with pytest.raises(ConfigError):
+        load_section(path, "active", ActiveConfig)
+
+
+def test_a_result_survives_the_wire_among_other_output() -> None:
+    reading = Reading(section="network", subject="a b", value="ünï", limit="-", ok=None)
+    judged = Judged(verdict=FAILED, detail='say "no"', readings=(reading,))
+    output = f"prolog says hello\n{encode('host', judged)}\nslurmstepd: bye"
+    found = decode(output)
+    assert found == Result(check="host", verdict=FAILED, detail='say "no"', readings=(reading,))
+    assert from_plain(json.loads(json.dumps(found.plain()))) == found
+    assert decode("nothing") is None
+    assert decode("HOLDFAST-ACTIVE-CHECK {half") is None
