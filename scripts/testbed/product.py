@@ -145,7 +145,10 @@ def configuration(nodes: int) -> str:
         "agent: {interval_s: 1, probe_deadline_s: 1, verdict_ttl_s: 10, recheck_passes: 2,",
         "        wait_s: 2, clock_interval_s: 5, slow_interval_s: 2}",
         "checks:",
-        *(f"  {name}: {{mode: drain}}" for name in CATALOGUE),
+        *(
+            f"  {name}: {{mode: drain{', limits: {nvswitches: 4}' if name == 'pci_devices' else ''}}}"
+            for name in CATALOGUE
+        ),
         "active: {start_s: 20, host: {modules: []}, storage: {size_mib: 16, min_write_mb_s: 2, min_read_mb_s: 2}}",
         "job: {poll_s: 2}",
         "bridge: {poll_s: 0.5}",

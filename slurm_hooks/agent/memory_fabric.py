@@ -45,7 +45,7 @@ COUNTED_CODES = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSeen:
     """A port's past: whether it ever was ACTIVE, its last counters, and when (epoch s) it lost its
-    link. ``here``: seen in this boot; ``port_facts`` are the words to speak of it once it is gone.
+    link. ``here``: seen in this boot. ``guid`` and ``link_layer`` as they were last told.
     """
 
     active: bool = False
@@ -113,8 +113,8 @@ def _seen(before: PortSeen, port: PortFacts, now: float) -> PortSeen:
         link_downed=port.link_downed,
         downs_at=_downs(before, port, now),
         best_gbps=max(rates, default=None),
-        guid=port.guid,
-        link_layer=port.link_layer,
+        guid=port.guid or before.guid,
+        link_layer=port.link_layer or before.link_layer,
         here=True,
         counters={
             name: _advance(before.counters.get(name), name, port.counters.get(name), now)
@@ -141,6 +141,7 @@ def _filled(port: PortFacts, seen: PortSeen, now: float) -> PortFacts:
     ages = None if unknown else tuple(now - at for at in seen.downs_at)
     return replace(
         port,
+        link_layer=seen.link_layer,
         seen_active=seen.active,
         downs_age_s=ages,
         best_gbps=seen.best_gbps,

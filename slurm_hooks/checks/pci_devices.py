@@ -45,7 +45,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "PCI_DEVICE_SILENT",
                 subject=_subject(facts, device.pci),
-                detail=f"{device.kind.value} {device.pci} reads as all ones: it is off the bus",
+                detail=f"{_WORDS[device.kind]} {device.pci} reads as all ones: it is off the bus",
                 gpu=_index(facts, device.pci),
             )
     for kind, pci in facts.pci.gone:
@@ -53,7 +53,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 _GONE[kind],
                 subject=_subject(facts, pci),
-                detail=f"{kind.value} {pci} was on the PCI bus earlier in this boot",
+                detail=f"{_WORDS[kind]} {pci} was on the PCI bus earlier in this boot",
                 gpu=_index(facts, pci) if kind is PciKind.GPU else None,
             )
     yield from _short(facts, limits)
@@ -68,7 +68,7 @@ def _short(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 _GONE[kind],
                 subject="node",
-                detail=f"{have} of {want} {kind.value}s on the PCI bus",
+                detail=f"{have} of {_many(want, kind)} on the PCI bus",
             )
 
 
@@ -80,6 +80,15 @@ def could_see(finding: Finding, facts: NodeFacts) -> bool:
     return any(
         finding.subject == _subject(facts, device.pci) and device.answers is not None
         for device in devices
+    )
+
+
+_WORDS = {PciKind.GPU: "GPU", PciKind.NVSWITCH: "NVSwitch", PciKind.HCA: "HCA"}
+
+
+def _many(count: int, kind: PciKind) -> str:
+    return (
+        f"{count} {_WORDS[kind]}{'' if count == 1 else 'es' if kind is PciKind.NVSWITCH else 's'}"
     )
 
 
@@ -102,6 +111,6 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         silent = sum(device.answers is False for device in devices)
         yield Reading(
             subject="node",
-            value=f"{len(devices)} {kind.value}s{f', {silent} silent' if silent else ''}",
-            limit=f">= {want}",
+            value=f"{_many(len(devices), kind)}{f', {silent} silent' if silent else ''}",
+            limit=f">= {want}" if want else "all that were there",
         )

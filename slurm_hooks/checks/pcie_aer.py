@@ -37,7 +37,7 @@ class Limits:
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     for device in facts.pci.devices if facts.pci else ():
-        name = f"{device.kind.value} {device.pci}"
+        name = f"{device.kind.name} {device.pci}"
         gpu = facts.gpu_at(pci_address(device.pci))
         subject, index = (gpu.subject, gpu.index) if gpu else (device.pci, None)
         if (device.fatal_new or 0) > limits.max_fatal:

@@ -29,8 +29,11 @@ def number(path: str) -> int | None:
 
 
 def whole(word: str) -> int | None:
-    """A whole number that is not negative; None for anything else."""
-    return int(word) if word.isascii() and word.isdigit() and len(word) <= 20 else None
+    """A whole number as the kernel writes one: 64 bits, not negative. None for anything else."""
+    if not (word.isascii() and word.isdigit() and len(word) <= 20):
+        return None
+    value = int(word)
+    return value if value < 1 << 64 else None
 
 
 def word(path: str) -> str:
