@@ -26,6 +26,7 @@ from slurm_hooks.agent.tasks import Doomed, affected
 from slurm_hooks.process import process_state
 
 _CGROUP = re.compile(r"/job_([0-9]{1,10})(?:/step_([A-Za-z0-9]+))?(?:/|$)", re.MULTILINE)
+_UID = re.compile(r"^Uid:\t([0-9]+)", re.MULTILINE)
 _ENV = (
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
@@ -226,10 +227,8 @@ def _environment(folder: Path) -> dict[str, str]:
 
 def _uid(folder: Path) -> int | None:
     """The real user id (proc(5), status)."""
-    for line in _text(folder / "status").splitlines():
-        if line.startswith("Uid:"):
-            return int(line.split()[1])
-    return None
+    found = _UID.search(_text(folder / "status"))
+    return int(found[1]) if found else None
 
 
 def _command(folder: Path) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 from holdfast.adapters.log import Log
+from holdfast.history.event import JOB_HIT
+from holdfast.job_evidence import Blame
 from holdfast.vocabulary import Mode
 from slurm_hooks import machine
 from slurm_hooks.contain import Worker
@@ -16,12 +20,15 @@ from slurm_hooks.settings import Settings
 
 log = Log("agent")
 
+Note = Callable[..., Any]
+"""``Recorder.note``."""
+
 
 class Reporter:
-    """One node's reports."""
+    """One node's reports. ``note`` writes an event down in the node's history."""
 
-    def __init__(self, node: str, boot_id: str, config: Settings) -> None:
-        self._node, self._boot_id, self._config = node, boot_id, config
+    def __init__(self, node: str, boot_id: str, config: Settings, note: Note | None) -> None:
+        self._node, self._boot_id, self._config, self._note = node, boot_id, config, note
         self._teller = Teller(config)
 
     @property
@@ -48,6 +55,23 @@ class Reporter:
             log.error("job report not written", job=run.job, why=error)
         if self._config.may_act():
             self._teller.tell(run.job, report.evidence(run, left, place))
+
+    def remember(self, run: Run, left: tuple[Leftover, ...]) -> None:
+        """For good: that the ended run was hit by a fault of this node."""
+        entries = report.evidence(run, left, self._place())
+        blamed = [entry for entry in entries if entry.blame is Blame.NODE]
+        if blamed and self._note is not None:
+            first = blamed[0]
+            on_gpu = (xid.uuid for xid in run.xids if xid.gpu == first.gpu and xid.uuid)
+            self._note(
+                JOB_HIT,
+                code=first.code,
+                gpu=first.gpu,
+                gpu_uuid=next(on_gpu, None) if first.gpu is not None else None,
+                detail=f"job {run.job}: {', '.join(dict.fromkeys(e.code for e in blamed))}",
+                job=run.job,
+                run=run.restarts,
+            )
 
     def _place(self) -> Place:
         table = self._config.active()

@@ -24,7 +24,7 @@ from slurm_hooks.job_health.book import Book
 from slurm_hooks.job_health.ledger import Key, Run
 from slurm_hooks.job_health.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.job_health.report import Leftover
-from slurm_hooks.job_health.reporter import Reporter
+from slurm_hooks.job_health.reporter import Note, Reporter
 from slurm_hooks.probes import inotify
 from slurm_hooks.process import process_state
 from slurm_hooks.settings import Settings
@@ -74,7 +74,10 @@ class _Seen:
 class JobHealth:
     """``fd`` turns readable when a hook left a note; ``leftovers`` is what ended jobs left here."""
 
-    def __init__(self, node: str, boot_id: str, config: Settings) -> None:
+    def __init__(
+        self, node: str, boot_id: str, config: Settings, history: Note | None = None
+    ) -> None:
+        """``history``: where what befell jobs is written down for good, if anywhere."""
         self._boot_id, self._config = boot_id, config
         paths = config.cluster.paths
         self._run_dir, self._procfs = paths.run, paths.procfs
@@ -89,7 +92,7 @@ class JobHealth:
         token = paths.state / "stuck" / "job_processes.json"
         self._worker = Worker("job_processes", self._open, token=token, keep=False)
         self._asked = _Asked()
-        self._reporter = Reporter(node, boot_id, config)
+        self._reporter = Reporter(node, boot_id, config, history)
         self._events: list[XidEvent] = []
         self._endings: dict[Key, _Ending] = {}
         self._seen = _Seen()
@@ -291,6 +294,7 @@ class JobHealth:
         if standing and not run.skip:
             self._standing[run.key] = tuple((one, starts[one.pid]) for one in standing)
         self._reporter.tell(run, left)
+        self._reporter.remember(run, left)
         self._ledger = self._ledger.without(run.key)
         self._book.save(self._ledger)
 
