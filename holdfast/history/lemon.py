@@ -13,15 +13,15 @@ weights are Holdfast's own::
                                   (Meta: tickets); failed active checks; replaced GPUs
     outs                    0.15  drains by Holdfast for a hardware fault that stood           3
                                   (Meta: out_count)
-    multi_node_failures     0.20  jobs of several nodes that failed by this hardware           3
-    single_node_failures    0.15  jobs of this node alone that did                             3
-    exclusions              0.05  jobs that chose to avoid it (Meta: weak alone)              10
+    jobs_hit                0.35  jobs that a fault of this hardware befell, one for each run    4
+                                  (Meta: multi_node_node_fails and single_node_node_fails)
 
 ``r_i`` is the fleet's 95th percentile where the history holds 20 nodes or more (at least 1), else the
 value above: our choice, at which a person would look. A signal of which the history never says
-anything is unknown, not zero, and left out. Meta's failure rate is left out: it takes the number of
-all jobs. Faults of one part within 180 s of one another are one (NVSentinel's burst window): a GPU that
-falls off the bus shows in the kernel log, in NVML and on the PCI bus.
+anything is unknown, not zero, and left out. Meta's failure rate and its count of jobs that exclude the
+node are left out: a node's agent knows neither. Faults of one part within 180 s of one another are one
+(NVSentinel's burst window): a GPU that falls off the bus shows in the kernel log, in NVML and on the PCI
+bus.
 
 ``lemon``: S >= 0.5, or two drains that stood. ``watch``: S >= 0.3. A hardware fault is one of class gpu,
 link, switch, driver or host that asks for a reset, a reboot, a part or a person: a full disk or a hung
@@ -41,8 +41,7 @@ from holdfast.history.event import (
     ACTIVE_CHECK,
     DRAINED,
     GPU_REPLACED,
-    JOB_EXCLUDED,
-    JOB_FAILED,
+    JOB_HIT,
     OPENED,
     WITHDRAWN,
     Event,
@@ -59,17 +58,13 @@ WEIGHTS: Mapping[str, float] = {
     "faults": 0.2,
     "repairs": 0.15,
     "outs": 0.15,
-    "multi_node_failures": 0.2,
-    "single_node_failures": 0.15,
-    "exclusions": 0.05,
+    "jobs_hit": 0.35,
 }
 REFERENCE: Mapping[str, float] = {
     "faults": 4,
     "repairs": 2,
     "outs": 3,
-    "multi_node_failures": 3,
-    "single_node_failures": 3,
-    "exclusions": 10,
+    "jobs_hit": 4,
 }
 ALWAYS = frozenset({"faults", "repairs", "outs"})
 """What every agent writes down."""
@@ -136,14 +131,11 @@ def count_of(events: Iterable[Event], now: float) -> dict[str, int]:
     wanted = sum(any(_action(e) in _FOR_A_PERSON for e in incident) for incident in incidents)
     replaced = sum(event.event == GPU_REPLACED for event in seen)
     failed = sum(e.event == ACTIVE_CHECK and e.facts.get("verdict") == "failed" for e in seen)
-    jobs = [_nodes(event) for event in seen if event.event == JOB_FAILED]
     return {
         "faults": len(incidents),
         "repairs": max(wanted, replaced) + failed,
         "outs": _stood(seen),
-        "multi_node_failures": sum(nodes > 1 for nodes in jobs),
-        "single_node_failures": sum(nodes <= 1 for nodes in jobs),
-        "exclusions": sum(event.event == JOB_EXCLUDED for event in seen),
+        "jobs_hit": len({_run(event) for event in recent if event.event == JOB_HIT}),
     }
 
 
@@ -156,10 +148,7 @@ def is_hardware(event: Event) -> bool:
 
 def known_signals(events: Iterable[Event]) -> frozenset[str]:
     """The signals of which this history says anything."""
-    names = {event.event for event in events}
-    jobs = {"multi_node_failures", "single_node_failures"} if JOB_FAILED in names else set()
-    excluded = {"exclusions"} if JOB_EXCLUDED in names else set()
-    return ALWAYS | jobs | excluded
+    return ALWAYS | ({"jobs_hit"} if any(event.event == JOB_HIT for event in events) else set())
 
 
 def reference_of(fleet: Sequence[Mapping[str, int]]) -> Mapping[str, float]:
@@ -177,9 +166,8 @@ def _action(event: Event) -> Action:
         return fault_of(event.code).action
 
 
-def _nodes(event: Event) -> int:
-    nodes = event.facts.get("nodes")
-    return nodes if isinstance(nodes, int) else 1
+def _run(event: Event) -> tuple[str, str]:
+    return str(event.facts.get("job")), str(event.facts.get("run"))
 
 
 def _stood(events: Iterable[Event]) -> int:
@@ -211,8 +199,7 @@ def _without_bursts(events: Iterable[Event]) -> list[Event]:
     last: dict[tuple[object, ...], float] = {}
     kept = []
     for event in sorted(events, key=lambda event: event.t):
-        job = event.facts.get("job")
-        key = (event.event, event.node, event.code, event.gpu_uuid, event.facts.get("subject"), job)
+        key = (event.event, event.node, event.code, event.gpu_uuid, event.facts.get("subject"))
         if event.t - last.get(key, -math.inf) > BURST_S:
             kept.append(event)
             last[key] = event.t

@@ -24,9 +24,7 @@ _SIGNALS: Mapping[str, str] = {
     "faults": "hardware faults",
     "repairs": "for a person or a new part",
     "outs": "times out of service",
-    "multi_node_failures": "jobs of several nodes failed by it",
-    "single_node_failures": "jobs of this node alone failed by it",
-    "exclusions": "jobs avoided it",
+    "jobs_hit": "jobs hit by it",
 }
 
 _PLAIN: Mapping[str, str] = {

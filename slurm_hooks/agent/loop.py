@@ -65,13 +65,13 @@ class Agent:
         self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
         self._actor = Actor(node, boot_id, config)
         self._sweeper = Sweeper(paths)
-        self._health = JobHealth(node, boot_id, config)
-        self._looking_after_jobs = (Jobs(config), self._health)
         self._telemetry = Telemetry(
             node, boot_id, config, (memory, self._observer.memory), crashed=lock.crashed
         )
         self.history = self._telemetry.recorder
         """Where every part of this agent may note what happened."""
+        self._health = JobHealth(node, boot_id, config, self.history.note)
+        self._looking_after_jobs = (Jobs(config), self._health)
         self._log: KmsgFollower | None = None
         self._log_problem = ""
         self._opened: tuple[Opened, ...] = ()

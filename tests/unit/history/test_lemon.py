@@ -38,9 +38,8 @@ def test_each_signal_counts_what_it_says() -> None:
     assert counts(event("active_check", code="", verdict="failed")) == {"repairs": 1}
     assert counts(event("active_check", code="", verdict="could-not-run")) == {}
     assert counts(event("gpu_replaced", code="")) == {"repairs": 1}
-    assert counts(event("job_failed", nodes=64, job=1)) == {"multi_node_failures": 1}
-    assert counts(event("job_failed", nodes=1, job=1)) == {"single_node_failures": 1}
-    assert counts(event("job_excluded", code="", job=7)) == {"exclusions": 1}
+    hits = [event("job_hit", job=7, run=run) for run in (0, 0, 1)]
+    assert counts(*hits) == {"jobs_hit": 2}, "a run that several GPUs spoilt is one"
 
 
 @pytest.mark.parametrize(
@@ -100,10 +99,10 @@ def test_the_formula() -> None:
 def test_an_unknown_signal_is_not_a_zero() -> None:
     past = [event("finding_opened", n) for n in range(1, 5)]
     alone = lemon.score(past, NOW)
-    with_jobs = lemon.score(past, NOW, known=lemon.known_signals([event("job_failed")]))
+    with_jobs = lemon.score(past, NOW, known=lemon.known_signals([event("job_hit")]))
     assert alone.value > with_jobs.value
-    assert "multi_node_failures" in with_jobs.counts
-    assert "exclusions" not in with_jobs.counts
+    assert "jobs_hit" in with_jobs.counts
+    assert "jobs_hit" not in alone.counts
 
 
 def test_a_fleet_says_itself_what_is_much() -> None:
@@ -116,7 +115,7 @@ def test_a_fleet_says_itself_what_is_much() -> None:
 
 
 _NAMES = st.sampled_from(
-    ["finding_opened", "finding_closed", "drained", "withdrawn", "job_failed", "active_check", "x"]
+    ["finding_opened", "finding_closed", "drained", "withdrawn", "job_hit", "active_check", "x"]
 )
 _EVENTS = st.lists(
     st.builds(
@@ -126,7 +125,7 @@ _EVENTS = st.lists(
         code=st.sampled_from(["XID79", "XID48", "MOUNT_HUNG", "NO_SUCH", ""]),
         gpu_uuid=st.sampled_from(["", "GPU-1"]),
         facts=st.dictionaries(
-            st.sampled_from(["action", "nodes", "verdict", "cause", "subject"]),
+            st.sampled_from(["action", "job", "verdict", "cause", "subject"]),
             st.sampled_from(["reboot", "failed", 7, None, True]),
         ),
     ),
