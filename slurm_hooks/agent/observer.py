@@ -71,7 +71,8 @@ class Observer:
             self.memory = remember.log_renewed(self.memory)
         if not records:
             return []
-        xids, events = [], []
+        xids: list[XidEvent] = []
+        events: list[XidEvent | KernelEvent] = []
         for record in records:
             xid = xid_of(record)
             if xid is not None:

@@ -47,9 +47,9 @@ def judge_events(
 def event_finding(event: KernelEvent, seen: int = 0) -> Finding:
     """The finding of one event by the fault catalogue and by its own words."""
     often = f" ({seen} of them lately)" if seen > 1 else ""
-    found = finding(
-        event.code, subject=event.subject, detail=f"{event.subject}: {event.text}{often}"
-    )
+    known = event.subject in event.text or event.subject == "node"
+    text = event.text if known else f"{event.subject}: {event.text}"
+    found = finding(event.code, subject=event.subject, detail=f"{text}{often}")
     row = fault_of(event.code)
     if event.fatal is False and row.severity is Severity.FATAL:
         return replace(found, severity=Severity.WARN, action=Action.NONE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from holdfast.findings import Finding, Verdict
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks import checks
 from slurm_hooks.agent import memory as remember
-from slurm_hooks.agent import memory_kernel
+from slurm_hooks.agent import memory_kernel, state
 from slurm_hooks.agent.memory import Memory
 from slurm_hooks.agent.memory_gpu import GpuSeen
 from slurm_hooks.agent.news import REPEAT_S, Event, news
@@ -155,6 +156,23 @@ def test_a_reset_before_the_fault_counts_for_nothing() -> None:
     memory = heard(event("SXID20034", subject=SWITCH, fatal=True), memory=memory)
     memory = heard(xid(154, 200, "0000:64:00", value=0), memory=memory)
     assert len(memory.events) == 1
+
+
+def test_what_is_remembered_outlives_the_agent(tmp_path: Path) -> None:
+    memory = heard(
+        xid(154, 60, value=0),
+        event("SXID20034", 70, subject=SWITCH, fatal=True),
+        event("AER_CORRECTED", 90, count=7),
+        memory=Memory(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}),
+    )
+    memory = heard(xid(154, 95, value=0), memory=memory)
+    path = state.path_in(tmp_path)
+    state.save(path, memory)
+    again, problem = state.load(path)
+    assert problem == ""
+    assert again == memory
+    assert again.events == memory.events
+    assert again.reset_gpus == (PCI,)
 
 
 # --- news -----------------------------------------------------------------------------------------
