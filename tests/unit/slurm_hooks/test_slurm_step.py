@@ -13,7 +13,10 @@ from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import Reservation, SlurmMaintenance
 from holdfast.errors import Unavailable
 from holdfast.findings import Finding, Verdict
+from holdfast.policy.gate import GateBack, Trial
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
+from slurm_hooks.active import keeper
+from slurm_hooks.active.keep import Keep, Maker, Purpose
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Outcome
 from slurm_hooks.agent.slurm_step import Step
@@ -125,7 +128,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(keeper, "_RELEASE_S", 0.2)
+    monkeypatch.setattr(keeper, "_LOOK_S", 0.01)
     slurm = FakeSlurm()
     slurm.add("worker-0", ME, "worker-2", "worker-3")
     config = Settings(
@@ -312,3 +317,113 @@ def test_a_slurmctld_that_does_not_answer_changes_nothing(bench: Bench) -> None:
     with pytest.raises(Unavailable):
         bench.run(fault())
     assert not bench.path.exists()
+
+
+# --- the active check before the return
+
+
+def kept_by(
+    bench: Bench, purpose: Purpose, *, host: str = "elsewhere", until: int = 1 << 40
+) -> None:
+    """The node stands undrained in a reservation, as in the middle of a test."""
+    maker = Maker(host=host, boot_id="x", pid=2**22 + 1, start=1)
+    drained = bench.slurm.mine.reason
+    keep = Keep(purpose=purpose, nodes=(ME,), maker=maker, until=until, drained=drained)
+    stored = Reservation(name=keep.name, nodes=(ME,), comment=keep.comment)
+    bench.slurm.kept = [stored]
+    bench.slurm.undrain([ME])
+    bench.slurm.writes.clear()
+
+
+def gated(bench: Bench) -> None:
+    agent = replace(bench.config.agent, gate_back=GateBack.REQUIRE)
+    bench.config = replace(bench.config, agent=agent)
+    bench.run(fault())
+    bench.boot_id = NEXT_BOOT
+
+
+def trial(bench: Bench, verdict: str) -> Trial:
+    drained, _ = records.load(bench.path)
+    assert drained is not None
+    return Trial(reason=drained.record.reason, check="host", verdict=verdict)
+
+
+def test_with_a_gate_the_step_asks_for_a_test_instead_of_giving_back(bench: Bench) -> None:
+    gated(bench)
+    outcome = bench.run(clean())
+    assert outcome.test == bench.slurm.mine.reason
+    assert bench.slurm.mine.drained_flag
+
+
+def test_a_passed_test_gives_the_kept_node_back(bench: Bench) -> None:
+    gated(bench)
+    passed = replace(clean(), trial=trial(bench, "passed"))
+    kept_by(bench, Purpose.GATE)
+    bench.slurm.in_use = 1  # the job's epilog is still running
+    outcome = bench.run(passed)
+    assert bench.slurm.kept == []
+    assert not bench.slurm.mine.drained_flag
+    assert not bench.path.exists()
+    assert "host passed" in outcome.did[-1].text
+
+
+@pytest.mark.parametrize("verdict", ["failed", "could-not-run", None])
+def test_otherwise_the_old_drain_stands_again_and_is_ours(
+    bench: Bench, verdict: str | None
+) -> None:
+    gated(bench)
+    before = bench.slurm.mine.reason
+    case = replace(clean(), trial=trial(bench, verdict) if verdict else None)
+    kept_by(bench, Purpose.GATE)
+    bench.run(case)
+    assert bench.slurm.mine.reason == before
+    assert bench.slurm.writes == ["drain worker-1", "unreserve"], "the drain comes first"
+    drained, _ = records.load(bench.path)
+    assert drained is not None
+    assert drained.record.at == bench.slurm.mine.reason_at
+    again = bench.run(case)
+    assert again.standing.action == "drain"
+
+
+def test_a_fault_during_the_test_drains_at_once_with_the_record_kept(bench: Bench) -> None:
+    gated(bench)
+    kept_by(bench, Purpose.GATE)
+    bench.run(fault(Action.RESET_GPU, "XID48"))
+    assert bench.slurm.mine.drained_flag
+    assert bench.slurm.kept == []
+
+
+def test_an_inspection_is_no_return_and_its_drain_stays_ours(bench: Bench) -> None:
+    bench.run(fault())
+    before = bench.slurm.mine.reason
+    kept_by(bench, Purpose.INSPECT)
+    outcome = bench.run(fault())
+    assert outcome.standing.action == "test"
+    assert not outcome.forgiven
+    assert bench.slurm.writes == []
+    bench.slurm.drain([ME], before)  # the inspection ends
+    bench.slurm.kept = []
+    bench.slurm.now = datetime.now(timezone.utc).replace(microsecond=0)
+    bench.slurm.drain([ME], before)
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag, "given back by the agent that had drained it"
+
+
+def test_an_inspection_that_died_is_put_back_by_the_agent(bench: Bench) -> None:
+    bench.run(fault())
+    before = bench.slurm.mine.reason
+    kept_by(bench, Purpose.INSPECT, until=1)
+    bench.run(fault())
+    assert bench.slurm.mine.reason == before
+    assert bench.slurm.kept == []
+
+
+def test_a_job_that_does_not_end_keeps_the_node_kept_and_drained(bench: Bench) -> None:
+    gated(bench)
+    kept_by(bench, Purpose.GATE)
+    bench.slurm.in_use = 1 << 20
+    with pytest.raises(Unavailable, match="does not end"):
+        bench.run(clean())
+    assert bench.slurm.mine.drained_flag
+    assert bench.path.exists()
