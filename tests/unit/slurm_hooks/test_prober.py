@@ -1,0 +1,229 @@
+"""The prober over small probes: what a row says, happens. No real device is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.schema import PathsConfig, SlurmConfig
+from slurm_hooks import checks, prober
+from slurm_hooks.agent.memory import Memory
+from slurm_hooks.agent.observer import Observer, blind_names
+from slurm_hooks.checks import CATALOGUE
+from slurm_hooks.config import AgentConfig, NodeConfig
+from slurm_hooks.contain import Answer
+from slurm_hooks.facts import HostFacts, MountState, NodeFacts
+from slurm_hooks.prober import Prober, Readings
+from slurm_hooks.probes import catalogue
+from slurm_hooks.probes.catalogue import BY_NAME, PROBES, Probe, Sources
+from slurm_hooks.worker_child import Serve
+
+
+def says(*items: object) -> Callable[[Sources], Serve]:
+    def open_(_sources: Sources) -> Serve:
+        def serve(_request: object) -> Iterator[object]:
+            yield from items
+
+        return serve
+
+    return open_
+
+
+def sleeps(_sources: Sources) -> Serve:
+    def serve(_request: object) -> Iterator[object]:
+        time.sleep(30)
+        yield "too late"
+
+    return serve
+
+
+def fails(_sources: Sources) -> Serve:
+    def serve(_request: object) -> Iterator[object]:
+        raise OSError(5, "Input/output error")
+        yield
+
+    return serve
+
+
+def slow(_agent: AgentConfig) -> float:
+    return 60.0
+
+
+Make = Callable[..., Prober]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    made: list[Prober] = []
+
+    def build(*probes: Probe) -> Prober:
+        monkeypatch.setattr(prober, "PROBES", probes)
+        monkeypatch.setattr(prober, "BY_NAME", {probe.name: probe for probe in probes})
+        paths = PathsConfig(run=tmp_path / "run", state=tmp_path / "state")
+        agent = AgentConfig(probe_deadline_s=0.4)
+        made.append(Prober(NodeConfig(), agent, paths, SlurmConfig()))
+        return made[-1]
+
+    yield build
+    for one in made:
+        one.close()
+
+
+def one_pass(of: Prober, wanted: set[str], now: float) -> Readings:
+    of.start(wanted, now)
+    until = time.monotonic() + 20
+    while (readings := of.collect()) is None:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return readings
+
+
+def test_facts_go_where_the_row_says(make: Make) -> None:
+    of = make(
+        Probe(name="a", open_=says(7), facts="host"), Probe(name="b", open_=says(8), facts="x")
+    )
+    readings = of.run({"a"})
+    assert readings.facts == {"host": 7}
+    assert (readings.looked, readings.asked) == ({"a"}, {"a"})
+
+
+def test_nothing_to_look_at_is_no_evidence(make: Make) -> None:
+    of = make(
+        Probe(name="none", open_=says(None), facts="a"),
+        Probe(name="empty", open_=says(), facts="b"),
+    )
+    readings = of.run({"none", "empty"})
+    assert (readings.facts, readings.looked, readings.blind) == ({}, set(), [])
+    assert readings.asked == {"none", "empty"}
+
+
+def test_one_that_hangs_costs_its_deadline_and_nobody_else(make: Make) -> None:
+    of = make(
+        Probe(name="hung", open_=sleeps, facts="a"),
+        Probe(name="broken", open_=fails, facts="b"),
+        Probe(name="well", open_=says("yes"), facts="c"),
+    )
+    readings = of.run({"hung", "broken", "well"})
+    assert readings.facts == {"c": "yes"}
+    assert {blind.probe: blind.hung for blind in readings.blind} == {"hung": True, "broken": False}
+
+
+def test_a_slow_one_is_asked_at_its_own_interval(make: Make) -> None:
+    of = make(
+        Probe(name="slow", open_=says(1), facts="a", every_s=slow),
+        Probe(name="quick", open_=says(2), facts="b"),
+    )
+    asked = [one_pass(of, {"slow", "quick"}, now).asked for now in (0.0, 10.0, 59.0, 60.0, 70.0)]
+    both, quick = {"slow", "quick"}, {"quick"}
+    assert asked == [both, quick, quick, both, quick]
+
+
+def test_a_worker_of_every_pass_is_kept_and_one_of_few_passes_is_not() -> None:
+    assert Probe(name="a", open_=says(), facts="a").keep
+    assert not Probe(name="a", open_=says(), facts="a", every_s=slow).keep
+
+
+def test_no_pass_waits_for_a_background_probe(make: Make) -> None:
+    of = make(
+        Probe(name="late", open_=sleeps, facts="a", background=True, every_s=slow),
+        Probe(name="well", open_=says(2), facts="b"),
+    )
+    began = time.monotonic()
+    assert one_pass(of, {"late", "well"}, 0.0).facts == {"b": 2}
+    assert time.monotonic() - began < 0.4, "its deadline was not waited for"
+    time.sleep(0.5)
+    readings = one_pass(of, {"late", "well"}, 10.0)
+    assert [blind.probe for blind in readings.blind] == ["late"], "and counts when it is found"
+
+
+def test_a_background_answer_counts_in_the_pass_that_finds_it(make: Make) -> None:
+    of = make(
+        Probe(name="aside", open_=says(1), facts="a", background=True, every_s=slow),
+        Probe(name="well", open_=says(2), facts="b"),
+    )
+    first = one_pass(of, {"aside", "well"}, 0.0)
+    time.sleep(0.5)
+    second = one_pass(of, {"aside", "well"}, 10.0)
+    assert {**first.facts, **second.facts} == {"a": 1, "b": 2}
+    assert ("aside" in first.asked) != ("aside" in second.asked)
+
+
+def test_one_that_hangs_stirs_another(make: Make) -> None:
+    of = make(
+        Probe(name="driver", open_=sleeps, facts="a", stirs="tasks"),
+        Probe(name="tasks", open_=says(3), facts="b", every_s=slow),
+    )
+    one_pass(of, {"tasks"}, 0.0)
+    assert one_pass(of, {"tasks"}, 5.0).asked == set()
+    one_pass(of, {"driver"}, 10.0)
+    assert "tasks" in one_pass(of, {"tasks"}, 15.0).asked
+
+
+def test_a_mount_that_hangs_is_a_fact_and_no_blindness() -> None:
+    hung = Answer(error="no answer", hung=True, evidence="state D, wchan fuse_lock_inode")
+    (facts, blind) = catalogue._each_mount(BY_NAME["mounts"], {"/a": hung})
+    assert [(mount.path, mount.state) for mount in facts] == [("/a", MountState.HUNG)]
+    assert "fuse_lock_inode" in facts[0].detail
+    assert blind is None
+
+
+# --- what was said stands until it is asked again --------------------------------------------------
+
+
+def see(observer: Observer, **said: object) -> NodeFacts:
+    observer.see(Readings(**said), log_problem="", uptime_s=5.0)  # type: ignore[arg-type]
+    return observer.facts
+
+
+def test_a_slow_probe_s_facts_and_silence_stand_until_it_is_asked_again() -> None:
+    observer = Observer(8, "boot", Memory())
+    wanted, host = frozenset({"host", "dcgm"}), HostFacts(cpus=4)
+    dumb = catalogue.silence("dcgm", Answer(error="no watches"))
+    facts = see(observer, wanted=wanted, asked={"host", "dcgm"}, facts={"host": host}, blind=[dumb])
+    assert facts.host is not None
+    for _ in range(3):
+        facts = see(observer, wanted=wanted)
+    assert facts.host is not None, "it was not asked since"
+    assert [(blind.probe, blind.passes) for blind in facts.blind] == [("dcgm", 1)]
+    facts = see(observer, wanted=wanted, asked={"host", "dcgm"}, blind=[dumb])
+    assert facts.host is None, "asked, and there was nothing"
+    assert facts.blind[0].passes == 2
+    facts = see(observer, wanted=frozenset())
+    assert facts.blind == (), "nobody wants to know any more"
+
+
+def test_only_silence_that_matters_makes_the_verdict_blind() -> None:
+    silent = tuple(
+        catalogue.silence(name, Answer(error="x")) for name in ("dcgm", "slurmd", "clock", "host")
+    )
+    facts = NodeFacts(expected_gpus=8, blind=silent)
+    assert blind_names(facts, {"host": object()}) == ("host",)
+
+
+# --- the tables fit together -----------------------------------------------------------------------
+
+
+def test_every_row_has_a_name_of_its_own_and_a_field_of_the_facts() -> None:
+    assert len(BY_NAME) == len(PROBES)
+    fields = NodeFacts.__dataclass_fields__
+    assert {probe.facts for probe in PROBES} <= set(fields)
+    assert {probe.stirs for probe in PROBES} - {""} <= set(BY_NAME)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_check_needs_a_probe_that_there_is(name: str) -> None:
+    module = checks.load(name)
+    assert module.NEEDS in {*BY_NAME, "kmsg", ""}
+    assert getattr(module, "ALSO", frozenset()) <= {*BY_NAME, "kmsg"}
+
+
+def test_what_may_take_longer_than_a_pass_is_in_the_background() -> None:
+    for probe in PROBES:
+        sources = Sources(
+            node=NodeConfig(), agent=AgentConfig(), paths=PathsConfig(), slurm=SlurmConfig()
+        )
+        if probe.deadline_s(sources) > AgentConfig().probe_deadline_s:
+            assert probe.background, probe.name
