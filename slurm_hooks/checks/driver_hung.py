@@ -25,9 +25,8 @@ _ASLEEP = "state D"
 
 _DRIVER_XIDS = (119, 120)
 """GSP RPC time-out and GSP error: the driver's firmware does not answer the driver."""
-_DRIVER_EVENTS = ("hung_task", "driver")
-"""Kinds of kernel records."""
-_DRIVER_WORDS = ("nvidia", "nvrm", "nv_", "gsp")
+_DRIVERS_OWN = ("nvidia", "nv-", "nvrm", "nv_")
+"""How tasks of the driver and its tools are called: the kernel's watchdog gives only the name."""
 _LATELY_S = 600.0
 """A complaint in the kernel log counts as a witness for so long."""
 
@@ -100,11 +99,10 @@ def _complaints(facts: NodeFacts) -> Iterator[str]:
     for event in facts.kmsg.xids:
         if event.xid in _DRIVER_XIDS and facts.kmsg.now_s - event.at_s <= _LATELY_S:
             yield f"kernel log: Xid {event.xid} {event.text}"
-    for record in facts.kmsg.events:
+    for record in facts.kmsg.of("DRIVER_TASK_HUNG", "HUNG_TASK"):
         lately = facts.kmsg.now_s - record.at_s <= _LATELY_S
-        text = f"{record.subject} {record.text}".lower()
-        of_driver = any(word in text for word in _DRIVER_WORDS)
-        if record.kind in _DRIVER_EVENTS and lately and of_driver and not record.over:
+        of_driver = record.kind == "driver" or record.subject.startswith(_DRIVERS_OWN)
+        if lately and of_driver and not record.over:
             yield f"kernel log: {record.text}"
 
 

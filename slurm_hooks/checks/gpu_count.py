@@ -30,8 +30,9 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG00
     if facts.nvml is None or facts.nvml.count is None:
         return
     count = facts.nvml.count
-    # More on the bus than NVML sees is right where this node was given some of the machine's GPUs.
-    gone = facts.pcie is not None and len(facts.pcie) < count
+    # More on the bus than NVML sees is right where this node was given some of the machine's GPUs,
+    # none at all where this container does not see the machine's bus.
+    gone = bool(facts.pcie) and len(facts.pcie or ()) < count
     if count != facts.expected_gpus or gone:
         yield finding(
             "GPU_COUNT",

@@ -155,6 +155,11 @@ def test_a_node_that_was_given_some_of_the_machines_gpus_is_whole() -> None:
     assert judged("gpu_count", replace(gpus(HEALTHY, OTHER), pcie=bus)) == []
 
 
+def test_a_container_that_does_not_see_the_bus_has_no_opinion_of_it() -> None:
+    assert judged("gpu_count", replace(gpus(HEALTHY, OTHER), pcie=())) == []
+    assert judged("gpu_count", replace(gpus(HEALTHY, OTHER), pcie=None)) == []
+
+
 # --- the driver -----------------------------------------------------------------------------------
 
 SILENT = Blind(probe="nvml", why="no answer before the deadline", hung=True, passes=2)
@@ -164,6 +169,11 @@ HUNG = KernelEvent(
     kind="hung_task", code="HUNG_TASK", subject="nvidia-smi", text="task nvidia-smi:7 blocked for "
     "more than 120 seconds", seq=2, at_s=100.0,
 )  # fmt: skip
+IN_DRIVER = replace(
+    HUNG, kind="driver", code="DRIVER_TASK_HUNG", subject="python3",
+    text="task python3:7 blocked. In the NVIDIA driver: nvidia_ioctl",
+)  # fmt: skip
+NO_HANG = replace(HUNG, kind="driver", code="GPU_INIT_FAILED", text="NVRM: RmInitAdapter failed!")
 
 
 @pytest.mark.parametrize(
@@ -172,6 +182,10 @@ HUNG = KernelEvent(
         ({"system": SystemFacts(d_state_tasks=(ASLEEP,))}, "task python3 (pid 9) sleeps in x"),
         ({"kmsg": KmsgFacts(xids=(GSP,), now_s=700.0)}, "kernel log: Xid 119"),
         ({"kmsg": KmsgFacts(events=(HUNG,), now_s=700.0)}, "kernel log: task nvidia-smi"),
+        (
+            {"kmsg": KmsgFacts(events=(IN_DRIVER,), now_s=700.0)},
+            "In the NVIDIA driver: nvidia_ioctl",
+        ),
         ({"blind": (replace(SILENT, evidence="pid 5: state D, wchan y"),)}, "our worker sleeps"),
         ({"blind": (replace(SILENT, stuck=True, evidence="pid 5"),)}, "SIGKILL does not end"),
     ],
@@ -192,6 +206,7 @@ def test_two_witnesses_condemn_the_driver_and_both_are_named(
         {},
         {"kmsg": KmsgFacts(xids=(GSP,), now_s=701.0)},
         {"kmsg": KmsgFacts(events=(replace(HUNG, subject="tar", text="task tar:7"),), now_s=1.0)},
+        {"kmsg": KmsgFacts(events=(replace(IN_DRIVER, over=True), NO_HANG), now_s=100.0)},
         {"system": SystemFacts(d_state_tasks=(replace(ASLEEP, stack=("nfs_wait [nfs]",)),))},
         {"blind": (replace(SILENT, evidence="pid 5: state S"),)},
     ],
