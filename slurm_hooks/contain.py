@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters.statefile import write_atomic
 from slurm_hooks.process import Process, evidence_of, process_state
 from slurm_hooks.worker_child import FRAME, Serve, child_main
 
@@ -235,9 +236,7 @@ class Worker:
             return
         try:
             self._token.parent.mkdir(parents=True, exist_ok=True)
-            fresh = self._token.with_suffix(".new")
-            fresh.write_text(json.dumps({"pid": process.pid, "start": process.start}))
-            fresh.replace(self._token)
+            write_atomic(self._token, json.dumps({"pid": process.pid, "start": process.start}))
         except OSError:
             pass  # only a restart of the agent would have read it
 

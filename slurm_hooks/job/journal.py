@@ -7,11 +7,11 @@ the next one.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from holdfast.adapters import jsonl
 
 Event = Mapping[str, Any]
 
@@ -43,22 +43,10 @@ class Journal:
         """Appends one event and waits until it is on disk."""
         record = {"t": round(self._now(), 3), "event": event, **facts}
         try:
-            self._append(json.dumps(record, default=str).encode() + b"\n")
+            jsonl.append(self.path, jsonl.encode(record))
         except OSError as error:
             self.broken = error.strerror or str(error)
             self._lost.append(record)
-
-    def _append(self, line: bytes) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # One write of a short line with O_APPEND: two launchers of one job cannot mix their lines.
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            size = os.fstat(descriptor).st_size
-            torn = bool(size) and os.pread(descriptor, 1, size - 1) != b"\n"
-            os.write(descriptor, b"\n" + line if torn else line)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def events(self) -> list[Event]:
         """Every whole event of this job, oldest first; none when there is no journal yet."""
@@ -66,19 +54,8 @@ class Journal:
             lines = self.path.read_bytes().splitlines()
         except OSError:
             lines = []
-        return of_this_job([*_whole_lines(lines), *self._lost], self._run)
-
-
-def _whole_lines(lines: Iterable[bytes]) -> list[Event]:
-    events: list[Event] = []
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict) and isinstance(event.get("event"), str):
-            events.append(event)
-    return events
+        whole = [e for e in jsonl.parse(lines).whole if isinstance(e.get("event"), str)]
+        return of_this_job([*whole, *self._lost], self._run)
 
 
 def of_this_job(events: list[Event], run: tuple[int, float]) -> list[Event]:

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters.statefile import write_atomic
+
 RUNNING, REQUEUE, FINISHED = "running", "requeue", "finished"
 _STATES = (RUNNING, REQUEUE, FINISHED)
 _MAX_BYTES = 65536
@@ -54,14 +56,11 @@ def ended_folder(run_dir: Path) -> Path:
 def write(run_dir: Path, marker: Marker) -> bool:
     """Puts the marker in place by rename. False where no agent has made the folder, or may not."""
     target = folder(run_dir) / f"{marker.job}.json"
-    temporary = target.with_name(f".{marker.job}.{os.getpid()}")
     facts: dict[str, Any] = asdict(marker)
     del facts["owner"]
     try:
-        temporary.write_text(json.dumps(facts) + "\n")
-        temporary.replace(target)
+        write_atomic(target, json.dumps(facts) + "\n", durable=False)
     except OSError:
-        temporary.unlink(missing_ok=True) if os.access(folder(run_dir), os.W_OK) else None
         return False
     return True
 
