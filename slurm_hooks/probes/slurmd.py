@@ -60,7 +60,7 @@ def parse(text: str, now: float) -> SlurmdFacts:
 def _moment(text: str) -> float | None:
     """None for ``NONE`` and whatever else is no time."""
     try:
-        if text.isdigit():
+        if text.isdigit() and len(text) < 12:
             return float(text)
         return datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp()
     except (ValueError, OverflowError):

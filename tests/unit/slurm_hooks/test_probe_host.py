@@ -1,0 +1,345 @@
+"""Host, system, services, slurmd and DCGM, over folders made for it. The real /proc is not scanned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import CommandError, ProbeError
+from slurm_hooks.facts import DcgmIncident, DStateTask, SlurmdFacts
+from slurm_hooks.probes import dcgm, files, host, services, slurmd, system
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", None),
+        ("-1", None),
+        ("²", None),
+        ("٣", None),
+        ("1_0", None),
+        ("", None),
+        (" 7", None),
+    ],
+)
+def test_only_what_the_kernel_writes_is_a_number(text: str, value: int | None) -> None:
+    assert files.whole(text) == value
+
+
+def test_files_that_cannot_be_read_are_empty(tmp_path: Path) -> None:
+    assert files.text(str(tmp_path)) == ""
+    assert files.text(str(tmp_path / "none")) == ""
+    assert files.names(str(tmp_path / "none")) == []
+    (tmp_path / "bytes").write_bytes(b"4: ACT\xffIVE\n")
+    assert files.word(str(tmp_path / "bytes")) == "ACT\ufffdIVE"
+
+
+# --- host -----------------------------------------------------------------------------------------
+
+MEMINFO = (
+    "MemTotal:  2113384388 kB\nMemAvailable: 2000000000 kB\nHugePages_Total:   4\nbad\nX: y kB\n"
+)
+
+
+def test_memory_load_and_disks(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text(MEMINFO)
+    (tmp_path / "loadavg").write_text("1.50 2.25 3.00 2/900 4711\n")
+    facts = host.read(tmp_path, [str(tmp_path), str(tmp_path / "none")])
+    assert facts.memory_total_bytes == 2113384388 * 1024
+    assert facts.memory_available_bytes == 2000000000 * 1024
+    assert facts.load == (1.5, 2.25, 3.0)
+    assert [disk.path for disk in facts.disks] == [str(tmp_path)]
+    assert facts.disks[0].total_bytes > facts.disks[0].free_bytes > 0
+    assert not facts.disks[0].read_only
+
+
+def test_a_procfs_that_says_nothing_is_no_opinion(tmp_path: Path) -> None:
+    (tmp_path / "loadavg").write_text("garbage\n")
+    facts = host.read(tmp_path, [])
+    assert (facts.memory_total_bytes, facts.load, facts.disks) == (None, None, ())
+
+
+def test_the_kernel_tells_of_its_clock() -> None:
+    synced, error_s = host.kernel_clock()
+    assert synced in (True, False)
+    assert error_s is not None
+    assert error_s >= 0
+
+
+# --- system ---------------------------------------------------------------------------------------
+
+
+def task(
+    proc: Path, pid: int, name: str, state: str = "S", *, start: int = 7, threads: int = 1
+) -> Path:
+    """One process as proc(5) shows it: ``stat``, and the folder of its first thread."""
+    fields = [state, *["0"] * 16, str(threads), "0", str(start), *["0"] * 30]
+    text = f"{pid} ({name}) {' '.join(fields)}\n"
+    folder = proc / str(pid) / "task" / str(pid)
+    folder.mkdir(parents=True)
+    (proc / str(pid) / "stat").write_text(text)
+    (folder / "stat").write_text(text)
+    return folder
+
+
+def asleep(folder: Path, *, switches: int = 12) -> None:
+    (folder / "wchan").write_text("os_acquire_rwlock_write")
+    (folder / "stack").write_text(
+        "[<0>] os_acquire_rwlock_write+0x31/0x50 [nvidia]\n"
+        "[<0>] nvidia_unlocked_ioctl+0x21/0x30 [nvidia]\n"
+        "[<0>] do_syscall_64+0x71/0x280\n"
+    )
+    (folder / "status").write_text(
+        f"Name:\tx\nvoluntary_ctxt_switches:\t{switches}\nnonvoluntary_ctxt_switches:\t1\n"
+    )
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    folder = tmp_path / "proc"
+    task(folder, 1, "systemd")
+    task(folder, 40, "a) b (c")
+    task(folder, 41, "dead", "Z", start=99)
+    asleep(task(folder, 50, "python3", "D"))
+    (folder / "uptime").write_text("4711.5 1.0\n")
+    (folder / "self").mkdir()
+    (folder / "60").mkdir()  # gone between the listing and the look
+    return folder
+
+
+def test_sleepers_zombies_and_names(proc: Path, tmp_path: Path) -> None:
+    (facts,) = system.open_probe(proc, tmp_path)(None)
+    (sleeper,) = facts.d_state_tasks
+    assert (sleeper.pid, sleeper.name, sleeper.switches) == (50, "python3", 13)
+    assert sleeper.in_driver
+    assert sleeper.where == "os_acquire_rwlock_write < nvidia_unlocked_ioctl < do_syscall_64"
+    assert facts.zombies == ((41, 99),)
+    assert facts.uptime_s == 4711.5
+    assert facts.modules is None
+    assert not facts.cut
+    assert set(system.walk(proc).names) == {"systemd", "a) b (c", "python3"}
+
+
+@pytest.mark.parametrize(
+    ("wchan", "stack", "driver"),
+    [
+        ("fuse_lock_inode", (), False),
+        ("", ("rpc_wait_bit_killable+0x1f/0x90 [sunrpc]",), False),
+        ("", ("down_read+0x1/0x2", "x+0x1/0x2 [nvidia_uvm]"), True),
+        ("_nv036382rm", (), True),
+        ("uvm_ioctl", (), True),
+        ("nvme_wait", (), False),
+        ("", (), False),
+    ],
+)
+def test_who_sleeps_in_the_driver(wchan: str, stack: tuple[str, ...], driver: bool) -> None:
+    found = DStateTask(pid=1, tid=1, start=1, name="x", wchan=wchan, stack=stack)
+    assert found.in_driver is driver
+
+
+def test_a_thread_that_hangs_is_found_in_a_process_that_does_not(proc: Path) -> None:
+    leader = task(proc, 70, "trainer", threads=2)
+    hung = leader.parent / "71"
+    hung.mkdir()
+    stat = (proc / "70" / "stat").read_text()
+    (hung / "stat").write_text(stat.replace("70 (trainer) S", "71 (nccl) D"))
+    assert {(pid, tid) for pid, tid, _, _ in system.walk(proc).sleepers} == {(50, 50), (70, 71)}
+
+
+def test_a_scan_is_bounded_and_goes_on_where_it_ended(tmp_path: Path) -> None:
+    for pid in range(1, 31):
+        task(tmp_path, pid, f"p{pid}")
+    first = system.walk(tmp_path, most=12)
+    assert (first.looked, first.cut_at) == (12, 13)
+    second = system.walk(tmp_path, first.cut_at, most=12)
+    assert {"p13", "p24"} <= set(second.names)
+    assert not set(first.names) & set(second.names)
+    assert system.walk(tmp_path, 25, most=100).cut_at == 0
+
+
+def test_loaded_modules(tmp_path: Path) -> None:
+    for name, state in (("nvidia", "live"), ("nvidia_uvm", "going"), ("loop", None)):
+        (tmp_path / "module" / name).mkdir(parents=True)
+        if state:
+            (tmp_path / "module" / name / "initstate").write_text(f"{state}\n")
+    assert system.modules(tmp_path) == frozenset({"nvidia", "loop"})
+
+
+# --- services -------------------------------------------------------------------------------------
+
+
+def look(root: Path, *names: str, whole: bool = True) -> dict[str, tuple[bool | None, str]]:
+    seen = services.Seen(names={name[:15]: 7 for name in names}, whole=whole)
+    found = services.read(root / "proc", root / "sys", seen, root=str(root))
+    return {service.name: (service.running, service.how) for service in found}
+
+
+def test_a_process_a_cgroup_or_a_pid_file_tells_of_a_service(tmp_path: Path) -> None:
+    cgroup = tmp_path / "sys/fs/cgroup/system.slice/nvidia-dcgm.service"
+    cgroup.mkdir(parents=True)
+    (cgroup / "cgroup.procs").write_text("12\n")
+    note = tmp_path / "run/nvidia-persistenced/nvidia-persistenced.pid"
+    note.parent.mkdir(parents=True)
+    note.write_text("33\n")
+    (tmp_path / "proc/33").mkdir(parents=True)
+    found = look(tmp_path, "nv-fabricmanager")
+    assert {name: running for name, (running, _) in found.items()} == {
+        "fabricmanager": True,
+        "persistenced": True,
+        "dcgm": True,
+    }
+    (tmp_path / "proc/33").rmdir()
+    assert look(tmp_path)["persistenced"] == (
+        False,
+        "its pid file names process 33, which is gone",
+    )
+
+
+def test_a_service_that_cannot_be_seen_is_not_stopped(tmp_path: Path) -> None:
+    """As in slurmd's own container: no host processes, no units."""
+    (tmp_path / "proc").mkdir()
+    assert {running for running, _ in look(tmp_path).values()} == {None}
+
+
+def test_an_installed_unit_without_a_process_has_stopped(tmp_path: Path) -> None:
+    (tmp_path / "proc/2").mkdir(parents=True)
+    (tmp_path / "proc/2/comm").write_text("kthreadd\n")
+    unit = tmp_path / "usr/lib/systemd/system/nvidia-fabricmanager.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\n")
+    assert look(tmp_path)["fabricmanager"][0] is False
+    assert look(tmp_path, whole=False)["fabricmanager"][0] is None, "the scan was cut short"
+    assert look(tmp_path)["dcgm"][0] is None, "it is not installed"
+
+
+# --- slurmd ---------------------------------------------------------------------------------------
+
+SLURMD = """\
+Active Steps             = NONE
+Boot time                = {boot}
+Hostname                 = worker-0
+Last slurmctld msg time  = {heard}
+Slurmd PID               = 18
+Version                  = 24.11.5
+"""
+
+
+@pytest.mark.parametrize(
+    ("heard", "heard_s"),
+    [("1795241687", 3.0), ("2026-11-21T06:14:47", 3.0), ("NONE", None), ("9" * 400, None)],
+)
+def test_what_slurmd_says(heard: str, heard_s: float | None) -> None:
+    facts = slurmd.parse(SLURMD.format(boot=heard, heard=heard), 1795241690.0)
+    assert facts == SlurmdFacts(answers=True, version="24.11.5", heard_s=heard_s)
+
+
+def program(folder: Path, name: str, script: str) -> Path:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_slurmd_that_is_not_there(tmp_path: Path) -> None:
+    program(tmp_path, "scontrol", "echo 'slurm_load_slurmd_status: Connection refused' >&2; exit 1")
+    (facts,) = slurmd.open_probe(5.0, str(tmp_path))(None)
+    assert not facts.answers
+    program(tmp_path, "scontrol", "exec sleep 5")
+    assert slurmd.ask(str(tmp_path / "scontrol"), 0.2).detail == "no answer in 0.2 s"
+    program(
+        tmp_path, "scontrol", "echo 'fatal: Could not establish a configuration source' >&2; exit 1"
+    )
+    with pytest.raises(CommandError):
+        slurmd.ask(str(tmp_path / "scontrol"), 5.0)
+    assert list(slurmd.open_probe(5.0, str(tmp_path / "none"))(None)) == []
+
+
+# --- DCGM -----------------------------------------------------------------------------------------
+
+REPORT = {
+    "body": {
+        "GPU": {
+            "children": {
+                "3": {
+                    "children": {
+                        "Errors": {
+                            "children": {
+                                "Memory system": {
+                                    "overflow": ["A DBE was detected", "on page 12."],
+                                    "value": "Failure",
+                                },
+                                "Thermal system": {"overflow": ["Hot."], "value": "Warning"},
+                            }
+                        }
+                    },
+                    "value": "Failure",
+                }
+            }
+        },
+        "Overall Health": {"value": "Failure"},
+    },
+    "header": ["Health Monitor Report"],
+}
+"""As DcgmiOutputJson writes the tree of Health.cpp."""
+
+
+def test_a_report_of_dcgm() -> None:
+    facts = dcgm.parse(json.dumps(REPORT, indent=3))
+    assert facts.overall == "Failure"
+    assert facts.incidents == (
+        DcgmIncident(
+            entity="GPU",
+            entity_id="3",
+            system="Memory system",
+            health="Failure",
+            text="A DBE was detected on page 12.",
+        ),
+        DcgmIncident(
+            entity="GPU", entity_id="3", system="Thermal system", health="Warning", text="Hot."
+        ),
+    )
+    healthy = dcgm.parse('{"body": {"Overall Health": {"value": "Healthy"}}, "header": []}')
+    assert (healthy.overall, healthy.incidents) == ("Healthy", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: Health watches not enabled. Please enable watches. \n",
+        "Error: unable to establish a connection to the specified host: localhost",
+        "",
+        "{",
+        "[]",
+        '{"body": null}',
+        '{"body": {"Overall Health": {"value": "Splendid"}}}',
+        '{"body": {"Overall Health": "Healthy"}}',
+    ],
+)
+def test_a_dcgm_that_cannot_tell_is_not_healthy(text: str) -> None:
+    with pytest.raises(ProbeError, match="dcgmi health said"):
+        dcgm.parse(text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"GPU": None},
+        {"GPU": {"children": []}},
+        {"GPU": {"children": {"0": {"children": {"Errors": {"children": {"X": 7}}}}}}},
+    ],
+)
+def test_odd_reports_do_not_break_the_reader(body: dict[str, object]) -> None:
+    said = {"body": {**body, "Overall Health": {"value": "Warning"}}}
+    assert dcgm.parse(json.dumps(said)).overall == "Warning"
+
+
+def test_dcgmi_as_a_program(tmp_path: Path) -> None:
+    assert list(dcgm.open_probe(5.0, str(tmp_path))(None)) == [], "absent: nobody looked"
+    (tmp_path / "report.json").write_text(json.dumps(REPORT))
+    program(tmp_path, "dcgmi", f'[ "$*" = "health -c -j" ] && cat {tmp_path}/report.json')
+    (facts,) = dcgm.open_probe(5.0, str(tmp_path))(None)
+    assert facts.overall == "Failure"
