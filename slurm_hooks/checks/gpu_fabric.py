@@ -51,10 +51,11 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     """One finding for the node where all its GPUs say the same: the fabric manager serves the
     board."""
     joined = [gpu for gpu in facts.gpus if gpu.fabric is not None]
+    if len(joined) < 2:  # a single GPU of a board, passed through to this machine, joins nobody
+        return
     wrong = [(gpu, *_wrong(gpu, gpu.fabric, limits)) for gpu in joined if gpu.fabric is not None]
     wrong = [(gpu, what, action) for gpu, what, action in wrong if what]
-    together = len(joined) > 1 and len(wrong) == len(joined)
-    if together and len({(gpu.fabric, action) for gpu, _, action in wrong}) == 1:
+    if len(wrong) == len(joined) and len({(gpu.fabric, action) for gpu, _, action in wrong}) == 1:
         _, what, action = wrong[0]
         found = finding("GPU_FABRIC", subject="node", detail=f"all GPUs: NVLink fabric {what}")
         yield replace(found, action=action)

@@ -12,13 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 # Return codes (nvmlReturn_t).
-NOT_SUPPORTED, NO_PERMISSION, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND = 3, 4, 12, 13
+INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 2, 3, 4
+LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND = 12, 13
 GPU_IS_LOST, RESET_REQUIRED, NO_DATA, VERSION_MISMATCH, DEPRECATED = 15, 16, 21, 25, 26
-INVALID_ARGUMENT = 2
 NO_OPINION = frozenset(
-    {NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, NO_DATA, VERSION_MISMATCH, DEPRECATED}
+    {
+        INVALID_ARGUMENT,
+        NOT_SUPPORTED,
+        NO_PERMISSION,
+        FUNCTION_NOT_FOUND,
+        NO_DATA,
+        VERSION_MISMATCH,
+        DEPRECATED,
+    }
 )
-"""What a GPU, a driver or a binding of another age does not know. It fails nothing."""
+"""What a GPU, a driver or a binding of another age does not know (an id or a link that is not there
+is an invalid argument). It fails nothing.
+"""
 OF_THE_GPU = frozenset({GPU_IS_LOST, RESET_REQUIRED})
 
 # Field ids (NVML_FI_DEV_*). Those of a link take its number as their scope.
@@ -126,7 +136,7 @@ class Calls:
 
     def _complain(self, batch: Batch, codes: Sequence[int]) -> None:
         for (number, _), code in zip(batch.fields, codes, strict=True):
-            if code and code != INVALID_ARGUMENT:  # an id or a link that this driver does not know
+            if code:
                 self._failed(f"field {number}", code)
 
     def _failed(self, name: str, code: int) -> None:

@@ -33,7 +33,7 @@ COMPLETED = GpuFabric(state=3)
 
 
 def one(**change: Any) -> NodeFacts:
-    return gpus(HEALTHY, replace(OTHER, **change))
+    return gpus(replace(HEALTHY, fabric=COMPLETED), replace(OTHER, **change))
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,7 @@ def test_a_fabric_that_fails_all_gpus_alike_is_one_finding_of_the_node() -> None
     (found,) = judged("gpu_fabric", both)
     assert (found.subject, found.gpu) == ("node", None)
     assert found.detail == "all GPUs: NVLink fabric registration failed (NVML code 999)"
+    assert judged("gpu_fabric", gpus(replace(HEALTHY, fabric=ill))) == [], "alone it joins nobody"
     other = replace(OTHER, fabric=GpuFabric(state=3, health=0x10))
     differ = judged("gpu_fabric", gpus(replace(HEALTHY, fabric=ill), other))
     assert [found.gpu for found in differ] == [0, 1]

@@ -132,7 +132,7 @@ def test_each_value_appears_live(
         ("fieldrc.94", ("pcie_replays",)),
     ],
 )
-@pytest.mark.parametrize("code", [3, 13])
+@pytest.mark.parametrize("code", [2, 3, 13])
 def test_each_is_none_where_it_is_not_supported(
     worker: Worker, nvml: SimulatedNvml, key: str, names: tuple[str, ...], code: int
 ) -> None:
