@@ -32,6 +32,9 @@ from slurm_hooks.prober import Prober
 from slurm_hooks.probes.kmsg import KmsgFollower
 from slurm_hooks.settings import Settings
 
+_MOST_READS = 50
+"""A read gives some thousand records; a ring has hardly a hundred thousand, and a storm has no end."""
+
 EXAMPLE = """\
 examples:
   holdfast check                  # every check that is not off
@@ -101,7 +104,12 @@ def look(config: Settings, wanted: Table) -> NodeFacts:
 def _hear(observer: Observer, config: Settings) -> str:
     try:
         follower = KmsgFollower(config.cluster.paths.kmsg, observer.memory.kmsg_seq)
-        observer.hear(follower.read(), renewed=follower.renewed)
+        for _ in range(_MOST_READS):
+            records = follower.read()
+            observer.hear(records, renewed=follower.renewed)
+            follower.renewed = False
+            if not records:
+                break
         follower.close()
     except ProbeError as error:
         return str(error)

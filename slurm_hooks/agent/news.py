@@ -14,6 +14,9 @@ from slurm_hooks.facts import KernelEvent, XidEvent
 REPEAT_S = 10.0
 """A record that repeats one of the same code and part within this time tells nothing new."""
 
+FATAL_REPEAT_S = 1.0
+"""The same of a fatal Xid: it is told again, but not a hundred times a second."""
+
 Event = XidEvent | KernelEvent
 Demand = Callable[[Event], tuple[Severity, Action]]
 
@@ -21,7 +24,8 @@ Demand = Callable[[Event], tuple[Severity, Action]]
 def news(known: Iterable[Event], heard: Iterable[Event], demand: Demand) -> list[Event]:
     """Of ``heard``, what is not just more of ``known`` or of itself.
 
-    An Xid is news unless it is INFO and repeats one within REPEAT_S. Another event is news when it is
+    An Xid is news unless it repeats one within REPEAT_S (within FATAL_REPEAT_S where it may condemn); a
+    154, which may take a demand back, always is. Another event is news when it is
     the first of its code and part, when it ends one, or when it is fatal and REPEAT_S after the last.
     """
     last = {(event.code, _part(event)): event.at_s for event in known}
@@ -52,7 +56,9 @@ def _is_news(event: Event, before: float | None, demand: Demand) -> bool:
         return False
     again = before is not None and event.at_s - before <= REPEAT_S
     if isinstance(event, XidEvent):
-        return not again or demand(event)[0] is not Severity.INFO
+        at_once = before is not None and 0 <= event.at_s - before <= FATAL_REPEAT_S
+        condemns = demand(event)[0] is not Severity.INFO
+        return event.xid == 154 or not again or (condemns and not at_once)
     if before is None:
         return True
     return not again and demand(event)[0] is Severity.FATAL

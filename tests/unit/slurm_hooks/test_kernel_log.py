@@ -188,7 +188,9 @@ def test_a_storm_is_one_piece_of_news() -> None:
 
 
 def test_what_may_condemn_is_always_news() -> None:
-    assert len(news((), [xid(79, 1), xid(79, 1.1)], demand)) == 2
+    assert len(news((), [xid(79, 1), xid(79, 3)], demand)) == 2
+    assert len(news((), [xid(79, 1 + at / 100) for at in range(50)], demand)) == 1
+    assert len(news((), [xid(154, 1, value=2), xid(154, 1.1, value=0)], demand)) == 2
     assert len(news([xid(154, 1, value=2)], [xid(154, 2, value=0)], demand)) == 1
     fatal = event("NVME_FAILED", 1)
     assert len(news([fatal], [replace(fatal, at_s=2 + REPEAT_S)], demand)) == 1

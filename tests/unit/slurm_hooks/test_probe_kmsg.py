@@ -224,3 +224,51 @@ def test_a_named_cause_makes_a_consequence() -> None:
 def test_other_lines_are_no_xid() -> None:
     assert xid_of(record("NVRM: loading NVIDIA UNIX Open Kernel Module")) is None
     assert xid_of(record("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal")) is None
+
+
+def test_a_storm_is_read_in_bearable_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slurm_hooks.probes.kmsg._MOST_AT_ONCE", 10)
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    follower = KmsgFollower(path)
+    storm = "".join(line(seq, "x" * 2000) for seq in range(25))
+    with path.open("w") as writer:
+        writer.write(storm[:60_000])
+        writer.flush()
+        found: list[int] = []
+        pieces = 0
+        while pieces < 20 and select.select([follower.fd], [], [], 0)[0]:
+            piece = seqs(follower)
+            assert len(piece) < 10 + 8192 // 2000 + 1
+            found += piece
+            pieces += 1
+    follower.close()
+    assert found == list(range(25))
+    assert pieces > 1
+
+
+def test_reads_without_end_are_paced(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("slurm_hooks.probes.kmsg.time.sleep", waited.append)
+    monkeypatch.setattr("slurm_hooks.probes.kmsg.time.monotonic", lambda: 5.0)
+    follower = KmsgFollower(log)
+    for _ in range(105):
+        follower.read()
+    follower.close()
+    assert len(waited) == 5
+    assert max(waited) <= 0.05
+
+
+def test_a_mig_instance_behind_the_address() -> None:
+    event = xid_of(record("NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained: CE (0x9)"))
+    assert event is not None
+    assert (event.xid, event.pci) == (94, "0000:01:00")
+
+
+def test_the_number_of_a_recovery_action_is_kept() -> None:
+    text = "NVRM: Xid (PCI:0000:0d:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (PF FLR)"
+    event = xid_of(record(text))
+    assert event is not None
+    assert (event.recovery_value, event.recovery) == (1, "PF FLR")
