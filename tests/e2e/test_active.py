@@ -1,0 +1,164 @@
+"""Active checks as real Slurm jobs: an inspection, the gate before a node's return, and a crash in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from testbed.box import Box
+
+from tests.e2e import cluster
+
+pytestmark = pytest.mark.e2e
+CONFIG = "/etc/holdfast/holdfast.yaml"
+NODE = "worker-1"
+
+
+def reservations(box: Box) -> list[str]:
+    said = box.run(["scontrol", "show", "reservation", "-o"]).stdout
+    return [line.split()[0] for line in said.splitlines() if "holdfast_" in line]
+
+
+def jobs(box: Box) -> dict[str, list[dict[str, Any]]]:
+    """Every job that slurmctld remembers, by name, oldest first."""
+    said = json.loads(box.run(["squeue", "--states=all", "--json"]).stdout)["jobs"]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for job in sorted(said, key=lambda one: one["job_id"]):
+        found.setdefault(job["name"], []).append(job)
+    return found
+
+
+def running(box: Box, name: str) -> bool:
+    return any("RUNNING" in job["job_state"] for job in jobs(box).get(name, []))
+
+
+def agent_log(box: Box, node: str) -> str:
+    return box.node(node).run(["cat", f"/var/log/holdfast/agent.{node}.log"]).stdout
+
+
+def no_drain(box: Box, node: str) -> bool:
+    """In service and nobody's to test."""
+    return cluster.in_service(box, node) and not reservations(box)
+
+
+@pytest.fixture
+def with_gate(clean_box: Box) -> Iterator[Box]:
+    """The gate required, and a storage test that takes seconds."""
+    before = clean_box.run(["cat", CONFIG]).stdout
+    after = before.replace("agent: {", "agent: {gate_back: require, gate_retry_s: 300, ")
+    assert after != before
+    write(clean_box, after.replace("size_mib: 16", "size_mib: 300"))
+    yield clean_box
+    write(clean_box, before)
+
+
+def write(box: Box, text: str) -> None:
+    """Replace the configuration, and wait until every agent goes by it."""
+    seen = {node.name: agent_log(box, node.name).count(" started ") for node in box.nodes}
+    box.run(["sh", "-c", 'printf %s "$1" >"$0.new" && mv "$0.new" "$0"', CONFIG, text])
+    cluster.wait_for(
+        lambda: all(agent_log(box, name).count(" started ") > n for name, n in seen.items()),
+        "every agent started afresh",
+        40,
+    )
+
+
+def inspect(box: Box, *nodes: str) -> dict[str, Any]:
+    """The report's part on each node; at least one of them fails."""
+    argv = ["holdfast", "inspect", *nodes, "--json"]
+    for check in ("host", "storage", "dcgm_diag_r1", "nccl_pairwise"):
+        argv += ["--check", check]
+    done = box.run(argv, check=False, timeout_s=150)
+    assert done.returncode == 1, done.stderr
+    return {one["node"]: one for one in json.loads(done.stdout)["nodes"]}
+
+
+def test_an_inspection_tests_idle_and_drained_nodes_and_changes_nothing(clean_box: Box) -> None:
+    box = clean_box
+    box.run(["scontrol", "update", "nodename=worker-2", "state=drain", "reason=swapping a DIMM"])
+    box.fault(NODE, "mount-read-only", "/mnt/training")
+    cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 15)
+    reason = cluster.reason(box, NODE)
+
+    report = inspect(box, "worker-0", NODE, "worker-2")
+    said = {
+        node: {check["check"]: (check["verdict"], check["detail"]) for check in one["checks"]}
+        for node, one in report.items()
+    }
+    assert said["worker-0"]["host"][0] == "passed", said["worker-0"]["host"]
+    assert said["worker-0"]["storage"][0] == "passed", said["worker-0"]["storage"]
+    assert said["worker-0"]["dcgm_diag_r1"][0] == "could-not-run"
+    assert said["worker-0"]["nccl_pairwise"][0] == "could-not-run"
+    assert said[NODE]["host"][0] == "failed"
+    assert said[NODE]["storage"][0] == "failed"
+    assert "/mnt/training Read-only file system" in said[NODE]["storage"][1]
+    assert "swapping a DIMM" in report["worker-2"]["skipped"]
+
+    ran = jobs(box)["holdfast-storage"]
+    assert {(job["user_name"], *job["job_state"]) for job in ran} == {("root", "COMPLETED")}
+    assert reservations(box) == []
+    assert cluster.reason(box, NODE) == reason
+    assert cluster.reason(box, "worker-2") == "swapping a DIMM"
+    assert cluster.in_service(box, "worker-0")
+    pages = box.run(["sh", "-c", "cat /var/lib/holdfast/inspections/*.txt"]).stdout
+    assert "I/O throughput" in pages
+    events = box.node(NODE).run(["holdfast", "history", NODE], check=False).stdout
+    assert "storage failed" in events
+
+    box.heal(NODE)
+    cluster.wait_for(lambda: no_drain(box, NODE), "given back by the agent that had drained it")
+
+
+def test_the_gate_tests_before_it_gives_back_and_lets_no_job_between(with_gate: Box) -> None:
+    box = with_gate
+    box.fault(NODE, "xid", "79", "--gpu", "3")
+    cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 10)
+    wanted = ["sbatch", "--job-name=theirs", "-w", NODE, "--output=/dev/null", "--wrap=true"]
+    box.run(wanted, user="alice")
+    box.heal(NODE)
+    cluster.wait_for(lambda: no_drain(box, NODE), "tested and given back")
+    cluster.wait_for(
+        lambda: "COMPLETED" in jobs(box)["theirs"][-1]["job_state"], "the user's job runs", 30
+    )
+    known = jobs(box)
+    test = known["holdfast-host"][-1]
+    assert test["user_name"] == "root"
+    assert known["theirs"][-1]["start_time"]["number"] >= test["end_time"]["number"]
+    assert "host passed" in box.node(NODE).run(["holdfast", "history", NODE], check=False).stdout
+
+    # Memory shows under load only, and nothing here can load it: required is required.
+    box.fault(NODE, "xid", "95", "--gpu", "3")
+    cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 10)
+    reason = cluster.reason(box, NODE)
+    box.heal(NODE)
+
+    def told() -> bool:
+        return "dcgmi is not installed" in str(cluster.slurm_node(box, NODE)["comment"])
+
+    cluster.wait_for(told, "the comment says why it stays out", 40)
+    cluster.stays(
+        lambda: cluster.drained(box, NODE) and cluster.reason(box, NODE) == reason,
+        "what could not be tested does not return",
+        4,
+    )
+    assert reservations(box) == []
+
+
+def test_a_crash_in_the_middle_of_a_test_ends_in_the_old_drain(with_gate: Box) -> None:
+    box = with_gate
+    box.fault(NODE, "mount-read-only", "/mnt/training")
+    cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 15)
+    reason = cluster.reason(box, NODE)
+    box.heal(NODE)
+    cluster.wait_for(lambda: running(box, "holdfast-storage"), "the test runs", 40)
+    assert not cluster.drained(box, NODE), "no job runs on a drained node"
+    assert reservations(box), "so it is kept"
+    box.fault(NODE, "agent-killed")
+    ended = "test ended, as before: a test was left unfinished"
+    cluster.wait_for(lambda: ended in agent_log(box, NODE), "the next agent puts it back", 40)
+    drained = box.run(["sacctmgr", "-nP", "show", "event", f"nodes={NODE}", "format=reason"])
+    assert reason in drained.stdout
+    cluster.wait_for(lambda: no_drain(box, NODE), "tested again, and given back", 90)
+    assert "storage passed" in agent_log(box, NODE)
