@@ -73,22 +73,24 @@ class Outcome:
 
 def run(box: Box, cases: Sequence[Case], nodes: Sequence[str]) -> dict[str, Outcome]:
     """Every case on one of the nodes, one at a time on each. By the case's words."""
-    queue: Queue[Case] = Queue()
-    for case in cases:
-        queue.put(case)
+    queue: Queue[tuple[Case, ...]] = Queue()
+    for batch in batches(cases):
+        queue.put(batch)
     outcomes: dict[str, Outcome] = {}
 
     def work(node: str) -> None:
         while True:
             try:
-                case = queue.get_nowait()
+                batch = queue.get_nowait()
             except Empty:
                 return
-            outcome = outcomes[case.words] = Outcome(words=case.words, node=node)
+            mine = [Outcome(words=case.words, node=node) for case in batch]
+            outcomes.update({outcome.words: outcome for outcome in mine})
             try:
-                _try(box, node, case, outcome)
+                _try(box, node, batch, mine)
             except (AssertionError, SandboxError, OSError, ValueError, LookupError) as error:
-                outcome.problem = outcome.problem or f"{type(error).__name__}: {error}"
+                for outcome in mine:
+                    outcome.problem = outcome.problem or f"{type(error).__name__}: {error}"
                 _clean(box, node)
 
     workers = [threading.Thread(target=work, args=(node,)) for node in nodes]
@@ -99,9 +101,33 @@ def run(box: Box, cases: Sequence[Case], nodes: Sequence[str]) -> dict[str, Outc
     return outcomes
 
 
-def _try(box: Box, node: str, case: Case, outcome: Outcome) -> None:
+def batches(cases: Sequence[Case]) -> list[tuple[Case, ...]]:
+    """Cases that stand on a node one after the other: those that drain nothing and stay until a
+    reboot share one.
+    """
+    lasting = tuple(case for case in cases if case.ends is Ends.REBOOT and not case.drains)
+    return [*((case,) for case in cases if case not in lasting), *((lasting,) if lasting else ())]
+
+
+def _try(box: Box, node: str, batch: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
     verdicts = Verdicts(box, node)
     _wait(lambda: verdicts.read().get("findings") == [], f"nothing against {node}", CLEARED_S)
+    for case, outcome in zip(batch, outcomes, strict=True):
+        _see(box, node, case, outcome)
+    begin = time.monotonic()
+    _mend(box, node, batch)
+    _wait(
+        lambda: verdicts.read().get("findings") == [] and cluster.in_service(box, node),
+        f"nothing against {node} any more, and it is in service",
+        CLEARED_S,
+        lambda: f"{sorted(verdicts.codes())}, reason {cluster.reason(box, node)!r}",
+    )
+    for outcome in outcomes:
+        outcome.cleared_s = time.monotonic() - begin
+
+
+def _see(box: Box, node: str, case: Case, outcome: Outcome) -> None:
+    verdicts = Verdicts(box, node)
     kind, *words = case.words.split()
     begin = time.monotonic()
     box.fault(node, kind, *words)
@@ -114,17 +140,8 @@ def _try(box: Box, node: str, case: Case, outcome: Outcome) -> None:
     if case.drains:
         _wait(lambda: cluster.drained(box, node), f"{node} drained", SEEN_S)
         outcome.reason = cluster.reason(box, node)
-    elif cluster.drained(box, node):
-        raise AssertionError(f"drained: {cluster.reason(box, node)}")
-    begin = time.monotonic()
-    _mend(box, node, case)
-    _wait(
-        lambda: verdicts.read().get("findings") == [] and cluster.in_service(box, node),
-        f"nothing against {node} any more, and it is in service",
-        CLEARED_S,
-        lambda: f"{sorted(verdicts.codes())}, reason {cluster.reason(box, node)!r}",
-    )
-    outcome.cleared_s = time.monotonic() - begin
+    elif cluster.drained(box, node) and case.ends is not Ends.PERSON:
+        raise AssertionError(f"{case.words} drained: {cluster.reason(box, node)}")
 
 
 def _appears(verdicts: Verdicts, case: Case, outcome: Outcome) -> None:
@@ -139,13 +156,13 @@ def _appears(verdicts: Verdicts, case: Case, outcome: Outcome) -> None:
     _wait(there, f"finding {case.code}", patience_s, lambda: f"{sorted(verdicts.codes())}")
 
 
-def _mend(box: Box, node: str, case: Case) -> None:
-    box.heal(node, case.kind)
-    if case.afresh:
+def _mend(box: Box, node: str, batch: Sequence[Case]) -> None:
+    box.heal(node)
+    if any(case.afresh for case in batch):
         box.fault(node, "agent-killed")
-    if case.ends is Ends.REBOOT:
+    if any(case.ends is Ends.REBOOT for case in batch):
         box.reboot(node)
-    if case.ends is Ends.PERSON:
+    if any(case.ends is Ends.PERSON for case in batch):
         _forgive(box, node)
 
 

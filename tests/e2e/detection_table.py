@@ -188,8 +188,9 @@ _REST = (
 )  # fmt: skip
 
 
-
-def _told(what: str, code: str, check: str, action: str, severity: str = "fatal", **more: Any) -> Case:
+def _told(
+    what: str, code: str, check: str, action: str, severity: str = "fatal", **more: Any
+) -> Case:
     """A fault that the kernel log alone tells of."""
     return Case(
         words=f"kernel-log {what}",
@@ -198,7 +199,11 @@ def _told(what: str, code: str, check: str, action: str, severity: str = "fatal"
         action=action,
         check=check,
         how=How.EVENT,
-        **{"drains": severity == "fatal", "ends": Ends.HEALED if severity == "fatal" else Ends.REBOOT, **more},
+        **{
+            "drains": severity == "fatal",
+            "ends": Ends.HEALED if severity == "fatal" else Ends.REBOOT,
+            **more,
+        },
     )
 
 
@@ -239,38 +244,56 @@ _LOG = (
     _told("gpu-init", "GPU_INIT_FAILED", "kernel_driver", "reboot", "warn"),
 )  # fmt: skip
 
-CASES = (*_GPU, *_REST, *_LOG)
+_HOST = (
+    Case(
+        words="gpu-off-bus --gpu 2", code="GPU_COUNT", severity="fatal", action="reboot", check="gpu_count", passes=2,
+        also=("PCI_GPU_GONE",),
+    ),
+    Case(words="nvswitch-gone", code="NVSWITCH_GONE", severity="fatal", action="reboot", check="pci_devices", passes=2),
+    Case(words="hca-gone", code="IB_MISSING", severity="fatal", action="reboot", check="infiniband", passes=3),
+    Case(words="ib-rate", code="IB_RATE", severity="warn", action="wait", check="infiniband", passes=3),
+    Case(
+        words="ib-errors", code="IB_ERRORS", severity="warn", action="wait", check="infiniband_errors",
+        passes=2, also=("IB_BER",), drains=False, ends=Ends.PERSON,
+    ),
+    Case(
+        words="pcie-aer corrected", code="PCIE_AER", severity="warn", action="wait", check="pcie_aer", drains=False,
+        passes=2,
+    ),
+    Case(
+        words="pcie-aer uncorrected", code="PCIE_AER", severity="warn", action="wait", check="pcie_aer",
+        drains=False, passes=2,
+    ),
+    Case(words="pcie-aer fatal", code="PCIE_AER_FATAL", severity="fatal", action="reboot", check="pcie_aer", passes=2),
+    Case(
+        words="module-missing nvidia", code="MODULE_MISSING", severity="warn", action="reboot",
+        check="kernel_modules", passes=6, ends=Ends.REBOOT,
+    ),
+    Case(words="disk-full", code="DISK_FULL", severity="warn", action="wait", check="disks", passes=2),
+    Case(
+        words="disk-read-only", code="DISK_READ_ONLY", severity="fatal", action="reboot", check="disks", passes=2,
+        ends=Ends.REBOOT,
+    ),
+    Case(
+        words="service-stopped fabricmanager", code="FABRIC_MANAGER_DOWN", severity="warn", action="wait",
+        check="services", passes=6,
+    ),
+    Case(
+        words="slurmd-killed", code="SLURMD_SILENT", severity="warn", action="wait", check="slurmd", drains=False,
+        passes=6,
+    ),
+)  # fmt: skip
+
+CASES = (*_GPU, *_REST, *_LOG, *_HOST)
 
 NOT_JUDGED: Mapping[str, str] = {
     "gpu-process": "memory in use is no fault; job_leftovers judges it at a job's end (tests of job health)",
     "power-off": "nobody on the node is left to look; slurmctld itself says NOT_RESPONDING",
     "network-cut": "the node itself is well; slurmctld says NOT_RESPONDING, and the agent cannot reach it",
     "agent-killed": "the health check starts another one (test_faults_show)",
-    "slurmd-killed": "slurmctld says NOT_RESPONDING; its services are not the sandbox's systemd units",
     "slurmctld-stopped": "of the cluster, not of a node: an agent says that Slurm was not asked",
     "slurmctld-killed": "of the cluster, not of a node",
     "api-server-down": "of the cluster, not of a node",
     "bridge-killed": "of the cluster, not of a node",
 }
 """Kinds that no check of a node's agent judges, and why."""
-
-TOGETHER: Mapping[str, tuple[str, ...]] = {
-    "worker-0": (
-        "xid 48 --gpu 0", "row-remap-low --gpu 1", "nvlink-down --gpu 2", "nvlink-errors --gpu 3",
-        "fabric failed", "thermal --gpu 4", "pcie-speed --gpu 5", "gpu-mode ecc-off --gpu 6",
-        "nvml-error ecc --gpu 7", "pcie-width --width 8 --gpu 1", "ib-down", "mount-gone /mnt/inference",
-    ),
-    "worker-1": ("nvml-hung",),
-    "worker-2": ("gpu-lost --gpu 1", "gpu-count 7", "power-brake", "vbios-differs --gpu 3"),
-    "worker-3": ("clock-skew --seconds 30",),
-}  # fmt: skip
-"""Faults that can stand on a node together, for switching checks off under them."""
-
-SWITCHED = frozenset(
-    {
-        "gpu_xid", "gpu_lost", "gpu_count", "gpu_recovery", "gpu_row_remap", "gpu_ecc", "gpu_nvlink",
-        "gpu_nvlink_errors", "gpu_fabric", "gpu_thermal", "gpu_power_brake", "gpu_pcie", "gpu_modes",
-        "gpu_versions", "gpu_errors", "pcie_link", "driver_hung", "mounts", "infiniband", "clock", "probe_blind",
-    }
-)  # fmt: skip
-"""Checks that find something in ``TOGETHER``."""

@@ -9,7 +9,8 @@ from testbed.faults.words import parse
 from holdfast.faults import fault_of, is_known
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks.checks import CATALOGUE
-from tests.e2e.detection_table import CASES, NOT_JUDGED, SWITCHED, TOGETHER, Case
+from tests.e2e.detection_switches import NOT_SWITCHED, SWITCHED, TOGETHER
+from tests.e2e.detection_table import CASES, NOT_JUDGED, Case
 
 
 def test_every_kind_of_fault_is_in_the_table_or_has_a_reason_not_to_be() -> None:
@@ -42,4 +43,9 @@ def test_no_two_rows_are_the_same() -> None:
 def test_the_faults_that_stand_together_can_be_said() -> None:
     for words in (text.split() for node in TOGETHER.values() for text in node):
         parse(words[0], KINDS[words[0]].words, words[1:])
-    assert set(CATALOGUE) >= SWITCHED
+
+
+def test_every_check_is_switched_off_once_or_has_a_reason_not_to_be() -> None:
+    """A new check belongs in SWITCHED, with its fault in TOGETHER; else say why it cannot be there."""
+    assert SWITCHED & set(NOT_SWITCHED) == set()
+    assert SWITCHED | set(NOT_SWITCHED) == set(CATALOGUE)
