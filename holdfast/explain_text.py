@@ -40,6 +40,7 @@ def _node_lines(report: Report) -> Iterator[str]:
     if report["undo"]:
         yield f"  back      {report['undo']}"
     yield from _verdict_lines(report["verdict"])
+    yield f"  before    holdfast history {report['name']}"
 
 
 def _owner(report: Report) -> str:

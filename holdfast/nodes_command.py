@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from holdfast.adapters.command import run
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_cli import SlurmCli
 from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
-from holdfast.console import say, say_json, table
+from holdfast.console import complain, say, say_json, table
+from holdfast.errors import CommandError
 from holdfast.owner import Standing, standing
 from holdfast.vocabulary import NodeState, SlurmName
 
@@ -20,9 +24,13 @@ examples:
   holdfast nodes
   holdfast nodes --out
   holdfast nodes worker-1 worker-2 --json
+  holdfast nodes --lemons            # and which fail again and again (holdfast history)
 
 exit status: 0 shown, 1 Slurm knows no such node or does not answer, 2 used wrongly
 """
+
+_HISTORY_S = 40.0
+"""A history that hangs is given up by its own command after 30 s."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -35,6 +43,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("name", nargs="*", help="only these nodes (default: all)")
     parser.add_argument("--out", action="store_true", help="only nodes that take no new work")
+    parser.add_argument("--lemons", action="store_true", help="with each node's lemon score")
     parser.add_argument("--json", action="store_true", help="a list, one object for each node")
     asked = parser.parse_args(argv)
     slurm = slurm_of_this_machine()
@@ -42,11 +51,28 @@ def main(argv: Sequence[str]) -> int:
     rows = [(node, standing(node)) for node in slurm.nodes(names)]
     if asked.out:
         rows = [(node, what) for node, what in rows if what.out]
+    scores = lemons() if asked.lemons else None
     if asked.json:
-        say_json([as_json(node, what) for node, what in rows])
+        listed = [as_json(node, what) for node, what in rows]
+        more = [{} if scores is None else {"lemon": scores.get(row["name"])} for row in listed]
+        say_json([row | extra for row, extra in zip(listed, more, strict=True)])
     else:
-        say(_list(rows))
+        say(_list(rows, scores))
     return 0
+
+
+def lemons() -> dict[str, dict[str, Any]]:
+    """Node → score and word, of the nodes that the history of this machine knows.
+
+    In a process of its own, because the history may lie on a filesystem that does not answer.
+    """
+    argv = [sys.executable, "-I", "-m", "holdfast", "history", "--json"]
+    try:
+        rows = json.loads(run(argv, timeout_s=_HISTORY_S))
+        return {row["name"]: {"score": row["score"], "says": row["says"]} for row in rows}
+    except (CommandError, ValueError, KeyError, TypeError) as error:
+        complain(f"holdfast nodes: no lemon scores: {error}")
+        return {}
 
 
 def slurm_of_this_machine() -> SlurmCli:
@@ -87,11 +113,15 @@ def since(at: datetime | None) -> str:
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else "-"
 
 
-def _list(rows: Iterable[tuple[SlurmNode, Standing]]) -> str:
-    head = ("NODE", "STATE", "OWNER", "SINCE", "REASON")
+def _list(
+    rows: Iterable[tuple[SlurmNode, Standing]], scores: Mapping[str, Mapping[str, Any]] | None
+) -> str:
+    past = () if scores is None else ("PAST",)
+    head = ("NODE", *past, "STATE", "OWNER", "SINCE", "REASON")
     body = [
         (
             node.name,
+            *([] if scores is None else [_past(scores.get(node.name))]),
             "+".join(state_words(node)),
             what.owner.value if what.out else "-",
             since(node.reason_at) if what.out else "-",
@@ -100,3 +130,7 @@ def _list(rows: Iterable[tuple[SlurmNode, Standing]]) -> str:
         for node, what in rows
     ]
     return table([head, *body])
+
+
+def _past(score: Mapping[str, Any] | None) -> str:
+    return f"{score['says']} {score['score']:.2f}" if score else "-"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -224,3 +225,28 @@ def test_a_journal_is_found_near_the_working_folder(tmp_path: Path) -> None:
 
 def test_a_table_lines_up_and_folds_newlines() -> None:
     assert table([("A", "B"), ("x\ny", "")]) == "A    B\nx y"
+
+
+def test_nodes_with_their_lemon_scores(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = cluster / "holdfast.yaml"
+    config.write_text(config.read_text().replace("paths: {", f"paths: {{history: {cluster}/h, "))
+    status, out, err = run(capsys, "nodes", "--lemons")
+    assert status == 0
+    assert "no lemon scores" in err, "nothing was written down yet"
+    assert out.splitlines()[0].split()[:2] == ["NODE", "PAST"]
+    (cluster / "h").mkdir()
+    drained = [
+        {"t": time.time() - days * 86400, "event": "drained", "node": "n2", "code": "XID79"}
+        for days in (1, 5)
+    ]
+    (cluster / "h" / "n2.jsonl").write_text("".join(json.dumps(one) + "\n" for one in drained))
+    _, out, err = run(capsys, "nodes", "--lemons")
+    assert err == ""
+    past = {line.split()[0]: line.split()[1] for line in out.splitlines()}
+    assert (past["n1"], past["n2"]) == ("-", "lemon")
+    _, out, _ = run(capsys, "nodes", "--lemons", "--json")
+    rows = {row["name"]: row["lemon"] for row in json.loads(out)}
+    assert rows["n1"] is None
+    assert rows["n2"]["says"] == "lemon"
+    _, out, _ = run(capsys, "nodes", "--json")
+    assert "lemon" not in json.loads(out)[0]

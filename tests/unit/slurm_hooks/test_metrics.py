@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -144,6 +145,16 @@ def test_names_units_and_help_are_as_prometheus_wants_them() -> None:
         for sample in family.samples:
             assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", label) for label in sample.labels)
     assert text.endswith("\n")
+
+
+def test_the_page_about_them_names_each_with_its_meaning() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "metrics.md").read_text()
+    rows = re.findall(r"^\| `(holdfast_[a-z_]+)` \| (\w+) \| [^|]*\| (.*) \|$", page, re.MULTILINE)
+    text = text_of(snapshot())
+    helps = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
+    types = dict(re.findall(r"^# TYPE (\S+) (.*)$", text, re.MULTILINE))
+    assert {name: means for name, _, means in rows} == helps
+    assert {name: kind for name, kind, _ in rows} == types
 
 
 def test_what_was_not_looked_at_has_no_sample() -> None:
