@@ -58,6 +58,9 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     losses = [xid.at_s for xid in facts.kmsg.xids if xid.xid == 79] if facts.kmsg else []
     for event, found in judge_events(facts, _rules(limits), limits.ignore):
         follows = any(abs(event.at_s - at_s) <= _TOGETHER_S for at_s in losses)
+        gpu = facts.gpu_at(event.subject.partition(".")[0])
+        if gpu is not None:  # the GPU itself, not the port above it
+            found = replace(found, gpu=gpu.index, subject=gpu.subject)
         yield replace(found, cause=False) if follows else found
 
 

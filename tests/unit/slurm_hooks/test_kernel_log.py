@@ -211,6 +211,18 @@ def test_a_fatal_pcie_error_is_the_consequence_of_a_lost_gpu() -> None:
     assert apart.cause
 
 
+def test_a_pcie_error_of_a_gpu_itself_names_it() -> None:
+    gpu = GpuFacts(index=5, uuid="GPU-y", pci=PCI)
+    (found,) = judged(
+        "kernel_pcie_aer", event("AER_FATAL", subject=f"{PCI}.0", fatal=True), gpus=(gpu,)
+    )
+    assert (found.gpu, found.subject) == (5, "GPU-y")
+    (port,) = judged(
+        "kernel_pcie_aer", event("AER_FATAL", subject="0000:50:01.0", fatal=True), gpus=(gpu,)
+    )
+    assert (port.gpu, port.subject) == (None, "0000:50:01.0")
+
+
 def test_corrected_errors_count_by_rate() -> None:
     few = [event("AER_CORRECTED", 100 + at) for at in range(100)]
     assert judged("kernel_pcie_aer", *few) == []

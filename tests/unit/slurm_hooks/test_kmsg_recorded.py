@@ -6,10 +6,13 @@ import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slurm_hooks.facts import KernelEvent, XidEvent
 from slurm_hooks.probes.kmsg import Record, xid_of
 from slurm_hooks.probes.kmsg_events import ALL_CODES, TEXT_CHARS, EventReader
+from slurm_hooks.probes.kmsg_rules import BY_MARK
 from tests.unit.slurm_hooks.kernel_lines import Block, blocks
 
 BLOCKS = list(blocks())
@@ -170,3 +173,23 @@ def test_an_absurd_number_of_errors_is_bounded() -> None:
     (event,) = heard(lines("EDAC MC1: 99999999999999 CE memory read error on DIMM_A1 (x)"))
     assert isinstance(event, KernelEvent)
     assert event.count == 1_000_000
+
+
+WORDS = st.sampled_from(
+    [
+        *BY_MARK, "SXid (PCI:0000:04:00.0): ", "22013, ", "Fatal, ", "nvidia-nvswitch0: ", "0000:04:00.0", ": ",
+        "severity=Uncorrectable (Fatal)", "{1}[Hardware Error]: ", "event severity: fatal", "section_type: memory",
+        "device_id: 0000:04:00.0", "INFO: task a:1 blocked for more than 120 seconds.", " x+0x1 [nvidia]", "[ 5] SDES",
+        "Out of memory: Killed process 1 (x)", "oom-kill:constraint=X,task_memcg=/job_1/,", "CPU 1: Machine Check:",
+        "9" * 30, "\x00", "\n", " ", "\ufffd", "(", ")", "[", "]", "Probing device 0000:04:00.0,",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(WORDS | st.text(max_size=12), max_size=8).map("".join), max_size=12))
+def test_no_mixture_of_known_words_raises_or_invents_a_code(texts: list[str]) -> None:
+    for event in heard(lines(*texts)):
+        assert event.code in ALL_CODES | {"SXID"} or re.fullmatch(r"S?XID\d+", event.code)
+        assert len(event.text) <= TEXT_CHARS
+        assert "\n" not in event.text
+        assert isinstance(event, XidEvent) or len(event.subject) <= 100
