@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from testbed.shape import CONTROLLER_ADDRESS, link
+from testbed.shape import CONTROLLER_ADDRESS, address, link
 
 _BRIDGE = "br0"
 
@@ -32,7 +32,11 @@ def cable_in(node: str, pid: int) -> None:
             raise OSError(f"{node} did not get a network namespace")
         time.sleep(0.005)
     _ip("link", "del", link(node), check=False)  # the old cable outlives a node's death by a moment
-    _ip("link", "add", link(node), "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    # A machine keeps its network card over a power cycle: with another hardware address its
+    # neighbours would go on talking to the old one for a minute (srun: "Communication connection failure").
+    mac = "02:00:" + ":".join(f"{int(part):02x}" for part in address(node).split("."))
+    peer = ("peer", "name", "eth0", "address", mac, "netns", str(pid))
+    _ip("link", "add", link(node), "type", "veth", *peer)
     _ip("link", "set", link(node), "master", _BRIDGE, "up")
 
 
