@@ -18,6 +18,11 @@ from holdfast.reasons import Reason
 DRAINED = "HoldfastSlurmDrained"
 TAINT = "holdfast.dev/drained"
 
+RESTART_S = 60.0
+"""Half of Slurm's own requeue delay: a start that takes longer was not moved up."""
+TORCH_S = 150.0
+"""Eight ranks import torch side by side; on two cores that others use as well it takes its time."""
+
 
 @dataclass(slots=True)
 class Story:
@@ -117,11 +122,11 @@ class Narrator:
 
         def progress(name: str, key: str, tell: Callable[[dict[str, Any]], str]) -> None:
             after = story.at("restart") or time.time()
-            self._await(story, key, lambda: _first(job.progress(), name, after, key, tell), 40)
+            self._await(story, key, lambda: _first(job.progress(), name, after, key, tell), TORCH_S)
 
         journal("step_end", "step_end", _step_end)
         journal("requeue", "requeue", lambda e: f"attempt {e['attempt']} asks for a requeue")
-        self._await(story, "restart", restarted, 40)
+        self._await(story, "restart", restarted, RESTART_S)
         after = story.at("restart") or time.time()
         self._await(
             story,
@@ -206,7 +211,7 @@ class Narrator:
             )
             return _seen("done", float(last[-1]["t"]), "scontrol, sacct", text)
 
-        self._await(story, "done", done, 90, 0.3)
+        self._await(story, "done", done, TORCH_S, 0.3)
         story.occupied = attempts(job)
 
     # -- small
