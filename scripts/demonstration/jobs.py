@@ -67,12 +67,12 @@ class Job:
         steps = [line["step"] for line in self.progress() if line["event"] == "step"]
         return int(steps[-1]) if steps else 0
 
-    def wait_step(self, step: int, timeout_s: float = 90) -> None:
+    def wait_step(self, step: int, timeout_s: float = 150) -> None:
         until(
             lambda: self.latest_step() >= step, f"step {step} of {self.order.name}", timeout_s, 0.05
         )
 
-    def wait_state(self, *states: str, timeout_s: float = 90) -> JobView:
+    def wait_state(self, *states: str, timeout_s: float = 150) -> JobView:
         """The job's view once it is in one of ``states``. Raises ``NotSeenError``."""
 
         def reached() -> JobView | None:
