@@ -20,6 +20,11 @@ from slurm_hooks.probes.catalogue import BY_NAME, NVML, PROBES, Probe, Sources
 
 __all__ = ["NVML", "Prober", "Readings"]
 
+_PATIENT_PASSES = 2
+"""Passes that wait for a probe's deadline in vain before none does any more: as many as condemn a
+driver.
+"""
+
 
 @dataclass(slots=True)
 class Readings:
@@ -54,6 +59,7 @@ class Prober:
         self._background: dict[str, dict[str, Worker]] = {}
         self._answers: dict[str, dict[str, Answer]] = {}
         self._asked_at: dict[str, float] = {}
+        self._hung: dict[str, int] = {}
         self._readings = Readings()
         self._passing = False
         self.release_driver = False
@@ -129,10 +135,16 @@ class Prober:
                 continue
             request = probe.request(target, self.release_driver)
             worker.ask(request, deadline_s=deadline_s)
-            waiting = self._background if probe.background else self._waiting
+            waiting = self._background if self._beside(probe) else self._waiting
             waiting.setdefault(probe.name, {})[target] = worker
         self._answers[probe.name] = {}
         self._asked_at[probe.name] = now
+
+    def _beside(self, probe: Probe) -> bool:
+        """Whether no pass waits for it: it may always take longer, or it hung twice in a row, and
+        to wait for it again at each pass would make every other check late.
+        """
+        return probe.background or self._hung.get(probe.name, 0) >= _PATIENT_PASSES
 
     def _worker(self, probe: Probe, target: str) -> Worker:
         key = f"{probe.name}:{target}" if target else probe.name
@@ -164,7 +176,9 @@ class Prober:
             readings.blind.append(blind)
         elif facts is not None:
             readings.looked.add(probe.name)
-        if probe.stirs and any(answer.hung for answer in answers.values()):
+        hung = any(answer.hung for answer in answers.values())
+        self._hung[probe.name] = self._hung.get(probe.name, 0) + 1 if hung else 0
+        if probe.stirs and hung:
             self._asked_at.pop(probe.stirs, None)
 
 

@@ -178,7 +178,7 @@ class Agent:
         self._prober.release_driver = self._actor.waits_for_reset
         self._pass_began_s = machine.uptime_s(self._config.cluster.paths.procfs)
         self._prober.start(self._config.probes(self._table), now)
-        spread = random.uniform(1 - _JITTER, 1 + _JITTER)
+        spread = random.uniform(1 - _JITTER, 1)  # never more: the interval bounds a check's delay
         self._next_pass = now + self._config.agent.interval_s * spread
 
     def _finish_pass(self) -> None:

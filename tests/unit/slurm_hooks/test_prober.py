@@ -227,3 +227,21 @@ def test_what_may_take_longer_than_a_pass_is_in_the_background() -> None:
         )
         if probe.deadline_s(sources) > AgentConfig().probe_deadline_s:
             assert probe.background, probe.name
+
+
+def test_after_two_passes_in_vain_no_pass_waits_for_one_that_hangs_for_ever(make: Make) -> None:
+    of = make(
+        Probe(name="hung", open_=sleeps, facts="a"), Probe(name="well", open_=says(2), facts="b")
+    )
+    times, blind = [], []
+    for turn in range(6):
+        began = time.monotonic()
+        readings = one_pass(of, {"hung", "well"}, turn * 10.0)
+        times.append(time.monotonic() - began)
+        blind.append([one.probe for one in readings.blind])
+        assert readings.facts == {"b": 2}
+        time.sleep(0.5)  # a pass begins at most every interval_s, which is longer than the deadline
+    assert min(times[:2]) >= 0.4, "two passes wait for it"
+    assert max(times[2:]) < 0.4, "and then none"
+    assert blind[:2] == [["hung"], ["hung"]]
+    assert blind[2:].count(["hung"]) >= 1, "its silence is still told"
