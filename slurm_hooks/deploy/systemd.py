@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.config.location import DEFAULT_PATH
-from holdfast.document import PATH, Document, Value, filled
+from holdfast.document import NUMBER, PATH, Document, Value, filled
 from slurm_hooks.deploy import source
 
 
@@ -18,6 +18,7 @@ UNIT = Document(
     make=_unit,
     values={
         "home": Value(PATH, "/opt/holdfast", "where Holdfast is installed"),
+        "watchdog_s": Value(NUMBER, "120", "an agent that is silent so long is started again"),
         "config": Value(PATH, str(DEFAULT_PATH), "its configuration"),
     },
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.render import render_text
+from slurm_hooks.config import AgentConfig
 
 
 def unit(text: str) -> configparser.ConfigParser:
@@ -66,6 +67,13 @@ def test_it_comes_back_however_it_ended_and_never_waits_for_a_hung_probe() -> No
     assert service["KillMode"] == "mixed"
     assert service["RuntimeDirectoryPreserve"] == "yes"
     assert "--wait" in service["ExecStart"]
+
+
+def test_systemd_hears_from_the_agent_and_is_patient_enough() -> None:
+    service = unit(render_text("systemd", watchdog_s="300"))["Service"]
+    assert (service["Type"], service["WatchdogSec"]) == ("notify", "300")
+    default = float(unit(render_text("systemd"))["Service"]["WatchdogSec"])
+    assert default > 3 * (AgentConfig().interval_s + AgentConfig().probe_deadline_s)
 
 
 @pytest.mark.parametrize(
