@@ -123,6 +123,9 @@ class AgentConfig:
     dcgm_interval_s: float = 300.0
     """Between two questions for DCGM's health watches, which need a minute of samples themselves.
     """
+    mlxlink_interval_s: float = 1800.0
+    """Between two questions for the bit error rates of the InfiniBand links, a program for each.
+    """
     act_retry_s: float = 2.0
     """After this, a Slurm write that failed is tried again."""
     gate_back: GateBack = GateBack.OFF
@@ -153,6 +156,7 @@ class AgentConfig:
             "clock_interval_s": (1, 86400),
             "slow_interval_s": (1, 86400),
             "dcgm_interval_s": (10, 86400),
+            "mlxlink_interval_s": (10, 86400),
             "act_retry_s": (0.1, 600),
             "gate_retry_s": (1, 7 * 86400),
             "jobs_interval_s": (0.05, 10),

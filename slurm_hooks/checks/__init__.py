@@ -52,6 +52,7 @@ CATALOGUE: Mapping[str, str] = {
     "mounts": "slurm_hooks.checks.mounts",
     "infiniband": "slurm_hooks.checks.infiniband",
     "infiniband_errors": "slurm_hooks.checks.infiniband_errors",
+    "infiniband_ber": "slurm_hooks.checks.infiniband_ber",
     "infiniband_firmware": "slurm_hooks.checks.infiniband_firmware",
     "disks": "slurm_hooks.checks.disks",
     "memory": "slurm_hooks.checks.memory",

@@ -6,7 +6,14 @@ probe could not look): no opinion, never "healthy".
 
 from __future__ import annotations
 
-from slurm_hooks.facts.fabric import PcieFacts, PciFacts, PciKind, PortFacts, PortNews
+from slurm_hooks.facts.fabric import (
+    LinkFacts,
+    PcieFacts,
+    PciFacts,
+    PciKind,
+    PortFacts,
+    PortNews,
+)
 from slurm_hooks.facts.gpu import (
     GpuFabric,
     GpuFacts,
@@ -48,6 +55,7 @@ __all__ = [
     "KernelEvent",
     "KmsgFacts",
     "LeftoverFacts",
+    "LinkFacts",
     "MountFacts",
     "MountState",
     "NodeFacts",

@@ -63,6 +63,18 @@ class PortFacts:
         return f"{self.device}/{self.port}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkFacts:
+    """Bit error rates of one card's link (mlxlink). ``minutes``: how long the counters have run.
+    ``effective_ber``: after error correction; ``symbol_ber``: after retransmission as well.
+    """
+
+    device: str
+    minutes: float | None = None
+    effective_ber: float | None = None
+    symbol_ber: float | None = None
+
+
 class PciKind(str, Enum):
     """What a PCI device is to us."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slurm_hooks.facts.fabric import PcieFacts, PciFacts, PortFacts
+from slurm_hooks.facts.fabric import LinkFacts, PcieFacts, PciFacts, PortFacts
 from slurm_hooks.facts.gpu import GpuFacts, NvmlFacts
 from slurm_hooks.facts.host import (
     ClockFacts,
@@ -47,6 +47,7 @@ class NodeFacts:
     kmsg: KmsgFacts | None = None
     mounts: tuple[MountFacts, ...] | None = None
     ports: tuple[PortFacts, ...] | None = None
+    links: tuple[LinkFacts, ...] | None = None
     pcie: tuple[PcieFacts, ...] | None = None
     pci: PciFacts | None = None
     clock: ClockFacts | None = None

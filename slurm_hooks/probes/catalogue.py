@@ -18,7 +18,7 @@ from slurm_hooks.facts import Blind, MountFacts, MountState
 from slurm_hooks.worker_child import Serve
 
 NVML, INFINIBAND, PCIE, MOUNTS, CLOCK = "nvml", "infiniband", "pcie", "mounts", "clock"
-HOST, SYSTEM, SLURMD, DCGM = "host", "system", "slurmd", "dcgm"
+HOST, SYSTEM, SLURMD, DCGM, MLXLINK = "host", "system", "slurmd", "dcgm", "mlxlink"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +167,12 @@ def _clock(sources: Sources) -> Serve:
     return clock.open_probe(SlurmCli(sources.slurm.timeout_s, sources.slurm.bin))
 
 
+def _mlxlink(sources: Sources) -> Serve:
+    from slurm_hooks.probes import mlxlink  # noqa: PLC0415 - only in the worker
+
+    return mlxlink.open_probe(sources.paths.sysfs, _MLXLINK_LIMIT_S)
+
+
 # --- what is special about some -------------------------------------------------------------------
 
 
@@ -231,6 +237,18 @@ def _dcgm_call(_sources: Sources) -> float:
     return _DCGM_LIMIT_S + 1.0
 
 
+_MLXLINK_LIMIT_S = 5.0
+"""Of one link; it answers within a second."""
+
+
+def _mlxlink_calls(_sources: Sources) -> float:
+    return 12 * _MLXLINK_LIMIT_S
+
+
+def _mlxlink_interval(agent: AgentConfig) -> float:
+    return agent.mlxlink_interval_s
+
+
 PROBES: tuple[Probe, ...] = (
     Probe(
         name=NVML,
@@ -262,6 +280,15 @@ PROBES: tuple[Probe, ...] = (
         every_s=_dcgm_interval,
         deadline_s=_dcgm_call,
         targets=_if_gpus,
+        background=True,
+        vital=False,
+    ),
+    Probe(
+        name=MLXLINK,
+        open_=_mlxlink,
+        facts="links",
+        every_s=_mlxlink_interval,
+        deadline_s=_mlxlink_calls,
         background=True,
         vital=False,
     ),

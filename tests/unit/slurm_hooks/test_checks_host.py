@@ -19,6 +19,7 @@ from slurm_hooks.facts import (
     DStateTask,
     GpuFacts,
     HostFacts,
+    LinkFacts,
     MountFacts,
     MountState,
     NodeFacts,
@@ -54,6 +55,7 @@ PORT = PortFacts(
         discards_per_s=0.0,
     ),
 )
+LINK = LinkFacts(device="mlx5_0", minutes=200.0, effective_ber=1e-15, symbol_ber=0.0)
 HOST = HostFacts(
     memory_total_bytes=2000 << 30,
     memory_available_bytes=1000 << 30,
@@ -94,6 +96,7 @@ WELL = NodeFacts(
     system=SYSTEM,
     slurmd=SlurmdFacts(answers=True, version="24.11.5", heard_s=4.0),
     dcgm=DcgmFacts(overall="Healthy"),
+    links=(LINK,),
     mounts=(
         MountFacts(
             path="/m",
@@ -108,7 +111,7 @@ WELL = NodeFacts(
 )
 MINE = (
     "pci_devices", "pcie_aer", "dcgm", "mounts", "infiniband", "infiniband_errors",
-    "infiniband_firmware", "disks", "memory", "cpu_load", "tasks", "kernel_modules", "services",
+    "infiniband_ber", "infiniband_firmware", "disks", "memory", "cpu_load", "tasks", "kernel_modules", "services",
     "slurmd", "clock_sync",
 )  # fmt: skip
 
@@ -213,6 +216,22 @@ def test_errors_of_a_port(change: dict[str, float], words: str | None) -> None:
     assert [f.code for f in found] == (["IB_ERRORS"] if words else [])
     if words:
         assert words in found[0].detail
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"effective_ber": 6e-12}, "IB_BER_RISING"),
+        ({"effective_ber": 2e-11}, "IB_BER"),
+        ({"symbol_ber": 6e-15}, "IB_BER_RISING"),
+        ({"symbol_ber": 2e-14}, "IB_BER"),
+        ({"effective_ber": 2e-11, "minutes": 124.0}, None),
+        ({"effective_ber": None, "symbol_ber": None}, None),
+    ],
+)
+def test_bit_error_rates_of_a_link(change: dict[str, Any], code: str | None) -> None:
+    found = judged("infiniband_ber", replace(WELL, links=(replace(LINK, **change),)))
+    assert found == ([(code, "mlx5_0")] if code else [])
 
 
 def test_firmware_that_differs_from_its_neighbours() -> None:
@@ -427,6 +446,7 @@ def test_silence_neither_opens_nor_clears(name: str, bad: NodeFacts, silent: Nod
         ("infiniband", {"min_rate_gbps": -1.0}),
         ("infiniband_errors", {"warn_ber": 1e-13}),
         ("infiniband_errors", {"max_integrity": -1}),
+        ("infiniband_ber", {"warn_effective_ber": 1.0}),
         ("pcie_aer", {"max_fatal": -1}),
         ("pci_devices", {"nvswitches": 65}),
         *((name, {"open_after": 0}) for name in MINE),

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import CommandError, ProbeError
 from slurm_hooks.facts import DcgmIncident, DStateTask, SlurmdFacts
-from slurm_hooks.probes import dcgm, files, host, services, slurmd, system
+from slurm_hooks.probes import dcgm, files, host, mlxlink, services, slurmd, system
 
 
 @pytest.mark.parametrize(
@@ -256,6 +256,55 @@ def test_a_slurmd_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CommandError):
         slurmd.ask(str(tmp_path / "scontrol"), 5.0)
     assert list(slurmd.open_probe(5.0, str(tmp_path / "none"))(None)) == []
+
+
+# --- mlxlink --------------------------------------------------------------------------------------
+
+LINK = """{
+    "result": {
+        "output": {
+            "Physical Counters and BER Info": {
+                "Time Since Last Clear [Min]": "4321.7",
+                "Symbol Errors": "0",
+                "Symbol BER": "15E-255",
+                "Effective Physical Errors": "81",
+                "Effective Physical BER": "2E-12",
+                "Raw Physical Errors Per Lane": {"values": ["1", "2", "3", "4"]},
+                "Link Down Counter": "N/A"
+            }
+        }
+    },
+    "status": {"code": 0, "message": "success"}
+}
+"""
+"""As mlxlink of MFT prints it."""
+
+
+def test_a_link_as_mlxlink_tells_of_it() -> None:
+    facts = mlxlink.parse("mlx5_0", LINK)
+    assert (facts.minutes, facts.effective_ber) == (4321.7, 2e-12)
+    assert facts.symbol_ber == 15e-255
+    unknown = mlxlink.parse("mlx5_0", LINK.replace("2E-12", "N/A").replace("4321.7", "nan"))
+    assert (unknown.minutes, unknown.effective_ber) == (None, None)
+
+
+@pytest.mark.parametrize("text", ["", "{", "-E- Failed to open device", '{"result": []}', "null"])
+def test_an_mlxlink_that_cannot_tell(text: str) -> None:
+    with pytest.raises(ProbeError, match="mlxlink of mlx5_0 said"):
+        mlxlink.parse("mlx5_0", text)
+
+
+def test_mlxlink_as_a_program(tmp_path: Path) -> None:
+    (tmp_path / "class/infiniband/mlx5_0").mkdir(parents=True)
+    (tmp_path / "class/infiniband/mlx5_1").mkdir()
+    assert list(mlxlink.open_probe(tmp_path, 5.0, str(tmp_path))(None)) == []
+    (tmp_path / "link.json").write_text(LINK)
+    program(tmp_path, "mlxlink", f'[ "$*" = "-d mlx5_1 -c --json" ] && cat {tmp_path}/link.json')
+    (links,) = mlxlink.open_probe(tmp_path, 5.0, str(tmp_path))(None)
+    assert [link.device for link in links] == ["mlx5_1"], "the other one does not tell"
+    program(tmp_path, "mlxlink", "echo '-E- no access' ; exit 1")
+    with pytest.raises(ProbeError, match="no access"):
+        list(mlxlink.open_probe(tmp_path, 5.0, str(tmp_path))(None))
 
 
 # --- DCGM -----------------------------------------------------------------------------------------
