@@ -173,13 +173,14 @@ class Run:
     def _decided(self, sight: Sight, ended: Ending, history: Sequence[Past]) -> Decision:
         journal = self._tools.journal
         told = since(self._told_before, sight)
-        sight, ended = with_told(sight, told, self._nodes), told.cleared(ended)
+        sight = with_told(sight, told, self._nodes)
+        ended = told.cleared(ended, sight)
         journal.add(
             "evidence",
             attempt=self._number,
             faults=[fault.record() for fault in sight.faults or ()],
             told=told.records(),
-            blames=told.blames.value,
+            blames=told.blames_with(sight).value,
             **ended.record(),
         )
         known = facts(sight, ended, history, max(1, self._job.context.node_count), told.blame)

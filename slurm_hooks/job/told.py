@@ -39,10 +39,16 @@ class Told:
         """For the journal."""
         return [entry.record() for entry in self.entries]
 
-    def cleared(self, ended: Ending) -> Ending:
+    def blames_with(self, sight: Sight) -> Blame:
+        """Whose fault it was, by this and by what Slurm says of the nodes: a drain is quicker than a
+        comment."""
+        fatal = any(fault.fatal for fault in sight.faults or ())
+        return Blame.NODE if fatal else self.blames
+
+    def cleared(self, ended: Ending, sight: Sight) -> Ending:
         """How the attempt ended, in the light of this."""
         first = next((one for one in self.entries if one.blame is Blame.JOB), None)
-        if self.blames is not Blame.JOB or first is None:
+        if self.blames_with(sight) is not Blame.JOB or first is None:
             return ended
         kind = ended.kind if ended.kind is FailureKind.USER else FailureKind.UNKNOWN
         fingerprint = ended.fingerprint if ended.cause else f"xid:{first.code}"

@@ -118,7 +118,7 @@ def test_a_hardware_xid_is_named_with_node_and_gpu(clean_box: Box) -> None:
     seen = evidence(job)[0]
     assert seen["blames"] == "node"
     assert [(f["node"], f["gpu"], f["fatal"]) for f in seen["faults"]] == [(node, 5, True)]
-    assert ("XID79", node, 5) in {(t["code"], t["node"], t["gpu"]) for t in seen["told"]}
+    job.wait(lambda: f"XID79 node={node} gpu=5" in job.job()["admin_comment"], "told in Slurm", 10)
     first = report(box, node, job.job_id)
     assert (first["run"], first["blames"]) == (0, "node")
     box.run(["scancel", str(job.job_id)])

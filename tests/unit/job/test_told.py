@@ -55,7 +55,7 @@ ENDED = Ending(
 def test_an_application_xid_blames_the_job_and_clears_its_nodes(code: str) -> None:
     told = since((), sight(entry(code, step="0")))
     assert told.blames is Blame.JOB
-    after = told.cleared(ENDED)
+    after = told.cleared(ENDED, sight())
     assert after.suspects == frozenset()
     assert after.kind is FailureKind.UNKNOWN
     assert after.fingerprint == f"xid:{code}"
@@ -71,7 +71,7 @@ def test_a_users_own_error_stays_one() -> None:
     from dataclasses import replace
 
     told = since((), sight(entry()))
-    assert told.cleared(replace(ENDED, kind=FailureKind.USER)).kind is FailureKind.USER
+    assert told.cleared(replace(ENDED, kind=FailureKind.USER), sight()).kind is FailureKind.USER
 
 
 def test_a_broken_gpu_names_node_and_gpu_and_explains_the_applications_xid() -> None:
@@ -79,7 +79,7 @@ def test_a_broken_gpu_names_node_and_gpu_and_explains_the_applications_xid() -> 
     told = since((), seen)
     assert told.blames is Blame.NODE
     assert told.blame == ""
-    assert told.cleared(ENDED) is ENDED
+    assert told.cleared(ENDED, sight()) is ENDED
     after = with_told(seen, told, NODES)
     assert after.faults is not None
     (fault,) = after.faults
@@ -135,4 +135,12 @@ def test_without_an_answer_from_slurm_nothing_is_told() -> None:
 def test_killed_channels_blame_nobody() -> None:
     told = since((), sight(entry("XID45", count=900)))
     assert told.blames is Blame.NOBODY
-    assert told.cleared(ENDED) is ENDED
+    assert told.cleared(ENDED, sight()) is ENDED
+
+
+def test_a_drain_that_came_before_the_comment_blames_the_node_all_the_same() -> None:
+    drained = NodeFault(node=NODES[1], code="XID79", detail="", fatal=True, gpu=5)
+    assert Told().blames_with(sight(faults=(drained,))) is Blame.NODE
+    told = since((), sight(entry()))
+    assert told.blames_with(sight(faults=(drained,))) is Blame.NODE
+    assert told.cleared(ENDED, sight(faults=(drained,))) is ENDED
