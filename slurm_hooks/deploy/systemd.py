@@ -18,7 +18,7 @@ UNIT = Document(
     make=_unit,
     values={
         "home": Value(PATH, "/opt/holdfast", "where Holdfast is installed"),
-        "watchdog_s": Value(NUMBER, "120", "an agent that is silent so long is started again"),
+        "watchdog_s": Value(NUMBER, "60", "an agent that is silent so long is started again"),
         "config": Value(PATH, str(DEFAULT_PATH), "its configuration"),
     },
 )
