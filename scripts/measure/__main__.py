@@ -18,7 +18,17 @@ from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
 
-from measure import beside_gcm, drain, figures, machine, node, resume
+from measure import (
+    agent_cost,
+    beside_gcm,
+    detection,
+    drain,
+    figures,
+    machine,
+    node,
+    resume,
+    stories,
+)
 from measure.figures import Figure
 
 Say = Callable[[str], None]
@@ -27,7 +37,12 @@ CATALOGUE: dict[str, Callable[[Box, Say], Figure]] = {
     "check": node.check,
     "drain": drain.drain,
     "unkillable": node.unkillable,
+    "catalogue": agent_cost.catalogue,
+    "event": detection.event,
+    "polled": detection.polled,
+    "hung": detection.hung,
     "gcm": beside_gcm.gcm,
+    "interleavings": stories.interleavings,
     "resume": resume.resume,
 }
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"

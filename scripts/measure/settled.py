@@ -1,0 +1,61 @@
+"""The box's configuration changed for a while, as an editor would, and what its agents say then."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from demonstration.observe import Cluster, until
+from testbed.box import Box
+
+CONFIG = "/etc/holdfast/holdfast.yaml"
+
+
+@contextmanager
+def configured(box: Box, change: Callable[[str], str]) -> Iterator[None]:
+    """The box with another configuration, which every agent has taken over; the one before at the end."""
+    path = box.path(CONFIG)
+    before = path.read_text()
+    _replace(box, path, change(before))
+    try:
+        yield
+    finally:
+        _replace(box, path, before)
+
+
+def modes(text: str, mode: str) -> str:
+    """The configuration with every check in this mode."""
+    return re.sub(r"\{mode: [a-z]+", f"{{mode: {mode}", text)
+
+
+def limits(text: str, check: str, words: str) -> str:
+    """The configuration with these limits of a check."""
+    return re.sub(rf"(\n  {check}: {{mode: [a-z]+)[^\n]*", rf"\1, limits: {{{words}}}}}", text)
+
+
+def finding(cluster: Cluster, node: str, code: str, subject: str = "") -> dict[str, Any] | None:
+    """The node's verdict, when it holds the finding."""
+    said = cluster.verdict(node) or {}
+    for one in said.get("findings") or []:
+        if one["code"] == code and subject in one["detail"]:
+            return said
+    return None
+
+
+def _replace(box: Box, path: Path, text: str) -> None:
+    cluster, begin = Cluster(box), time.time()
+    before = {node.name: (cluster.verdict(node.name) or {}).get("agent_pid") for node in box.nodes}
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+    for node in box.nodes:
+
+        def afresh(name: str = node.name) -> bool:
+            said = cluster.verdict(name) or {}
+            return bool(said.get("at", 0.0) > begin + 3.0 and name in before)
+
+        until(afresh, f"{node.name}'s agent with another configuration", 40, 0.1)
