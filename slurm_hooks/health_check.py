@@ -11,16 +11,20 @@ import signal
 import sys
 from pathlib import Path
 
+from holdfast.config.load import load_section
 from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
 from slurm_hooks import machine, restarts, verdict_file
 from slurm_hooks.agent import lock
+from slurm_hooks.config import AgentConfig
 from slurm_hooks.guard import complain, guarded
 
 LOG_FOLDER = Path("/var/log/holdfast")
 _LOG_MAX_BYTES = 10 << 20
 _HUNG_AFTER_S = 60.0
-"""An agent that holds the lock and has published nothing for so long does not work any more."""
+"""An agent that holds the lock and has published nothing for so long, and for two lives of a verdict,
+does not work any more.
+"""
 
 
 def main() -> int:
@@ -29,7 +33,8 @@ def main() -> int:
     pid = lock.holder(paths.run)
     if pid is not None:
         silent_s = _silent_s(verdict_file.path_in(paths.run), lock.path_in(paths.run))
-        if silent_s < _HUNG_AFTER_S or not _is_agent(pid):
+        ttl_s = load_section(config_path(), "agent", AgentConfig).verdict_ttl_s
+        if silent_s < max(_HUNG_AFTER_S, 2 * ttl_s) or not _is_agent(pid):
             return 0
         complain(f"holdfast: agent {pid} has said nothing for {silent_s:.0f} s: replaced")
         os.kill(pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Telling systemd that the agent works, where a unit of ``Type=notify`` started it (sd_notify(3)).
 
-The agent is ready with its first verdict, and alive as long as it publishes: with ``WatchdogSec=`` in
+The agent is ready with its first verdict, and alive as long as its loop turns: with ``WatchdogSec=`` in
 the unit, one that hangs is ended and started again.
 """
 
@@ -34,6 +34,11 @@ def notify(*lines: str) -> bool:
 def works(status: str) -> None:
     """Ready, and alive at this moment; ``status`` is a line for ``systemctl status``."""
     notify("READY=1", "WATCHDOG=1", f"STATUS={' '.join(status.split())}")
+
+
+def lives() -> None:
+    """Alive at this moment."""
+    notify("WATCHDOG=1")
 
 
 def leaves() -> None:

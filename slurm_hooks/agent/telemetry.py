@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from holdfast.adapters.log import Log
 from holdfast.adapters.statefile import write_atomic
 from holdfast.vocabulary import Status
+from slurm_hooks.agent import supervised
 from slurm_hooks.agent.case import Deed, Standing
 from slurm_hooks.agent.chronicle import Chronicle
 from slurm_hooks.agent.judge import Opened
@@ -24,7 +25,10 @@ from slurm_hooks.settings import Settings
 log = Log("agent")
 
 FILE = "metrics.prom"
-"""In ``paths.run``; the name that node_exporter's textfile collector asks for."""
+"""In ``paths.run``; the ending that node_exporter's textfile collector asks for."""
+
+_SIGN_S = 5.0
+"""Between two signs of life for a supervisor. The loop turns at least once a second."""
 
 
 class Telemetry:
@@ -56,6 +60,7 @@ class Telemetry:
         self._text = ""
         self._server = MetricsServer(config.agent.metrics_port, lambda: self._text)
         self._problem = ""
+        self._next_sign = 0.0
 
     @property
     def workers(self) -> list[Worker]:
@@ -73,6 +78,9 @@ class Telemetry:
         """Go on with what is under way."""
         self.recorder.turn(now)
         self._server.turn(now)
+        if now >= self._next_sign:
+            supervised.lives()
+            self._next_sign = now + _SIGN_S
 
     def passed(self, facts: NodeFacts, pass_s: float) -> None:
         """A pass over the probes ended, ``pass_s`` after its beginning."""

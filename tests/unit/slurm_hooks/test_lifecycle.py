@@ -213,3 +213,32 @@ def test_a_supervisor_that_does_not_listen_holds_up_nobody(
         began = time.monotonic()
         while supervised.notify("WATCHDOG=1"):
             assert time.monotonic() - began < 30
+
+
+def test_an_agent_is_replaced_only_when_it_is_silent_for_long(
+    tmp_path: Path, started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two lives of a verdict: a site with an interval of minutes keeps its agent."""
+    config = tmp_path / "holdfast.yaml"
+    config.write_text(config.read_text() + "agent: {interval_s: 100, verdict_ttl_s: 300}\n")
+    code = (
+        "import fcntl, os, sys, time\n"
+        "fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n"
+        "fcntl.flock(fd, fcntl.LOCK_EX); os.write(fd, sys.argv[2].encode()); print(flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    path = lock.path_in(tmp_path / "run")
+    argv = [sys.executable, "-c", code, str(path), str(os.getpid())]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        killed: list[int] = []
+        monkeypatch.setattr(os, "kill", lambda pid, _signal: killed.append(pid))
+        monkeypatch.setattr(health_check, "_is_agent", lambda _pid: True)
+        for silent_s, replaced in ((10, False), (500, False), (700, True)):
+            then = time.time() - silent_s
+            os.utime(path, (then, then))
+            assert health_check.main() == 0
+            assert (killed == [os.getpid()]) is replaced
+        monkeypatch.undo()
+        holder.kill()
