@@ -28,6 +28,7 @@ Each section's owner, and what a broken file does to it:
 |---|---|---|
 | `cluster`, `paths`, `slurm` | everything | as below |
 | `node`, `agent`, `checks` | the agent, the hooks, `holdfast check` | a running agent keeps its own; a new one ends |
+| `active` | `holdfast inspect`, the agent's gate | nothing is tested; `inspect` ends with status 2 |
 | `job` | `holdfast run` and the agent's care for its jobs | `holdfast run` says so and goes on with the defaults |
 | `bridge` | `holdfast bridge` | it does not start (status 2) |
 
@@ -50,6 +51,7 @@ _TITLES = {
     "slurm": "how Slurm is asked",
     "node": "what the node is meant to be",
     "agent": "how the agent works",
+    "active": "tests that load a node",
     "job": "jobs under `holdfast run`",
     "bridge": "Slurm and Kubernetes in step",
 }

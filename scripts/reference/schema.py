@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 UNITS: Mapping[str, str] = {
+    "_mb_s": "MB/s",
+    "_gb_s": "GB/s",
     "_s": "seconds",
+    "_mib": "MiB",
+    "_gib": "GiB",
+    "_tflops": "TFLOP/s",
     "_c": "°C",
     "_bytes": "bytes",
     "_nodes": "nodes",

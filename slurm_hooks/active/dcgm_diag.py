@@ -31,9 +31,13 @@ class Limits:
     """Time limits of the four levels. DCGM's guide: seconds, 2 minutes, 30 minutes, 1 to 2 hours."""
 
     r1_s: float = 300.0
+    """Time limit of `dcgm_diag_r1`."""
     r2_s: float = 900.0
+    """Time limit of `dcgm_diag_r2`."""
     r3_s: float = 3600.0
+    """Time limit of `dcgm_diag_r3`."""
     r4_s: float = 10800.0
+    """Time limit of `dcgm_diag_r4`."""
 
     def __post_init__(self) -> None:
         for name in ("r1_s", "r2_s", "r3_s", "r4_s"):

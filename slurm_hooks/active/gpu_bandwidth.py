@@ -21,11 +21,14 @@ _WORDS = {"hbm_gb_s": "GPU memory", "h2d_gb_s": "host to GPU", "d2h_gb_s": "GPU 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """In GB/s: ``min_hbm_gb_s`` read plus written, ``min_pcie_gb_s`` each way."""
+    """Rates in GB/s (10^9 bytes)."""
 
     time_limit_s: float = 300.0
+    """A program that takes longer has failed."""
     min_hbm_gb_s: float = 2000.0
+    """Copies inside GPU memory, read plus written, of each GPU."""
     min_pcie_gb_s: float = 48.0
+    """Copies between host and GPU, each way."""
 
     def __post_init__(self) -> None:
         if not 10 <= self.time_limit_s <= 86400:

@@ -25,21 +25,27 @@ NODES = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``seconds`` of load; ``min_tflops`` of each GPU; ``min_share`` of the node's median."""
+    """How long, and how fast at least."""
 
     time_limit_s: float = 600.0
-    seconds: float = 60.0
+    """A program that takes longer has failed."""
+    load_s: float = 60.0
+    """How long all GPUs compute."""
     min_tflops: float = 400.0
+    """Of each GPU, in bf16."""
     min_share: float = 0.85
+    """Of the node's median, for each GPU."""
 
     def __post_init__(self) -> None:
         if not 10 <= self.time_limit_s <= 86400:
             raise ValueError(
                 f"time_limit_s must be between 10 and 86400, got {self.time_limit_s:g}"
             )
-        if not 1 <= self.seconds <= self.time_limit_s:
+        if not 1 <= self.load_s <= 86400:
+            raise ValueError(f"load_s must be between 1 and 86400, got {self.load_s:g}")
+        if self.load_s >= self.time_limit_s:
             raise ValueError(
-                f"seconds must be between 1 and time_limit_s ({self.time_limit_s:g}), got {self.seconds:g}"
+                f"load_s must be below time_limit_s ({self.time_limit_s:g}), got {self.load_s:g}"
             )
         if not 0 <= self.min_tflops <= 1e6:
             raise ValueError(f"min_tflops must be between 0 and 1e6, got {self.min_tflops:g}")
@@ -54,7 +60,7 @@ def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as ever
 def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG001
     if not node.gpus:
         raise Missing("node.expected_gpus is 0")
-    return [find_torch(node), load_program("gpu.py"), "burn", "--seconds", f"{limits.seconds:g}"]
+    return [find_torch(node), load_program("gpu.py"), "burn", "--seconds", f"{limits.load_s:g}"]
 
 
 def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: ARG001

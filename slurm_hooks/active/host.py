@@ -32,14 +32,16 @@ _TOLD_ELSEWHERE = {"clock"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``modules`` that must be loaded (GPU nodes only), ``min_cpus`` and ``min_memory_gib`` that the
-    node must have; 0: not judged.
-    """
+    """What the node must have beside what its probes judge."""
 
     time_limit_s: float = 120.0
+    """A program that takes longer has failed."""
     modules: tuple[str, ...] = ("nvidia",)
+    """Kernel modules that must be loaded; on nodes with GPUs only."""
     min_cpus: int = 0
+    """CPUs that the kernel must have online. 0: not judged."""
     min_memory_gib: float = 0.0
+    """Memory that the kernel must see, in GiB. 0: not judged."""
 
     def __post_init__(self) -> None:
         if not 5 <= self.time_limit_s <= 86400:

@@ -30,11 +30,14 @@ NODES = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``size_mib`` of the message; ``min_busbw_gb_s`` for it, in GB/s."""
+    """One message, and its least rate in GB/s."""
 
     time_limit_s: float = 300.0
+    """A program that takes longer has failed."""
     size_mib: int = 8192
+    """Of the message."""
     min_busbw_gb_s: float = 400.0
+    """Least bus bandwidth over the GPUs of a node."""
 
     def __post_init__(self) -> None:
         if not 10 <= self.time_limit_s <= 86400:

@@ -22,12 +22,16 @@ NODES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``mpi``: for ``srun --mpi``; ``none`` means torch instead of nccl-tests."""
+    """One message, its least rate in GB/s, and how its ranks find each other."""
 
     time_limit_s: float = 600.0
+    """A program that takes longer has failed."""
     size_mib: int = 8192
+    """Of the message."""
     min_busbw_gb_s: float = 200.0
+    """Least bus bandwidth over the GPUs of two nodes."""
     mpi: str = "pmix"
+    """For `srun --mpi`; `none`: torch instead of nccl-tests."""
 
     def __post_init__(self) -> None:
         if not 10 <= self.time_limit_s <= 86400:

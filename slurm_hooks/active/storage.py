@@ -22,12 +22,16 @@ _SECTION = "I/O throughput"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``size_mib`` of the file on each mount; the rates in MB/s (10^6 bytes)."""
+    """The file on each mount, and the rates in MB/s (10^6 bytes)."""
 
     time_limit_s: float = 180.0
+    """A program that takes longer has failed."""
     size_mib: int = 256
+    """Of the file that is written to each mount and removed again."""
     min_write_mb_s: float = 50.0
+    """Least rate of writing, sync included. What a shared filesystem should do only its site knows."""
     min_read_mb_s: float = 50.0
+    """Least rate of reading, past the page cache."""
 
     def __post_init__(self) -> None:
         if not 5 <= self.time_limit_s <= 86400:

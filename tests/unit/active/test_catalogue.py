@@ -230,8 +230,8 @@ def test_programs_get_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("{inspect: [hots]}", "active.inspect: must name active checks, got 'hots'"),
         ("{torch_python: python3}", "active.torch_python: must be an absolute path"),
         (
-            "{gpu_burn: {seconds: 900}}",
-            "active.gpu_burn.seconds: must be between 1 and time_limit_s",
+            "{gpu_burn: {load_s: 900}}",
+            "active.gpu_burn.load_s: must be below time_limit_s",
         ),
         ("{dcgm_diag: {r5_s: 1}}", "r5_s"),
         ("{nccl_pairwise: {mpi: 'a b'}}", "active.nccl_pairwise.mpi: must be"),
