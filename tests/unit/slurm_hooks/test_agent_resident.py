@@ -181,10 +181,15 @@ def test_systemd_is_told_that_it_is_ready_and_that_it_leaves(node: Node, tmp_pat
             stderr=subprocess.PIPE,
         )
         node.agents.append(agent)
-        assert systemd.recv(500).startswith(b"READY=1\nWATCHDOG=1\nSTATUS=")
+
+        def heard(begin: bytes) -> bytes:
+            while not (said := systemd.recv(500)).startswith(begin):
+                pass
+            return said
+
+        assert b"\nSTATUS=" in heard(b"READY=1\nWATCHDOG=1")
         assert is_ok(node), "ready means that there is a verdict"
-        systemd.recv(500)
+        heard(b"WATCHDOG=1")
         agent.terminate()
-        while not systemd.recv(500).startswith(b"STOPPING=1"):
-            pass
+        heard(b"STOPPING=1")
         assert agent.wait(20) == 0
