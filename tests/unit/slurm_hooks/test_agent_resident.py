@@ -66,16 +66,20 @@ def pss_mib(pid: int) -> float:
     return total / 1024
 
 
-def passes(node: Node) -> int:
-    """From the agent's own metrics."""
+def metric(node: Node, name: str) -> float:
+    """From the agent's own metrics; 0 where there are none yet."""
     try:
         text = (node.run / "metrics.prom").read_text()
     except FileNotFoundError:
-        return 0
+        return 0.0
     for found in text_string_to_metric_families(text):
-        if found.name == "holdfast_agent_passes":
-            return int(found.samples[0].value)
-    return 0
+        if found.name == name:
+            return float(found.samples[0].value)
+    return 0.0
+
+
+def passes(node: Node) -> int:
+    return int(metric(node, "holdfast_agent_passes"))
 
 
 def test_it_stays_within_its_share_of_the_node(node: Node) -> None:
@@ -157,9 +161,10 @@ def test_metrics_are_served_where_a_port_is_set(node: Node) -> None:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
         found = {family.name for family in text_string_to_metric_families(page.read().decode())}
     assert {"holdfast_node_status", "holdfast_gpu_temperature_celsius"} <= found
+    began = metric(node, "holdfast_agent_start_time_seconds")
     agent.send_signal(signal.SIGHUP)  # and again after a fresh start in the same process
-    wait(lambda: passes(node) <= 1)
-    wait(lambda: passes(node) > 1)
+    wait(lambda: metric(node, "holdfast_agent_start_time_seconds") > began, 60)
+    wait(lambda: passes(node) > 1, 60)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
         assert page.status == 200
     assert agent.poll() is None
