@@ -68,6 +68,7 @@ def _as_json(run: Run) -> dict[str, Any]:
         **{name: getattr(run, name) for name in _PLAIN},
         "gpus": None if run.gpus is None else sorted(run.gpus),
         "tallies": tally.as_json(run.tallies),
+        "memory": dict(run.memory),
         "xids": [asdict(found) for found in run.xids],
     }
 
@@ -90,5 +91,6 @@ def _run(said: Mapping[str, Any]) -> Run:
         **{name: said[name] for name in _PLAIN},
         gpus=None if said["gpus"] is None else frozenset(map(int, said["gpus"])),
         tallies=tally.from_json(said["tallies"]),
+        memory={str(uuid): int(used) for uuid, used in said["memory"].items()},
         xids=tuple(JobXid(**found) for found in said["xids"]),
     )

@@ -14,10 +14,14 @@ from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.job_health.ledger import Ledger, Run
 from slurm_hooks.job_health.ownership import leftovers
 from slurm_hooks.job_health.processes import Fate, JobProcess
-from slurm_hooks.job_health.report import Leftover
+from slurm_hooks.job_health.report import Leftover, MemoryLeft
 
 Holdings = Mapping[int, tuple[tuple[int, ...], int | None]]
 """pid → (indices of the GPUs whose memory it holds, bytes of them all)."""
+
+
+MEMORY_LEFT_BYTES = 100 << 20
+"""More than an idle GPU's own use varies by; a context alone takes several times as much."""
 
 
 def holdings(gpus: Iterable[GpuFacts]) -> Holdings:
@@ -61,18 +65,34 @@ def _leftover(process: JobProcess, held: tuple[tuple[int, ...], int | None]) -> 
 
 def _strangers(ledger: Ledger, run: Run, facts: NodeFacts, known: set[int]) -> Iterable[Leftover]:
     """Processes of no known job on GPUs that only this run had: told, and never ended."""
+    return [
+        Leftover(pid=pid, start=0, proven=False, gpus=gpus, used_bytes=used)
+        for pid, (gpus, used) in sorted(holdings(_alone_on(ledger, run, facts)).items())
+        if pid not in known
+    ]
+
+
+def _alone_on(ledger: Ledger, run: Run, facts: NodeFacts) -> list[GpuFacts]:
+    """The GPUs that only this run had: no job that is still here may use them."""
     others: set[int] = set()
     for one in ledger.others(run):
         if one.ended_s is None:
             if one.gpus is None:
-                return ()
+                return []
             others |= one.gpus
-    mine = [gpu for gpu in facts.gpus if gpu.index in (run.gpus or ()) and gpu.index not in others]
-    return [
-        Leftover(pid=pid, start=0, proven=False, gpus=gpus, used_bytes=used)
-        for pid, (gpus, used) in sorted(holdings(mine).items())
-        if pid not in known
-    ]
+    return [gpu for gpu in facts.gpus if gpu.index in (run.gpus or ()) and gpu.index not in others]
+
+
+def memory_left(ledger: Ledger, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
+    """GPUs with more memory in use than at the job's start, whoever holds it (a process that NVML
+    does not name, the driver itself)."""
+    found = []
+    for gpu in _alone_on(ledger, run, facts):
+        before = run.memory.get(gpu.uuid or "")
+        after = gpu.memory_used_bytes
+        if before is not None and after is not None and after - before > MEMORY_LEFT_BYTES:
+            found.append(MemoryLeft(gpu=gpu.index, before_bytes=before, after_bytes=after))
+    return tuple(found)
 
 
 def to_end(

@@ -48,6 +48,7 @@ class Run:
     """One run of a job on this node, from prolog to the end of its judgement.
 
     ``baseline_s``  when the facts of its baseline were read; None: none was taken yet.
+    ``memory``      bytes in use on each of its GPUs then, by UUID.
     ``no_judgement``  why its counters are not judged; empty: they are.
     """
 
@@ -61,6 +62,7 @@ class Run:
     ended_s: float | None = None
     baseline_s: float | None = None
     tallies: Tallies = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)
     xids: tuple[JobXid, ...] = ()
     no_judgement: str = ""
 
@@ -179,7 +181,12 @@ def take_baseline(
         one.ended_s is not None and one.ended_s >= at_s and _may_share(one, run) for one in others
     ):
         return run
-    return replace(run, tallies=tally.begun(facts, run.gpus, now), baseline_s=at_s)
+    memory = {
+        gpu.uuid: gpu.memory_used_bytes
+        for gpu in facts.gpus
+        if gpu.index in (run.gpus or ()) and gpu.uuid and gpu.memory_used_bytes is not None
+    }
+    return replace(run, tallies=tally.begun(facts, run.gpus, now), memory=memory, baseline_s=at_s)
 
 
 def _may_share(one: Run, other: Run) -> bool:

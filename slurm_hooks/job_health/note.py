@@ -60,7 +60,14 @@ def read_all(where: Path) -> Iterator[tuple[Path, Note | str]]:
             entry for entry in where.iterdir() if entry.suffix in (f".{START}", f".{END}")
         )
         found = [(path, read(path)) for path in names[:_MAX_NOTES]]
-        yield from sorted(found, key=lambda one: getattr(one[1], "at_s", 0.0))
+        yield from sorted(found, key=lambda one: _order(one[1]))
+
+
+def _order(found: Note | str) -> tuple[float, int, bool]:
+    """By time; uptime comes in hundredths of a second, so two may be of the same moment."""
+    if isinstance(found, str):
+        return (0.0, 0, False)
+    return (found.at_s, found.restarts, found.kind == END)
 
 
 def read(path: Path) -> Note | str:

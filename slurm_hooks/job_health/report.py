@@ -44,6 +44,15 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLeft:
+    """A GPU on which more memory is in use after the job than before it."""
+
+    gpu: int
+    before_bytes: int
+    after_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where and when the report is made. ``epoch_of_boot`` turns seconds since boot into epoch
     seconds; ``shadow`` holds the checks that may not act yet."""
@@ -108,7 +117,9 @@ def consequential(xids: Sequence[JobXid]) -> tuple[JobXid, ...]:
 _KILLED = 45
 
 
-def document(run: Run, left: Sequence[Leftover], place: Place) -> dict[str, Any]:
+def document(
+    run: Run, left: Sequence[Leftover], place: Place, memory: Sequence[MemoryLeft] = ()
+) -> dict[str, Any]:
     """The report file's content; keys as documented in docs/reference/job-reports.md."""
     entries = evidence(run, left, place)
     judged = not run.skip and not run.no_judgement and run.baseline_s is not None
@@ -133,6 +144,7 @@ def document(run: Run, left: Sequence[Leftover], place: Place) -> dict[str, Any]
         "counters": _counters(run),
         "unknown_counters": list(tally.unknown(run.tallies)) if judged else [],
         "leftovers": [asdict(one) for one in left],
+        "memory_left": [asdict(one) for one in memory],
     }
 
 

@@ -14,7 +14,7 @@ from slurm_hooks import machine
 from slurm_hooks.contain import Worker
 from slurm_hooks.job_health import files, report
 from slurm_hooks.job_health.ledger import Run
-from slurm_hooks.job_health.report import Leftover, Place
+from slurm_hooks.job_health.report import Leftover, MemoryLeft, Place
 from slurm_hooks.job_health.teller import Teller
 from slurm_hooks.settings import Settings
 
@@ -45,10 +45,12 @@ class Reporter:
     def close(self) -> None:
         self._teller.close()
 
-    def tell(self, run: Run, left: tuple[Leftover, ...]) -> None:
+    def tell(
+        self, run: Run, left: tuple[Leftover, ...], memory: tuple[MemoryLeft, ...] = ()
+    ) -> None:
         """All that is known of the run now."""
         place = self._place()
-        story = report.document(run, left, place)
+        story = report.document(run, left, place, memory)
         try:
             files.write_report(self._config.cluster.paths.run, story)
         except OSError as error:

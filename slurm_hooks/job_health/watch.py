@@ -23,10 +23,10 @@ from slurm_hooks.job_health import ending, files, ledger, note, ownership
 from slurm_hooks.job_health.book import Book
 from slurm_hooks.job_health.ledger import Key, Run
 from slurm_hooks.job_health.processes import End, Fate, JobProcess, Scan
-from slurm_hooks.job_health.report import Leftover
+from slurm_hooks.job_health.report import Leftover, MemoryLeft
 from slurm_hooks.job_health.reporter import Note, Reporter
+from slurm_hooks.job_health.standing import Standing
 from slurm_hooks.probes import inotify
-from slurm_hooks.process import process_state
 from slurm_hooks.settings import Settings
 
 log = Log("agent")
@@ -51,7 +51,9 @@ class _Ending:
 
     due: float
     looks: int = 0
+    seen_s: float | None = None
     left: tuple[Leftover, ...] = ()
+    memory: tuple[MemoryLeft, ...] = ()
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ class JobHealth:
         self._events: list[XidEvent] = []
         self._endings: dict[Key, _Ending] = {}
         self._seen = _Seen()
-        self._standing: dict[Key, tuple[tuple[LeftoverFacts, int], ...]] = {}
+        self._standing = Standing(self._procfs, paths.state, boot_id)
         self._next_look = self._hurried = 0.0
 
     # --- what the loop asks ------------------------------------------------------------------------
@@ -119,11 +121,13 @@ class JobHealth:
 
     @property
     def leftovers(self) -> tuple[LeftoverFacts, ...]:
-        return tuple(left for entries in self._standing.values() for left, _ in entries)
+        return self._standing.facts
 
     def hurry(self, now: float) -> bool:
         """True when a job waits for a pass: its baseline, or its end. Not more than once a second."""
-        if not ledger.waiting(self._ledger, self._seen.began_s) or now - self._hurried < _HURRY_S:
+        again = any(state.looks for state in self._endings.values())
+        waits = again or ledger.waiting(self._ledger, self._seen.began_s)
+        if not waits or now - self._hurried < _HURRY_S:
             return False
         self._hurried = now
         return True
@@ -140,12 +144,117 @@ class JobHealth:
         if spoke:
             self._seen = _Seen(facts, began_s)
         self._ledger = ledger.saw(before, facts, began_s, time.time())
-        self._refresh_leftovers(facts)
+        self._standing.look(facts)
         for run in ledger.due(self._ledger, began_s if spoke else began_s - _PATIENCE_S):
             self._endings.setdefault(run.key, _Ending(due=time.monotonic()))
         for key, run in self._ledger.runs.items():
             if run.ended_s is None and before.runs.get(key) != run:
                 self._reporter.tell(run, ())
+        self._book.save(self._ledger)
+
+    def turn(self, now: float) -> None:
+        """Take what is there, start what is due. Never blocks."""
+        if self._watch.read() or now >= self._next_look:
+            self._next_look = now + _LOOK_S
+            self._read_notes()
+        answer = self._worker.take()
+        if answer is not None:
+            self._take(answer, now)
+        self._worker.reap(now)
+        if not self._worker.busy:
+            self._start(now)
+        self._reporter.turn(now)
+
+    def close(self) -> None:
+        self._book.save(self._ledger)
+        self._worker.close()
+        self._reporter.close()
+        self._watch.close()
+
+    # --- notes -------------------------------------------------------------------------------------
+
+    def _read_notes(self) -> None:
+        over: list[Path] = []
+        for path, found in note.read_all(note.folder(self._run_dir)):
+            if isinstance(found, str):
+                log.error("a job is not judged", why=found)
+                over.append(path)
+            elif found.boot_id != self._boot_id:
+                over.append(path)
+            elif found.kind == note.END:
+                run = ledger.ending_run(self._ledger, found)
+                self._ledger = ledger.ended(self._ledger, found)
+                over.append(path)
+                if run is not None:
+                    over.append(note.start_of(self._run_dir, *run.key))
+            else:
+                self._begin(found)
+        self._book.save(self._ledger)  # before the notes go: what they said is on disk then
+        files.remove(over)
+
+    def _begin(self, found: note.Note) -> None:
+        known = (found.job, found.restarts) in self._ledger.runs
+        lost = self._lost if found.at_s < self._begin_s else ""
+        self._ledger = ledger.started(self._ledger, found, lost and "its baseline was lost")
+        run = self._ledger.runs[found.job, found.restarts]
+        seen = self._seen
+        if not known and not lost and seen.facts is not None and seen.began_s <= found.at_s:
+            others = self._ledger.others(run)
+            run = ledger.take_baseline(run, others, seen.facts, seen.began_s, time.time())
+            self._ledger = self._ledger.with_run(run)
+
+    # --- processes ---------------------------------------------------------------------------------
+
+    def _open(self) -> Callable[[Any], Any]:
+        from slurm_hooks.job_health import processes  # noqa: PLC0415 - only in the worker
+
+        return processes.open_processes(self._procfs)
+
+    def _start(self, now: float) -> None:
+        """Xids first: the process that caused one may end any moment."""
+        if self._events:
+            events, self._events = tuple(self._events), []
+            if all(event.xid == _KILLED for event in events):
+                self._attribute(events, ())  # by the thousand, and no process is left to ask
+                return
+            self._ask(Scan(), _Asked(events=events), _SCAN_DEADLINE_S)
+            return
+        due = [(one.due, key) for key, one in self._endings.items() if one.due <= now]
+        if due:
+            self._ask(Scan(), _Asked(key=min(due)[1]), _SCAN_DEADLINE_S)
+
+    def _ask(self, request: object, asked: _Asked, deadline_s: float) -> None:
+        self._asked = asked
+        self._worker.ask(request, deadline_s=deadline_s)
+
+    def _take(self, answer: Answer, now: float) -> None:
+        asked, self._asked = self._asked, _Asked()
+        if not answer.complete:
+            log.error("processes of jobs", why=answer.error, evidence=answer.evidence)
+        if asked.events:
+            self._attribute(asked.events, [x for x in answer.items if isinstance(x, JobProcess)])
+        run = self._ledger.runs.get(asked.key) if asked.key else None
+        if run is None:
+            return
+        if asked.ends:
+            fates = [item for item in answer.items if isinstance(item, Fate)]
+            self._finish(run, ending.with_fates(self._endings[run.key].left, fates))
+        else:
+            self._looked(run, [x for x in answer.items if isinstance(x, JobProcess)], now)
+
+    def _attribute(self, events: Sequence[XidEvent], table: Sequence[JobProcess]) -> None:
+        hit: dict[Key, None] = {}
+        for event in events:
+            named = _PID.search(event.text)
+            pid = int(named[1]) if named else None
+            self._ledger, keys = ownership.attribute(self._ledger, event, pid, table)
+            hit |= dict.fromkeys(keys)
+        for key in hit:
+            run = self._ledger.runs[key]
+            last = run.xids[-1]
+            what = {"job": run.job, "run": run.restarts, "xid": last.xid, "gpu": last.gpu}
+            log.warning("xid of a job", **what, step=last.step or "-", how=last.how)
+            self._reporter.tell(run, ())
         self._book.save(self._ledger)
 
     def turn(self, now: float) -> None:
@@ -270,10 +379,13 @@ class JobHealth:
         now_left = ending.look(self._ledger, run, table, facts) if facts else ()
         state.left = ending.settled(state.left, now_left)
         state.looks += 1
+        state.memory = ending.memory_left(self._ledger, run, facts) if facts else ()
         alive = [one for one in state.left if one.fate == "alive"]
-        if alive and state.looks == 1 and not run.skip:
-            state.due = now + self._config.node.leftover_grace_s
+        if (alive or state.memory) and state.looks == 1 and not run.skip:
+            state.due, state.seen_s = now + self._config.node.leftover_grace_s, self._seen.began_s
             return
+        if self._seen.began_s == state.seen_s:
+            state.memory = ()  # nobody looked again
         targets = ending.to_end(run, state.left, table) if self._may_end(run) else ()
         if not targets:
             self._finish(run, state.left)
@@ -288,32 +400,10 @@ class JobHealth:
         return wanted and not run.skip and self._config.may_act()
 
     def _finish(self, run: Run, left: tuple[Leftover, ...]) -> None:
-        self._endings.pop(run.key, None)
-        standing = ending.standing(run, left)
-        starts = {one.pid: one.start for one in left}
-        if standing and not run.skip:
-            self._standing[run.key] = tuple((one, starts[one.pid]) for one in standing)
-        self._reporter.tell(run, left)
+        state = self._endings.pop(run.key)
+        if not run.skip:
+            self._standing.add(run, left)
+        self._reporter.tell(run, left, state.memory)
         self._reporter.remember(run, left)
         self._ledger = self._ledger.without(run.key)
         self._book.save(self._ledger)
-
-    def _refresh_leftovers(self, facts: NodeFacts) -> None:
-        """Those that are still there, with the memory that they hold now."""
-        held = ending.holdings(facts.gpus)
-        after = {}
-        for key, entries in self._standing.items():
-            alive = [
-                (ending.still(left, held), start)
-                for left, start in entries
-                if self._is_there(left, start, held)
-            ]
-            if alive:
-                after[key] = tuple(alive)
-        self._standing = after
-
-    def _is_there(self, left: LeftoverFacts, start: int, held: ending.Holdings) -> bool:
-        if not left.proven:  # of a process namespace that we may not see: NVML's word counts
-            return left.pid in held
-        state = process_state(left.pid, str(self._procfs))
-        return state is not None and state[1] == start and state[0] not in "ZX"

@@ -349,3 +349,49 @@ def test_silent_gpus_delay_the_end_and_do_not_hold_it_for_ever(
     monkeypatch.setattr(watch, "_PATIENCE_S", 0.0)
     site.look(blind)
     assert site.ended()["counters"] == []
+
+
+def test_a_leftover_that_holds_a_gpu_is_remembered_by_the_next_agent(site: Site) -> None:
+    site.note("start")
+    site.look(facts())
+    child = site.process()
+    held = facts(processes=(GpuProcess(pid=child.pid, used_bytes=1 << 30),))
+    site.note("end")
+    site.look(held)
+    assert site.ended()["leftovers"][0]["gpus"] == [0, 1]
+    site.agent()
+    assert site.health is not None
+    assert site.health.leftovers[0].gpus == ()
+    site.look(held)
+    (left,) = site.health.leftovers
+    assert (left.pid, left.gpus, left.used_bytes) == (child.pid, (0, 1), 2 << 30)
+    child.kill()
+    child.wait()
+    site.look(facts())
+    assert site.health.leftovers == ()
+
+
+def test_memory_that_nobody_owns_up_to_is_told(site: Site) -> None:
+    site.look(facts(memory_used_bytes=500 << 20))
+    time.sleep(0.05)
+    site.note("start", gpus="1")
+    site.look(facts(memory_used_bytes=9 << 30))
+    site.note("end", gpus="1")
+    more = facts(memory_used_bytes=2 << 30)
+    site.look(more)
+    site.until(lambda: site.health.hurry(time.monotonic() + 5), "asks for another pass")  # type: ignore[union-attr]
+    site.look(more)
+    found = site.ended()
+    assert found["memory_left"] == [{"gpu": 1, "before_bytes": 500 << 20, "after_bytes": 2 << 30}]
+
+
+def test_memory_that_is_freed_a_moment_later_is_none(site: Site) -> None:
+    site.look(facts(memory_used_bytes=500 << 20))
+    time.sleep(0.05)
+    site.note("start")
+    site.look(facts(memory_used_bytes=500 << 20))
+    site.note("end")
+    site.look(facts(memory_used_bytes=2 << 30))
+    site.until(lambda: site.health.hurry(time.monotonic() + 5), "asks for another pass")  # type: ignore[union-attr]
+    site.look(facts(memory_used_bytes=501 << 20))
+    assert site.ended()["memory_left"] == []
