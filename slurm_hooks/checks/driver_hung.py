@@ -19,6 +19,7 @@ from slurm_hooks.facts import Blind, NodeFacts
 
 NEEDS = ""
 """Nothing: it judges the silence itself."""
+ALSO = frozenset({"nvml", "system"})
 
 _ASLEEP = "state D"
 """How the evidence about our own worker begins where the kernel has it in uninterruptible sleep."""

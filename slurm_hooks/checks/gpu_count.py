@@ -13,6 +13,7 @@ from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 
 NEEDS = "nvml"
+ALSO = frozenset({"pcie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.schema import PathsConfig, SlurmConfig
-from slurm_hooks import checks, prober
+from slurm_hooks import checks, prober, settings
 from slurm_hooks.agent.memory import Memory
 from slurm_hooks.agent.observer import Observer, blind_names
 from slurm_hooks.checks import CATALOGUE
@@ -245,3 +245,11 @@ def test_after_two_passes_in_vain_no_pass_waits_for_one_that_hangs_for_ever(make
     assert max(times[2:]) < 0.4, "and then none"
     assert blind[:2] == [["hung"], ["hung"]]
     assert blind[2:].count(["hung"]) >= 1, "its silence is still told"
+
+
+def test_a_check_alone_asks_every_probe_that_it_judges(tmp_path: Path) -> None:
+    config = settings.load(tmp_path / "none.yaml")
+    table = config.checks
+    assert config.probes({"driver_hung": table["driver_hung"]}) == {"nvml", "system"}
+    assert config.probes({"gpu_count": table["gpu_count"]}) == {"nvml", "pcie"}
+    assert config.probes({"probe_blind": table["probe_blind"]}) == set()
