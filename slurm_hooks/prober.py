@@ -101,8 +101,9 @@ class Prober:
         return self._readings
 
     def run(self, wanted: Iterable[str]) -> Readings:
-        """One whole pass over all of them, waited for. Bounded by the probes' deadlines."""
-        self._asked_at.clear()
+        """One whole pass over those that are due, at first all of them, and waited for, also those in
+        the background. Bounded by the probes' deadlines.
+        """
         self.start(wanted, time.monotonic())
         self._waiting |= self._background
         self._background = {}
