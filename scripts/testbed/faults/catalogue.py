@@ -257,5 +257,6 @@ _CLUSTER = (
 )
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (*_HARDWARE, *GPU_STATES, *HOST_STATES, *LOG_KINDS, *_NODE, *_CLUSTER)
+    kind.name: kind
+    for kind in (*_HARDWARE, *GPU_STATES, *HOST_STATES, *LOG_KINDS, *_NODE, *_CLUSTER)
 }

@@ -7,8 +7,15 @@ from dataclasses import asdict, replace
 import pytest
 
 from holdfast.adapters.typed_json import typed
+from holdfast.vocabulary import Mode
+from slurm_hooks import checks
+from slurm_hooks.agent.judge import fold, opened
+from slurm_hooks.agent.memory import Memory, saw_gpus
+from slurm_hooks.agent.memory import forgiven as person_resumed
 from slurm_hooks.agent.memory_gpu import GpuSeen, forgiven, look, rebooted, was_reset
-from slurm_hooks.facts import GpuFabric, GpuFacts, GpuNews
+from slurm_hooks.agent.observer import demand
+from slurm_hooks.config import CheckConfig
+from slurm_hooks.facts import GpuFabric, GpuFacts, GpuNews, NodeFacts, NvmlFacts
 
 START = 1_000_000.0
 GPU = GpuFacts(
@@ -158,3 +165,29 @@ def test_the_memory_comes_back_from_disk_as_it_was() -> None:
     import json
 
     assert typed(json.loads(json.dumps(asdict(seen))), GpuSeen) == seen
+
+
+@pytest.mark.parametrize("check", ["gpu_ecc", "gpu_nvlink_errors"])
+def test_a_person_who_resumes_the_node_ends_what_was_counted_before(check: str) -> None:
+    table = {check: CheckConfig(limits=checks.load(check).Limits(), mode=Mode.DRAIN)}
+    bad = replace(GPU, uncorrected=3, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
+
+    def see(memory: Memory, gpu: GpuFacts, after_s: float) -> Memory:
+        reading = NvmlFacts(count=1, gpus=(gpu,))
+        memory, nvml = saw_gpus(memory, reading, demand, START + after_s)
+        facts = NodeFacts(expected_gpus=1, nvml=nvml)
+        looked = frozenset({"nvml"})
+        streaks = fold(memory.streaks, table, facts, looked, START + after_s)
+        return replace(memory, streaks=streaks)
+
+    memory = Memory(boot_id="b")
+    for turn, gpu in enumerate((GPU, bad, bad, bad)):
+        memory = see(memory, gpu, turn * 10)
+    assert len(opened(memory.streaks, table)) == 1
+    memory = person_resumed(memory)
+    assert opened(memory.streaks, table) == ()
+    memory = see(see(memory, bad, 50), bad, 60)
+    assert opened(memory.streaks, table) == (), "the old errors are not news again"
+    worse = replace(bad, uncorrected=4, link_recoveries=with_link((0,) * 18, 7, 6))
+    memory = see(see(memory, worse, 70), worse, 80)
+    assert len(opened(memory.streaks, table)) == 1
