@@ -53,6 +53,15 @@ class MemoryLeft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """What a run left behind. ``blind``: why not every process could be looked at."""
+
+    left: tuple[Leftover, ...] = ()
+    memory: tuple[MemoryLeft, ...] = ()
+    blind: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where and when the report is made. ``epoch_of_boot`` turns seconds since boot into epoch
     seconds; ``shadow`` holds the checks that may not act yet."""
@@ -117,11 +126,9 @@ def consequential(xids: Sequence[JobXid]) -> tuple[JobXid, ...]:
 _KILLED = 45
 
 
-def document(
-    run: Run, left: Sequence[Leftover], place: Place, memory: Sequence[MemoryLeft] = ()
-) -> dict[str, Any]:
+def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
     """The report file's content; keys as documented in docs/reference/job-reports.md."""
-    entries = evidence(run, left, place)
+    entries = evidence(run, remains.left, place)
     judged = not run.skip and not run.no_judgement and run.baseline_s is not None
     return {
         "version": VERSION,
@@ -143,8 +150,9 @@ def document(
         "xids": [_xid(found, place) for found in run.xids],
         "counters": _counters(run),
         "unknown_counters": list(tally.unknown(run.tallies)) if judged else [],
-        "leftovers": [asdict(one) for one in left],
-        "memory_left": [asdict(one) for one in memory],
+        "leftovers": [asdict(one) for one in remains.left],
+        "leftovers_unknown": remains.blind,
+        "memory_left": [asdict(one) for one in remains.memory],
     }
 
 

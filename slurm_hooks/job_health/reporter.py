@@ -14,11 +14,13 @@ from slurm_hooks import machine
 from slurm_hooks.contain import Worker
 from slurm_hooks.job_health import files, report
 from slurm_hooks.job_health.ledger import Run
-from slurm_hooks.job_health.report import Leftover, MemoryLeft, Place
+from slurm_hooks.job_health.report import Leftover, Place, Remains
 from slurm_hooks.job_health.teller import Teller
 from slurm_hooks.settings import Settings
 
 log = Log("agent")
+
+NOTHING = Remains()
 
 Note = Callable[..., Any]
 """``Recorder.note``."""
@@ -45,18 +47,16 @@ class Reporter:
     def close(self) -> None:
         self._teller.close()
 
-    def tell(
-        self, run: Run, left: tuple[Leftover, ...], memory: tuple[MemoryLeft, ...] = ()
-    ) -> None:
+    def tell(self, run: Run, remains: Remains = NOTHING) -> None:
         """All that is known of the run now."""
         place = self._place()
-        story = report.document(run, left, place, memory)
+        story = report.document(run, remains, place)
         try:
             files.write_report(self._config.cluster.paths.run, story)
         except OSError as error:
             log.error("job report not written", job=run.job, why=error)
         if self._config.may_act():
-            self._teller.tell(run.job, report.evidence(run, left, place))
+            self._teller.tell(run.job, report.evidence(run, remains.left, place))
 
     def remember(self, run: Run, left: tuple[Leftover, ...]) -> None:
         """For good: that the ended run was hit by a fault of this node."""

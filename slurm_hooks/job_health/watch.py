@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ from slurm_hooks.job_health import ending, files, ledger, note, ownership
 from slurm_hooks.job_health.book import Book
 from slurm_hooks.job_health.ledger import Key, Run
 from slurm_hooks.job_health.processes import End, Fate, JobProcess, Scan
-from slurm_hooks.job_health.report import Leftover, MemoryLeft
-from slurm_hooks.job_health.reporter import Note, Reporter
+from slurm_hooks.job_health.report import Remains
+from slurm_hooks.job_health.reporter import NOTHING, Note, Reporter
 from slurm_hooks.job_health.standing import Standing
 from slurm_hooks.probes import inotify
 from slurm_hooks.settings import Settings
@@ -52,8 +52,7 @@ class _Ending:
     due: float
     looks: int = 0
     seen_s: float | None = None
-    left: tuple[Leftover, ...] = ()
-    memory: tuple[MemoryLeft, ...] = ()
+    remains: Remains = NOTHING
 
 
 @dataclass(slots=True)
@@ -81,6 +80,7 @@ class JobHealth:
     ) -> None:
         """``history``: where what befell jobs is written down for good, if anywhere."""
         self._boot_id, self._config = boot_id, config
+        self._grace_s = config.node.leftover_grace_s
         paths = config.cluster.paths
         self._run_dir, self._procfs = paths.run, paths.procfs
         files.prepare(self._run_dir, allow_skip=config.node.allow_skip)
@@ -149,7 +149,7 @@ class JobHealth:
             self._endings.setdefault(run.key, _Ending(due=time.monotonic()))
         for key, run in self._ledger.runs.items():
             if run.ended_s is None and before.runs.get(key) != run:
-                self._reporter.tell(run, ())
+                self._reporter.tell(run)
         self._book.save(self._ledger)
 
     def turn(self, now: float) -> None:
@@ -235,12 +235,15 @@ class JobHealth:
             self._attribute(asked.events, [x for x in answer.items if isinstance(x, JobProcess)])
         run = self._ledger.runs.get(asked.key) if asked.key else None
         if run is None:
-            return
-        if asked.ends:
+            self._endings.pop(asked.key or (0, 0), None)
+        elif asked.ends:
             fates = [item for item in answer.items if isinstance(item, Fate)]
-            self._finish(run, ending.with_fates(self._endings[run.key].left, fates))
+            remains = self._endings[run.key].remains
+            left = ending.with_fates(remains.left, fates)
+            self._finish(run, replace(remains, left=left))
         else:
-            self._looked(run, [x for x in answer.items if isinstance(x, JobProcess)], now)
+            table = [item for item in answer.items if isinstance(item, JobProcess)]
+            self._looked(run, table, answer.error, now)
 
     def _attribute(self, events: Sequence[XidEvent], table: Sequence[JobProcess]) -> None:
         hit: dict[Key, None] = {}
@@ -254,31 +257,30 @@ class JobHealth:
             last = run.xids[-1]
             what = {"job": run.job, "run": run.restarts, "xid": last.xid, "gpu": last.gpu}
             log.warning("xid of a job", **what, step=last.step or "-", how=last.how)
-            self._reporter.tell(run, ())
+            self._reporter.tell(run)
         self._book.save(self._ledger)
 
     # --- the end of a job --------------------------------------------------------------------------
 
-    def _looked(self, run: Run, table: Sequence[JobProcess], now: float) -> None:
+    def _looked(self, run: Run, table: Sequence[JobProcess], blind: str, now: float) -> None:
         """A process may take a moment to go after Slurm has told it to: what is there at the first
         look gets a second one."""
-        state = self._endings[run.key]
-        facts = self._seen.facts
-        now_left = ending.look(self._ledger, run, table, facts) if facts else ()
-        state.left = ending.settled(state.left, now_left)
+        state, facts, grace_s = self._endings[run.key], self._seen.facts, self._grace_s
+        left = ending.look(self._ledger, run, table, facts) if facts else ()
+        left = ending.settled(state.remains.left, left)
+        memory = ending.memory_left(self._ledger, run, facts) if facts else ()
+        alive = any(one.fate == "alive" for one in left)
         state.looks += 1
-        state.memory = ending.memory_left(self._ledger, run, facts) if facts else ()
-        alive = [one for one in state.left if one.fate == "alive"]
-        if (alive or state.memory) and state.looks == 1 and not run.skip:
-            state.due, state.seen_s = now + self._config.node.leftover_grace_s, self._seen.began_s
+        if (alive or memory) and state.looks == 1 and not run.skip:
+            state.due, state.seen_s = now + grace_s, self._seen.began_s
+            state.remains = Remains(left=left)
             return
-        if self._seen.began_s == state.seen_s:
-            state.memory = ()  # nobody looked again
-        targets = ending.to_end(run, state.left, table) if self._may_end(run) else ()
+        memory = memory if self._seen.began_s != state.seen_s else ()  # nobody looked again
+        state.remains = Remains(left=left, memory=memory, blind=blind)
+        targets = ending.to_end(run, left, table) if self._may_end(run) else ()
         if not targets:
-            self._finish(run, state.left)
+            self._finish(run, state.remains)
             return
-        grace_s = self._config.node.leftover_grace_s
         log.warning("ending what a job left behind", job=run.job, pids=[one.pid for one in targets])
         request = End(processes=targets, grace_s=grace_s)
         self._ask(request, _Asked(key=run.key, ends=True), 2 * grace_s + _SCAN_DEADLINE_S)
@@ -287,11 +289,11 @@ class JobHealth:
         wanted = self._config.node.leftovers is LeftoverPolicy.KILL
         return wanted and not run.skip and self._config.may_act()
 
-    def _finish(self, run: Run, left: tuple[Leftover, ...]) -> None:
-        state = self._endings.pop(run.key)
+    def _finish(self, run: Run, remains: Remains) -> None:
+        self._endings.pop(run.key, None)
         if not run.skip:
-            self._standing.add(run, left)
-        self._reporter.tell(run, left, state.memory)
-        self._reporter.remember(run, left)
+            self._standing.add(run, remains.left)
+        self._reporter.tell(run, remains)
+        self._reporter.remember(run, remains.left)
         self._ledger = self._ledger.without(run.key)
         self._book.save(self._ledger)

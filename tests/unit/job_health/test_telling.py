@@ -18,7 +18,7 @@ from slurm_hooks.job_health import ending, files, report
 from slurm_hooks.job_health.ledger import Ledger
 from slurm_hooks.job_health.ownership import attribute
 from slurm_hooks.job_health.processes import Fate
-from slurm_hooks.job_health.report import Leftover, Place
+from slurm_hooks.job_health.report import Leftover, Place, Remains
 from slurm_hooks.job_health.tell import Tell, add
 from tests.unit.job_health.making import BOB, begin, facts, finish, process, run_of, xid
 
@@ -195,7 +195,7 @@ def test_a_report_names_xid_step_and_whose_fault_it_was() -> None:
     book, _ = attribute(begin(Ledger()), xid(79, gpu=1), 50, [process(50, step="4")])
     book, _ = attribute(book, xid(45, gpu=1, seq=2), None, ())
     run = run_of(finish(book))
-    found = report.document(replace(run, baseline_s=99.0), (), PLACE)
+    found = report.document(replace(run, baseline_s=99.0), Remains(), PLACE)
     assert (found["blames"], found["judged"]) == ("node", True)
     assert [(x["code"], x["step"], x["pid"], x["how"], x["blames"]) for x in found["xids"]] == [
         ("XID79", "4", 50, "pid", "node"),
@@ -214,7 +214,7 @@ def test_a_check_in_shadow_is_marked() -> None:
 def test_a_skipping_job_is_told_nothing_of() -> None:
     book, _ = attribute(begin(Ledger(), skip=True), xid(79), None, ())
     assert report.evidence(run_of(book), (), PLACE) == ()
-    assert "skip_checks" in report.document(run_of(book), (), PLACE)["why_not"]
+    assert "skip_checks" in report.document(run_of(book), Remains(), PLACE)["why_not"]
 
 
 def test_reports_do_not_pile_up(tmp_path: Path) -> None:

@@ -395,3 +395,23 @@ def test_memory_that_is_freed_a_moment_later_is_none(site: Site) -> None:
     site.until(lambda: site.health.hurry(time.monotonic() + 5), "asks for another pass")  # type: ignore[union-attr]
     site.look(facts(memory_used_bytes=501 << 20))
     assert site.ended()["memory_left"] == []
+
+
+def test_processes_that_nobody_could_look_at_are_not_told_as_none(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slurm_hooks.job_health import processes
+
+    def broken(_procfs: Path) -> Iterator[object]:
+        raise OSError(5, "Input/output error")
+        yield
+
+    monkeypatch.setattr(processes, "scan", broken)
+    site.look(facts())
+    site.note("start")
+    site.look(facts())
+    site.note("end")
+    site.look(facts())
+    found = site.ended()
+    assert (found["leftovers"], found["judged"]) == ([], True)
+    assert "Input/output error" in found["leftovers_unknown"]
