@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_LEVELS = 50
+
 
 def load_section(path: Path, name: str, schema: type[T]) -> T:
     """The section ``name`` as a ``schema``. Raises ``ConfigError`` with all its problems.
@@ -70,6 +72,23 @@ def check(path: Path, sections: Mapping[str, Any]) -> list[str]:
     for name, schema in sections.items():
         document.section(name, schema)
     return document.lines()
+
+
+def _too_deep(yaml: Any, text: str, loader: Any) -> int | None:
+    """The line in which the text passes the deepest level that a configuration can have.
+
+    The composer calls itself for each level, in C: some ten thousand of them end the process, and
+    no exception tells. The events do not.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MOST_LEVELS:
+                return int(event.start_mark.line) + 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return None
 
 
 class _Document:
@@ -124,7 +143,10 @@ class _Document:
 
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
-            return yaml.compose(text, Loader=loader)
+            line = _too_deep(yaml, text, loader)
+            if line is None:
+                return yaml.compose(text, Loader=loader)
+            self.problems.append(Problem(line, "", f"more than {_MOST_LEVELS} levels deep"))
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = mark.line + 1 if mark else 1

@@ -23,8 +23,10 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if self.max_skew_s <= 0:
-            raise ValueError(f"max_skew_s must be above 0, got {self.max_skew_s:g}")
+        if not 0 < self.max_skew_s <= 86400:
+            raise ValueError(
+                f"max_skew_s must be above 0 and at most a day, got {self.max_skew_s:g}"
+            )
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

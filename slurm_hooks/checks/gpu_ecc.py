@@ -26,9 +26,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if self.max_new_uncorrected < 0:
+        if not 0 <= self.max_new_uncorrected <= 1_000_000:
             raise ValueError(
-                f"max_new_uncorrected must not be negative, got {self.max_new_uncorrected}"
+                f"max_new_uncorrected must be between 0 and 1000000, got {self.max_new_uncorrected}"
             )
 
 

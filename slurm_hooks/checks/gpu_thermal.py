@@ -33,6 +33,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
+        if self.min_margin_c is not None and not -100 <= self.min_margin_c <= 100:
+            raise ValueError(f"min_margin_c must be between -100 and 100, got {self.min_margin_c}")
         if not 0 <= self.max_share <= 1:
             raise ValueError(f"max_share must be between 0 and 1, got {self.max_share:g}")
 

@@ -36,8 +36,8 @@ class Limits:
         limits_in_range(self)
         if not 0 <= self.min_rate_gbps <= 1e5:
             raise ValueError(f"min_rate_gbps must be from 0 to 100000, got {self.min_rate_gbps:g}")
-        if self.max_downs < 0:
-            raise ValueError(f"max_downs must not be negative, got {self.max_downs}")
+        if not 0 <= self.max_downs <= 1000:
+            raise ValueError(f"max_downs must be between 0 and 1000, got {self.max_downs}")
         if not 0 < self.window_s <= 86400:
             raise ValueError(f"window_s must be above 0 and at most a day, got {self.window_s:g}")
 

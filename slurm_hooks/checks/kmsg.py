@@ -25,8 +25,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if self.max_lost < 0:
-            raise ValueError(f"max_lost must not be negative, got {self.max_lost}")
+        if not 0 <= self.max_lost <= 1_000_000:
+            raise ValueError(f"max_lost must be between 0 and 1000000, got {self.max_lost}")
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

@@ -25,8 +25,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if self.max_passes < 1:
-            raise ValueError(f"max_passes must be at least 1, got {self.max_passes}")
+        if not 1 <= self.max_passes <= 1000:
+            raise ValueError(f"max_passes must be between 1 and 1000, got {self.max_passes}")
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
