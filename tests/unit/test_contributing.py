@@ -1,0 +1,84 @@
+"""CONTRIBUTING's page on a new check, followed to the letter in a copy of the tree."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).parents[2]
+PAGE = (TREE / "CONTRIBUTING.md").read_text()
+PART = PAGE[PAGE.index("## Add a check") : PAGE.index("## Dependencies")]
+BLOCKS = [text for _, text in re.findall(r"```(\w+)\n(.*?)```", PART, re.DOTALL)]
+MODULE, ROW, FAULT, TEST, SEE = BLOCKS
+PYTHON = sys.executable
+
+
+def run(tree: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PYTHON, *argv], cwd=tree, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copy, with the four blocks typed in."""
+    copy = tmp_path_factory.mktemp("tree")
+    for name in ("holdfast", "slurm_hooks", "k8s_bridge"):
+        shutil.copytree(TREE / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(TREE / "pyproject.toml", copy)
+    (copy / "slurm_hooks/checks/uptime.py").write_text(MODULE)
+    catalogue = copy / "slurm_hooks/checks/__init__.py"
+    before, brace, after = catalogue.read_text().partition("\n}\n")
+    catalogue.write_text(f"{before}\n{ROW.rstrip()}{brace}{after}")
+    faults = copy / "holdfast/faults/host.py"
+    before, end, after = faults.read_text().rpartition("\n)")
+    faults.write_text(f"{before}\n{FAULT.rstrip()}{end}{after}")
+    (copy / "tests").mkdir()
+    (copy / "tests/test_check_uptime.py").write_text(TEST)
+    return copy
+
+
+def test_its_test_passes(tree: Path) -> None:
+    done = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_check_uptime.py")
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_its_limits_are_configuration_at_once_typos_included(tree: Path) -> None:
+    (told,) = re.findall(r"`(checks: \{uptime: .*\}\}\})`", PART)
+    good, bad = tree / "good.yaml", tree / "bad.yaml"
+    good.write_text(told + "\n")
+    bad.write_text("checks: {uptime: {limits: {max_days: 0}}}\n")
+    assert run(tree, "-m", "holdfast", "config", "check", str(good)).returncode == 0
+    done = run(tree, "-m", "holdfast", "config", "check", str(bad))
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "bad.yaml:1: checks.uptime.limits.max_days: must be between 1 and 3650, got 0" in said
+
+
+def test_its_fault_has_a_runbook(tree: Path) -> None:
+    done = run(tree, "-m", "holdfast", "faults", "UPTIME_LONG")
+    assert done.returncode == 0, done.stderr
+    assert "next maintenance" in " ".join(done.stdout.split())
+
+
+def test_it_is_written_as_the_rest_is(tree: Path) -> None:
+    if not shutil.which("ruff", path=str(Path(PYTHON).parent)):
+        pytest.skip("ruff is not here")
+    ruff = str(Path(PYTHON).parent / "ruff")
+    for words in (["format", "--check"], ["check"]):
+        argv = [ruff, *words, "slurm_hooks/checks/uptime.py", "tests/test_check_uptime.py"]
+        if words == ["check"]:
+            argv.insert(2, "--ignore=S101")  # asserts belong in tests; this copy lies elsewhere
+        done = subprocess.run(argv, cwd=tree, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_commands_of_the_last_step_exist() -> None:
+    for line in SEE.splitlines():
+        assert (TREE / line.split()[0]).is_file(), line
