@@ -12,7 +12,7 @@ import pytest
 
 TREE = Path(__file__).parents[2]
 PAGE = (TREE / "CONTRIBUTING.md").read_text()
-PART = PAGE[PAGE.index("## Add a check") : PAGE.index("## Dependencies")]
+PART = PAGE.partition("\n## Add a check\n")[2].partition("\n## ")[0]
 BLOCKS = [text for _, text in re.findall(r"```(\w+)\n(.*?)```", PART, re.DOTALL)]
 MODULE, ROW, FAULT, TEST, SEE = BLOCKS
 PYTHON = sys.executable
