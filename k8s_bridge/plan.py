@@ -138,8 +138,12 @@ def plan_unreadable(kube: Sequence[KubeNode], now: datetime, why: str) -> list[C
 def _actions(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:
     if not node.states or node.states & {NodeState.UNKNOWN, NodeState.FUTURE}:
         return
+    mirrored = view.record is not None and view.record.origin is Origin.SLURM
     if node.drained_flag:
         yield from _when_drained(node, view, policy)
+    elif mirrored and NodeState.MAINTENANCE in node.states:
+        # Undrained inside a reservation, for a test or a repair: it is not back in service yet.
+        return
     else:
         yield from _when_in_service(node, view, policy)
 

@@ -43,6 +43,9 @@ exit status: 0 every node that was tested passed what could run, 1 a check faile
 tested, 2 used wrongly
 """
 
+_SETTLE_S = 3.0
+"""For the epilog of a job that was ended: until then its node reads as busy."""
+
 
 def main(argv: Sequence[str]) -> int:
     """The command. Raises ConfigError, UsageError and CommandError."""
@@ -59,8 +62,11 @@ def main(argv: Sequence[str]) -> int:
     cluster = load_cluster(config)
     slurm = SlurmMaintenance(cluster.slurm.timeout_s, cluster.slurm.bin)
     keeper = Keeper(slurm, this_process(), config)
-    for name in keeper.sweep():
+    left = keeper.sweep()
+    for name in left:
         complain(f"holdfast inspect: put back what was left behind ({name})")
+    if left:
+        time.sleep(_SETTLE_S)
     inspector = Inspector(slurm, keeper, at_once=_at_once(asked.at_once, slurm, config), say=_tell)
     found = inspector.candidates([SlurmName(name) for name in asked.node], idle_only=asked.idle)
     began = time.time()

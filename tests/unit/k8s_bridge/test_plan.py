@@ -177,6 +177,23 @@ def test_a_cordon_from_before_the_fault_outlives_it() -> None:
     assert world.view().taint is None
 
 
+def test_a_node_that_is_tested_undrained_stays_isolated_until_it_is_back() -> None:
+    world = World()
+    world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    world.settle()
+    world.slurm.clear_drain(W0)
+    tested = world.node()
+    kept = replace(tested, states=tested.states | {S.MAINTENANCE, S.RESERVED})
+    world.slurm.by_name[W0] = kept
+    world.settle()
+    assert world.view().unschedulable
+    assert world.view().taint == "XID79"
+    world.slurm.by_name[W0] = tested
+    world.settle()
+    assert not world.view().unschedulable
+    assert world.view().taint is None
+
+
 def test_a_record_edited_by_hand_proves_nothing() -> None:
     world = World()
     world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)

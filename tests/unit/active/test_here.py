@@ -1,0 +1,174 @@
+"""What runs inside the job: real programs on this machine, and every way in which they may end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from holdfast.history import store
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.active import here
+from slurm_hooks.active.keep import Purpose
+from slurm_hooks.active.keeper import Keeper, Kept, Occupied
+from slurm_hooks.active.load import host as host_program
+from slurm_hooks.active.load import storage as storage_program
+from slurm_hooks.active.result import Result, Verdict, decode
+from slurm_hooks.active.run import Missing
+from slurm_hooks.agent import held
+from slurm_hooks.machine import node_name
+
+SHM = Path("/dev/shm")
+needs_a_mount = pytest.mark.skipif(
+    not (os.path.ismount(SHM) and os.access(SHM, os.W_OK)), reason="no writable mount at /dev/shm"
+)
+
+
+def configured(tmp_path: Path, mount: Path) -> Path:
+    path = tmp_path / "holdfast.yaml"
+    path.write_text(
+        f"paths: {{state: {tmp_path}/state, run: {tmp_path}/run}}\n"
+        f"node: {{mounts: [{mount}], expected_gpus: 0}}\n"
+        "active: {storage: {size_mib: 8, min_write_mb_s: 0, min_read_mb_s: 0}}\n"
+    )
+    return path
+
+
+@needs_a_mount
+def test_storage_really_runs_and_goes_into_the_history(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = configured(tmp_path, SHM)
+    assert here.main(["storage", "--config", str(config)]) == 0
+    result = decode(capfd.readouterr().out)
+    assert result is not None
+    assert result.verdict is Verdict.PASSED, result.detail
+    assert list(SHM.glob(f"{storage_program.PREFIX}*")) == []
+    events = store.read(tmp_path / "state/history").events
+    assert [(event.node, event.facts["verdict"]) for event in events] == [(node_name(), "passed")]
+
+
+def test_a_path_where_nothing_is_mounted_fails(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = configured(tmp_path, tmp_path)
+    assert here.main(["storage", "--config", str(config), "--for-gate"]) == 0
+    result = decode(capfd.readouterr().out)
+    assert result is not None
+    assert result.verdict is Verdict.FAILED
+    assert "nothing is mounted there" in result.detail
+    assert not (tmp_path / "state/history").exists(), "the agent writes down its own tests"
+
+
+@needs_a_mount
+def test_blocks_that_come_back_otherwise_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = storage_program._fill
+
+    def forgetful(fd: int, back: object) -> None:
+        honest(fd, back)  # type: ignore[arg-type]
+        back[5] = 255 - back[5]  # type: ignore[index]
+
+    monkeypatch.setattr(storage_program, "_fill", forgetful)
+    assert storage_program.measure(SHM, 8 << 20)["wrong_blocks"] == 2
+
+
+def test_a_broken_configuration_could_not_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "holdfast.yaml"
+    path.write_text("active: {storage: {size_mib: many}}\n")
+    assert here.main(["storage", "--config", str(path), "--for-gate"]) == 0
+    result = decode(capfd.readouterr().out)
+    assert result is not None
+    assert result.verdict is Verdict.COULD_NOT_RUN
+    assert "size_mib" in result.detail
+
+
+def test_a_program_that_hangs_is_left_behind_with_what_it_said() -> None:
+    script = "import time; print('begun', flush=True); time.sleep(60)"
+    ran = here.execute([sys.executable, "-c", script], 1.0)
+    assert ran.status is None
+    assert ran.out == "begun\n"
+    ended = here.execute([sys.executable, "-c", "import sys; sys.exit(3)"], 10)
+    assert (ended.status, ended.out) == (3, "")
+    with pytest.raises(Missing):
+        here.execute(["/no/such/program"], 10)
+
+
+def test_slurms_gpu_variables_do_not_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    script = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
+    assert here.execute([sys.executable, "-c", script], 10).out == "None\n"
+
+
+def test_what_the_host_is_made_of(tmp_path: Path) -> None:
+    device = tmp_path / "bus/pci/devices/0000:18:00.0"
+    device.mkdir(parents=True)
+    said = {"vendor": "0x10de", "class": "0x030200", "current_link_width": "16"}
+    for name, text in said.items():
+        (device / name).write_text(text + "\n")
+    (tmp_path / "bus/pci/devices/0000:00:00.0").mkdir()
+    found = list(host_program.pci(tmp_path))
+    assert [(one["address"], one["kind"]) for one in found] == [("0000:18:00.0", "gpu")]
+    assert found[0]["max_link_width"] == ""
+    assert host_program.modules(tmp_path) is None
+    (tmp_path / "modules").write_text("nvidia_uvm 1 0 - Live\nnvidia 2 1 nvidia_uvm, Live\n")
+    assert host_program.modules(tmp_path) == ["nvidia", "nvidia_uvm"]
+    hardware = host_program.hardware(Path("/proc"))
+    assert hardware["cpus"] >= 1
+    assert hardware["memory_bytes"] > 1 << 20
+    assert json.dumps(hardware)
+
+
+# --- the gate's choice among alternatives
+
+
+class Bench:
+    """A keeper whose checks say what they are told to."""
+
+    def __init__(self, *verdicts: Verdict) -> None:
+        self._verdicts: Iterator[Verdict] = iter(verdicts)
+        self.ran: list[str] = []
+
+    def take(self, purpose: Purpose, nodes: list[SlurmName], **about: object) -> Kept:
+        assert purpose is Purpose.GATE
+        return cast("Kept", None)
+
+    def test(self, kept: Kept, check: str, *, for_gate: bool) -> Result:
+        assert for_gate
+        self.ran.append(check)
+        return Result(check=check, verdict=next(self._verdicts), detail=f"{check} said", wall_s=1)
+
+
+def gate(tester: Bench) -> Result:
+    checks = ("dcgm_diag_r2", "gpu_burn")
+    return held.run(cast("Keeper", tester), SlurmName("worker-1"), checks, "r", 60)
+
+
+def test_the_first_check_that_can_run_decides() -> None:
+    only = Bench(Verdict.FAILED)
+    assert gate(only).verdict is Verdict.FAILED
+    assert only.ran == ["dcgm_diag_r2"]
+    second = Bench(Verdict.COULD_NOT_RUN, Verdict.PASSED)
+    assert (gate(second).verdict, gate(Bench(Verdict.PASSED)).check) == (
+        Verdict.PASSED,
+        "dcgm_diag_r2",
+    )
+    none = gate(Bench(Verdict.COULD_NOT_RUN, Verdict.COULD_NOT_RUN))
+    assert none.verdict is Verdict.COULD_NOT_RUN
+    assert none.check == "dcgm_diag_r2 or gpu_burn"
+    assert none.detail == "dcgm_diag_r2 said; gpu_burn said"
+
+
+def test_a_node_that_cannot_be_kept_is_not_tested() -> None:
+    class Busy(Bench):
+        def take(self, purpose: Purpose, nodes: list[SlurmName], **about: object) -> Kept:
+            raise Occupied("worker-1 is under test by login-0")
+
+    result = gate(Busy())
+    assert (result.verdict, result.wall_s) == (Verdict.COULD_NOT_RUN, 0)
