@@ -16,7 +16,8 @@ from holdfast.config.schema import PathsConfig, SlurmConfig
 from slurm_hooks.config import AgentConfig, NodeConfig
 from slurm_hooks.contain import Answer, Worker, gather
 from slurm_hooks.facts import Blind
-from slurm_hooks.probes.catalogue import BY_NAME, NVML, PROBES, Probe, Sources
+from slurm_hooks.probes.catalogue import BY_NAME, NVML, PROBES
+from slurm_hooks.probes.probe import Probe, Sources
 
 __all__ = ["NVML", "Prober", "Readings"]
 

@@ -18,7 +18,8 @@ from slurm_hooks.contain import Answer
 from slurm_hooks.facts import HostFacts, MountState, NodeFacts
 from slurm_hooks.prober import Prober, Readings
 from slurm_hooks.probes import catalogue
-from slurm_hooks.probes.catalogue import BY_NAME, PROBES, Probe, Sources
+from slurm_hooks.probes.catalogue import BY_NAME, PROBES
+from slurm_hooks.probes.probe import Probe, Sources, silence
 from slurm_hooks.worker_child import Serve
 
 
@@ -181,7 +182,7 @@ def see(observer: Observer, **said: object) -> NodeFacts:
 def test_a_slow_probe_s_facts_and_silence_stand_until_it_is_asked_again() -> None:
     observer = Observer(8, "boot", Memory())
     wanted, host = frozenset({"host", "dcgm"}), HostFacts(cpus=4)
-    dumb = catalogue.silence("dcgm", Answer(error="no watches"))
+    dumb = silence("dcgm", Answer(error="no watches"))
     facts = see(observer, wanted=wanted, asked={"host", "dcgm"}, facts={"host": host}, blind=[dumb])
     assert facts.host is not None
     for _ in range(3):
@@ -196,9 +197,7 @@ def test_a_slow_probe_s_facts_and_silence_stand_until_it_is_asked_again() -> Non
 
 
 def test_only_silence_that_matters_makes_the_verdict_blind() -> None:
-    silent = tuple(
-        catalogue.silence(name, Answer(error="x")) for name in ("dcgm", "slurmd", "clock", "host")
-    )
+    silent = tuple(silence(name, Answer(error="x")) for name in ("dcgm", "slurmd", "clock", "host"))
     facts = NodeFacts(expected_gpus=8, blind=silent)
     assert blind_names(facts, {"host": object()}) == ("host",)
 
