@@ -18,7 +18,7 @@ TOGETHER: Mapping[str, tuple[str, ...]] = {
     "worker-3": (
         "clock-skew --seconds 30", "disk-full", "module-missing nvidia", "ib-errors",
         "service-stopped fabricmanager", "sxid 20034", "kernel-log aer-fatal", "kernel-log mce",
-        "kernel-log nvme-failed", "kernel-log fs-shutdown", "kernel-log oom-system", "kernel-log hung-task",
+        "kernel-log nvme-failed", "kernel-log fs-shutdown", "kernel-log oom-system", "kernel-log oops",
         "kernel-log hung-driver", "kernel-log mlx5-health",
     ),
 }  # fmt: skip
