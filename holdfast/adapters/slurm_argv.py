@@ -60,9 +60,10 @@ def job_comment(job_id: int, text: str) -> list[str]:
     return ["scontrol", "update", f"JobId={job_id}", f"Comment={text}"]
 
 
-def job_admin_comment(job_id: int, text: str) -> list[str]:
-    """The comment that only administrators write and everybody reads."""
-    return ["scontrol", "update", f"JobId={job_id}", f"AdminComment={text}"]
+def job_admin_comment(job: str, text: str) -> list[str]:
+    """The comment that only administrators write and everybody reads. ``job``: ``exact``, or a
+    number."""
+    return ["scontrol", "update", f"JobId={job}", f"AdminComment={text}"]
 
 
 def start_now(job_id: int, exclude: Sequence[str]) -> list[str]:

@@ -130,8 +130,10 @@ class SlurmCli:
         except CommandError:
             pass  # the hold is what counts; the journal tells why as well
 
-    def admin_comment(self, job_id: int, text: str) -> None:
-        self._run(argv_of.job_admin_comment(job_id, _one_line(text)))
+    def admin_comment(self, job: SlurmJob, text: str) -> None:
+        """Writes the comment of exactly this job. Slurm refuses it for one that has ended."""
+        name = job.exact or str(job.job_id)
+        self._run(argv_of.job_admin_comment(name, _one_line(text)))
 
     def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
         self._run(argv_of.start_now(job_id, self._checked(exclude)))

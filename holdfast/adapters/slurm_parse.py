@@ -164,7 +164,17 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
         partition=_text(row.get("partition")),
         work_dir=_text(row.get("current_working_directory")),
         admin_comment=_text(row.get("admin_comment")),
+        exact=_exact(row),
     )
+
+
+def _exact(row: Mapping[str, Any]) -> str:
+    """``ARRAY_TASK`` or ``LEADER+OFFSET`` as scontrol takes them; empty for a job like any other."""
+    array, task = _number(row.get("array_job_id")), _number(row.get("array_task_id"))
+    if array and task is not None:
+        return f"{array}_{task}"
+    leader, offset = _number(row.get("het_job_id")), _number(row.get("het_job_offset"))
+    return f"{leader}+{offset}" if leader and offset is not None else ""
 
 
 def _exit_code(value: Any) -> str:

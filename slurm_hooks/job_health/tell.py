@@ -24,7 +24,7 @@ class Desk(Protocol):
     """What is asked of Slurm. Every call is bounded and raises CommandError."""
 
     def job(self, job_id: int) -> SlurmJob | None: ...
-    def admin_comment(self, job_id: int, text: str) -> None: ...
+    def admin_comment(self, job: SlurmJob, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,10 @@ def add(slurm: Desk, request: Tell, sleep: Callable[[float], None] = time.sleep)
         if text == job.admin_comment.strip():
             return "told" if tries else "already told"
         try:
-            slurm.admin_comment(request.job, text)
+            slurm.admin_comment(job, text)
         except Refused as error:
-            return f"not taken by Slurm: {error}"
+            if "finished" in error.output:
+                return "the job has ended: told in its report alone"
+            return f"not taken by Slurm: {error.output.strip() or error.problem}"
         sleep(_PAUSE_S * (tries + 1))
     return "told, but another node's agent writes at the same time"

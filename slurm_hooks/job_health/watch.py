@@ -100,6 +100,8 @@ class JobHealth:
         self._seen = _Seen()
         self._standing = Standing(self._procfs, paths.state, boot_id)
         self._next_look = self._hurried = 0.0
+        for run in (run for run in self._ledger.runs.values() if run.xids):
+            self._reporter.tell(run)  # the agent before this one may have died before it did
 
     # --- what the loop asks ------------------------------------------------------------------------
 
@@ -259,8 +261,6 @@ class JobHealth:
             log.warning("xid of a job", **what, step=last.step or "-", how=last.how)
             self._reporter.tell(run)
         self._book.save(self._ledger)
-
-    # --- the end of a job --------------------------------------------------------------------------
 
     def _looked(self, run: Run, table: Sequence[JobProcess], blind: str, now: float) -> None:
         """A process may take a moment to go after Slurm has told it to: what is there at the first

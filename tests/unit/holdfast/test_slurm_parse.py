@@ -205,3 +205,23 @@ FIELDS = ["name", "state", "reason", "reason_changed_at", "boot_time", "job_id",
 def test_rows_of_any_shape_are_read_defensively(rows: list[object]) -> None:
     parse.nodes_json(json.dumps({"nodes": rows}))
     parse.job_json(json.dumps({"jobs": rows}), 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "exact"),
+    [
+        ({}, ""),
+        ({"array_job_id": 0, "array_task_id": {"set": False, "number": 0}, "het_job_id": 0}, ""),
+        ({"array_job_id": {"set": True, "number": 7}, "array_task_id": {"set": True, "number": 0}}, "7_0"),
+        ({"array_job_id": 7, "array_task_id": 12}, "7_12"),
+        ({"het_job_id": {"set": True, "number": 8}, "het_job_offset": {"set": True, "number": 0}}, "8+0"),
+        ({"het_job_id": 8, "het_job_offset": 1}, "8+1"),
+    ],
+)  # fmt: skip
+def test_a_number_that_means_more_than_one_job_has_an_exact_name(
+    row: dict[str, object], exact: str
+) -> None:
+    """Seen on 24.11.5: ``scontrol update JobId=7`` changes every element of the array 7."""
+    found = parse.job_json(json.dumps({"jobs": [{"job_id": 7, **row}]}), 7)
+    assert found is not None
+    assert found.exact == exact

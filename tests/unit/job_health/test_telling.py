@@ -47,7 +47,7 @@ class FakeDesk:
             admin_comment=self.comment,
         )
 
-    def admin_comment(self, job_id: int, text: str) -> None:
+    def admin_comment(self, job: SlurmJob, text: str) -> None:
         if self.refuses:
             raise Refused(["scontrol"], "no", "Job has already finished", 1)
         self.writes.append(text)
@@ -90,7 +90,7 @@ def test_a_humans_text_is_never_overwritten(text: str) -> None:
 def test_a_job_that_is_over_is_no_error() -> None:
     desk = FakeDesk()
     desk.refuses = True
-    assert "already finished" in tell(desk)
+    assert tell(desk) == "the job has ended: told in its report alone"
     assert tell(FakeDesk(known=False)) == "Slurm no longer knows the job"
 
 

@@ -415,3 +415,16 @@ def test_processes_that_nobody_could_look_at_are_not_told_as_none(
     found = site.ended()
     assert (found["leftovers"], found["judged"]) == ([], True)
     assert "Input/output error" in found["leftovers_unknown"]
+
+
+def test_an_xid_that_a_dead_agent_did_not_tell_is_told_by_the_next(site: Site) -> None:
+    scontrol = site.folder / "bin/scontrol"
+    scontrol.rename(site.folder / "bin/away")
+    site.note("start")
+    site.look(facts())
+    assert site.health is not None
+    site.health.heard([xid(31, gpu=0, at_s=machine.uptime_s())])
+    site.until(lambda: bool(site.report().get("xids")), "the report")
+    (site.folder / "bin/away").rename(scontrol)
+    site.agent()
+    site.until(lambda: "XID31 node=worker-1 gpu=0" in site.comment, "the comment")
