@@ -69,7 +69,9 @@ checks: {{gpu_xid: {{mode: drain}}, gpu_count: {{mode: drain}}, driver_hung: {{m
         return verdict_file.read(path, boot_id=machine.boot_id(), uptime_s=machine.uptime_s())
 
     def codes(self) -> list[str]:
-        return [finding["code"] for finding in self.verdict().findings]
+        """Of the checks that may drain here: the others see what this machine itself is like."""
+        found = self.verdict().findings
+        return [finding["code"] for finding in found if finding["mode"] == "drain"]
 
     def heal(self) -> None:
         self.nvml.state.write_text(self.healthy)
@@ -139,8 +141,13 @@ def test_an_xid_while_no_agent_runs_is_not_missed_and_no_old_one_is_new(node: No
     wait(lambda: remembered() == [79])
 
 
-@pytest.mark.parametrize("kind", ["1", "K"])
-def test_a_driver_that_hangs_blinds_then_condemns_and_delays_nothing(node: Node, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "code"), [("1", "DRIVER_SUSPECT"), ("D", "DRIVER_HUNG"), ("K", "DRIVER_HUNG")]
+)
+def test_a_driver_that_hangs_blinds_then_condemns_and_delays_nothing(
+    node: Node, kind: str, code: str
+) -> None:
+    """Silence alone is a suspicion; with a task asleep in the kernel there are two witnesses."""
     node.start()
     wait(lambda: is_ok(node))
     node.nvml.set("sys.hang.*", kind)
@@ -148,7 +155,7 @@ def test_a_driver_that_hangs_blinds_then_condemns_and_delays_nothing(node: Node,
     wait(lambda: node.verdict().status is Status.BLIND)
     node.log(XID79)
     assert wait(lambda: "XID79" in node.codes()) < 5, "the kernel log does not wait for NVML"
-    wait(lambda: "DRIVER_HUNG" in node.codes())
+    wait(lambda: code in node.codes())
     node.heal()
     wait(lambda: node.codes() == ["XID79"])
 
@@ -211,7 +218,8 @@ def test_the_check_command_shows_what_the_agent_would_see(node: Node) -> None:
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     rows = {row["check"]: row for row in json.loads(done.stdout)}
-    assert (rows["gpu_count"]["value"], rows["gpu_count"]["verdict"]) == ("7 GPUs", "fatal")
+    counted = rows["gpu_count"]
+    assert (counted["value"], counted["verdict"]) == ("7 GPUs, 8 on the PCI bus", "fatal")
     assert rows["gpu_count"]["what_to_do"].startswith("GPU_COUNT: ")
     assert rows["gpu_xid"]["verdict"] == "ok"
     wrong = subprocess.run(
