@@ -1,4 +1,4 @@
-"""Checks of host, services, mounts, InfiniBand and the PCI bus: what each sees, and what it leaves be."""
+"""Checks of the machine, its mounts and services, and what holds for them and those of the fabric alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.findings import Finding
 from holdfast.vocabulary import Severity
 from slurm_hooks import checks
 from slurm_hooks.agent.judge import fold
@@ -15,122 +14,33 @@ from slurm_hooks.config import CheckConfig
 from slurm_hooks.facts import (
     DcgmFacts,
     DcgmIncident,
-    DiskFacts,
     DStateTask,
-    GpuFacts,
     HostFacts,
-    LinkFacts,
     MountFacts,
     MountState,
     NodeFacts,
-    NvmlFacts,
     PcieFacts,
     PciFacts,
-    PciKind,
     PortFacts,
-    PortNews,
     ServiceFacts,
     SlurmdFacts,
     SystemFacts,
 )
-
-PORT = PortFacts(
-    device="mlx5_0",
-    port=1,
-    state="ACTIVE",
-    phys_state="LinkUp",
-    link_layer="InfiniBand",
-    rate_gbps=400.0,
-    best_gbps=400.0,
-    seen_active=True,
-    downs_age_s=(),
-    firmware="28.39.1002",
-    board="MT_0000000838",
-    news=PortNews(
-        symbol_ber=0.0,
-        integrity=0,
-        overruns=0,
-        recoveries_per_min=0.0,
-        receive_errors_per_s=0.0,
-        discards_per_s=0.0,
-    ),
+from tests.unit.slurm_hooks.well import (
+    GPU,
+    MINE,
+    WELL,
+    disk,
+    findings,
+    host,
+    judged,
+    mount,
+    news,
+    on_bus,
+    port,
+    service,
+    system,
 )
-LINK = LinkFacts(device="mlx5_0", minutes=200.0, effective_ber=1e-15, symbol_ber=0.0)
-HOST = HostFacts(
-    memory_total_bytes=2000 << 30,
-    memory_available_bytes=1000 << 30,
-    load=(1.0, 1.0, 1.0),
-    cpus=8,
-    clock_synced=True,
-    clock_error_s=0.001,
-    disks=(DiskFacts(path="/", free_bytes=50, total_bytes=100, free_inodes=50, inodes=100),),
-)
-SYSTEM = SystemFacts(
-    modules=frozenset(
-        {"nvidia", "nvidia_uvm", "nvidia_peermem", "gdrdrv"}
-        | {"ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib"}
-    ),
-    services=(ServiceFacts(name="fabricmanager", running=True, how="process 7", ran=True),),
-    old_zombies=0,
-    uptime_s=9999.0,
-)
-GPU = PcieFacts(
-    pci="0000:53:00",
-    width=16,
-    max_width=16,
-    answers=True,
-    correctable=0,
-    nonfatal=0,
-    fatal=0,
-    correctable_per_min=0.0,
-    nonfatal_new=0,
-    fatal_new=0,
-)
-SWITCH = PcieFacts(pci="0000:05:00.0", kind=PciKind.NVSWITCH, answers=True)
-WELL = NodeFacts(
-    expected_gpus=1,
-    nvml=NvmlFacts(count=1, gpus=(GpuFacts(index=0, uuid="GPU-0", pci="0000:53:00"),)),
-    ports=(PORT,),
-    pci=PciFacts(devices=(GPU, SWITCH)),
-    host=HOST,
-    system=SYSTEM,
-    slurmd=SlurmdFacts(answers=True, version="24.11.5", heard_s=4.0),
-    dcgm=DcgmFacts(overall="Healthy"),
-    links=(LINK,),
-    mounts=(
-        MountFacts(
-            path="/m",
-            state=MountState.OK,
-            latency_s=0.01,
-            free_bytes=5,
-            total_bytes=9,
-            fs_type="nfs4",
-            source="filer:/m",
-        ),
-    ),
-)
-MINE = (
-    "pci_devices", "pcie_aer", "dcgm", "mounts", "infiniband", "infiniband_errors",
-    "infiniband_ber", "infiniband_firmware", "disks", "memory", "cpu_load", "tasks", "kernel_modules", "services",
-    "slurmd", "clock_sync",
-)  # fmt: skip
-
-
-def judged(name: str, facts: NodeFacts, **limits: Any) -> list[tuple[str, str]]:
-    return [(found.code, found.subject) for found in findings(name, facts, **limits)]
-
-
-def findings(name: str, facts: NodeFacts, **limits: Any) -> list[Finding]:
-    check = checks.load(name)
-    return list(check.judge(facts, check.Limits(**limits)))
-
-
-def port(**change: Any) -> NodeFacts:
-    return replace(WELL, ports=(replace(PORT, **change),))
-
-
-def news(**change: Any) -> NodeFacts:
-    return port(news=replace(PORT.news, **change))
 
 
 @pytest.mark.parametrize("name", MINE)
@@ -166,130 +76,7 @@ def test_half_a_reading_is_no_fault(name: str) -> None:
     list(checks.load(name).show(dim, checks.load(name).Limits()))
 
 
-# --- InfiniBand -----------------------------------------------------------------------------------
-
-
-def test_a_port_that_is_slower_than_it_was() -> None:
-    assert judged("infiniband", port(rate_gbps=200.0)) == [("IB_RATE", "mlx5_0/1")]
-    assert judged("infiniband", port(rate_gbps=200.0, best_gbps=None)) == []
-    assert judged("infiniband", WELL, min_rate_gbps=800) == [("IB_RATE", "mlx5_0/1")]
-    down = port(rate_gbps=2.5, state="DOWN")
-    assert judged("infiniband", down) == [("IB_DOWN", "mlx5_0/1")], "the cause, not its consequence"
-
-
-def test_a_card_that_is_gone_or_renamed() -> None:
-    gone = replace(PORT, present=False, state="")
-    other = replace(PORT, device="mlx5_9")
-    (found,) = findings("infiniband", replace(WELL, ports=(gone,)))
-    assert (found.code, found.detail) == ("IB_MISSING", "InfiniBand card mlx5_0 is gone")
-    renamed = replace(WELL, ports=(other, replace(gone, now_called="mlx5_9")))
-    assert "is called mlx5_9 now" in findings("infiniband", renamed)[0].detail
-    wanted = frozenset({"mlx5_0", "mlx5_1"})
-    assert judged("infiniband", WELL, hcas=wanted) == [("IB_MISSING", "mlx5_1")]
-    assert judged("infiniband", renamed, hcas=frozenset({"mlx5_9"})) == []
-    ethernet = replace(gone, link_layer="Ethernet")
-    assert judged("infiniband", replace(WELL, ports=(PORT, replace(ethernet, device="x")))) == []
-
-
-@pytest.mark.parametrize(
-    ("ber", "code"),
-    [(0.0, None), (5e-15, None), (6e-15, "IB_BER_RISING"), (2e-14, "IB_BER"), (None, None)],
-)
-def test_symbol_errors(ber: float | None, code: str | None) -> None:
-    expected = [] if code is None else [(code, "mlx5_0/1")]
-    assert judged("infiniband_errors", news(symbol_ber=ber)) == expected
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"integrity": 1}, "1 link integrity errors"),
-        ({"overruns": 2}, "2 buffer overruns"),
-        ({"recoveries_per_min": 5.5}, "5.5 link recoveries a minute"),
-        ({"receive_errors_per_s": 11.0}, "11 receive errors a second"),
-        ({"recoveries_per_min": 5.0, "receive_errors_per_s": 10.0}, None),
-        ({"discards_per_s": 1e6}, None),
-    ],
-)
-def test_errors_of_a_port(change: dict[str, float], words: str | None) -> None:
-    found = findings("infiniband_errors", news(**change))
-    assert [f.code for f in found] == (["IB_ERRORS"] if words else [])
-    if words:
-        assert words in found[0].detail
-
-
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({"effective_ber": 6e-12}, "IB_BER_RISING"),
-        ({"effective_ber": 2e-11}, "IB_BER"),
-        ({"symbol_ber": 6e-15}, "IB_BER_RISING"),
-        ({"symbol_ber": 2e-14}, "IB_BER"),
-        ({"effective_ber": 2e-11, "minutes": 124.0}, None),
-        ({"effective_ber": None, "symbol_ber": None}, None),
-    ],
-)
-def test_bit_error_rates_of_a_link(change: dict[str, Any], code: str | None) -> None:
-    found = judged("infiniband_ber", replace(WELL, links=(replace(LINK, **change),)))
-    assert found == ([(code, "mlx5_0")] if code else [])
-
-
-def test_firmware_that_differs_from_its_neighbours() -> None:
-    cards = [replace(PORT, device=f"mlx5_{i}") for i in range(3)]
-    odd = replace(PORT, device="mlx5_3", firmware="28.30.1000")
-    facts = replace(WELL, ports=(*cards, odd))
-    assert judged("infiniband_firmware", facts) == [("IB_FIRMWARE", "mlx5_3")]
-    assert (
-        judged("infiniband_firmware", replace(WELL, ports=(*cards, replace(odd, board="x")))) == []
-    )
-    assert judged("infiniband_firmware", facts, versions=frozenset({"28.30.1000"})) == [
-        ("IB_FIRMWARE", f"mlx5_{i}") for i in range(3)
-    ]
-
-
-# --- PCI ------------------------------------------------------------------------------------------
-
-
-def on_bus(*devices: PcieFacts, gone: tuple[tuple[PciKind, str], ...] = ()) -> NodeFacts:
-    return replace(WELL, pci=PciFacts(devices=devices, gone=gone))
-
-
-def test_devices_that_left_the_bus() -> None:
-    gone = ((PciKind.GPU, "0000:53:00"), (PciKind.HCA, "0000:54:00.0"))
-    assert judged("pci_devices", on_bus(SWITCH, gone=gone)) == [("PCI_GPU_GONE", "GPU-0")]
-    switch = ((PciKind.NVSWITCH, "0000:05:00.0"),)
-    assert judged("pci_devices", on_bus(GPU, gone=switch)) == [("NVSWITCH_GONE", "0000:05:00.0")]
-
-
-def test_fewer_devices_than_there_should_be() -> None:
-    assert judged("pci_devices", on_bus(SWITCH)) == [("PCI_GPU_GONE", "node")]
-    assert judged("pci_devices", WELL, nvswitches=4) == [("NVSWITCH_GONE", "node")]
-    assert judged("pci_devices", on_bus(GPU, *[SWITCH] * 4), nvswitches=4) == []
-
-
-def test_a_device_that_reads_as_all_ones() -> None:
-    dead = on_bus(replace(GPU, answers=False), SWITCH)
-    (found,) = findings("pci_devices", dead)
-    assert (found.code, found.subject, found.gpu) == ("PCI_DEVICE_SILENT", "GPU-0", 0)
-    assert judged("pci_devices", on_bus(replace(GPU, answers=None))) == []
-
-
-def test_pcie_errors() -> None:
-    assert judged("pcie_aer", on_bus(replace(GPU, fatal_new=1))) == [("PCIE_AER_FATAL", "GPU-0")]
-    assert judged("pcie_aer", on_bus(replace(GPU, nonfatal_new=1))) == [("PCIE_AER", "GPU-0")]
-    assert judged("pcie_aer", on_bus(replace(GPU, correctable_per_min=31.0))) == []
-    assert judged("pcie_aer", on_bus(replace(GPU, correctable_per_min=32.0))) == [
-        ("PCIE_AER", "GPU-0")
-    ]
-    assert judged("pcie_aer", on_bus(replace(GPU, fatal=900, fatal_new=None))) == []
-
-
 # --- mounts and disks -----------------------------------------------------------------------------
-
-
-def mount(**change: Any) -> NodeFacts:
-    assert WELL.mounts is not None
-    return replace(WELL, mounts=(replace(WELL.mounts[0], **change),))
 
 
 def test_a_mount_from_elsewhere_a_slow_one_and_one_without_inodes() -> None:
@@ -302,10 +89,6 @@ def test_a_mount_from_elsewhere_a_slow_one_and_one_without_inodes() -> None:
     assert judged("mounts", mount(free_inodes=0, inodes=0)) == [], "it does not count them"
 
 
-def disk(**change: Any) -> NodeFacts:
-    return replace(WELL, host=replace(HOST, disks=(replace(HOST.disks[0], **change),)))
-
-
 def test_disks() -> None:
     assert judged("disks", disk(free_bytes=1)) == [("DISK_FULL", "/")]
     assert judged("disks", disk(free_inodes=1)) == [("DISK_FULL", "/")]
@@ -316,10 +99,6 @@ def test_disks() -> None:
 # --- the machine ----------------------------------------------------------------------------------
 
 
-def host(**change: Any) -> NodeFacts:
-    return replace(WELL, host=replace(HOST, **change))
-
-
 def test_memory_load_and_clock() -> None:
     assert judged("memory", host(memory_available_bytes=1 << 30)) == [("MEMORY_LOW", "node")]
     assert judged("memory", WELL, total_gib=2100) == []
@@ -328,10 +107,6 @@ def test_memory_load_and_clock() -> None:
     assert judged("cpu_load", host(load=(1.0, 1.0, 33.0))) == [("LOAD_HIGH", "node")]
     assert judged("clock_sync", host(clock_synced=False)) == [("CLOCK_UNSYNCED", "node")]
     assert judged("clock_sync", host(clock_synced=None)) == []
-
-
-def system(**change: Any) -> NodeFacts:
-    return replace(WELL, system=replace(SYSTEM, **change))
 
 
 def test_tasks_that_sleep_for_minutes() -> None:
@@ -353,10 +128,6 @@ def test_modules() -> None:
     bare = replace(system(modules=frozenset()), expected_gpus=0, ports=None)
     assert judged("kernel_modules", bare) == [], "neither GPUs nor InfiniBand: none is needed"
     assert judged("kernel_modules", system(modules=None)) == []
-
-
-def service(**change: Any) -> NodeFacts:
-    return system(services=(replace(SYSTEM.services[0], **change),))
 
 
 def test_services() -> None:
