@@ -19,6 +19,7 @@ from holdfast.policy import budget
 from holdfast.policy.gate import Held
 from holdfast.policy.node import Decision, Limits, Move, NodeSituation, decide
 from holdfast.policy.ownership import DrainRecord, is_ours
+from holdfast.reasons import Reason
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active.keeper import Keeper, this_process
 from slurm_hooks.agent import held as tests
@@ -114,6 +115,8 @@ class Step:
                 self.slurm.undrain([self.name])
             self._let_go()
             self._keep(None)
+            if Reason.parse(node.comment) is not None:
+                self._comment("")  # of a test that was not passed, or of a time past the budget
             self._did.append(_about(drained, f"given back: {decision.why}", GIVEN_BACK))
             return Standing(why=decision.why)
         if decision.move is Move.WITHDRAW:

@@ -131,13 +131,14 @@ def test_the_gate_tests_before_it_gives_back_and_lets_no_job_between(with_gate: 
     # Memory shows under load only, and nothing here can load it: required is required.
     box.fault(NODE, "xid", "95", "--gpu", "3")
     cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 10)
-    reason = cluster.reason(box, NODE)
     box.heal(NODE)
 
     def told() -> bool:
         return "dcgmi is not installed" in str(cluster.slurm_node(box, NODE)["comment"])
 
     cluster.wait_for(told, "the comment says why it stays out", 40)
+    reason = cluster.reason(box, NODE)
+    assert reason.startswith("holdfast:"), reason
     cluster.stays(
         lambda: cluster.drained(box, NODE) and cluster.reason(box, NODE) == reason,
         "what could not be tested does not return",

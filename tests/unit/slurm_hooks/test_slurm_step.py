@@ -385,6 +385,17 @@ def test_otherwise_the_old_drain_stands_again_and_is_ours(
     assert again.standing.action == "drain"
 
 
+def test_a_failed_test_is_told_in_the_comment_until_one_is_passed(bench: Bench) -> None:
+    gated(bench)
+    bench.run(replace(clean(), trial=trial(bench, "failed")))
+    assert "re-test host failed" in bench.slurm.mine.comment
+    passed = replace(clean(), trial=trial(bench, "passed"))
+    kept_by(bench, Purpose.GATE)
+    bench.run(passed)
+    assert not bench.slurm.mine.drained_flag
+    assert bench.slurm.mine.comment == ""
+
+
 def test_a_fault_during_the_test_drains_at_once_with_the_record_kept(bench: Bench) -> None:
     gated(bench)
     kept_by(bench, Purpose.GATE)
