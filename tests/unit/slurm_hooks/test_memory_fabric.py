@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent import memory_fabric
-from slurm_hooks.agent.memory import Memory, booted, forgiven, saw_pci, saw_ports
+from slurm_hooks.agent import memory_fabric, state
+from slurm_hooks.agent.memory import (
+    Memory,
+    booted,
+    forgiven,
+    saw_host,
+    saw_pci,
+    saw_ports,
+    saw_system,
+)
 from slurm_hooks.agent.memory_fabric import COUNTED_CODES, PortSeen
 from slurm_hooks.agent.memory_host import HostSeen, look_at_host, look_at_system
 from slurm_hooks.agent.observer import demand
@@ -135,6 +144,7 @@ def test_a_port_that_forgets_what_it_is_stays_what_it_was() -> None:
 # --- PCI ------------------------------------------------------------------------------------------
 
 GPU = PcieFacts(pci="0000:53:00", correctable=4, nonfatal=0, fatal=1)
+DISK = DiskFacts(path="/", free_bytes=1, total_bytes=2)
 SWITCH = PcieFacts(pci="0000:05:00.0", kind=PciKind.NVSWITCH)
 
 
@@ -223,3 +233,15 @@ def test_zombies_that_stay() -> None:
     dead = SystemFacts(zombies=((4, 1), (5, 1)))
     assert system(dead).old_zombies is None
     assert system(dead, SystemFacts(zombies=((5, 1), (4, 2)))).old_zombies == 1
+
+
+def test_all_of_it_survives_a_restart(tmp_path: Path) -> None:
+    memory = Memory(boot_id="a")
+    for number in range(30):
+        now = 1e6 + 60 * number
+        memory, _ = saw_ports(memory, [counted(symbol_error=number)], now)
+        memory, _ = saw_pci(memory, [replace(GPU, correctable=number), SWITCH], now)
+        memory, _ = saw_host(memory, HostFacts(disks=(DISK,)), now)
+        memory, _ = saw_system(memory, replace(sleeping(), zombies=((4, 1),)), now)
+    state.save(tmp_path / "agent.json", memory)
+    assert state.load(tmp_path / "agent.json") == (memory, "")
