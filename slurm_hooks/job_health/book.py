@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.statefile import read_state, write_state
+from holdfast.adapters.typed_json import typed
 from slurm_hooks.job_health import tally
-from slurm_hooks.job_health.ledger import JobXid, Ledger, Run
+from slurm_hooks.job_health.ledger import Ledger, Run
 
 log = Log("agent")
 
@@ -37,9 +37,9 @@ class Book:
         if said.get("boot_id") != self._boot_id:
             return Ledger(), ""
         try:
-            runs = [_run(one) for one in said["runs"]]
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            return Ledger(), f"{self.path}: {type(error).__name__}: {error}; going on without it"
+            runs = typed(said.get("runs"), tuple[Run, ...], "runs")
+        except ValueError as error:
+            return Ledger(), f"{self.path}: {error}; going on without it"
         self._kept = Ledger(runs={run.key: run for run in runs})
         return self._kept, ""
 
@@ -84,13 +84,3 @@ _PLAIN = (
     "baseline_s",
     "no_judgement",
 )
-
-
-def _run(said: Mapping[str, Any]) -> Run:
-    return Run(
-        **{name: said[name] for name in _PLAIN},
-        gpus=None if said["gpus"] is None else frozenset(map(int, said["gpus"])),
-        tallies=tally.from_json(said["tallies"]),
-        memory={str(uuid): int(used) for uuid, used in said["memory"].items()},
-        xids=tuple(JobXid(**found) for found in said["xids"]),
-    )

@@ -19,6 +19,8 @@ WIRE = "holdfast-job/1"
 START, END = "start", "end"
 _MAX_BYTES = 4096
 _MAX_NOTES = 1024
+_DIGITS = 18
+"""Of a number that a computer counts with; int() of thousands of them fails otherwise."""
 _MAX_GPU = 1023
 
 
@@ -94,13 +96,18 @@ def parse(text: str) -> Note:
         kind=kind,
         job=_whole(job),
         restarts=_whole(restarts),
-        at_s=float(at_s),
+        at_s=_seconds(at_s),
         boot_id=boot_id,
         uid=None if uid == "-" else _whole(uid),
         gpus=None if gpus == "-" else gpu_indices(gpus),
         het_job=None if het_job == "-" else _whole(het_job),
         skip=skip == "skip",
     )
+
+
+def _seconds(text: str) -> float:
+    whole, _, hundredths = text.partition(".")
+    return float(f"{_whole(whole)}.{_whole(hundredths or '0'):0{len(hundredths)}}")
 
 
 def gpu_indices(text: str) -> frozenset[int]:
@@ -116,6 +123,6 @@ def gpu_indices(text: str) -> frozenset[int]:
 
 
 def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
         raise ValueError(f"no whole number: {text[:80]!r}")
     return int(text)

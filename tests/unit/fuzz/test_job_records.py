@@ -1,0 +1,145 @@
+"""Half-written histories, job baselines and hooks' notes: what is whole is read, the rest is counted."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from holdfast.history import store
+from holdfast.history.event import Event
+from slurm_hooks.job_health import note
+from slurm_hooks.job_health.book import Book
+from slurm_hooks.job_health.ledger import Ledger, Run
+from tests.unit.fuzz.garbage import DEEP, LONG, NUMBERS, broken, cut_short, noise, wrong_documents
+
+BOOT = "b007b007-0000-4000-8000-000000000000"
+EVENTS = [
+    Event(t=float(n), event="finding", node="worker-0", boot_id=BOOT, code="XID79", gpu=3)
+    for n in range(4)
+]
+
+
+# --- history --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    for event in EVENTS:
+        line = json.dumps(event.record()).encode() + b"\n"
+        store.append(tmp_path, "worker-0", line, max_bytes=1 << 20)
+    return tmp_path
+
+
+def test_a_history_that_breaks_off_loses_its_last_line_alone(history: Path) -> None:
+    path = store.file_of(history, "worker-0")
+    data = path.read_bytes()
+    for end in range(len(data)):
+        path.write_bytes(data[:end])
+        read = store.read(history)
+        whole = data[:end].count(b"\n") + (end > 0 and data[end : end + 1] == b"\n")
+        assert len(read.events) == whole, end
+        assert read.events == EVENTS[:whole], end
+        assert read.problems == (), end
+
+
+def test_what_is_appended_after_a_torn_line_is_whole(history: Path) -> None:
+    path = store.file_of(history, "worker-0")
+    path.write_bytes(path.read_bytes()[:-7])
+    line = json.dumps({"t": 9.0, "event": "given_back", "node": "worker-0"}).encode() + b"\n"
+    store.append(history, "worker-0", line, max_bytes=1 << 20)
+    assert [event.t for event in store.read(history).events] == [0.0, 1.0, 2.0, 9.0]
+
+
+def test_no_garbage_hides_a_history(history: Path) -> None:
+    chance = random.Random(3)
+    path = store.file_of(history, "worker-0")
+    good = path.read_bytes().splitlines()
+    rubbish = [
+        *(broken(chance, good[0]).replace(b"\n", b" ") + b"}{" for _ in range(200)),
+        *(noise(chance).replace(b"\n", b" ").replace(b"\r", b" ") + b"\xff" for _ in range(200)),
+        DEEP.encode(),
+        b'{"t": Infinity, "event": "finding"}',
+        b'{"t": true, "event": "finding"}',
+        b'{"t": 1, "event": 7}',
+        f'{{"t": {LONG}, "event": "finding"}}'.encode(),
+        b"null",
+    ]
+    lines = [*good, *rubbish]
+    chance.shuffle(lines)
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    read = store.read(history)
+    assert sorted(event.t for event in read.events) == [event.t for event in EVENTS]
+    assert all(math.isfinite(event.t) for event in read.events)
+
+
+# --- baselines of jobs ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    run = Run(job=7, restarts=1, started_s=5.0, uid=2001, gpus=frozenset({0, 3}), baseline_s=6.0)
+    Book(tmp_path, BOOT).save(Ledger(runs={run.key: run}))
+    return Book(tmp_path, BOOT)
+
+
+def test_a_baseline_that_breaks_off_is_no_baseline(book: Book) -> None:
+    text = book.path.read_text()
+    assert list(book.load()[0].runs) == [(7, 1)]
+    for part in cut_short(text):
+        book.path.write_text(part)
+        ledger, problem = book.load()
+        assert ledger == Ledger(), part
+        assert problem.startswith(f"{book.path}: "), part
+        assert "\n" not in problem, part
+
+
+def test_no_senseless_baseline_stops_the_agent(book: Book) -> None:
+    for what, text in wrong_documents(json.loads(book.path.read_text())):
+        book.path.write_text(text)
+        try:
+            ledger, problem = book.load()
+        except Exception as error:
+            raise AssertionError(what) from error
+        assert "\n" not in problem, what
+        assert not problem or ledger == Ledger(), what
+        for run in ledger.runs.values():
+            assert type(run.job) is int, what
+            assert math.isfinite(run.started_s), what
+            assert run.ended_s is None or math.isfinite(run.ended_s), what
+
+
+# --- notes of the sh hook -------------------------------------------------------------------------
+
+NOTE = "holdfast-job/1 start 4711 2 1234.56 b007b007-0000-4000-8000-000000000000 2001 0,2-4 - - end"
+
+
+def test_a_note_that_breaks_off_is_none(tmp_path: Path) -> None:
+    words = NOTE.replace("holdfast-job/1", note.WIRE)
+    path = tmp_path / "4711.start"
+    for part in cut_short(words):
+        path.write_text(part)
+        assert isinstance(note.read(path), str), part
+    path.write_text(words)
+    assert isinstance(note.read(path), note.Note)
+
+
+def test_no_garbage_in_a_note_is_believed(tmp_path: Path) -> None:
+    chance, path = random.Random(4), tmp_path / "4711.start"
+    words = NOTE.replace("holdfast-job/1", note.WIRE).split()
+    for _ in range(1500):
+        said = list(words)
+        at = chance.choice([2, 3, 4, 6, 7, 8])
+        said[at] = chance.choice([*NUMBERS, "inf", "nan", "-0", "0-99999", "1e400", "9" * 400])
+        path.write_bytes(" ".join(said).encode("utf-8", "surrogateescape"))
+        found = note.read(path)
+        if isinstance(found, note.Note):
+            assert math.isfinite(found.at_s), said
+            assert found.at_s >= 0, said
+            assert found.job < 2**64, said
+        else:
+            assert "\n" not in found, said
+            assert len(found) < 500, said
