@@ -106,8 +106,9 @@ def parse(text: str) -> Note:
 
 
 def _seconds(text: str) -> float:
-    whole, _, hundredths = text.partition(".")
-    return float(f"{_whole(whole)}.{_whole(hundredths or '0'):0{len(hundredths)}}")
+    for digits in text.split(".", 1):
+        _whole(digits)
+    return float(text)
 
 
 def gpu_indices(text: str) -> frozenset[int]:

@@ -54,8 +54,10 @@ class MemoryLeft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """What a run left behind. ``blind``: why not every process could be looked at."""
+    """What a run left behind. ``blind``: why not every process could be looked at. ``final``: its
+    end was looked at, nothing more is told of it."""
 
+    final: bool = False
     left: tuple[Leftover, ...] = ()
     memory: tuple[MemoryLeft, ...] = ()
     blind: str = ""
@@ -141,8 +143,9 @@ def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
         "gpus": None if run.gpus is None else sorted(run.gpus),
         "started_at": place.epoch(run.started_s),
         "ended_at": None if run.ended_s is None else place.epoch(run.ended_s),
-        "judged": judged and run.ended_s is not None,
-        "why_not": _why_not(run),
+        "final": remains.final,
+        "judged": judged and remains.final,
+        "why_not": _why_not(run, remains.final),
         "baseline_after_s": None
         if run.baseline_s is None
         else round(run.baseline_s - run.started_s, 3),
@@ -156,14 +159,14 @@ def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
     }
 
 
-def _why_not(run: Run) -> str:
+def _why_not(run: Run, final: bool) -> str:
     if run.skip:
         return "its user asked for no checks (skip_checks)"
     if run.no_judgement:
         return run.no_judgement
     if run.baseline_s is None and run.ended_s is not None:
         return "it ended before a baseline could be taken"
-    return "" if run.ended_s is not None else "it still runs"
+    return "" if final else "it still runs" if run.ended_s is None else "its end is being looked at"
 
 
 def _xid(found: JobXid, place: Place) -> dict[str, Any]:

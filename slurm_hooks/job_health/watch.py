@@ -276,7 +276,7 @@ class JobHealth:
             state.remains = Remains(left=left)
             return
         memory = memory if self._seen.began_s != state.seen_s else ()  # nobody looked again
-        state.remains = Remains(left=left, memory=memory, blind=blind)
+        state.remains = Remains(final=True, left=left, memory=memory, blind=blind)
         targets = ending.to_end(run, left, table) if self._may_end(run) else ()
         if not targets:
             self._finish(run, state.remains)

@@ -51,7 +51,7 @@ def report(box: Box, node: str, job_id: int) -> dict[str, Any]:
     """The node's report of an ended job, once it is there."""
 
     def ready() -> bool:
-        return bool(_report(box, node, job_id).get("ended_at"))
+        return bool(_report(box, node, job_id).get("final"))
 
     cluster.wait_for(ready, f"{node}'s report of job {job_id}", 15)
     return _report(box, node, job_id)

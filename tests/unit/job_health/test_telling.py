@@ -195,7 +195,7 @@ def test_a_report_names_xid_step_and_whose_fault_it_was() -> None:
     book, _ = attribute(begin(Ledger()), xid(79, gpu=1), 50, [process(50, step="4")])
     book, _ = attribute(book, xid(45, gpu=1, seq=2), None, ())
     run = run_of(finish(book))
-    found = report.document(replace(run, baseline_s=99.0), Remains(), PLACE)
+    found = report.document(replace(run, baseline_s=99.0), Remains(final=True), PLACE)
     assert (found["blames"], found["judged"]) == ("node", True)
     assert [(x["code"], x["step"], x["pid"], x["how"], x["blames"]) for x in found["xids"]] == [
         ("XID79", "4", 50, "pid", "node"),

@@ -101,7 +101,7 @@ class Site:
         return found
 
     def ended(self, job: int = 7) -> dict[str, Any]:
-        self.until(lambda: bool(self.report(job).get("ended_at")), "the report")
+        self.until(lambda: bool(self.report(job).get("final")), "the report")
         return self.report(job)
 
     @property
@@ -345,7 +345,7 @@ def test_silent_gpus_delay_the_end_and_do_not_hold_it_for_ever(
     site.note("end")
     blind = NodeFacts(expected_gpus=2)
     site.look(blind)
-    assert not site.report().get("ended_at")
+    assert not site.report().get("final")
     monkeypatch.setattr(watch, "_PATIENCE_S", 0.0)
     site.look(blind)
     assert site.ended()["counters"] == []
