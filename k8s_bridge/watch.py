@@ -91,7 +91,9 @@ class NodeWatch:
                 if self._stopped.is_set():
                     return
             if time.monotonic() - begun < 1:
-                self._stopped.wait(1)  # a server that ends every stream at once is not to be hammered
+                self._stopped.wait(
+                    1
+                )  # a server that ends every stream at once is not to be hammered
 
     def _hear(self, seen: Sighting) -> None:
         if seen.node is None:

@@ -8,6 +8,7 @@ health nor fault (2).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,6 +27,8 @@ _LEFT_BY_OTHERS = {NodeState.DOWN, NodeState.FAIL, NodeState.ERROR}
 _HOOK_REASONS = {"Prolog error", "Epilog error"}
 """What slurmctld itself writes when a hook exits non-zero; ours does so only for a bad node. While
 the fault is there the cause takes the place of the consequence, so that the drain can be undone."""
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
+"""A number by itself; those in names (mlx5_3) tell parts apart."""
 _RANK = {action: rank for rank, action in enumerate(Action)}
 
 
@@ -282,9 +285,18 @@ def _comment(situation: NodeSituation, node: NodeView, limits: Limits, *, forget
 
 
 def _may_comment(node: NodeView, text: str) -> bool:
-    """Never twice the same, and never over a comment that somebody else wrote."""
-    ours = Reason.parse(node.comment) is not None
-    return node.comment != text and (not node.comment or ours)
+    """Never twice the same, and never over a comment that somebody else wrote.
+
+    Where only a count or a measured value moved on, nothing is new (law 6).
+    """
+    there, wanted = Reason.parse(node.comment), Reason.parse(text)
+    if there is None or wanted is None:
+        return node.comment != text and (not node.comment or there is not None)
+    return _news_of(there) != _news_of(wanted)
+
+
+def _news_of(reason: Reason) -> tuple[object, ...]:
+    return reason.code, tuple(reason.pairs.items()), _NUMBER.sub("#", reason.detail)
 
 
 def _reason(finding: Finding, situation: NodeSituation, limits: Limits, *, prefix: str = "") -> str:

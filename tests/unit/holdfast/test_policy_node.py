@@ -106,6 +106,23 @@ def test_a_comment_of_ours_is_taken_back_once_nothing_is_left_to_say() -> None:
     assert (decision.move, decision.reason) == (Move.COMMENT, "")
 
 
+@pytest.mark.parametrize(
+    ("there", "move"),
+    [
+        ("mlx5_3/1 lost its link 2 times", Move.NONE),
+        ("mlx5_4/1 lost its link 3 times", Move.COMMENT),
+    ],
+)
+def test_a_comment_is_not_written_again_for_a_count_that_grew(there: str, move: Move) -> None:
+    told = replace(
+        FELL_OFF, severity=Severity.WARN, code="IB_ERRORS", detail="mlx5_3/1 lost its link 3 times"
+    )
+    comment = str(Reason("IB_ERRORS", there, {"boot": BOOT[:8], "gpu": "3"}))
+    modes = {"gpu_xid": Mode.COMMENT}
+    node = replace(IDLE, comment=comment)
+    assert ask(verdict=Verdict(findings=(told,)), modes=modes, node=node).move is move
+
+
 def test_somebody_elses_comment_is_never_overwritten() -> None:
     theirs = replace(IDLE, comment="reserved for Ada until Friday")
     assert ask(admission=FULL, node=theirs).move is Move.NONE
