@@ -59,7 +59,7 @@ def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as ever
 
 
 def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG001
-    return own_program("slurm_hooks.active.load.host", "--config", str(node.config))
+    return own_program("slurm_hooks.active.programs.host", "--config", str(node.config))
 
 
 def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: ARG001

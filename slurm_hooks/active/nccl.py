@@ -1,4 +1,4 @@
-"""Reads what ``all_reduce_perf`` of NVIDIA's nccl-tests prints, and our own ``load/all_reduce``. Pure.
+"""Reads what ``all_reduce_perf`` of NVIDIA's nccl-tests prints, and our own ``programs/all_reduce``. Pure.
 
 ``busbw`` is the bus bandwidth in GB/s (nccl-tests, doc/PERFORMANCE.md): the figure that compares
 with the hardware's, whatever the number of ranks. Wrong results are worse than slow ones.

@@ -113,4 +113,4 @@ def _pythons() -> list[str]:
 
 def load_program(name: str) -> str:
     """The file of one of our load programs: run by whatever Python has a torch."""
-    return str(Path(__file__).parent / "load" / name)
+    return str(Path(__file__).parent / "programs" / name)

@@ -51,7 +51,7 @@ def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG00
     if not node.mounts:
         raise Missing("node.mounts names no mount to test")
     words = ["--size-mib", str(limits.size_mib), *node.mounts]
-    return own_program("slurm_hooks.active.load.storage", *words)
+    return own_program("slurm_hooks.active.programs.storage", *words)
 
 
 def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: ARG001

@@ -16,8 +16,8 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks.active import here
 from slurm_hooks.active.keep import Purpose
 from slurm_hooks.active.keeper import Keeper, Kept, Occupied
-from slurm_hooks.active.load import host as host_program
-from slurm_hooks.active.load import storage as storage_program
+from slurm_hooks.active.programs import host as host_program
+from slurm_hooks.active.programs import storage as storage_program
 from slurm_hooks.active.result import Result, Verdict, decode
 from slurm_hooks.active.run import Missing
 from slurm_hooks.agent import held
