@@ -26,6 +26,8 @@ Mellanox' InfiniBand and Ethernet controllers."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _OFF_THE_BUS = b"\xff\xff\xff\xff"
+_ALL_ONES = 63
+"""The width's six bits of a device that no longer answers: no width."""
 _SPEED = re.compile(r"\d{1,4}(?:\.\d{1,3})?")
 
 
@@ -72,8 +74,8 @@ def _device(name: str, folder: str, kind: PciKind) -> PcieFacts:
     return PcieFacts(
         pci=pci_address(name) if kind is PciKind.GPU else name,
         kind=kind,
-        width=files.number(f"{folder}/current_link_width"),
-        max_width=files.number(f"{folder}/max_link_width"),
+        width=_lanes(f"{folder}/current_link_width"),
+        max_width=_lanes(f"{folder}/max_link_width"),
         speed_gts=_speed(f"{folder}/current_link_speed"),
         max_speed_gts=_speed(f"{folder}/max_link_speed"),
         answers=_answers(f"{folder}/config"),
@@ -109,3 +111,8 @@ def _total(path: str, name: str) -> int | None:
     """The sum that the file ends with; None where the kernel counts none for this device."""
     line = files.text(path).rpartition("\n")[2].split()
     return files.whole(line[1]) if len(line) == 2 and line[0] == name else None
+
+
+def _lanes(path: str) -> int | None:
+    width = files.number(path)
+    return None if width == _ALL_ONES else width

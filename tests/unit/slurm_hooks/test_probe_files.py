@@ -131,6 +131,14 @@ def test_pcie_links(sysfs: Path) -> None:
     assert links[0].pci == "0000:53:00"
 
 
+def test_a_device_off_the_bus_has_no_width(sysfs: Path) -> None:
+    link = next((sysfs / "bus/pci/devices").glob("0000:53:00.0"))
+    (link / "current_link_width").write_text("63\n")
+    found = {device.pci: device for device in pcie.read(sysfs) or ()}
+    assert found["0000:53:00"].width is None
+    assert found["0000:64:00"].width == 16
+
+
 def test_nothing_to_look_at_is_none(tmp_path: Path) -> None:
     assert infiniband.read(tmp_path) is None
     assert pcie.read(tmp_path) is None
