@@ -49,6 +49,8 @@ def _is_time(run: Path, node: str) -> bool:
     """Whether an agent may be started now; one that keeps ending is not started each time."""
     path, config, now = restarts.path_in(run), machine.stamp(config_path()), machine.uptime_s()
     starts = restarts.load(path)
+    if _is_newer(verdict_file.path_in(run), path):
+        starts = restarts.bore(starts)
     wait_s = restarts.wait_s(starts, now, config)
     if wait_s > 0:
         complain(
@@ -116,6 +118,13 @@ def _log_file(node: str) -> int:
 
 def _log_path(node: str) -> Path:
     return LOG_FOLDER / f"agent.{node}.log"
+
+
+def _is_newer(file: Path, than: Path) -> bool:
+    try:
+        return file.stat().st_mtime_ns > than.stat().st_mtime_ns
+    except OSError:
+        return False
 
 
 def _environment() -> dict[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks import health_check, restarts
+from slurm_hooks import health_check, restarts, verdict_file
 from slurm_hooks.agent import lock, supervised
 from slurm_hooks.restarts import Starts
 
@@ -113,29 +113,44 @@ def test_a_lock_that_somebody_removed_is_not_held(tmp_path: Path) -> None:
 # --- restarts ---------------------------------------------------------------------------------------
 
 
-def test_a_storm_of_restarts_ebbs_away() -> None:
-    """An agent that ends at once, under a health check every five seconds, for an hour."""
+def storm(*, bears: bool, every_s: int = 5) -> list[int]:
+    """When an agent that ends at once is started in ten hours of health checks."""
     starts, at = Starts(config=SAME), []
-    for now in range(0, 3600, 5):
+    for now in range(0, 36_000, every_s):
+        if bears:
+            starts = restarts.bore(starts)
         if not restarts.wait_s(starts, float(now), SAME):
             at.append(now)
             starts = restarts.started(starts, float(now), SAME)
+    return at
+
+
+def test_a_storm_of_restarts_ebbs_away() -> None:
+    at = storm(bears=False)
     assert at[:5] == [0, 5, 10, 15, 20], "a few are nothing out of the common"
     assert at[5:9] == [30, 50, 90, 170]
-    assert len([t for t in at if t >= 600]) <= 3000 / 300 + 1
-    assert max(b - a for a, b in itertools.pairwise(at)) <= 300 + 5
+    assert len([t for t in at if t < 3600]) <= 25
+    assert max(b - a for a, b in itertools.pairwise(at)) <= 300 + 5, "but never given up"
+
+
+def test_an_agent_that_works_and_is_killed_comes_back_at_once_but_not_for_ever() -> None:
+    at = storm(bears=True)
+    assert at[:60] == list(range(0, 300, 5))
+    assert len(at) <= 10 * 75
 
 
 def test_calm_and_a_new_configuration_end_the_waiting() -> None:
-    many = Starts(at=tuple(float(n) for n in range(100, 160, 5)), config=SAME)
+    many = Starts(at=tuple(float(n) for n in range(100, 160, 5)), barren=12, config=SAME)
     assert restarts.wait_s(many, 160.0, SAME) == 300 - 5
     assert restarts.wait_s(many, 160.0, (3, 4)) == 0
-    assert restarts.started(many, 160.0, (3, 4)).at == (160.0,)
+    assert restarts.started(many, 160.0, (3, 4)) == Starts(at=(160.0,), barren=1, config=(3, 4))
+    assert restarts.wait_s(restarts.bore(many), 160.0, SAME) == 0
     assert restarts.wait_s(many, 4000.0, SAME) == 0
+    assert restarts.started(many, 4000.0, SAME).barren == 1
     assert restarts.wait_s(many, 5.0, SAME) == 0, "of a later time than now: another boot's"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1, "at": "x", "config": 3}', "\0"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2, "at": "x", "config": 3}', "\0"])
 def test_a_broken_file_of_starts_stops_nothing(tmp_path: Path, text: str) -> None:
     path = restarts.path_in(tmp_path)
     path.write_text(text)
@@ -170,6 +185,10 @@ def test_the_health_check_holds_back_and_says_so(
     config.write_text(config.read_text() + "# mended\n")
     health_check.main()
     assert len(started) == 6
+    for _ in range(8):  # each of these agents published something before it was killed
+        verdict_file.path_in(tmp_path / "run").write_text("")
+        health_check.main()
+    assert len(started) == 14
 
 
 def test_the_health_check_starts_none_beside_one_that_runs(
