@@ -1,0 +1,76 @@
+"""What ``holdfast explain JOB`` says of what befell a job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.explain_files import local_report
+from holdfast.explain_text import job_page
+from holdfast.job_evidence import Evidence
+
+REPORT: dict[str, Any] = {
+    "kind": "job",
+    "job_id": 7,
+    "job": None,
+    "journal": None,
+    "attempts": [],
+    "nodes": [],
+    "befell": [],
+    "report": None,
+}
+
+
+def page(*entries: Evidence, report: dict[str, Any] | None = None) -> str:
+    return job_page({**REPORT, "befell": [one.record() for one in entries], "report": report})
+
+
+def test_an_application_xid_is_the_jobs_own() -> None:
+    text = page(Evidence(code="XID13", node="worker-1", gpu=2, step="0", count=3, at=1700000000))
+    assert "befell    XID13 (" in text
+    assert "on worker-1 GPU 2, step 0, 3 times" in text
+    assert "the job's own" in text
+
+
+def test_a_broken_gpu_is_the_machines() -> None:
+    text = page(Evidence(code="XID79", node="worker-0", gpu=5, run=2, at=1700000000))
+    assert "on worker-0 GPU 5, run 2" in text
+    assert "the machine's" in text
+
+
+def test_a_clean_job_says_nothing() -> None:
+    assert "befell" not in page()
+
+
+def test_this_nodes_own_report_adds_what_was_counted_and_left() -> None:
+    own = {
+        "node": "worker-1",
+        "run": 0,
+        "judged": True,
+        "why_not": "",
+        "counters": [{"count": 4, "title": "NVLink replays", "subject": "GPU-1", "blames": "node"}],
+        "leftovers": [{"pid": 50, "command": "sleep 300", "fate": "ended"}],
+    }
+    text = page(report=own)
+    assert "here      worker-1, run 0: judged" in text
+    assert "counted   4 NVLink replays on GPU-1: the machine's" in text
+    assert "left      pid 50 (sleep 300): ended" in text
+    skipped = page(report={**own, "judged": False, "why_not": "its user asked for no checks"})
+    assert "not judged: its user asked for no checks" in skipped
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\xff"])
+def test_a_broken_report_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports/7.json").write_bytes(text.encode("latin-1"))
+    assert local_report(tmp_path, 7) is None
+    assert local_report(tmp_path, 8) is None
+
+
+def test_a_whole_report_is_read(tmp_path: Path) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports/7.json").write_text(json.dumps({"job": 7}))
+    assert local_report(tmp_path, 7) == {"job": 7}
