@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from holdfast.adapters.slurm import SlurmNode
-from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.adapters.slurm_maintenance import SlurmMaintenance
 from holdfast.errors import Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.reasons import Reason
@@ -135,6 +135,11 @@ class Slurmctld:
 
         self._call(write)
 
+    def reservations(self, prefix: str) -> list[object]:
+        """None: no active check runs here (agent.gate_back is off)."""
+        assert prefix
+        return list(self._call(lambda: None))
+
     def _call(self, effect: Callable[[], None]) -> list[SlurmNode]:
         """Nothing, after the effect; or no answer, or the agent's death, before or after it."""
         if self.fails is None or self.fails > 0:
@@ -230,7 +235,7 @@ class World:
         if self.switched_off:
             return
         step = _Kept(
-            cast("SlurmCli", self.slurm),
+            cast("SlurmMaintenance", self.slurm),
             ME,
             f"{self.boot:08d}-boot",
             CONFIG,
