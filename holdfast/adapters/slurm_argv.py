@@ -42,22 +42,24 @@ def show_job(job_id: int, *, json: bool) -> list[str]:
     return ["scontrol", "show", "job", str(job_id), "--json" if json else "--oneliner"]
 
 
-def requeue(job_id: int) -> list[str]:
-    return ["scontrol", "requeue", str(job_id)]
+def requeue(job: str) -> list[str]:
+    """``job`` as ``SlurmJob.exact`` names it, here and below: an array's own number is that of one of
+    its elements as well, and means them all."""
+    return ["scontrol", "requeue", job]
 
 
-def requeue_held(job_id: int) -> list[str]:
+def requeue_held(job: str) -> list[str]:
     """For a job that runs or ran; Slurm refuses it for one that is pending already."""
-    return ["scontrol", "requeuehold", str(job_id)]
+    return ["scontrol", "requeuehold", job]
 
 
-def hold(job_id: int) -> list[str]:
+def hold(job: str) -> list[str]:
     """A user's hold, whoever sets it: the job's owner can release it."""
-    return ["scontrol", "uhold", str(job_id)]
+    return ["scontrol", "uhold", job]
 
 
-def job_comment(job_id: int, text: str) -> list[str]:
-    return ["scontrol", "update", f"JobId={job_id}", f"Comment={text}"]
+def job_comment(job: str, text: str) -> list[str]:
+    return ["scontrol", "update", f"JobId={job}", f"Comment={text}"]
 
 
 def job_admin_comment(job: str, text: str) -> list[str]:
@@ -66,10 +68,10 @@ def job_admin_comment(job: str, text: str) -> list[str]:
     return ["scontrol", "update", f"JobId={job}", f"AdminComment={text}"]
 
 
-def start_now(job_id: int, exclude: Sequence[str]) -> list[str]:
+def start_now(job: str, exclude: Sequence[str]) -> list[str]:
     """Ends the delay after a requeue (121 s by default). The job's own user may do it."""
     apart = [f"ExcNodeList={compress(exclude)}"] if exclude else []
-    return ["scontrol", "update", f"JobId={job_id}", "StartTime=now", *apart]
+    return ["scontrol", "update", f"JobId={job}", "StartTime=now", *apart]
 
 
 def clock() -> list[str]:

@@ -115,20 +115,31 @@ class SlurmCli:
         return self._parsed(argv, lambda text: parse.job_json(text, job_id))
 
     def requeue(self, job_id: int) -> None:
-        self._run(argv_of.requeue(job_id))
+        self._run(argv_of.requeue(self._exact(job_id)))
 
     def hold(self, job_id: int, why: str) -> None:
         """Requeue the job held; ``why`` becomes its comment where the caller may write it."""
+        job = self._exact(job_id)
         try:
-            self._run(argv_of.requeue_held(job_id))
+            self._run(argv_of.requeue_held(job))
         except Refused as error:
             if not _PENDING.search(error.output):
                 raise
-            self._run(argv_of.hold(job_id))
+            self._run(argv_of.hold(job))
         try:
-            self._run(argv_of.job_comment(job_id, _one_line(why)))
+            self._run(argv_of.job_comment(job, _one_line(why)))
         except CommandError:
             pass  # the hold is what counts; the journal tells why as well
+
+    def _exact(self, job_id: int) -> str:
+        """How Slurm names what restarts as one: an element of an array alone, a het job as a whole.
+
+        Raises ``Refused`` for a job that Slurm does not know.
+        """
+        job = self.job(job_id)
+        if job is None:
+            raise Refused(["scontrol"], f"Slurm knows no job {job_id}")
+        return job.exact if "_" in job.exact else str(job_id)
 
     def admin_comment(self, job: SlurmJob, text: str) -> None:
         """Writes the comment of exactly this job. Slurm refuses it for one that has ended."""
@@ -136,7 +147,7 @@ class SlurmCli:
         self._run(argv_of.job_admin_comment(name, _one_line(text)))
 
     def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
-        self._run(argv_of.start_now(job_id, self._checked(exclude)))
+        self._run(argv_of.start_now(self._exact(job_id), self._checked(exclude)))
 
     def clock(self) -> datetime:
         return self._parsed(argv_of.clock(), parse.clock)

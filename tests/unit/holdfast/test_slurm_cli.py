@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -156,26 +157,62 @@ def test_the_fast_read_falls_back_when_a_text_holds_its_separators(tools: Tools)
     assert {node.name for node in tools.slurm.nodes_fast()} == {"n1", "n2", "n3", "n4"}
 
 
+def shows(job_id: int, **facts: object) -> str:
+    """A shell line that answers ``show job`` as the recorded scontrol did, and does not end."""
+    answer = json.loads((DATA / "job.json").read_text())
+    answer["jobs"][0] |= {"job_id": job_id, **facts}
+    return f"case \"$1\" in show) cat <<'END'\n{json.dumps(answer)}\nEND\nexit 0;; esac\n"
+
+
+LOOK = ["show", "job", "7", "--json"]
+
+
 def test_hold_of_a_pending_job_is_a_users_hold(tools: Tools) -> None:
     tools.install(
         "scontrol",
-        'if [ "$1" = requeuehold ]; then echo "Job is pending execution for job 7" >&2; exit 1; fi',
+        shows(7)
+        + 'if [ "$1" = requeuehold ]; then echo "Job is pending execution for job 7" >&2; exit 1; fi',
     )
     tools.slurm.hold(7, "the same failure 3 times")
-    assert tools.calls[1:] == [
+    assert tools.calls == [
+        LOOK,
+        ["requeuehold", "7"],
         ["uhold", "7"],
         ["update", "JobId=7", "Comment=the same failure 3 times"],
     ]
 
 
 def test_start_now_excludes_in_the_same_call(tools: Tools) -> None:
-    tools.install("scontrol", "")
+    tools.install("scontrol", shows(7))
     tools.slurm.start_now(7)
     tools.slurm.start_now(7, [N1, N2])
-    assert tools.calls == [
+    assert [call for call in tools.calls if call != LOOK] == [
         ["update", "JobId=7", "StartTime=now"],
         ["update", "JobId=7", "StartTime=now", "ExcNodeList=n[1-2]"],
     ]
+
+
+def test_of_an_array_only_the_element_is_touched_whose_number_the_array_has(tools: Tools) -> None:
+    element = {
+        "array_job_id": {"set": True, "infinite": False, "number": 7},
+        "array_task_id": {"set": True, "infinite": False, "number": 3},
+    }
+    tools.install("scontrol", shows(7, **element))
+    tools.slurm.requeue(7)
+    tools.slurm.start_now(7)
+    assert [call for call in tools.calls if call != LOOK] == [
+        ["requeue", "7_3"],
+        ["update", "JobId=7_3", "StartTime=now"],
+    ]
+
+
+def test_a_job_that_slurm_does_not_know_is_not_requeued(tools: Tools) -> None:
+    tools.install(
+        "scontrol", f"cat {DATA}/job-unknown.json; echo 'Invalid job id specified' >&2; exit 1"
+    )
+    with pytest.raises((Refused, Unavailable)):
+        tools.slurm.requeue(7)
+    assert not any(call[0] == "requeue" for call in tools.calls)
 
 
 def test_what_a_person_set_for_their_eyes_does_not_reach_slurm(
