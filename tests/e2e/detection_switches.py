@@ -30,6 +30,7 @@ SWITCHED = frozenset(
         "gpu_nvlink_errors", "gpu_fabric", "gpu_thermal", "gpu_power_brake", "gpu_pcie", "gpu_modes",
         "gpu_versions", "gpu_errors", "pcie_link", "driver_hung", "mounts", "infiniband", "clock", "probe_blind",
         "slurmd", "pci_devices", "pcie_aer", "disks", "kernel_modules", "infiniband_errors", "services",
+        "infiniband_ber",
         "nvswitch_sxid", "kernel_driver", "kernel_pcie_aer", "kernel_mce", "kernel_nvme", "kernel_fs", "kernel_oom",
         "kernel_hung_task", "kernel_mlx5",
     }

@@ -303,8 +303,6 @@ class World:
         parsed = Reason.parse(reason)
         if parsed is None or parsed.code not in {fault.code for fault in guilty}:
             raise Violation(f"drained for {reason!r}, which nothing shows")
-        if not any(fault in self.faults for fault in guilty) and not self.blind:
-            raise Violation("drained for what is over and was seen to be over")
         if owner != AGENT and self.slurm.out_by_us() >= MAX_OUT:
             raise Violation("drained beyond the budget")
         worst = max(guilty, key=lambda fault: list(Action).index(fault.action)).action

@@ -42,7 +42,8 @@ class Story(World):
         fault = next(fault for fault in FAULTS if fault.code == code)
         if fault not in self.faults:
             self.faults.append(fault)
-            self.clean_in_truth = 0
+            if fault.check == "gpu_xid":  # what comes and goes between two passes nobody can know
+                self.clean_in_truth = 0
         if fault.check == "gpu_xid" and not self.blind:
             # The kernel log wakes the agent: known at once, and a re-check counts from here.
             self.known = [*(one for one in self.known if one != fault), fault]
@@ -271,7 +272,7 @@ WEIGHTS = [
     next((weight for prefix, weight in _OFTEN.items() if name.startswith(prefix)), 0.7)
     for name in NAMES
 ]
-UNIT_STORIES = 1500
+UNIT_STORIES = 800
 
 
 def tell(names: Sequence[str]) -> None:
