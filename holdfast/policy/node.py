@@ -8,18 +8,16 @@ health nor fault (2).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum
 
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.budget import Admission
-from holdfast.policy.gate import GateBack, Held, Trial, opens
+from holdfast.policy.comments import may_comment
+from holdfast.policy.gate import Held, Trial, opens
 from holdfast.policy.ownership import DrainRecord, NodeView, is_ours
 from holdfast.policy.returning import done, not_yet, waits_for
+from holdfast.policy.situation import Decision, Limits, Move, NodeSituation
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity
 
@@ -27,86 +25,7 @@ _LEFT_BY_OTHERS = {NodeState.DOWN, NodeState.FAIL, NodeState.ERROR}
 _HOOK_REASONS = {"Prolog error", "Epilog error"}
 """What slurmctld itself writes when a hook exits non-zero; ours does so only for a bad node. While
 the fault is there the cause takes the place of the consequence, so that the drain can be undone."""
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
-"""A number by itself; those in names (mlx5_3) tell parts apart."""
 _RANK = {action: rank for rank, action in enumerate(Action)}
-
-
-class Move(str, Enum):
-    """What is to be done in Slurm."""
-
-    NONE = "none"
-    COMMENT = "comment"
-    DRAIN = "drain"
-    UNDRAIN = "undrain"
-    WITHDRAW = "withdraw"
-    """Undo our drain because the budget is exceeded, and comment instead; the fault stays."""
-    TEST = "test"
-    """Run an active check on the drained node; what comes of it decides next."""
-    RESTORE = "restore"
-    """End a test: drain the node again with the reason that it had, and let go of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """``recheck_passes``: clean passes in a row before a node is given back. ``wait_s``: the least
-    time out of service for a fault that asks for nothing but time."""
-
-    recheck_passes: int = 2
-    wait_s: float = 30.0
-    gate: GateBack = GateBack.OFF
-    node_problem: bool = False
-    """Write reasons behind ``[node_problem] ``, for Soperator's own reaction."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSituation:
-    """Everything that the decision rests on.
-
-    ``node``          as slurmctld sees it now; None: it does not answer.
-    ``modes``         check name → what it may do; a check that is not named only observes.
-    ``record``        our own drain, if we made one.
-    ``clean_passes``  passes in a row, in this boot, in which every probe answered and nothing was
-                      found that drains.
-    ``gpu_recovered`` the drained GPU answers and asks for no recovery; None: could not look.
-    ``admission``     the budget's answer; None: not asked, which admits nothing.
-    ``must_withdraw`` our drain is among those beyond the budget (budget.withdrawals).
-    ``switched_off``  the kill switch for every action is set.
-    ``trial``         what came of the active check for this drain; None: it did not run.
-    ``held``          whether a test of ours keeps the node.
-    """
-
-    verdict: Verdict
-    node: NodeView | None
-    boot_id: str
-    modes: Mapping[str, Mode] = field(default_factory=dict)
-    record: DrainRecord | None = None
-    clean_passes: int = 0
-    gpu_recovered: bool | None = None
-    admission: Admission | None = None
-    must_withdraw: bool = False
-    switched_off: bool = False
-    trial: Trial | None = None
-    held: Held = Held.NO
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What to do and why.
-
-    ``reason``  the drain's Reason (DRAIN), or the comment's text. Empty: clear the comment
-                (COMMENT), or leave it as it is (WITHDRAW).
-    ``finding`` what a DRAIN is for.
-    ``forget``  the record describes no drain that stands any more: delete it.
-    ``over_budget``  the node should leave and may not.
-    """
-
-    move: Move
-    why: str
-    reason: str = ""
-    finding: Finding | None = None
-    forget: bool = False
-    over_budget: bool = False
 
 
 def draining(verdict: Verdict, modes: Mapping[str, Mode]) -> Finding | None:
@@ -164,7 +83,7 @@ def _leave_service(
 
 
 def _say(node: NodeView, text: str, why: str, forget: bool) -> Decision:
-    move = Move.COMMENT if _may_comment(node, text) else Move.NONE
+    move = Move.COMMENT if may_comment(node, text) else Move.NONE
     return Decision(move=move, why=why, reason=text, forget=forget, over_budget=True)
 
 
@@ -196,7 +115,7 @@ def _refused(
     """The test was not passed: the node stays out with its reason, and its comment says why."""
     pairs = {"boot": situation.boot_id[:8]} if situation.boot_id else {}
     text = str(Reason(record.code, f"re-test {trial.said}", pairs))
-    move = Move.COMMENT if _may_comment(node, text) else Move.NONE
+    move = Move.COMMENT if may_comment(node, text) else Move.NONE
     why = f"out of service for {record.code}: {trial.said}"
     return Decision(move=move, why=why, reason=text)
 
@@ -237,7 +156,7 @@ def _still_bad(
     if situation.must_withdraw:
         why = "others drained in the same moment and came first: over budget"
         text = _reason(worst, situation, limits, prefix="over budget: ")
-        text = text if _may_comment(node, text) else ""
+        text = text if may_comment(node, text) else ""
         return Decision(
             move=Move.WITHDRAW, why=why, reason=text, forget=True, over_budget=True, finding=worst
         )
@@ -279,24 +198,9 @@ def _comment(situation: NodeSituation, node: NodeView, limits: Limits, *, forget
         why = f"cannot look ({', '.join(situation.verdict.blind)})"
         return Decision(move=Move.NONE, why=why, forget=forget)
     why = f"{told.code}: {told.detail} (no drain)" if told else "nothing against this node"
-    if not _may_comment(node, text):
+    if not may_comment(node, text):
         return Decision(move=Move.NONE, why=why, forget=forget)
     return Decision(move=Move.COMMENT, why=why, reason=text, forget=forget)
-
-
-def _may_comment(node: NodeView, text: str) -> bool:
-    """Never twice the same, and never over a comment that somebody else wrote.
-
-    Where only a count or a measured value moved on, nothing is new (law 6).
-    """
-    there, wanted = Reason.parse(node.comment), Reason.parse(text)
-    if there is None or wanted is None:
-        return node.comment != text and (not node.comment or there is not None)
-    return _news_of(there) != _news_of(wanted)
-
-
-def _news_of(reason: Reason) -> tuple[object, ...]:
-    return reason.code, tuple(reason.pairs.items()), _NUMBER.sub("#", reason.detail)
 
 
 def _reason(finding: Finding, situation: NodeSituation, limits: Limits, *, prefix: str = "") -> str:

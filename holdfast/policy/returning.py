@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from holdfast.policy.ownership import DrainRecord, NodeView
+from holdfast.policy.situation import Limits, NodeSituation
 from holdfast.vocabulary import Action, NodeState
-
-if TYPE_CHECKING:
-    from holdfast.policy.node import Limits, NodeSituation
 
 _CANNOT_RETURN = {
     NodeState.DOWN,

@@ -17,8 +17,9 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
 from holdfast.policy import budget
 from holdfast.policy.gate import Held
-from holdfast.policy.node import Decision, Limits, Move, NodeSituation, decide
+from holdfast.policy.node import decide
 from holdfast.policy.ownership import DrainRecord, is_ours
+from holdfast.policy.situation import Decision, Limits, Move, NodeSituation
 from holdfast.reasons import Reason
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active.keeper import Keeper, this_process

@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.findings import Verdict
 from holdfast.policy.gate import GateBack, Held, Trial, opens
-from holdfast.policy.node import Decision, Move, decide
+from holdfast.policy.node import decide
+from holdfast.policy.situation import Decision, Move
 from holdfast.reasons import Reason
 from tests.unit.holdfast.situations import (
     BAD,

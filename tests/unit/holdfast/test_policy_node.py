@@ -9,8 +9,9 @@ import pytest
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.findings import Verdict
-from holdfast.policy.node import Decision, Move, decide
+from holdfast.policy.node import decide
 from holdfast.policy.ownership import is_ours
+from holdfast.policy.situation import Decision, Move
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity
 from tests.unit.holdfast.situations import (

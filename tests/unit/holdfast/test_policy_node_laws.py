@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.node import Move, NodeSituation, decide, draining
+from holdfast.policy.node import decide, draining
 from holdfast.policy.ownership import is_ours
+from holdfast.policy.situation import Move, NodeSituation
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from tests.unit.holdfast.situations import (
