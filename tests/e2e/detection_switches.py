@@ -30,7 +30,6 @@ SWITCHED = frozenset(
         "gpu_nvlink_errors", "gpu_fabric", "gpu_thermal", "gpu_power_brake", "gpu_pcie", "gpu_modes",
         "gpu_versions", "gpu_errors", "pcie_link", "driver_hung", "mounts", "infiniband", "clock", "probe_blind",
         "slurmd", "pci_devices", "pcie_aer", "disks", "kernel_modules", "infiniband_errors", "services",
-        "infiniband_ber",
         "nvswitch_sxid", "kernel_driver", "kernel_pcie_aer", "kernel_mce", "kernel_nvme", "kernel_fs", "kernel_oom",
         "kernel_hung_task", "kernel_mlx5",
     }
@@ -44,6 +43,7 @@ NOT_SWITCHED: Mapping[str, str] = {
     **dict.fromkeys(OF_THE_MACHINE, "judges the machine under the sandbox"),
     "tasks": "judges the machine under the sandbox as well",
     "dcgm": "there is no DCGM in the sandbox",
+    "infiniband_ber": "there is no mlxlink in the sandbox",
     "job_leftovers": "speaks at a job's end (tests of job health)",
     "infiniband_firmware": "no kind of fault changes a card's firmware",
     "kmsg": "no kind of fault loses kernel records (unit tests of the probe)",
