@@ -254,7 +254,7 @@ _HOST = (
     Case(words="ib-rate", code="IB_RATE", severity="warn", action="wait", check="infiniband", passes=3),
     Case(
         words="ib-errors", code="IB_ERRORS", severity="warn", action="wait", check="infiniband_errors",
-        passes=2, also=("IB_BER",), drains=False, ends=Ends.PERSON,
+        passes=2, also=("IB_BER",), ends=Ends.PERSON,
     ),
     Case(
         words="pcie-aer corrected", code="PCIE_AER", severity="warn", action="wait", check="pcie_aer", drains=False,
