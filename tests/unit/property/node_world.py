@@ -308,7 +308,9 @@ class World:
         worst = max(guilty, key=lambda fault: list(Action).index(fault.action)).action
         demand = next(fault.action for fault in guilty if fault.code == parsed.code)
         if self.since is None or owner != AGENT:
-            self.since = Since(at=self.slurm.now, demand=demand)
+            # A GPU that was reset since the agent's last look has had what it needs already.
+            over = not any(fault in self.faults for fault in guilty)
+            self.since = Since(at=self.slurm.now, demand=demand, reset=over)
         else:
             self.since = Since(at=self.slurm.now, demand=max(demand, worst, key=list(Action).index))
 
