@@ -21,6 +21,9 @@ from tests.unit.job_health.making import facts, xid
 USER = 65534 if os.geteuid() == 0 else os.getuid()
 """Whose the jobs are: not root, of whom nothing is ever ended."""
 
+JOB = 1_000_000 + os.getpid()
+"""What is found here is ended for real: nobody else's processes may say that they are of this job."""
+
 SCONTROL = """#!/bin/sh
 case "$1" in
 show) printf '{"jobs": [{"job_id": %s, "admin_comment": "%s"}]}' "$3" "$(cat {0}/comment 2>/dev/null)" ;;
@@ -60,7 +63,7 @@ class Site:
         return self.health
 
     def note(
-        self, kind: str, job: int = 7, restarts: int = 0, *, gpus: str = "0,1", skip: str = "-"
+        self, kind: str, job: int = JOB, restarts: int = 0, *, gpus: str = "0,1", skip: str = "-"
     ) -> None:
         line = f"holdfast-job/1 {kind} {job} {restarts} {machine.uptime_s()} {self.boot} {USER} {gpus} - {skip} end\n"
         (self.run / f"notes/{job}.{restarts}.{kind}").write_text(line)
@@ -80,7 +83,7 @@ class Site:
             time.sleep(0.01)
 
     def process(
-        self, job: int = 7, command: str = "sleep 60", **env: str
+        self, job: int = JOB, command: str = "sleep 60", **env: str
     ) -> subprocess.Popen[bytes]:
         full = {"SLURM_JOB_ID": str(job), "SLURM_STEP_ID": "0", "PATH": os.environ["PATH"], **env}
         child = subprocess.Popen(
@@ -93,14 +96,14 @@ class Site:
         self.started.append(child)
         return child
 
-    def report(self, job: int = 7) -> dict[str, Any]:
+    def report(self, job: int = JOB) -> dict[str, Any]:
         try:
             found: dict[str, Any] = json.loads((self.run / f"reports/{job}.json").read_text())
         except FileNotFoundError:
             return {}
         return found
 
-    def ended(self, job: int = 7) -> dict[str, Any]:
+    def ended(self, job: int = JOB) -> dict[str, Any]:
         self.until(lambda: bool(self.report(job).get("final")), "the report")
         return self.report(job)
 
@@ -140,7 +143,7 @@ def test_a_clean_job_is_judged_and_nothing_is_told(site: Site) -> None:
     assert found["baseline_after_s"] <= 0
     assert site.notes() == []
     assert site.comment == ""
-    assert (site.run / "reports/7.json").stat().st_mode & 0o777 == 0o644
+    assert (site.run / f"reports/{JOB}.json").stat().st_mode & 0o777 == 0o644
 
 
 def test_an_xid_is_told_while_the_job_runs(site: Site) -> None:
@@ -225,7 +228,7 @@ def test_an_agent_that_comes_late_says_how_late_its_baseline_is(site: Site) -> N
 def test_a_half_written_note_is_one_line_and_gone(
     site: Site, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (site.run / "notes/7.0.start").write_text("holdfast-job/1 start 7 0")
+    (site.run / f"notes/{JOB}.0.start").write_text(f"holdfast-job/1 start {JOB} 0")
     site.look(facts())
     assert "half-written note" in capfd.readouterr().err
     assert site.notes() == []
@@ -247,7 +250,7 @@ def test_leftovers_are_told_and_left_alone_by_default(site: Site) -> None:
     site.note("start")
     site.look(facts())
     child = site.process()
-    other = site.process(job=8)
+    other = site.process(job=JOB + 1)
     site.note("end")
     site.look(facts())
     (left,) = site.ended()["leftovers"]
@@ -272,7 +275,7 @@ def test_by_policy_leftovers_are_ended_and_only_they(site: Site) -> None:
         site.process(),
         site.process(command="sh -c 'trap : TERM; while :; do sleep 0.1; done'"),
     )
-    other, bare = site.process(job=8), site.process(job=70)
+    other, bare = site.process(job=JOB + 1), site.process(job=JOB * 10)
     time.sleep(0.1)
     site.note("end")
     site.look(facts())

@@ -15,7 +15,7 @@ from holdfast.errors import ConfigError
 from slurm_hooks import checks, settings
 from slurm_hooks.checks import CATALOGUE
 from slurm_hooks.config import AgentConfig
-from tests.unit.fuzz.garbage import DEEP, LONG, broken, noise
+from tests.fuzz.garbage import DEEP, LONG, broken, noise
 
 WHOLE = """\
 cluster: demo

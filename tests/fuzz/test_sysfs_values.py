@@ -15,7 +15,7 @@ from slurm_hooks.agent.observer import Observer
 from slurm_hooks.config import AgentConfig, NodeConfig
 from slurm_hooks.prober import Prober
 from slurm_hooks.settings import load
-from tests.unit.fuzz.garbage import NUMBERS, SYSFS_VALUES, noise
+from tests.fuzz.garbage import NUMBERS, SYSFS_VALUES, noise
 
 SYSFS = frozenset({"infiniband", "pcie"})
 SEEDS = range(3)

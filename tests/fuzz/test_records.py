@@ -20,7 +20,7 @@ from slurm_hooks.facts import GpuFacts, NvmlFacts, PortFacts
 from slurm_hooks.prober import Readings
 from slurm_hooks.probes.kmsg import Record
 from slurm_hooks.settings import Settings, load
-from tests.unit.fuzz.garbage import DEEP, XID_79, cut_short, wrong_documents
+from tests.fuzz.garbage import DEEP, XID_79, cut_short, wrong_documents
 
 BOOT = "b007b007-0000-4000-8000-000000000000"
 

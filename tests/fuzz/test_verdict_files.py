@@ -13,7 +13,7 @@ import pytest
 from holdfast.vocabulary import Context, Status
 from slurm_hooks import gate, machine, verdict_file
 from slurm_hooks.verdict_file import Published
-from tests.unit.fuzz.garbage import (
+from tests.fuzz.garbage import (
     DEEP,
     NUMBERS,
     STRANGE,
@@ -25,7 +25,7 @@ from tests.unit.fuzz.garbage import (
     without,
 )
 
-HOOK = Path(__file__).parents[3] / "slurm_hooks" / "hook"
+HOOK = Path(__file__).parents[2] / "slurm_hooks" / "hook"
 BOOT, UPTIME_S = "b007b007-0000-4000-8000-000000000000", 1000.0
 FINDING = {
     "code": "XID79", "severity": "fatal", "subject": "GPU-3", "detail": "GPU 3 fell off", "action": "reboot",

@@ -14,7 +14,7 @@ from holdfast.history.event import Event
 from slurm_hooks.job_health import note
 from slurm_hooks.job_health.book import Book
 from slurm_hooks.job_health.ledger import Ledger, Run
-from tests.unit.fuzz.garbage import DEEP, LONG, NUMBERS, broken, cut_short, noise, wrong_documents
+from tests.fuzz.garbage import DEEP, LONG, NUMBERS, broken, cut_short, noise, wrong_documents
 
 BOOT = "b007b007-0000-4000-8000-000000000000"
 EVENTS = [

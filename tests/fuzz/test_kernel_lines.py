@@ -11,7 +11,7 @@ from slurm_hooks.agent.memory import Memory
 from slurm_hooks.agent.observer import Observer
 from slurm_hooks.probes.kmsg import KmsgFollower
 from slurm_hooks.settings import load
-from tests.unit.fuzz.garbage import KERNEL_LINES, LONG, NUMBERS, XID_79, Maker, broken, noise
+from tests.fuzz.garbage import KERNEL_LINES, LONG, NUMBERS, XID_79, Maker, broken, noise
 
 SEEDS = range(4)
 AT_ONCE = 20
