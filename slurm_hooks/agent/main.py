@@ -14,11 +14,13 @@ from pathlib import Path
 
 from holdfast.adapters.log import Log
 from holdfast.config.location import config_path
+from holdfast.errors import ConfigError
 from holdfast.vocabulary import SlurmName
 from slurm_hooks import machine, settings
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import supervised
 from slurm_hooks.agent.loop import Agent
+from slurm_hooks.settings import Settings
 
 EXAMPLE = """\
 example:
@@ -62,15 +64,29 @@ def main(argv: Sequence[str]) -> int:
         config = settings.load(config.path)  # it may be another one by now
     node = SlurmName(machine.node_name(asked.node))
     log.info("started", node=node, pid=os.getpid(), config=config.path)
-    agent = Agent(node, config, lock)
-    gc.collect()
-    gc.freeze()  # workers are forks: what is never looked at again stays shared
-    afresh = agent.run()
+    afresh = _live(node, config, lock)
     log.info("ended", node=node)
     locks.give_back(lock.fd)
     if afresh:
         os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
     return 0
+
+
+def _live(node: SlurmName, config: Settings, lock: locks.Held) -> bool:
+    """One agent after another under the same configuration, until told to end (False) or until
+    there is another configuration that can be used (True)."""
+    while True:
+        agent = Agent(node, config, lock)
+        gc.collect()
+        gc.freeze()  # workers are forks: what is never looked at again stays shared
+        if not agent.run():
+            return False
+        try:
+            settings.load(config.path)
+        except ConfigError as error:  # told to start afresh, or it broke since it was looked at
+            log.error("configuration not taken over, the one before stays", why=error)
+            continue
+        return True
 
 
 def _when_free(path: Path) -> locks.Held:

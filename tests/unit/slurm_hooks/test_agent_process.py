@@ -201,6 +201,18 @@ def test_a_new_configuration_is_taken_over_a_broken_one_is_not(node: Node) -> No
     assert agent.poll() is None, "the same process, begun afresh"
 
 
+def test_told_to_begin_afresh_on_a_broken_configuration_it_keeps_the_one_before(node: Node) -> None:
+    agent = node.start()
+    wait(lambda: is_ok(node))
+    node.configure("chekcs: {}")
+    begun = node.verdict().detail["at"]
+    agent.send_signal(signal.SIGHUP)
+    wait(lambda: node.verdict().detail["at"] > begun + 1)
+    node.log(XID79)
+    wait(lambda: node.codes() == ["XID79"])
+    assert agent.poll() is None
+
+
 def test_a_broken_configuration_is_one_line_each_and_status_2(node: Node) -> None:
     node.configure("chekcs: {}\nbridg: {}")
     agent = node.start()
