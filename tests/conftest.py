@@ -22,18 +22,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Whatever needs a box runs on every release; pytest keeps one release's tests together."""
     if "release" in metafunc.fixturenames:
         wanted = str(metafunc.config.getoption("--slurm")).split()
+        if metafunc.definition.get_closest_marker("one_release"):
+            wanted = [max(wanted)]
         metafunc.parametrize("release", wanted, scope="session")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Which tests stay together when several processes share the work (pytest -n).
 
-    One process for each release, which keeps its box; one for each file with a server of its own.
+    One process for each release, which keeps its box, and one for what needs a single release: it
+    is the longest and begins first. One for each file with a server of its own.
     """
+    items.sort(key=lambda item: item.get_closest_marker("one_release") is None)
     for item in items:
         callspec = getattr(item, "callspec", None)
         release = callspec.params.get("release") if callspec else None
-        if release:
+        if item.get_closest_marker("one_release"):
+            item.add_marker(pytest.mark.xdist_group("one-release"))
+        elif release:
             item.add_marker(pytest.mark.xdist_group(f"slurm-{release}"))
         elif item.path.parent.name == "contract":
             item.add_marker(pytest.mark.xdist_group(item.path.stem))

@@ -166,6 +166,12 @@ def _action(event: Event) -> Action:
         return fault_of(event.code).action
 
 
+def _order(event: Event) -> tuple[object, ...]:
+    """As things happened; of what has one time, a drain before its withdrawal, and always the same."""
+    facts = sorted((name, repr(value)) for name, value in event.facts.items())
+    return (event.t, event.event, event.node, event.code, event.gpu_uuid, facts)
+
+
 def _run(event: Event) -> tuple[str, str]:
     return str(event.facts.get("job")), str(event.facts.get("run"))
 
@@ -185,7 +191,7 @@ def _incidents(faults: Iterable[Event]) -> list[list[Event]]:
     """The faults of one part that belong together."""
     found: list[list[Event]] = []
     newest: dict[str, list[Event]] = {}
-    for event in sorted(faults, key=lambda event: event.t):
+    for event in sorted(faults, key=_order):
         part = event.gpu_uuid or f"{event.node} {event.facts.get('subject')}"
         incident = newest.get(part)
         if incident is None or event.t - incident[-1].t > BURST_S:
@@ -198,7 +204,7 @@ def _incidents(faults: Iterable[Event]) -> list[list[Event]]:
 def _without_bursts(events: Iterable[Event]) -> list[Event]:
     last: dict[tuple[object, ...], float] = {}
     kept = []
-    for event in sorted(events, key=lambda event: event.t):
+    for event in sorted(events, key=_order):
         key = (event.event, event.node, event.code, event.gpu_uuid, event.facts.get("subject"))
         if event.t - last.get(key, -math.inf) > BURST_S:
             kept.append(event)

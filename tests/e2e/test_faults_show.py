@@ -13,7 +13,7 @@ from testbed.errors import SandboxError
 
 from tests.e2e import cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
 NODE = "worker-3"
 
 _NVML = """
@@ -157,7 +157,7 @@ def belongings(box: Box) -> dict[str, str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _at_rest(box: Box) -> Iterator[None]:
-    cluster.wait_for(lambda: cluster.all_in_service(box), "every node in service")
+    cluster.repair(box)
     yield
     cluster.repair(box)
 
