@@ -13,19 +13,23 @@ from holdfast.config.load import load_section, load_table
 from holdfast.config.location import ALL, switches_off
 from holdfast.config.schema import ClusterConfig, load_cluster
 from holdfast.vocabulary import Mode
-from slurm_hooks import checks
+from slurm_hooks import checks, machine
 from slurm_hooks.config import CHECKS, AgentConfig, CheckConfig, NodeConfig, enabled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The configuration of one node. ``path`` is where it came from; ``checks`` has every check."""
+    """The configuration of one node. ``path`` is where it came from; ``checks`` has every check.
+
+    ``stamp``: of the file just before it was read, so that no later change of it is missed.
+    """
 
     path: Path
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     node: NodeConfig = field(default_factory=NodeConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
     checks: Mapping[str, CheckConfig[Any]] = field(default_factory=dict)
+    stamp: tuple[int, int] = (0, 0)
 
     def active(self) -> dict[str, CheckConfig[Any]]:
         """The checks that run now, after the kill switches beside the configuration.
@@ -52,8 +56,10 @@ class Settings:
 
 def load(path: Path) -> Settings:
     """The settings; all defaults where there is no file. Raises ``ConfigError``."""
+    stamp = machine.stamp(path)
     return Settings(
         path=path,
+        stamp=stamp,
         cluster=load_cluster(path),
         node=load_section(path, "node", NodeConfig),
         agent=load_section(path, "agent", AgentConfig),

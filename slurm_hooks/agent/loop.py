@@ -78,7 +78,7 @@ class Agent:
         self._passes = self._clean_passes = 0
         self._disturbed = False
         self._next_pass = self._pass_began_s = 0.0
-        self._config_seen = machine.stamp(config.path)
+        self._config_seen = config.stamp
         self._wake = Wake()
 
     def run(self) -> bool:

@@ -69,6 +69,47 @@ def test_it_is_seen_told_and_taken_back(outcomes: dict[str, Outcome], case: Case
     assert outcome.detected_s <= case.watched_s + looks_s + 0.5 + detecting.MARGIN_S
 
 
+# --- a wrong configuration: before the faults that stay until the end of this file ---------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("checks: {gpu_xidd: {mode: drain}}", "did you mean 'gpu_xid'?"),
+        ("checks: {gpu_xid: {mode: drian}}", "did you mean 'drain'?"),
+        ("checks: {mounts: {limits: {min_free_share: 7}}}", "min_free_share"),
+        ("agent: {interval_s: 0}", "agent.interval_s: must be between"),
+        ("checks: {gpu_xid: {mode", "not valid YAML"),
+    ],
+)
+def test_a_wrong_configuration_is_told_once_and_changes_nothing(
+    whole_box: Box, wrong: str, told: str
+) -> None:
+    node = whole_box.nodes[0].name
+    log, path = (
+        whole_box.path(f"/var/log/holdfast/agent.{node}.log"),
+        whole_box.path(detecting.CONFIG),
+    )
+    cluster.wait_for(lambda: cluster.all_in_service(whole_box), "every node in service", 60)
+    before, size = path.read_text(), log.stat().st_size
+    verdicts = Verdicts(whole_box, node)
+    agent = verdicts.read()["agent_pid"]
+    try:
+        fresh = path.with_suffix(".new")
+        fresh.write_text(wrong + "\n")
+        fresh.replace(path)
+        cluster.wait_for(lambda: told in log.read_text()[size:], f"{told!r} in the agent's log", 15)
+        cluster.stays(lambda: cluster.in_service(whole_box, node), "in service", 2 * INTERVAL_S)
+        lines = [line for line in log.read_text()[size:].splitlines() if told in line]
+        assert len(lines) == 1
+        assert re.search(rf"{re.escape(detecting.CONFIG)}:[12]: ", lines[0])
+        said = verdicts.read()
+        assert said["agent_pid"] == agent, "the agent that has the good one goes on"
+        assert said["at"] > time.time() - 5
+    finally:
+        detecting.configure(whole_box, lambda _text: before)
+
+
 # --- switched off ---------------------------------------------------------------------------------
 
 
@@ -147,41 +188,3 @@ def _empty(folder: Path) -> None:
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ("checks: {gpu_xidd: {mode: drain}}", "did you mean 'gpu_xid'?"),
-        ("checks: {gpu_xid: {mode: drian}}", "did you mean 'drain'?"),
-        ("checks: {mounts: {limits: {min_free_share: 7}}}", "min_free_share"),
-        ("agent: {interval_s: 0}", "agent.interval_s: must be between"),
-        ("checks: {gpu_xid: {mode", "not valid YAML"),
-    ],
-)
-def test_a_wrong_configuration_is_told_once_and_changes_nothing(
-    whole_box: Box, wrong: str, told: str
-) -> None:
-    node = whole_box.nodes[0].name
-    log, path = (
-        whole_box.path(f"/var/log/holdfast/agent.{node}.log"),
-        whole_box.path(detecting.CONFIG),
-    )
-    cluster.wait_for(lambda: cluster.all_in_service(whole_box), "every node in service", 60)
-    before, size = path.read_text(), log.stat().st_size
-    verdicts = Verdicts(whole_box, node)
-    agent = verdicts.read()["agent_pid"]
-    try:
-        fresh = path.with_suffix(".new")
-        fresh.write_text(wrong + "\n")
-        fresh.replace(path)
-        cluster.wait_for(lambda: told in log.read_text()[size:], f"{told!r} in the agent's log", 15)
-        cluster.stays(lambda: cluster.in_service(whole_box, node), "in service", 2 * INTERVAL_S)
-        lines = [line for line in log.read_text()[size:].splitlines() if told in line]
-        assert len(lines) == 1
-        assert f"{detecting.CONFIG}:1: " in lines[0]
-        said = verdicts.read()
-        assert said["agent_pid"] == agent, "the agent that has the good one goes on"
-        assert said["at"] > time.time() - 5
-    finally:
-        detecting.configure(whole_box, lambda _text: before)
