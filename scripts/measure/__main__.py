@@ -57,6 +57,11 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CATALOGUE)}")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
+        "--page",
+        action="store_true",
+        help="write docs/benchmarks.md, also when only some are asked for",
+    )
+    parser.add_argument(
         "--slurm", choices=sorted(RELEASES), default="24.11", help="Slurm's release"
     )
     args = parser.parse_args(argv)
@@ -86,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps({"machine": about, "figures": [figures.as_json(one) for one in measured]}))
     else:
         print("\n".join(about), *("\n".join(figures.text(one)) for one in measured), sep="\n\n")
-    if not args.names:
+    if args.page or not args.names:
         PAGE.write_text("\n".join(_page(about, measured)) + "\n")
     return 0 if all(one.met for one in measured) else 1
 
