@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from testbed.box import Box
 from testbed.shape import RELEASES
+
+OF_NODES = ("test_detection.py", "test_faults_show.py")
+"""About nodes and not about Slurm: the newest of the wanted releases is enough."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,28 +28,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Whatever needs a box runs on every release; pytest keeps one release's tests together."""
     if "release" in metafunc.fixturenames:
         wanted = str(metafunc.config.getoption("--slurm")).split()
-        if metafunc.definition.get_closest_marker("one_release"):
+        if metafunc.definition.path.name in OF_NODES:
             wanted = [max(wanted)]
         metafunc.parametrize("release", wanted, scope="session")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which tests stay together when several processes share the work (pytest -n).
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Which tests stay together when several processes share the work (pytest -n)."""
+    from xdist.scheduler import LoadScopeScheduling
 
-    One process for each release, which keeps its box, and one for what needs a single release: it
-    is the longest and begins first. One for each file with a server of its own.
-    """
-    items.sort(key=lambda item: item.get_closest_marker("one_release") is None)
-    for item in items:
-        callspec = getattr(item, "callspec", None)
-        release = callspec.params.get("release") if callspec else None
-        if item.get_closest_marker("one_release"):
-            item.add_marker(pytest.mark.xdist_group("one-release"))
-        elif release:
-            item.add_marker(pytest.mark.xdist_group(f"slurm-{release}"))
-        elif item.path.parent.name == "contract":
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    class ByBox(LoadScopeScheduling):  # type: ignore[misc]
+        """Whoever has a box keeps it: one process for each release, one for what needs only one of
+        them, and files as they come. Grouping by marks (loadgroup) does nothing under pytest 9."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, rest = nodeid.partition("::")
+            release = re.search(r"\[([0-9]+\.[0-9]+)", rest)
+            if Path(file).name in OF_NODES:
+                return "of nodes"
+            return f"Slurm {release[1]}" if release and not file.startswith("tests/unit") else file
+
+    return ByBox(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,11 @@ def agent_log(box: Box, node: str) -> str:
     return box.node(node).run(["cat", f"/var/log/holdfast/agent.{node}.log"]).stdout
 
 
+def past(box: Box) -> str:
+    """The node's history; it is written beside everything else, so a moment later."""
+    return box.node(NODE).run(["holdfast", "history", NODE], check=False).stdout
+
+
 def no_drain(box: Box, node: str) -> bool:
     """In service and nobody's to test."""
     return cluster.in_service(box, node) and not reservations(box)
@@ -104,8 +109,7 @@ def test_an_inspection_tests_idle_and_drained_nodes_and_changes_nothing(clean_bo
     assert cluster.in_service(box, "worker-0")
     pages = box.run(["sh", "-c", "cat /var/lib/holdfast/inspections/*.txt"]).stdout
     assert "I/O throughput" in pages
-    events = box.node(NODE).run(["holdfast", "history", NODE], check=False).stdout
-    assert "storage failed" in events
+    cluster.wait_for(lambda: "storage failed" in past(box), "the history knows of it", 20)
 
     box.heal(NODE)
     cluster.wait_for(lambda: no_drain(box, NODE), "given back by the agent that had drained it")
@@ -126,7 +130,7 @@ def test_the_gate_tests_before_it_gives_back_and_lets_no_job_between(with_gate: 
     test = known["holdfast-host"][-1]
     assert test["user_name"] == "root"
     assert known["theirs"][-1]["start_time"]["number"] >= test["end_time"]["number"]
-    assert "host passed" in box.node(NODE).run(["holdfast", "history", NODE], check=False).stdout
+    cluster.wait_for(lambda: "host passed" in past(box), "the history knows of it", 20)
 
     # Memory shows under load only, and nothing here can load it: required is required.
     box.fault(NODE, "xid", "95", "--gpu", "3")
@@ -163,4 +167,4 @@ def test_a_crash_in_the_middle_of_a_test_ends_in_the_old_drain(with_gate: Box) -
     drained = box.run(["sacctmgr", "-nP", "show", "event", f"nodes={NODE}", "format=reason"])
     assert reason in drained.stdout
     cluster.wait_for(lambda: no_drain(box, NODE), "tested again, and given back", 90)
-    assert "storage passed" in agent_log(box, NODE)
+    cluster.wait_for(lambda: "storage passed" in agent_log(box, NODE), "its log tells so", 10)

@@ -20,7 +20,7 @@ from tests.e2e.detecting import Outcome, Verdicts
 from tests.e2e.detection_switches import OF_THE_MACHINE, SWITCHED, TOGETHER
 from tests.e2e.detection_table import CASES, Case, How
 
-pytestmark = [pytest.mark.e2e, pytest.mark.one_release, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 INTERVAL_S = 1.0
 """A box's agents look each second."""
 OFF = "/etc/holdfast/off"
