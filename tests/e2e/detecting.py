@@ -112,6 +112,9 @@ def batches(cases: Sequence[Case]) -> list[tuple[Case, ...]]:
 def _try(box: Box, node: str, batch: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
     verdicts = Verdicts(box, node)
     _wait(lambda: verdicts.read().get("findings") == [], f"nothing against {node}", CLEARED_S)
+    # What is first seen in a boot is where counting begins, and no finding.
+    seen_s = verdicts.read()["at"]
+    _wait(lambda: verdicts.read().get("at", 0.0) > seen_s + BASELINE_S, "counting", CLEARED_S)
     for case, outcome in zip(batch, outcomes, strict=True):
         _see(box, node, case, outcome)
     begin = time.monotonic()
