@@ -21,6 +21,8 @@ CONFIG = "/etc/holdfast/holdfast.yaml"
 Findings = list[dict[str, Any]]
 MARGIN_S, SEEN_S, CLEARED_S = 15.0, 25.0, 60.0
 """Patience with a busy machine: how fast an agent is, is measured elsewhere."""
+BASELINE_S = 2.5
+"""Two passes of a box's agent, which looks each second."""
 
 
 class Verdicts:
