@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from holdfast.config.bounds import within
+
 
 class Join(str, Enum):
     """How a Slurm node finds its Kubernetes Node."""
@@ -51,15 +53,8 @@ class BridgeConfig:
     """
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("poll_s", 0.1, 300),
-            ("timeout_s", 0.5, 120),
-            ("unreadable_polls", 1, 1000),
-            ("max_changes", 1, 100_000),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value:g}")
+        within(self, poll_s=(0.1, 300), timeout_s=(0.5, 120))
+        within(self, unreadable_polls=(1, 1000), max_changes=(1, 100_000))
         if not self.slurm_user:
             raise ValueError("slurm_user must not be empty")
         if self.join is Join.TABLE and not self.nodes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from holdfast.config.bounds import within
 from holdfast.policy.gate import GateBack
 from holdfast.vocabulary import Mode
 
@@ -60,8 +61,7 @@ class BudgetConfig:
     def __post_init__(self) -> None:
         if self.max_nodes < 0:
             raise ValueError(f"max_nodes must not be negative, got {self.max_nodes}")
-        if not 0 <= self.max_share <= 1:
-            raise ValueError(f"max_share must be between 0 and 1, got {self.max_share:g}")
+        within(self, max_share=(0, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +87,7 @@ class NodeConfig:
     """
 
     def __post_init__(self) -> None:
-        if not 0 <= self.expected_gpus <= 64:
-            raise ValueError(f"expected_gpus must be between 0 and 64, got {self.expected_gpus}")
-        if not 0 <= self.leftover_grace_s <= 60:
-            raise ValueError(
-                f"leftover_grace_s must be between 0 and 60, got {self.leftover_grace_s:g}"
-            )
+        within(self, expected_gpus=(0, 64), leftover_grace_s=(0, 60))
         for path in self.mounts:
             if not path.startswith("/"):
                 raise ValueError(f"mounts must be absolute paths, got {path!r}")
@@ -147,26 +142,24 @@ class AgentConfig:
     """
 
     def __post_init__(self) -> None:
-        bounds = {
-            "interval_s": (0.2, 3600),
-            "probe_deadline_s": (0.05, 600),
-            "verdict_ttl_s": (1, 86400),
-            "recheck_passes": (1, 1000),
-            "wait_s": (0, 86400),
-            "clock_interval_s": (1, 86400),
-            "slow_interval_s": (1, 86400),
-            "dcgm_interval_s": (10, 86400),
-            "mlxlink_interval_s": (10, 86400),
-            "act_retry_s": (0.1, 600),
-            "gate_retry_s": (1, 7 * 86400),
-            "jobs_interval_s": (0.05, 10),
-            "history_max_bytes": (100_000, 500_000_000),
-            "metrics_port": (1, 65535),
-        }
-        for name, (low, high) in bounds.items():
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value:g}")
+        within(
+            self,
+            interval_s=(0.2, 3600),
+            probe_deadline_s=(0.05, 600),
+            verdict_ttl_s=(1, 86400),
+            recheck_passes=(1, 1000),
+            wait_s=(0, 86400),
+            clock_interval_s=(1, 86400),
+            slow_interval_s=(1, 86400),
+            dcgm_interval_s=(10, 86400),
+            mlxlink_interval_s=(10, 86400),
+            act_retry_s=(0.1, 600),
+            gate_retry_s=(1, 7 * 86400),
+            jobs_interval_s=(0.05, 10),
+            history_max_bytes=(100_000, 500_000_000),
+        )
+        if self.metrics_port is not None:
+            within(self, metrics_port=(1, 65535))
         if self.verdict_ttl_s < self.interval_s + self.probe_deadline_s:
             raise ValueError(
                 f"verdict_ttl_s must be at least interval_s + probe_deadline_s "

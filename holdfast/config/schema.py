@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.config.bounds import within
 from holdfast.config.load import load_top
 
 
@@ -55,8 +56,7 @@ class SlurmConfig:
     """Folder of scontrol and its like; empty: along PATH."""
 
     def __post_init__(self) -> None:
-        if not 0.1 <= self.timeout_s <= 300:
-            raise ValueError(f"timeout_s must be between 0.1 and 300, got {self.timeout_s:g}")
+        within(self, timeout_s=(0.1, 300))
         if self.bin and not Path(self.bin).is_absolute():
             raise ValueError(f"bin must be an absolute path, got {self.bin!r}")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.config.bounds import within
 from slurm_hooks.active import (
     CATALOGUE,
     dcgm_diag,
@@ -61,10 +62,7 @@ class ActiveConfig:
             raise ValueError(
                 f"inspect must name active checks, got {unknown[0]!r}; known: {', '.join(CATALOGUE)}"
             )
-        if not 1 <= self.start_s <= 3600:
-            raise ValueError(f"start_s must be between 1 and 3600, got {self.start_s:g}")
-        if not 1 <= self.keep_reports <= 10000:
-            raise ValueError(f"keep_reports must be between 1 and 10000, got {self.keep_reports}")
+        within(self, start_s=(1, 3600), keep_reports=(1, 10000))
 
     def limits(self, check: str) -> Any:
         """The limits of a check of the catalogue."""

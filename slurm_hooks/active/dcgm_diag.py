@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.config.bounds import within
 from slurm_hooks.active.result import Judged, Reading, Verdict, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Node, Ran, find, unfinished
 
@@ -40,11 +41,8 @@ class Limits:
     """Time limit of `dcgm_diag_r4`."""
 
     def __post_init__(self) -> None:
-        for name in ("r1_s", "r2_s", "r3_s", "r4_s"):
-            if not 10 <= getattr(self, name) <= 86400:
-                raise ValueError(
-                    f"{name} must be between 10 and 86400, got {getattr(self, name):g}"
-                )
+        limit_s = (10, 86400)
+        within(self, r1_s=limit_s, r2_s=limit_s, r3_s=limit_s, r4_s=limit_s)
 
 
 def time_limit_s(limits: Limits, level: int) -> float:

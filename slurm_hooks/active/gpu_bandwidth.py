@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.config.bounds import within
 from slurm_hooks.active.result import Judged, Reading, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
 
@@ -31,13 +32,7 @@ class Limits:
     """Copies between host and GPU, each way."""
 
     def __post_init__(self) -> None:
-        if not 10 <= self.time_limit_s <= 86400:
-            raise ValueError(
-                f"time_limit_s must be between 10 and 86400, got {self.time_limit_s:g}"
-            )
-        for name in ("min_hbm_gb_s", "min_pcie_gb_s"):
-            if not 0 <= getattr(self, name) <= 1e6:
-                raise ValueError(f"{name} must be between 0 and 1e6, got {getattr(self, name):g}")
+        within(self, time_limit_s=(10, 86400), min_hbm_gb_s=(0, 1e6), min_pcie_gb_s=(0, 1e6))
 
 
 def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as every check

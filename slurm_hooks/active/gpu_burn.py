@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from holdfast.config.bounds import within
 from slurm_hooks.active.gpu_bandwidth import rows_of
 from slurm_hooks.active.result import Judged, Reading, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
@@ -37,20 +38,12 @@ class Limits:
     """Of the node's median, for each GPU."""
 
     def __post_init__(self) -> None:
-        if not 10 <= self.time_limit_s <= 86400:
-            raise ValueError(
-                f"time_limit_s must be between 10 and 86400, got {self.time_limit_s:g}"
-            )
-        if not 1 <= self.load_s <= 86400:
-            raise ValueError(f"load_s must be between 1 and 86400, got {self.load_s:g}")
+        within(self, time_limit_s=(10, 86400), load_s=(1, 86400))
+        within(self, min_tflops=(0, 1e6), min_share=(0, 1))
         if self.load_s >= self.time_limit_s:
             raise ValueError(
                 f"load_s must be below time_limit_s ({self.time_limit_s:g}), got {self.load_s:g}"
             )
-        if not 0 <= self.min_tflops <= 1e6:
-            raise ValueError(f"min_tflops must be between 0 and 1e6, got {self.min_tflops:g}")
-        if not 0 <= self.min_share <= 1:
-            raise ValueError(f"min_share must be between 0 and 1, got {self.min_share:g}")
 
 
 def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as every check

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.config.bounds import within
 from holdfast.faults import fault_of
 from slurm_hooks.active.result import Judged, Reading, Verdict, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Node, Ran, own_program, unfinished
@@ -44,14 +45,7 @@ class Limits:
     """Memory that the kernel must see, in GiB. 0: not judged."""
 
     def __post_init__(self) -> None:
-        if not 5 <= self.time_limit_s <= 86400:
-            raise ValueError(f"time_limit_s must be between 5 and 86400, got {self.time_limit_s:g}")
-        if not 0 <= self.min_cpus <= 1 << 16:
-            raise ValueError(f"min_cpus must be between 0 and {1 << 16}, got {self.min_cpus}")
-        if not 0 <= self.min_memory_gib <= 1 << 20:
-            raise ValueError(
-                f"min_memory_gib must be between 0 and {1 << 20}, got {self.min_memory_gib:g}"
-            )
+        within(self, time_limit_s=(5, 86400), min_cpus=(0, 1 << 16), min_memory_gib=(0, 1 << 20))
 
 
 def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as every check

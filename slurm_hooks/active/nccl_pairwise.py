@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.config.bounds import within
 from slurm_hooks.active.nccl_loopback import judge
 from slurm_hooks.active.result import Judged
 from slurm_hooks.active.run import WHERE, Missing, Node, Ran, find, find_torch, load_program
@@ -34,16 +35,7 @@ class Limits:
     """For `srun --mpi`; `none`: torch instead of nccl-tests."""
 
     def __post_init__(self) -> None:
-        if not 10 <= self.time_limit_s <= 86400:
-            raise ValueError(
-                f"time_limit_s must be between 10 and 86400, got {self.time_limit_s:g}"
-            )
-        if not 1 <= self.size_mib <= 32768:
-            raise ValueError(f"size_mib must be between 1 and 32768, got {self.size_mib}")
-        if not 0 < self.min_busbw_gb_s <= 10000:
-            raise ValueError(
-                f"min_busbw_gb_s must be between 0 and 10000, got {self.min_busbw_gb_s:g}"
-            )
+        within(self, time_limit_s=(10, 86400), size_mib=(1, 32768), min_busbw_gb_s=(0.1, 10000))
         if not self.mpi.replace("_", "").replace(".", "").isalnum():
             raise ValueError(f"mpi must be a plugin of srun --mpi, got {self.mpi!r}")
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.config.bounds import within
 from slurm_hooks.active.result import Judged, Reading, could_not_run, failed, judged_by
 from slurm_hooks.active.run import Missing, Node, Ran, own_program, unfinished
 
@@ -34,13 +35,8 @@ class Limits:
     """Least rate of reading, past the page cache."""
 
     def __post_init__(self) -> None:
-        if not 5 <= self.time_limit_s <= 86400:
-            raise ValueError(f"time_limit_s must be between 5 and 86400, got {self.time_limit_s:g}")
-        if not 4 <= self.size_mib <= 1 << 20:
-            raise ValueError(f"size_mib must be between 4 and {1 << 20}, got {self.size_mib}")
-        for name in ("min_write_mb_s", "min_read_mb_s"):
-            if not 0 <= getattr(self, name) <= 1e6:
-                raise ValueError(f"{name} must be between 0 and 1e6, got {getattr(self, name):g}")
+        within(self, time_limit_s=(5, 86400), size_mib=(4, 1 << 20))
+        within(self, min_write_mb_s=(0, 1e6), min_read_mb_s=(0, 1e6))
 
 
 def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as every check

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from holdfast.config.bounds import within as within
 from holdfast.findings import Finding
 from slurm_hooks.facts import NodeFacts
 
@@ -114,13 +115,3 @@ def limits_in_range(limits: Limits) -> None:
         value = getattr(limits, name)
         if not 1 <= value <= 1000:
             raise ValueError(f"{name} must be between 1 and 1000 passes, got {value}")
-
-
-def within(limits: Any, /, **bounds: tuple[float, float]) -> None:
-    """For ``__post_init__``: each named limit lies between its bounds, both included. Raises
-    ValueError.
-    """
-    for name, (low, high) in bounds.items():
-        value = getattr(limits, name)
-        if not low <= value <= high:
-            raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value:g}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import Blind, NodeFacts
 
@@ -44,10 +44,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 1 <= self.hung_passes <= 1000:
-            raise ValueError(f"hung_passes must be between 1 and 1000, got {self.hung_passes}")
-        if not 0 <= self.blocked_s <= 86400:
-            raise ValueError(f"blocked_s must be between 0 and 86400, got {self.blocked_s:g}")
+        within(self, hung_passes=(1, 1000), blocked_s=(0, 86400))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 
@@ -26,10 +26,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 0 <= self.max_new_uncorrected <= 1_000_000:
-            raise ValueError(
-                f"max_new_uncorrected must be between 0 and 1000000, got {self.max_new_uncorrected}"
-            )
+        within(self, max_new_uncorrected=(0, 1_000_000))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFabric, GpuFacts, NodeFacts
 
@@ -43,8 +43,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 0 <= self.grace_s <= 86400:
-            raise ValueError(f"grace_s must be between 0 and 86400, got {self.grace_s:g}")
+        within(self, grace_s=(0, 86400))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

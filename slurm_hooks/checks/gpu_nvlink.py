@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 
@@ -25,8 +25,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 0 <= self.min_active <= 36:
-            raise ValueError(f"min_active must be between 0 and 36, got {self.min_active}")
+        within(self, min_active=(0, 36))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
 
@@ -30,10 +30,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        for name in ("max_recoveries_per_h", "max_replays_per_h", "max_crc_per_s"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1e9:
-                raise ValueError(f"{name} must be between 0 and 1e9, got {value:g}")
+        rate = (0, 1e9)
+        within(self, max_recoveries_per_h=rate, max_replays_per_h=rate, max_crc_per_s=rate)
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
 
@@ -34,8 +34,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 0 <= self.min_gen <= 8:
-            raise ValueError(f"min_gen must be between 0 and 8, got {self.min_gen}")
+        within(self, min_gen=(0, 8))
         if not 0 <= self.max_replays_per_min <= 1e9:
             raise ValueError(
                 f"max_replays_per_min must be between 0 and 1e9, got {self.max_replays_per_min:g}"

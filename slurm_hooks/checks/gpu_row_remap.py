@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
 
@@ -26,10 +26,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 0 <= self.max_low_banks <= 100_000:
-            raise ValueError(
-                f"max_low_banks must be between 0 and 100000, got {self.max_low_banks}"
-            )
+        within(self, max_low_banks=(0, 100_000))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

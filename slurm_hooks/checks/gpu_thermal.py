@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
 
@@ -35,8 +35,7 @@ class Limits:
         limits_in_range(self)
         if self.min_margin_c is not None and not -100 <= self.min_margin_c <= 100:
             raise ValueError(f"min_margin_c must be between -100 and 100, got {self.min_margin_c}")
-        if not 0 <= self.max_share <= 1:
-            raise ValueError(f"max_share must be between 0 and 1, got {self.max_share:g}")
+        within(self, max_share=(0, 1))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

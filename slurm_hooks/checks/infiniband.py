@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
 
@@ -36,8 +36,7 @@ class Limits:
         limits_in_range(self)
         if not 0 <= self.min_rate_gbps <= 1e5:
             raise ValueError(f"min_rate_gbps must be from 0 to 100000, got {self.min_rate_gbps:g}")
-        if not 0 <= self.max_downs <= 1000:
-            raise ValueError(f"max_downs must be between 0 and 1000, got {self.max_downs}")
+        within(self, max_downs=(0, 1000))
         if not 0 < self.window_s <= 86400:
             raise ValueError(f"window_s must be above 0 and at most a day, got {self.window_s:g}")
 

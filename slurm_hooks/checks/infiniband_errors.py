@@ -38,8 +38,13 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        within(self, max_ber=(0, 1), max_recoveries_per_min=(0, 1e6))
-        within(self, max_receive_errors_per_s=(0, 1e9), max_integrity=(0, 1e9))
+        within(
+            self,
+            max_ber=(0, 1),
+            max_recoveries_per_min=(0, 1e6),
+            max_receive_errors_per_s=(0, 1e9),
+            max_integrity=(0, 1e9),
+        )
         if not 0 < self.warn_ber <= self.max_ber:
             raise ValueError(
                 f"warn_ber must be above 0 and at most max_ber ({self.max_ber:g}), "

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
@@ -30,8 +30,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 0 <= self.max_used_mib <= 1 << 20:
-            raise ValueError(f"max_used_mib must be between 0 and 1048576, got {self.max_used_mib}")
+        within(self, max_used_mib=(0, 1 << 20))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.checks.kernel_log import (
     DAY_S,
@@ -37,8 +37,7 @@ class Limits:
     def __post_init__(self) -> None:
         limits_in_range(self)
         counts_in_range(self, "max_dimm_corrected_per_day", "max_mce_corrected_per_day")
-        if not 0 <= self.boot_s <= 3600:
-            raise ValueError(f"boot_s must be between 0 and 3600, got {self.boot_s:g}")
+        within(self, boot_s=(0, 3600))
 
 
 def _rules(limits: Limits) -> Rules:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PciKind, pci_address
 
@@ -33,8 +33,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 0 <= self.nvswitches <= 64:
-            raise ValueError(f"nvswitches must be between 0 and 64, got {self.nvswitches}")
+        within(self, nvswitches=(0, 64))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

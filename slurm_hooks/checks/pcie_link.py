@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 
@@ -26,8 +26,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 0 <= self.min_width <= 32:
-            raise ValueError(f"min_width must be between 0 and 32, got {self.min_width}")
+        within(self, min_width=(0, 32))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

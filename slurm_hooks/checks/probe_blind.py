@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 
@@ -25,8 +25,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         limits_in_range(self)
-        if not 1 <= self.max_passes <= 1000:
-            raise ValueError(f"max_passes must be between 1 and 1000, got {self.max_passes}")
+        within(self, max_passes=(1, 1000))
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

@@ -1,0 +1,22 @@
+"""Numbers of a configuration that must lie in a range: one check, one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def within(values: Any, /, **bounds: tuple[float, float]) -> None:
+    """For ``__post_init__``: each named field lies between its bounds, both included.
+
+    Raises ValueError, whose text begins with the field's name (``config.load`` finds its line by it).
+    """
+    for name, (low, high) in bounds.items():
+        value = getattr(values, name)
+        if not low <= value <= high:
+            raise ValueError(
+                f"{name} must be between {_shown(low)} and {_shown(high)}, got {_shown(value)}"
+            )
+
+
+def _shown(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:.10g}"
