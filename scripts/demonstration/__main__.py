@@ -66,7 +66,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except (SandboxError, NotSeenError, OSError) as error:
         print(f"scripts/demo: {error}", file=sys.stderr)
+        if isinstance(error, NotSeenError):
+            _keep_scene(error.scene, args)
         return 1
+
+
+def _keep_scene(told: str, args: argparse.Namespace) -> None:
+    if told:
+        (args.out / "scene.txt").write_text(told + "\n")
+        print(f"How things stood when something first did not happen: {args.out}/scene.txt")
 
 
 def _with_box(args: argparse.Namespace) -> int:
@@ -149,9 +157,7 @@ def _show(outcome: Outcome, live: Live, args: argparse.Namespace) -> None:
         picture.draw(outcome, args.out / "demo.png")
         picture.draw(outcome, args.out / "demo.svg")
     live.plain(f"\nPicture and figures: {args.out}/demo.png, demo.svg, demo.json")
-    if outcome.story.scene:
-        (args.out / "scene.txt").write_text(outcome.story.scene + "\n")
-        live.plain(f"How things stood when something first did not happen: {args.out}/scene.txt")
+    _keep_scene(outcome.story.scene, args)
     for problem in outcome.all_problems:
         live.plain(f"FAILED: {problem}")
     if not outcome.all_problems:

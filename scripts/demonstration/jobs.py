@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.box import Box
 
-from demonstration.observe import Cluster, JobView, json_lines, until
+from demonstration.observe import Cluster, JobView, NotSeenError, json_lines, until
+
+T = TypeVar("T")
 
 CODE = "/mnt/training/code"
+ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
 SOURCE = Path(__file__).resolve().parent.parent / "train"
 
 
@@ -68,19 +72,30 @@ class Job:
         return int(steps[-1]) if steps else 0
 
     def wait_step(self, step: int, timeout_s: float = 150) -> None:
-        until(
-            lambda: self.latest_step() >= step, f"step {step} of {self.order.name}", timeout_s, 0.05
-        )
+        """Raises ``NotSeenError`` with the scene."""
+        what = f"step {step} of {self.order.name}"
+        self._wait(lambda: self.latest_step() >= step, what, timeout_s, 0.05)
 
     def wait_state(self, *states: str, timeout_s: float = 150) -> JobView:
-        """The job's view once it is in one of ``states``. Raises ``NotSeenError``."""
+        """The job's view once it is in one of ``states``.
+
+        Raises ``NotSeenError`` with the scene: at ``timeout_s``, or at once when the job has ended otherwise.
+        """
+        what = f"job {self.job_id} ({self.order.name}) in state {' or '.join(states)}"
 
         def reached() -> JobView | None:
             view = self.view()
+            if view.state in ENDED and view.state not in states:
+                raise NotSeenError(f"{what}: it ended as {view.state}")
             return view if view.state in states else None
 
-        what = f"job {self.job_id} ({self.order.name}) in state {' or '.join(states)}"
-        return until(reached, what, timeout_s, 0.3)
+        return self._wait(reached, what, timeout_s, 0.3)
+
+    def _wait(self, read: Callable[[], T | None], what: str, timeout_s: float, every_s: float) -> T:
+        try:
+            return until(read, what, timeout_s, every_s)
+        except NotSeenError as error:
+            raise NotSeenError(str(error), scene(self)) from None
 
 
 def install(box: Box) -> None:

@@ -15,7 +15,11 @@ T = TypeVar("T")
 
 
 class NotSeenError(Exception):
-    """Something that had to happen did not happen in time."""
+    """Something that had to happen did not happen in time; ``scene`` tells how things stood then, where known."""
+
+    def __init__(self, what: str, scene: str = "") -> None:
+        super().__init__(what)
+        self.scene = scene
 
 
 def until(read: Callable[[], T | None], what: str, timeout_s: float, every_s: float = 0.1) -> T:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from demonstration.jobs import Job, Order, attempts, scene, submit
+from demonstration.jobs import ENDED, Job, Order, attempts, scene, submit
 from demonstration.kube_watch import KubeWatch, condition, taint
 from demonstration.live import Live
 from demonstration.observe import Cluster, NotSeenError, until
@@ -201,7 +201,7 @@ class Narrator:
             self._live.passing(f"training: step {job.latest_step()} of {job.order.steps}")
             view = job.view()
             last = [line for line in job.progress() if line["event"] == "done"]
-            if view.state in ("FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"):
+            if view.state in ENDED and view.state != "COMPLETED":
                 raise NotSeenError(f"the job ended as {view.state}")
             if view.state != "COMPLETED" or not last:
                 return None

@@ -98,7 +98,12 @@ def train(run: Training, args: argparse.Namespace, progress: Progress) -> None:
             progress.say("saved", step=run.step, path=str(run.save()))
 
 
-def main() -> None:
+def main() -> Training:
+    """The training; returned so that it outlives the process group.
+
+    Freeing DDP's reducer joins gloo's threads with the interpreter lock held, and such a thread may
+    be waiting for that lock to free a gradient: a run in some dozens then never ends (torch 2.6).
+    """
     args = options()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -120,6 +125,7 @@ def main() -> None:
         write_then_rename(run.model.state_dict(), output)
     progress.say("done", step=run.step, path=str(output))
     dist.destroy_process_group()
+    return run
 
 
 def leave(status: int) -> None:
@@ -131,7 +137,7 @@ def leave(status: int) -> None:
 
 if __name__ == "__main__":
     try:
-        main()
+        kept = main()
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
