@@ -43,6 +43,8 @@ def row(
     kind: tuple[Severity, FaultClass, Action, bool],
     runbook: str,
     source: str,
+    *,
+    consequence: bool = False,
 ) -> Fault:
     """A row written as in a table; ``kind`` is (severity, class, action, drains)."""
     severity, fault_class, action, drains = kind
@@ -55,4 +57,5 @@ def row(
         drains=drains,
         runbook=runbook,
         source=source,
+        consequence=consequence,
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from holdfast.faults.row import Fault
+from holdfast.faults.row import Fault, row
 from holdfast.faults.sxid_rows import ROWS
 from holdfast.vocabulary import Action, FaultClass, Severity
 
@@ -86,17 +86,7 @@ _LINE = re.compile(r"(\d{5})([* ]) (\w+) (.+)")
 
 
 def _row(number: int, title: str, kind: _Kind, source: str) -> Fault:
-    severity, fault_class, action, drains, runbook = kind
-    return Fault(
-        code=f"SXID{number}",
-        title=f"NVSwitch: {title}",
-        severity=severity,
-        fault_class=fault_class,
-        action=action,
-        drains=drains,
-        runbook=runbook,
-        source=source,
-    )
+    return row(f"SXID{number}", f"NVSwitch: {title}", kind[:4], kind[4], source)
 
 
 def unknown(number: int) -> Fault:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.faults.row import Fault
+from holdfast.faults.row import Fault, row
 from holdfast.vocabulary import Action, FaultClass, Severity
 
 _INFO, _WARN, _FATAL = Severity.INFO, Severity.WARN, Severity.FATAL
@@ -228,18 +228,8 @@ def unknown(number: int) -> Fault:
 
 
 def _row(number: int, title: str, kind: _Kind, source: str = _SOURCE) -> Fault:
-    severity, fault_class, action, drains, runbook = kind
-    return Fault(
-        code=f"XID{number}",
-        title=title,
-        severity=severity,
-        fault_class=fault_class,
-        action=action,
-        drains=drains,
-        runbook=runbook,
-        source=source,
-        consequence=number in CONSEQUENCES,
-    )
+    code, consequence = f"XID{number}", number in CONSEQUENCES
+    return row(code, title, kind[:4], kind[4], source, consequence=consequence)
 
 
 def _rows() -> Iterator[Fault]:
@@ -252,5 +242,5 @@ def _rows() -> Iterator[Fault]:
         yield _row(number, title, own)
 
 
-XIDS: tuple[Fault, ...] = tuple(sorted(_rows(), key=lambda row: int(row.code[3:])))
+XIDS: tuple[Fault, ...] = tuple(sorted(_rows(), key=lambda fault: int(fault.code[3:])))
 """By number."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from testbed.box import Box
 
 T = TypeVar("T")
+VERDICT = "/run/holdfast/verdict"
 
 
 class NotSeenError(Exception):
@@ -46,6 +47,15 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
             found.append(json.loads(line))
         except ValueError:
             continue
+    return found
+
+
+def verdict_in(path: Path) -> dict[str, Any] | None:
+    """The JSON line of a verdict file (`holdfast.verdict`); None while there is none."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text().split("\n")[1])
+    except (OSError, ValueError, IndexError):
+        return None
     return found
 
 
@@ -117,16 +127,7 @@ class Cluster:
 
     def verdict(self, node: str) -> dict[str, Any] | None:
         """The JSON line of the node's verdict file."""
-        path = self.node_path(node, "/run/holdfast/verdict")
-        try:
-            found: dict[str, Any] = json.loads(path.read_text().split("\n")[1])
-        except (OSError, ValueError, IndexError):
-            return None
-        return found
-
-    def node_path(self, node: str, inside: str) -> Path:
-        """Host path of a file as the node itself sees it."""
-        return Path(f"/proc/{self.box.node(node).namespaces_pid}/root{inside}")
+        return verdict_in(self.box.node(node).path(VERDICT))
 
     def kube_name(self, node: str) -> str:
         record = json.loads(self.box.run(["scontrol", "show", "node", node, "--json"]).stdout)

@@ -171,7 +171,7 @@ class Narrator:
         self._live.say(f"{victim} is repaired: switched off, GPU reseated, switched on")
         cluster.box.heal(victim)
         healed_s = time.time()
-        boot = cluster.node_path(victim, "/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = cluster.box.node(victim).path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._note(story, _seen("healed", healed_s, "boot_id", f"booted anew as {boot[:8]}"))
 
         def returned() -> Seen | None:

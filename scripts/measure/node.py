@@ -10,12 +10,12 @@ from typing import Any
 
 from testbed.box import Box
 
+from measure import agent_cost
 from measure.figures import Figure, Series
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 NODE = "worker-0"
 BENCH = "bench"
-_TICK_S = 0.01  # USER_HZ of every Linux that Slurm runs on
 
 
 def gate(box: Box, say: Callable[[str], None]) -> Figure:
@@ -37,7 +37,7 @@ def check(box: Box, say: Callable[[str], None]) -> Figure:
     times = _inside(box, "check", 100)
     ours = Series(what="whole node check inside the agent, 8 GPUs", seconds=tuple(times["check"]))
     floor = Series(what="NVML's own calls for it", seconds=tuple(times["nvml"]))
-    memory_mib, cpu = agent_cost(box)
+    memory_mib, cpu = _agent(box)
     return Figure(
         name="check",
         ours=ours,
@@ -58,15 +58,12 @@ _PASSES_FASTER = 0.1
 """A box's agent looks each second, one with the default configuration each 10 s."""
 
 
-def agent_cost(box: Box, over_s: float = 20.0) -> tuple[float, float]:
+def _agent(box: Box, over_s: float = 20.0) -> tuple[float, float]:
     """(MiB of proportional set size, share of one core) of a node's agent with its workers."""
-    pids = [pid for pid, words in box.pids(NODE) if _is_agent(words)]
-    if not pids:
-        raise RuntimeError(f"no agent runs on {NODE}")
-    before, begin = sum(map(_cpu_s, pids)), time.monotonic()
+    before, begin = agent_cost.cpu_s(box, NODE), time.monotonic()
     time.sleep(over_s)
-    spent = sum(map(_cpu_s, pids)) - before
-    return sum(map(_pss_mib, pids)), max(0.0, spent) / (time.monotonic() - begin)
+    spent = agent_cost.cpu_s(box, NODE) - before
+    return agent_cost.memory_mib(box, NODE), max(0.0, spent) / (time.monotonic() - begin)
 
 
 def unkillable(box: Box, say: Callable[[str], None]) -> Figure:
@@ -98,23 +95,3 @@ def _inside(box: Box, program: str, rounds: int) -> dict[str, list[float]]:
     argv = ["/opt/holdfast/bin/python", "-I", f"/mnt/training/{BENCH}/{program}.py", str(rounds)]
     found: dict[str, list[float]] = json.loads(box.node(NODE).run(argv, timeout_s=120).stdout)
     return found
-
-
-def _is_agent(words: list[str]) -> bool:
-    return any("slurm_hooks.agent" in word for word in words) or words[1:3] == ["holdfast", "agent"]
-
-
-def _cpu_s(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) * _TICK_S
-
-
-def _pss_mib(pid: int) -> float:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024

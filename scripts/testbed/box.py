@@ -44,6 +44,13 @@ class Node:
             )
         return pid
 
+    def path(self, inside: str) -> Path:
+        """Host path of a file that the node sees as ``inside``; valid while it has power.
+
+        Raises ``SandboxError`` when it has none.
+        """
+        return enter.seen_by(self.namespaces_pid, inside)
+
     def run(
         self,
         argv: Sequence[str],
@@ -161,7 +168,7 @@ class Box:
 
     def path(self, inside: str) -> Path:
         """Host path of a file that the controller sees as ``inside``; valid while the box is up."""
-        return Path(f"/proc/{self.pid}/root") / inside.lstrip("/")
+        return enter.seen_by(self.pid, inside)
 
     def pids(self, node: str) -> list[tuple[int, list[str]]]:
         """(host pid, words of its command line) of every process on a node, or on the controller."""
@@ -233,7 +240,7 @@ class Box:
             if not on and node not in state:
                 return
             pid = self.node_pid(node) if on else None
-            if pid is not None and (Path(f"/proc/{pid}/root") / _NODE_READY).exists():
+            if pid is not None and enter.seen_by(pid, _NODE_READY).exists():
                 return
             time.sleep(0.02)
         raise SandboxError(

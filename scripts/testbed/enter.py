@@ -89,6 +89,11 @@ def namespace(pid: int, kind: str = "pid") -> str | None:
         return None
 
 
+def seen_by(pid: int, inside: str) -> Path:
+    """Host path of the file that a process sees as ``inside``."""
+    return Path("/proc", str(pid), "root", inside.lstrip("/"))
+
+
 def argv_of(pid: int) -> list[str]:
     """Words of a process's command line; empty for one that is gone or has none."""
     try:

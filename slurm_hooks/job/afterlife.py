@@ -277,7 +277,7 @@ class Afterlife:
             self._log(f"job {job.job_id}: its start failed ({job.state_reason})")
             case.next, case.due = self._requeue, now
         elif now - case.since < _patience_s(states):
-            self._again(case, now)
+            case.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
         else:
             self._drop(case)
 

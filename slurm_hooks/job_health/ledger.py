@@ -105,7 +105,14 @@ def started(ledger: Ledger, note: Note, no_judgement: str = "") -> Ledger:
         k: replace(run, ended_s=note.at_s) if _superseded(run, note) else run
         for k, run in ledger.runs.items()
     }
-    runs[key] = Run(
+    runs[key] = _run(note, no_judgement)
+    while len(runs) > MAX_RUNS:
+        del runs[next(iter(runs))]
+    return Ledger(runs=runs)
+
+
+def _run(note: Note, no_judgement: str) -> Run:
+    return Run(
         job=note.job,
         restarts=note.restarts,
         started_s=note.at_s,
@@ -115,9 +122,6 @@ def started(ledger: Ledger, note: Note, no_judgement: str = "") -> Ledger:
         skip=note.skip,
         no_judgement=no_judgement,
     )
-    while len(runs) > MAX_RUNS:
-        del runs[next(iter(runs))]
-    return Ledger(runs=runs)
 
 
 def _superseded(run: Run, note: Note) -> bool:
@@ -128,15 +132,7 @@ def ended(ledger: Ledger, note: Note) -> Ledger:
     """A run's epilog ran. One whose prolog nobody noted has no baseline: its end is told without."""
     run = ending_run(ledger, note)
     if run is None:
-        run = Run(
-            job=note.job,
-            restarts=note.restarts,
-            started_s=note.at_s,
-            uid=note.uid,
-            gpus=note.gpus,
-            het_job=note.het_job,
-            no_judgement="its prolog left no note",
-        )
+        run = _run(note, "its prolog left no note")
     if run.ended_s is None:
         run = replace(run, ended_s=note.at_s)
     return ledger.with_run(replace(run, skip=run.skip or note.skip))

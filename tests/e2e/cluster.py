@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from demonstration.observe import Cluster
 from testbed.box import Box
 from testbed.errors import SandboxError
 
@@ -133,10 +134,10 @@ def _resume_where_links_flapped(box: Box) -> None:
 def codes(box: Box, node: str) -> set[str]:
     """Codes of the open findings in the node's verdict; none while it cannot be read."""
     try:
-        text = box.node(node).run(["cat", "/run/holdfast/verdict"], check=False).stdout
-        return {finding["code"] for finding in json.loads(text.split("\n")[1])["findings"]}
-    except (SandboxError, IndexError, ValueError):
+        verdict = Cluster(box).verdict(node) or {}
+    except SandboxError:  # no power
         return set()
+    return {finding["code"] for finding in verdict.get("findings") or []}
 
 
 def scene(box: Box) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from demonstration.observe import VERDICT, verdict_in
+from testbed import enter
 from testbed.box import Box
 from testbed.errors import SandboxError
 
@@ -37,12 +37,10 @@ class Verdicts:
         for _ in range(2):
             if self._pid is None:
                 self._pid = self._box.node_pid(self.node)
-            path = Path(f"/proc/{self._pid}/root/run/holdfast/verdict")
-            try:
-                found: dict[str, Any] = json.loads(path.read_text().split("\n")[1])
+            found = verdict_in(enter.seen_by(self._pid, VERDICT)) if self._pid else None
+            if found is not None:
                 return found
-            except (OSError, ValueError, IndexError):
-                self._pid = None  # the node was switched off and on
+            self._pid = None  # the node was switched off and on
         return {}
 
     def findings(self) -> Findings:
