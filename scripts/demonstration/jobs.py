@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 CODE = "/mnt/training/code"
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
+REQUEUED_S = 45.0
+"""A job whose launcher was killed is FAILED until its node's agent, killed too perhaps, requeues it."""
 SOURCE = Path(__file__).resolve().parent.parent / "train"
 
 
@@ -79,15 +81,22 @@ class Job:
     def wait_state(self, *states: str, timeout_s: float = 150) -> JobView:
         """The job's view once it is in one of ``states``.
 
-        Raises ``NotSeenError`` with the scene: at ``timeout_s``, or at once when the job has ended otherwise.
+        Raises ``NotSeenError`` with the scene: at ``timeout_s``, or once the job has ended otherwise and nobody
+        requeued it in ``REQUEUED_S``.
         """
         what = f"job {self.job_id} ({self.order.name}) in state {' or '.join(states)}"
+        alive_s = time.monotonic()
 
         def reached() -> JobView | None:
-            view = self.view()
-            if view.state in ENDED and view.state not in states:
+            nonlocal alive_s
+            view, now_s = self.view(), time.monotonic()
+            if view.state in states:
+                return view
+            if view.state not in ENDED:
+                alive_s = now_s
+            elif now_s - alive_s > REQUEUED_S:
                 raise NotSeenError(f"{what}: it ended as {view.state}")
-            return view if view.state in states else None
+            return None
 
         return self._wait(reached, what, timeout_s, 0.3)
 

@@ -1,5 +1,5 @@
 /* Preloaded into every program of a node (/etc/ld.so.preload): CLOCK_REALTIME is off by the seconds in
- * /sim/clock_skew. A time namespace cannot do this: it covers the monotonic clocks only. */
+ * /run/clock-skew/seconds. A time namespace cannot do this: it covers the monotonic clocks only. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ static time_t skew_s;
 
 __attribute__((constructor)) static void read_skew(void) {
     long seconds = 0;
-    FILE *file = fopen("/sim/clock_skew", "re");
+    FILE *file = fopen("/run/clock-skew/seconds", "re");
     if (!file) return;
     if (fscanf(file, "%ld", &seconds) == 1) skew_s = seconds;
     fclose(file);

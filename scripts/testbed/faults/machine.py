@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 START_SLURMD = ("/opt/sandbox/start-slurmd",)
 _PRELOAD = "/etc/ld.so.preload"
 _SHIM = "clock_skew.so"
+_SKEW = "/run/clock-skew"
+"""In the node's own memory: a node that loses power forgets it, as it forgets the mount."""
 
 Act = Callable[["Box", str, Args], None]
 
@@ -91,25 +93,19 @@ def _kill(box: Box, node: str, wanted: Callable[[list[str]], bool]) -> bool:
 def skew_clock(box: Box, node: str, args: Args) -> None:
     """Every program that starts on the node from now on sees another time; slurmd and the agent start anew."""
     shim = shared_object(cache(), _SHIM, (Path(__file__).with_name("clock_skew.c"),))
-    sim = box.node(node).sim
-    shutil.copyfile(shim, sim / _SHIM)
-    (sim / "clock_skew").write_text(f"{args['seconds']}\n")
-    (sim / "ld.so.preload").write_text(f"/sim/{_SHIM}\n")
-    box.node(node).run(
-        [
-            "sh",
-            "-c",
-            f"[ -e {_PRELOAD} ] || : >{_PRELOAD}; mount --bind /sim/ld.so.preload {_PRELOAD}",
-        ]
-    )
+    folder = box.node(node).path(_SKEW)
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(shim, folder / _SHIM)
+    (folder / "seconds").write_text(f"{args['seconds']}\n")
+    (folder / "preload").write_text(f"{_SKEW}/{_SHIM}\n")
+    command = f"[ -e {_PRELOAD} ] || : >{_PRELOAD}; mount --bind {_SKEW}/preload {_PRELOAD}"
+    box.node(node).run(["sh", "-c", command])
     _restart_daemons(box, node)
 
 
 def set_clock(box: Box, node: str, _: Args) -> None:
-    box.node(node).run(["umount", "-l", _PRELOAD])
-    sim = box.node(node).sim
-    for name in (_SHIM, "clock_skew", "ld.so.preload"):
-        (sim / name).unlink(missing_ok=True)
+    box.node(node).run(["umount", "-l", _PRELOAD], check=False)  # gone already with the power
+    shutil.rmtree(box.node(node).path(_SKEW), ignore_errors=True)
     _restart_daemons(box, node)
 
 
