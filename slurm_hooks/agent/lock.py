@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 _PATIENCE_S = 0.3
 _AGAIN_S = 0.01
+_HANDED_OVER = "HOLDFAST_AGENT_LOCK_FD"
 
 
 class Held(NamedTuple):
@@ -64,6 +65,31 @@ def give_back(fd: int) -> None:
     """Leave in order: the next agent knows that this one did not crash."""
     os.ftruncate(fd, 0)
     os.close(fd)
+
+
+def hand_over(fd: int) -> None:
+    """For the program that this process is about to become: it holds the lock without a gap, so that
+    no health check finds it free and starts another agent meanwhile.
+    """
+    os.set_inheritable(fd, True)
+    os.environ[_HANDED_OVER] = str(fd)
+
+
+def inherited(path: Path) -> Held | None:
+    """The lock that this process held before it became this program; None when it held none."""
+    word = os.environ.pop(_HANDED_OVER, "")
+    if not word.isdigit():
+        return None
+    fd = int(word)
+    try:
+        os.set_inheritable(fd, False)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_held(fd, path):
+            return Held(fd)
+        os.close(fd)
+    except OSError:
+        pass  # no descriptor of ours
+    return None
 
 
 def holder(run: Path) -> int | None:

@@ -55,19 +55,22 @@ def main(argv: Sequence[str]) -> int:
     paths = config.cluster.paths
     for folder in (paths.run, paths.state):
         folder.mkdir(parents=True, exist_ok=True)
-    lock = locks.take(locks.path_in(paths.run))
+    lock_path = locks.path_in(paths.run)
+    lock = locks.inherited(lock_path) or locks.take(lock_path)
     if lock is None:
         log.info("another agent runs already", waiting=asked.wait)
         if not asked.wait:
             return 0
-        lock = _when_free(locks.path_in(paths.run))
+        lock = _when_free(lock_path)
         config = settings.load(config.path)  # it may be another one by now
     node = SlurmName(machine.node_name(asked.node))
     log.info("started", node=node, pid=os.getpid(), config=config.path)
     afresh = _live(node, config, lock)
     log.info("ended", node=node)
-    locks.give_back(lock.fd)
-    if afresh:
+    if not afresh:
+        locks.give_back(lock.fd)
+    else:
+        locks.hand_over(lock.fd)
         os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
     return 0
 

@@ -95,6 +95,67 @@ def test_a_crash_is_told_from_an_end_in_order(tmp_path: Path) -> None:
     os.close(third.fd)
 
 
+_BECOMES = """
+import os, sys
+from pathlib import Path
+from slurm_hooks.agent import lock
+path = Path(sys.argv[1])
+held = lock.inherited(path)
+if held is None:
+    held = lock.take(path)
+    lock.hand_over(held.fd)
+    os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], str(path)])
+print(os.getpid(), held.crashed, os.get_inheritable(held.fd), flush=True)
+sys.stdin.readline()
+lock.give_back(held.fd)
+"""
+
+
+def test_a_lock_is_held_while_its_holder_becomes_another_program(tmp_path: Path) -> None:
+    path = lock.path_in(tmp_path)
+    child = subprocess.Popen(
+        [sys.executable, "-c", _BECOMES, str(path)],
+        cwd=ROOT,
+        env={**os.environ, "PROGRAM": _BECOMES},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    ended, free = threading.Event(), []
+
+    def look() -> None:
+        while lock.holder(tmp_path) is None:
+            pass
+        while not ended.is_set():
+            free.extend([True] if lock.holder(tmp_path) is None else [])
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == f"{child.pid} False False\n"
+    finally:
+        ended.set()
+        looker.join()
+        child.communicate("end\n")
+    assert free == []
+    after = lock.take(path)
+    assert after is not None
+    assert not after.crashed
+    os.close(after.fd)
+
+
+def test_a_lock_that_is_not_ours_is_not_inherited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = lock.take(lock.path_in(tmp_path))
+    assert held is not None
+    lock.hand_over(held.fd)
+    assert lock.inherited(tmp_path / "another") is None
+    monkeypatch.setenv("HOLDFAST_AGENT_LOCK_FD", "9999")
+    assert lock.inherited(lock.path_in(tmp_path)) is None
+
+
 def test_a_lock_that_somebody_removed_is_not_held(tmp_path: Path) -> None:
     path = lock.path_in(tmp_path)
     held = lock.take(path)
