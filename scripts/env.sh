@@ -3,6 +3,7 @@
 #
 #   . "$(dirname "$0")/env.sh"
 #   holdfast_python      # afterwards $PYTHON is .venv/bin/python with everything in requirements.lock
+#   holdfast_as_root MODULE "$@"   # becomes that program of scripts/, which needs root
 #
 # Safe to repeat and to call from two shells at once; does nothing when the lock file did not change.
 
@@ -42,13 +43,37 @@ holdfast_apt() {
     die "apt-get could not install ${missing[*]}; install them by hand and run this again."
 }
 
+# need_root WHAT: ends here unless root. To be asked before anything is set up: the tree may be somebody else's.
+need_root() {
+  [ "$(id -u)" = 0 ] || die "$1 needs root: it makes namespaces and mounts. Try: sudo $1"
+}
+
+# Becomes the program MODULE of scripts/ as root. Its help needs neither root nor any set-up.
+holdfast_as_root() {
+  case " $* " in
+    *" --help "* | *" -h "*) PYTHON=$(_holdfast_interpreter) || exit 2 ;;
+    *)
+      need_root "scripts/${0##*/}"
+      holdfast_python
+      ;;
+  esac
+  PYTHONPATH=$HOLDFAST_TOP/scripts:$HOLDFAST_TOP exec "$PYTHON" -m "$@"
+}
+
+# Whoever sets up must be able to write here: said in one line, with the way out.
+_holdfast_own_tree() {
+  { mkdir -p "$HOLDFAST_TOP/.cache" && : >>"$HOLDFAST_TOP/.cache/env.lock"; } 2>/dev/null ||
+    die "Cannot write in $HOLDFAST_TOP (it belongs to $(stat -c %U "$HOLDFAST_TOP")), where the Python tools of this" \
+      "checkout go: run this as that user, or in a clone of your own."
+}
+
 # Makes or refreshes .venv from requirements.lock; every file that pip takes is checked against its hash.
 holdfast_python() {
   local want lock="$HOLDFAST_TOP/requirements.lock" stamp="$HOLDFAST_TOP/.venv/.holdfast-lock" found
   # The place counts too: a venv does not survive being moved.
   want="$(sha256sum <"$lock" | cut -d' ' -f1) $HOLDFAST_TOP"
   if [ -x "$PYTHON" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then return 0; fi
-  mkdir -p "$HOLDFAST_TOP/.cache"
+  _holdfast_own_tree
   (
     flock 9
     if [ -x "$PYTHON" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then exit 0; fi

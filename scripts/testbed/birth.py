@@ -21,16 +21,26 @@ from testbed.inside.control import ControlError, ask
 from testbed.layers import Say
 from testbed.life import end_namespace
 from testbed.paths import TREE, box_folder, cache
-from testbed.shape import GPUS_PER_NODE, MAX_NODES, RELEASES, Shape
+from testbed.shape import (
+    DEFAULT_NODES,
+    DEFAULT_RELEASE,
+    GPUS_PER_NODE,
+    MAX_NODES,
+    RELEASES,
+    Shape,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What to bring up. ``root``: a root made elsewhere (else that of the release ``slurm``)."""
+    """What to bring up. ``root``: a root made elsewhere (else that of the release ``slurm``).
+
+    None: as the box is when it is up already, else the default.
+    """
 
     name: str
-    nodes: int
-    slurm: str
+    nodes: int | None = None
+    slurm: str | None = None
     owner_pid: int | None = None
     root: str | None = None
 
@@ -63,11 +73,11 @@ def need_root() -> None:
 
 
 def _check(order: Order) -> None:
-    if not 1 <= order.nodes <= MAX_NODES:
+    if order.nodes is not None and not 1 <= order.nodes <= MAX_NODES:
         raise SandboxError(f"--nodes {order.nodes}: a box has 1 to {MAX_NODES} nodes")
-    if order.root is None and order.slurm not in RELEASES:
+    if order.root is None and order.slurm not in (None, *RELEASES):
         raise SandboxError(
-            f"--slurm {order.slurm}: no such release{did_you_mean(order.slurm, RELEASES)}"
+            f"--slurm {order.slurm}: no such release{did_you_mean(str(order.slurm), RELEASES)}"
         )
     if "overlay" not in Path("/proc/filesystems").read_text():
         raise SandboxError(
@@ -90,7 +100,8 @@ def _tools() -> str:
 
 def _same_shape(running: Box, order: Order) -> None:
     slurm = roots.release_of(Path(order.root)) if order.root else order.slurm
-    have, want = (running.shape.nodes, running.shape.slurm), (order.nodes, slurm)
+    have = (running.shape.nodes, running.shape.slurm)
+    want = (order.nodes or have[0], slurm or have[1])
     if have != want:
         raise SandboxError(
             f"box '{order.name}' is up with {have[0]} nodes and Slurm {have[1]}, asked for {want[0]} and {want[1]}; "
@@ -108,10 +119,11 @@ def _compare_product(running: Box) -> None:
 
 def _prepare(order: Order) -> Shape:
     """Everything that needs no running box: the root, the layers, the box's folder with its configuration."""
+    slurm = order.slurm or DEFAULT_RELEASE
     # The first time each takes minutes: Slurm's root mostly waits for packages, Kubernetes compiles.
     with ThreadPoolExecutor(max_workers=1) as pool:
         building = pool.submit(control_plane.programs, say)
-        root = roots.given(order.root) if order.root else roots.ensure(order.slurm, cache(), say)
+        root = roots.given(order.root) if order.root else roots.ensure(slurm, cache(), say)
         programs = building.result()
     stack = [
         layers.sandbox_layer(),
@@ -121,8 +133,8 @@ def _prepare(order: Order) -> Shape:
     ]
     shape = Shape(
         name=order.name,
-        nodes=order.nodes,
-        slurm=roots.release_of(root) if order.root else order.slurm,
+        nodes=order.nodes or DEFAULT_NODES,
+        slurm=roots.release_of(root) if order.root else slurm,
         root=str(root),
         layers=tuple(map(str, stack)),
         hooks=(TREE / "slurm_hooks/hook").exists(),

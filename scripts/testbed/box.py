@@ -81,12 +81,14 @@ class Box:
         cls,
         name: str = "default",
         *,
-        nodes: int = 4,
-        slurm: str = "24.11",
+        nodes: int | None = None,
+        slurm: str | None = None,
         owner_pid: int | None = None,
         root: str | None = None,
     ) -> Box:
         """The running box of that shape, started when there is none. ``owner_pid``: it ends with that process.
+
+        Number of nodes and release None: as it is, or the default when it is started.
 
         Raises ``SandboxError`` when a box of that name runs in another shape, or when it cannot come up.
         """

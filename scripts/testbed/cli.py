@@ -9,11 +9,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from testbed import birth, enter, status
+from testbed import enter, status
 from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
 from testbed.paths import box_folder, cache, purge
-from testbed.shape import ADMIN_KUBECONFIG, CONTROLLER, KUBE_PROGRAMS, RELEASES, USERS
+from testbed.shape import (
+    ADMIN_KUBECONFIG,
+    CONTROLLER,
+    DEFAULT_NODES,
+    DEFAULT_RELEASE,
+    KUBE_PROGRAMS,
+    RELEASES,
+    USERS,
+)
 
 _ABOUT = """\
 Real Slurm, real Kubernetes and simulated H100s, in namespaces of this machine (root needed).
@@ -34,6 +42,12 @@ NODE is worker-0, worker-1, ...; for faults of the whole cluster 'cluster' (or '
   scripts/sandbox up
   scripts/sandbox exec controller --user alice -- srun -N4 hostname
 """
+
+
+_VERDICT = "/run/holdfast/verdict"
+_FLAPS_STAY = """\
+{node}: links that flapped stay counted for a day, as on a real node; whoever changed the cable gives it back:
+  scripts/sandbox exec --name {box} controller -- scontrol update nodename={node} state=resume"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -73,8 +87,14 @@ def _parser(verb: str) -> _Parser:
 
 def _up(words: list[str]) -> int:
     parser = _parser("up")
-    parser.add_argument("--nodes", type=int, default=4, metavar="N")
-    parser.add_argument("--slurm", default="24.11", metavar="RELEASE", help=" or ".join(RELEASES))
+    parser.add_argument(
+        "--nodes", type=int, metavar="N", help=f"a new box has {DEFAULT_NODES} unless told"
+    )
+    parser.add_argument(
+        "--slurm",
+        metavar="RELEASE",
+        help=f"{' or '.join(RELEASES)}; a new box has {DEFAULT_RELEASE} unless told",
+    )
     parser.add_argument(
         "--root", metavar="DIR", help="a root made elsewhere, e.g. with another Slurm"
     )
@@ -93,6 +113,8 @@ def _up(words: list[str]) -> int:
 
 
 def _down(words: list[str]) -> int:
+    from testbed import birth  # noqa: PLC0415 - needs packages of .venv, which help has to do without
+
     parser = _parser("down")
     parser.add_argument(
         "--purge", action="store_true", help="also remove the cache, unless another box uses it"
@@ -180,9 +202,21 @@ def _heal(words: list[str]) -> int:
     name, rest = _take_name(words)
     if not 1 <= len(rest) <= 2:
         raise SandboxError("say what to mend: scripts/sandbox heal NODE [KIND]")
-    done = Box.find(name).heal(_place(rest[0]), rest[1] if rest[1:] else None)
-    print("\n".join(done) or f"{rest[0]}: nothing to heal")
+    box, node = Box.find(name), _place(rest[0])
+    kind = rest[1] if rest[1:] else None
+    done = box.heal(node, kind) or [f"{rest[0]}: nothing to heal"]
+    if node != CONTROLLER and (kind == "link-flap" or _flaps_counted(box, node)):
+        done.append(_FLAPS_STAY.format(node=node, box=name))
+    print("\n".join(done))
     return 0
+
+
+def _flaps_counted(box: Box, node: str) -> bool:
+    """Whether the node's own agent says so now."""
+    try:
+        return '"IB_FLAP"' in box.node(node).path(_VERDICT).read_text(errors="replace")
+    except (SandboxError, OSError):
+        return False
 
 
 def _place(word: str) -> str:

@@ -11,9 +11,11 @@ from pathlib import Path
 CONTROLLER = "controller"
 CONTROLLER_ADDRESS = "10.77.0.254"
 MAX_NODES = 200
+DEFAULT_NODES = 4
 GPUS_PER_NODE = 8
 RELEASES = {"24.11": "trixie", "26.05": "forky"}
 """Slurm release -> the Debian suite that packages it."""
+DEFAULT_RELEASE = "24.11"
 
 INSIDE = Path("/sandbox")
 """Where a box sees its own folder of the host."""

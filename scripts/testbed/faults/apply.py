@@ -36,6 +36,10 @@ def inject(box: Box, node: str, kind: str, args: Sequence[str] = ()) -> str:
     )
     if node != CONTROLLER:
         box.node(node)  # says what there is when the name is wrong
+    if found.effects is not None:
+        _ = box.node(
+            node
+        ).namespaces_pid  # says so when there is no power: nobody would see the fault
     with records.only_one(box.folder):
         faults = records.load(box.folder, node)
         there = any((known.kind, known.args) == (kind, fault.args) for known in faults)
@@ -122,8 +126,9 @@ def _break(sim: Path, faults: list[Active], fault: Active, *, new: bool) -> bool
         sysfs.count_up(sim / SYSFS, path, by)
     if effects.event is not None:
         gpu, kind, data = effects.event
-        # The newest only; milliseconds, because numbers must ascend over the life of every event set.
-        state["event"] = f"{int(time.time() * 1000)}:{gpu}:{kind}:{data}"
+        # The newest only. Numbers ascend over the life of every event set, also when the clock stands or steps back.
+        last = int(state.get("event", "0").partition(":")[0])
+        state["event"] = f"{max(int(time.time() * 1000), last + 1)}:{gpu}:{kind}:{data}"
     write_state(sim, state, _lines([*faults, fault], state))
     kmsg.append(sim / KMSG, effects.log, effects.log_prio)
     return effects.lasting

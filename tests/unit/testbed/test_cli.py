@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from testbed import cli
+from testbed.box import Box, Node
 from testbed.errors import SandboxError, did_you_mean
 from testbed.paths import box_folder, purge
+from testbed.shape import Shape
 from testbed.status import logs
 
 
@@ -54,6 +56,55 @@ def test_bad_words_get_one_line_and_exit_status_2(
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ([], ""),
+        (["--nodes", "2"], ""),
+        (["--slurm", "26.05"], ""),
+        (["--nodes", "4"], "2 nodes and Slurm 26.05, asked for 4 and 26.05"),
+        (["--slurm", "24.11"], "2 nodes and Slurm 26.05, asked for 2 and 24.11"),
+    ],
+)
+def test_up_again_complains_only_of_what_was_asked_for(
+    words: list[str], refused: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HOLDFAST_BOXES", str(tmp_path))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
+    running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
+    monkeypatch.setattr(Box, "look", lambda _: running)
+    monkeypatch.setattr("testbed.birth._compare_product", lambda _: None)
+    assert cli.main(["up", "--name", "b", *words]) == (2 if refused else 0)
+    assert refused in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind", "told"),
+    [
+        ('ok 1 b\n{"findings": []}', [], False),
+        ('bad 1 b\n{"findings": [{"code": "IB_FLAP"}]}', [], True),
+        ("", [], False),
+        ("", ["link-flap"], True),
+    ],
+)
+def test_healing_says_that_flaps_stay_counted_and_how_the_node_returns(
+    verdict: str, kind: list[str], told: bool, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    (tmp_path / "verdict").write_text(verdict)
+    shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
+    running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
+    monkeypatch.setattr(Box, "look", lambda _: running)
+    monkeypatch.setattr(Node, "path", lambda *_: tmp_path / "verdict")
+    assert cli.main(["heal", "worker-1", *kind, "--name", "b"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("worker-1: nothing to heal\n")
+    back = "exec --name b controller -- scontrol update nodename=worker-1 state=resume"
+    assert (back in out) is told
 
 
 def test_without_root_it_says_so(

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from testbed.errors import SandboxError
@@ -25,16 +24,31 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @dataclass
+class FolderNode:
+    box: FolderBox
+
+    @property
+    def sim(self) -> Path:
+        return self.box.folder / "nodes" / NODE
+
+    @property
+    def namespaces_pid(self) -> int:
+        if self.box.power[-1:] == ["off"]:
+            raise SandboxError(f"{NODE} has no power")
+        return 1
+
+
+@dataclass
 class FolderBox:
     """A box without a running node: its folder, and what was done to the power."""
 
     folder: Path
     power: list[str] = field(default_factory=list)
 
-    def node(self, name: str) -> SimpleNamespace:
+    def node(self, name: str) -> FolderNode:
         if name != NODE:
             raise SandboxError(f"no node '{name}'")
-        return SimpleNamespace(sim=self.folder / "nodes" / name)
+        return FolderNode(self)
 
     def power_off(self, node: str) -> None:
         self.power.append("off")

@@ -262,6 +262,17 @@ def test_an_event_reaches_who_waits(box: Box, program: Program) -> None:
         assert program.ask("n.nvmlEventSetWait_v2(events, 1000).eventData") == number
 
 
+def test_an_events_number_ascends_when_the_clock_does_not(
+    box: Box, sim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = []
+    for now in (1000.0, 1000.0, 900.0):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        faults.inject(box, NODE, "xid", ["31"])
+        numbers.append(int(read_state(sim)["event"].partition(":")[0]))
+    assert numbers == [1_000_000, 1_000_001, 1_000_002]
+
+
 def test_a_power_cycle_ends_what_lived_in_the_running_system_only(
     box: Box, sim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,3 +333,12 @@ def test_the_words_of_the_recovery_action_are_the_drivers() -> None:
         "drain-and-reset": 4,
     }
     assert kmsg.KERNEL_WARNING >> 3 == 0
+
+
+def test_a_node_without_power_takes_no_fault_that_nobody_would_see(box: Box, sim: Path) -> None:
+    box.power_off(NODE)
+    before = log(sim)
+    with pytest.raises(SandboxError, match="has no power"):
+        faults.inject(box, NODE, "xid", ["79"])
+    assert log(sim) == before
+    assert faults.active(box, NODE) == []
