@@ -24,6 +24,15 @@ NUMBER = r"[1-9][0-9]{0,5}"
 BOOL = r"true|false"
 IMAGE = r"[\w.:/@-]+"
 
+_MEANT = {
+    NAME: "a Kubernetes name: small letters, digits and -",
+    PATH: "an absolute path without blanks",
+    NUMBER: "a whole number from 1 to 999999",
+    BOOL: "true or false",
+    IMAGE: "an image's name",
+}
+"""These patterns in words, for a person whose value has another form."""
+
 _PLACE = re.compile(r"\{\{ (\w+)( \| json)? \}\}")
 
 
@@ -37,6 +46,17 @@ class Value(NamedTuple):
     @property
     def required(self) -> bool:
         return self.default == REQUIRED and not re.fullmatch(self.pattern, REQUIRED)
+
+    def refusal(self, given: str) -> str:
+        """Why ``given`` cannot be taken, in words. Only for what the pattern refuses."""
+        words = self.pattern.split("|")
+        # A pattern in brackets with a question mark is one that may be empty.
+        meant = _MEANT.get(self.pattern) or _MEANT.get(self.pattern[1:-2])
+        if meant is None and all(re.fullmatch(r"[\w-]+", word) for word in words):
+            meant = f"one of {', '.join(words)}"
+        return (
+            f"must be {meant}, got {given!r}" if meant else f"{given!r} does not fit: {self.about}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +78,7 @@ class Document:
             if not chosen[name] and one.required:
                 raise UsageError(f"{what}: {name} has no default; give it with --set {name}=…")
             if not re.fullmatch(one.pattern, chosen[name]):
-                raise UsageError(f"{what}: {name}={chosen[name]!r} does not match {one.pattern}")
+                raise UsageError(f"{what}: {name}: {one.refusal(chosen[name])}")
         return self.make(chosen)
 
 

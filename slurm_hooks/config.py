@@ -88,12 +88,12 @@ class NodeConfig:
 
     def __post_init__(self) -> None:
         within(self, expected_gpus=(0, 64), leftover_grace_s=(0, 60))
-        for path in self.mounts:
-            if not path.startswith("/"):
-                raise ValueError(f"mounts must be absolute paths, got {path!r}")
-        for path in self.disks:
-            if not path.startswith("/"):
-                raise ValueError(f"disks must be absolute paths, got {path!r}")
+        for name in ("mounts", "disks"):
+            wrong = [path for path in getattr(self, name) if not path.startswith("/")]
+            if wrong:
+                raise ValueError(
+                    f"{name} must be absolute paths, got {', '.join(map(repr, wrong))}"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,9 +34,12 @@ def main(argv: Sequence[str]) -> int:
     verb.add_argument("--json", action="store_true", help="print {file, problems, unchecked}")
     asked = parser.parse_args(argv)
     path = config_path(asked.file)
-    if not path.is_file():
-        # Everywhere else a missing file means defaults; who asks for a check means a real one.
-        complain(f"holdfast config: {path}: no such file")
+    # Everywhere else a missing file means defaults; who asks for a check means a real one.
+    unusable = (
+        "is a folder; name a file" if path.is_dir() else "" if path.exists() else "no such file"
+    )
+    if unusable:
+        complain(f"holdfast config: {path}: {unusable}")
         return 2
     schemas, unchecked = _schemas()
     problems = check(path, schemas)

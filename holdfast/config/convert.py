@@ -13,16 +13,16 @@ from typing import (
     Any,
     Literal,
     NamedTuple,
-    TypeVar,
     Union,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
+from holdfast.config.fields import built, has_default, hints_of, is_section, subject_of
 from holdfast.config.nodes import (
     KINDS,
     as_float,
+    did_you_mean,
     is_null,
     join,
     kind_of,
@@ -93,51 +93,43 @@ class Converter:
     def fields(self, nodes: Mapping[str, Node], schema: Any, key: str, line: int) -> Any:
         """The dataclass ``schema`` built from ``nodes``; ``None`` after a problem."""
         cls = get_origin(schema) or schema
-        hints = _hints(schema)
+        hints = hints_of(schema)
         values: dict[str, Any] = {}
-        bad = False
+        bad: set[str] = set()
         for field in dataclasses.fields(cls):
             path = join(key, field.name)
             value = self._field(nodes.get(field.name), hints[field.name], field, path, line)
             if isinstance(value, _Bad):
-                bad = True
+                bad.add(field.name)
             elif value is not _MISSING:
                 values[field.name] = value
-        if bad:
+        if any(not has_default(field) for field in dataclasses.fields(cls) if field.name in bad):
             return None
-        try:
-            return cls(**values)
-        except ValueError as error:
-            self._refused(str(error), nodes, key, line)
-            return None
+        return built(cls, values, bad, lambda text: self._refused(text, nodes, key, line))
 
     def _field(
         self, node: Node | None, hint: Any, field: dataclasses.Field[Any], key: str, line: int
     ) -> Any:
         """A value, ``_MISSING`` (the dataclass has a default) or ``_Bad``."""
-        has_default = (
-            field.default is not dataclasses.MISSING
-            or field.default_factory is not dataclasses.MISSING
-        )
-        if node is not None and not (
-            is_null(node) and has_default and type(None) not in get_args(hint)
-        ):
+        default = has_default(field)
+        # A section with nothing in it is its defaults; a value that is nothing is a slip.
+        empty = node is not None and is_null(node) and default and is_section(hint)
+        if node is not None and not empty:
             try:
                 return self._convert(node, hint, key)
             except _Bad as bad:
                 return bad
-        if has_default:
+        if default:
             return _MISSING
         if dataclasses.is_dataclass(get_origin(hint) or hint):
-            built = self.fields({}, hint, key, line)
-            return _Bad() if built is None else built
+            made = self.fields({}, hint, key, line)
+            return _Bad() if made is None else made
         self._say(line, key, "missing; it has no default")
         return _Bad()
 
     def _refused(self, text: str, nodes: Mapping[str, Node], key: str, line: int) -> None:
-        first, _, rest = text.partition(" ")
-        name = first.rstrip(":")
-        if name in nodes and rest.startswith(("must ", "is ", "needs ")):
+        name, rest = subject_of(text)
+        if name in nodes and rest:
             self._say(line_of(nodes[name]), join(key, name), rest)
         else:
             self._say(line, key, text)
@@ -187,10 +179,10 @@ class Converter:
         if not is_null(node):
             self._expect(node, "map", key)
             nodes = self.keys(node, key, names)
-        built = self.fields(nodes, schema, key, line_of(node))
-        if built is None:
+        made = self.fields(nodes, schema, key, line_of(node))
+        if made is None:
             raise _Bad
-        return built
+        return made
 
     def _container(self, node: Node, origin: Any, args: tuple[Any, ...], key: str) -> Any:
         said = self._said
@@ -232,12 +224,15 @@ class Converter:
         return found
 
     def _choice(self, node: Node, choices: Mapping[str, Any], key: str) -> Any:
+        known = ", ".join(choices)
+        if is_null(node):
+            self._bad(
+                node, key, f"expected one of {known}, got nothing; remove the key for its default"
+            )
         # The node's own text, not its YAML value: YAML 1.1 reads a bare ``off`` as False.
         text = node.value if isinstance(node.value, str) else kind_of(node)
         if text not in choices:
-            self._bad(
-                node, key, f"{text!r} is not one of {', '.join(choices)}{suggest(text, choices)}"
-            )
+            self._bad(node, key, f"{text!r} is not one of {known}{did_you_mean(text, choices)}")
         return choices[text]
 
     def _scalar(self, node: Node, schema: Any, key: str) -> Any:
@@ -267,15 +262,15 @@ class Converter:
 
     def _expect(self, node: Node, want: str, key: str) -> None:
         if tag_of(node) != want:
-            got = kind_of(node) + (
-                f" {node.value!r}" if isinstance(node.value, str) and node.value else ""
-            )
-            quote = (
-                "; put it in quotes"
-                if want == "str" and isinstance(node.value, str) and node.value
-                else ""
-            )
-            self._bad(node, key, f"expected {KINDS[want]}, got {got}{quote}")
+            got = kind_of(node)
+            if isinstance(node.value, str) and node.value and not is_null(node):
+                got += f" {node.value!r}"
+            remedy = ""
+            if is_null(node):
+                remedy = "; remove the key for its default"
+            elif want == "str" and isinstance(node.value, str) and node.value:
+                remedy = "; put it in quotes"
+            self._bad(node, key, f"expected {KINDS[want]}, got {got}{remedy}")
 
     def _bad(self, node: Node, key: str, text: str) -> None:
         self._say(line_of(node), key, text)
@@ -284,14 +279,3 @@ class Converter:
     def _say(self, line: int, key: str, text: str) -> None:
         self._said += 1
         self._report(Problem(line, key, text))
-
-
-def _hints(schema: Any) -> dict[str, Any]:
-    """Field types of a dataclass, with the type variables of ``Check[Limits]`` filled in."""
-    cls = get_origin(schema) or schema
-    filled = dict(zip(getattr(cls, "__parameters__", ()), get_args(schema), strict=False))
-    hints = get_type_hints(cls)
-    return {
-        name: filled.get(hint, hint) if isinstance(hint, TypeVar) else hint
-        for name, hint in hints.items()
-    }

@@ -40,7 +40,7 @@ def load_section(path: Path, name: str, schema: type[T]) -> T:
     are not looked at, so that a typing error in the bridge's settings stops no agent; an unknown
     top-level key is always a problem.
     """
-    document = _Document(path, (name,))
+    document = Document(path, (name,))
     value = document.section(name, schema)
     document.refuse()
     return cast("T", value)
@@ -50,7 +50,7 @@ def load_table(path: Path, name: str, table: Mapping[str, type[T]]) -> dict[str,
     """The section ``name``, whose keys are exactly those of ``table``. Each key that is missing has
     its defaults.
     """
-    document = _Document(path, (name,))
+    document = Document(path, (name,))
     value = document.section(name, table)
     document.refuse()
     return cast("dict[str, T]", value)
@@ -58,7 +58,7 @@ def load_table(path: Path, name: str, table: Mapping[str, type[T]]) -> dict[str,
 
 def load_top(path: Path, schema: type[T]) -> T:
     """A dataclass whose fields are top-level keys of the file; other keys are ignored."""
-    document = _Document(path)
+    document = Document(path)
     value = document.top(schema)
     document.refuse()
     return cast("T", value)
@@ -68,7 +68,7 @@ def check(path: Path, sections: Mapping[str, Any]) -> list[str]:
     """Every problem of the file, in the order of its lines. ``sections``: name → schema, as for
     ``load_section``.
     """
-    document = _Document(path, sections)
+    document = Document(path, sections)
     for name, schema in sections.items():
         document.section(name, schema)
     return document.lines()
@@ -91,14 +91,20 @@ def _too_deep(yaml: Any, text: str, loader: Any) -> int | None:
     return None
 
 
-class _Document:
-    """One file read once: its top-level nodes by key, and the problems found so far."""
+class Document:
+    """One file read once: its text, its top-level nodes by key, and the problems found so far.
 
-    def __init__(self, path: Path, names: Iterable[str] = ()):
+    Values of a document with problems must reach nobody: ``refuse`` before they are used.
+    """
+
+    def __init__(self, path: Path, names: Iterable[str] = (), *, text: str | None = None):
+        """``text``: what to read instead of the file; ``path`` is then only its name."""
         self.path = path
         self.problems: list[Problem] = []
         self.convert = Converter(self.problems.append)
-        root = self._compose()
+        self.text = self._read() if text is None else text
+        """None: there is no file, or none that can be read."""
+        root = self._parse(self.text) if self.text is not None else None
         # Known keys only by name: whose class is behind one of them is not this file's business.
         table = dict.fromkeys((*SECTIONS, *names))
         self.nodes: dict[str, Node] = {}
@@ -106,6 +112,7 @@ class _Document:
             self.nodes = self.convert.keys(root, "", table, what="section")
 
     def section(self, name: str, schema: Any) -> Any:
+        """The section as ``schema``: a class, or a table as for ``load_table``."""
         node = self.nodes.get(name)
         return (
             self.convert.value(node, schema, name)
@@ -114,29 +121,30 @@ class _Document:
         )
 
     def top(self, schema: Any) -> Any:
+        """As ``load_top``."""
         return self.convert.fields(self.nodes, schema, "", 1)
 
     def lines(self) -> list[str]:
+        """The problems, one line each, in the order of the file's lines."""
         ordered = sorted(self.problems, key=lambda problem: problem.line)
         return [f"{self.path}:{p.line}: {p.key + ': ' if p.key else ''}{p.text}" for p in ordered]
 
     def refuse(self) -> None:
+        """Raises ``ConfigError`` with every problem found so far."""
         if self.problems:
             raise ConfigError("\n".join(self.lines()))
 
-    def _compose(self) -> Node | None:
+    def _read(self) -> str | None:
         try:
-            text = self.path.read_bytes().decode("utf-8")
+            return self.path.read_bytes().decode("utf-8")
         except FileNotFoundError:
-            return None
+            pass
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
             self.problems.append(Problem(line, "", "not UTF-8 text; save the file as UTF-8"))
-            return None
         except OSError as error:
             self.problems.append(Problem(1, "", f"cannot be read: {error.strerror or error}"))
-            return None
-        return self._parse(text)
+        return None
 
     def _parse(self, text: str) -> Node | None:
         import yaml  # noqa: PLC0415 - costs 10 ms, and its owner is this module

@@ -49,6 +49,13 @@ def join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a complaint about a word that is nearly one of these; empty where it is none."""
+    names = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(word.casefold(), names, n=1, cutoff=0.6)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(known))}"
+    names = sorted(known)
+    return did_you_mean(word, names) or f"; known are {', '.join(names)}"

@@ -14,7 +14,7 @@ _WIDTH = 100
 
 VALUES: Mapping[str, Value] = {
     "cluster": Value(r"[\w.-]+", "cluster", "how this cluster is called"),
-    "gpus": Value(r"[0-9]|[1-5][0-9]|6[0-4]", "8", "GPUs of each node; 0: nodes without"),
+    "gpus": Value(r"[0-9]|[1-5][0-9]|6[0-4]", "8", "GPUs of each node, 0 to 64"),
     "mounts": Value(
         r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, with commas between"
     ),

@@ -137,7 +137,8 @@ VALUES = Document(
     values={
         **configuration.VALUES,
         "mounts": configuration.VALUES["mounts"]._replace(
-            default="/mnt/jail", about="as slurmd sees them: jail submounts are below /mnt/jail"
+            default="/mnt/jail",
+            about="mount points as slurmd sees them: jail submounts are below /mnt/jail",
         ),
         "gate": Value(
             f"{_WRAPPER}|{_RUNNER}",

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config import command
+from holdfast.config.bounds import within
 from holdfast.config.load import check, load_section, load_table
 from holdfast.config.schema import load_cluster
 from holdfast.errors import ConfigError
@@ -33,6 +34,18 @@ class Inner:
     def __post_init__(self) -> None:
         if self.size < 0:
             raise ValueError(f"size must not be negative, got {self.size}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    low: int = 1
+    high: int = 10
+    unit: Colour = Colour.RED
+
+    def __post_init__(self) -> None:
+        within(self, low=(0, 100), high=(0, 100))
+        if self.low > self.high:
+            raise ValueError(f"high must be at least low ({self.low}), got {self.high}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +164,50 @@ def test_a_refusal_of_the_whole_section_has_the_sections_line(tmp_path: Path) ->
     assert problems(tmp_path, "# about\nname: a") == ["3: s: name and style must differ"]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{low: -1, high: 101}", ["low: must be between 0", "high: must be between 0"]),
+        ("{low: -1, high: 101, unit: blue}", ["unit: 'blue' is", "low: must be", "high: must be"]),
+        ("{low: x, high: 101, lo: 3}", ["lo: unknown", "low: expected", "high: must be"]),
+        ("{low: 9, high: 3}", ["high: must be at least low (9), got 3"]),
+        # Against the default of what is wrong already, nothing is held.
+        ("{low: x, high: 0}", ["low: expected"]),
+        ("{low: 101, high: 0}", ["low: must be between 0 and 100"]),
+        ("{low: 20}", [": high must be at least low (20), got 10"]),
+    ],
+)
+def test_no_field_that_is_wrong_hides_another(tmp_path: Path, text: str, said: list[str]) -> None:
+    path = write(tmp_path, f"s: {text}\n")
+    found = check(path, {"s": Span})
+    assert len(found) == len(said), found
+    for line, words in zip(found, said, strict=True):
+        assert f"s.{words}" in line or f"s{words}" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "colour:",
+            "s.colour: expected one of red, off, got nothing; remove the key for its default",
+        ),
+        ("ratio: null", "s.ratio: expected number, got nothing; remove the key for its default"),
+        ("name: ~", "s.name: expected text, got nothing; remove the key for its default"),
+        ("colour: OFF", "s.colour: 'OFF' is not one of red, off; did you mean 'off'?"),
+        ("colour: green", "s.colour: 'green' is not one of red, off"),
+    ],
+)
+def test_a_value_that_is_nothing_or_nearly_right_is_told(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    assert problems(tmp_path, text) == [f"2: {said}"]
+
+
+def test_a_section_that_is_nothing_is_its_defaults(tmp_path: Path) -> None:
+    assert sample(tmp_path, "inner:\nmany:\nnumbers:\ntable:\nmaybe:") == Sample(maybe=None)
+
+
 @pytest.mark.parametrize(("text", "number"), [("1e-3", 0.001), ("2", 2.0), ("0.5", 0.5)])
 def test_numbers_as_people_write_them(tmp_path: Path, text: str, number: float) -> None:
     assert sample(tmp_path, f"ratio: {text}").ratio == number
@@ -250,3 +307,5 @@ def test_config_check_tells_good_bad_and_missing(
     assert "h.yaml:3: node.expected_gpus: expected whole number, got text 'many'" in out[1]
     assert command.main(["check", str(tmp_path / "none.yaml")]) == 2
     assert "no such file" in capsys.readouterr().err
+    assert command.main(["check", str(tmp_path)]) == 2
+    assert "is a folder; name a file" in capsys.readouterr().err

@@ -22,12 +22,23 @@ TREE = Path(__file__).parents[3]
         (["deployment"], "image has no default; give it with --set image="),
         (["deployment", "--set", "image="], "image has no default; give it with --set image="),
         (["sbatch", "--set", "node=3"], "did you mean 'nodes'?"),
-        (["sbatch", "--set", "nodes=many"], "nodes='many' does not match"),
+        (
+            ["sbatch", "--set", "nodes=many"],
+            "nodes: must be a whole number from 1 to 999999, got 'many'",
+        ),
         (["sbatch", "--set", "nodes"], "--set takes NAME=VALUE, got 'nodes'"),
         (["rbac", "--set", "a=b"], "it takes none"),
-        (["deployment", "--set", "image=x\n  evil: y"], "does not match"),
-        (["soperator", "--set", "mounts=/a,b"], "mounts='/a,b' does not match"),
-        (["soperator", "--set", "gpus=65"], "gpus='65' does not match"),
+        (["deployment", "--set", "image=x\n  evil: y"], "image: must be an image's name"),
+        (["soperator", "--set", "mounts=/a,b"], "mounts: '/a,b' does not fit: mount points"),
+        (["soperator", "--set", "gpus=65"], "gpus: '65' does not fit: GPUs of each node"),
+        (
+            ["soperator", "--set", "gate=wraper"],
+            "gate: must be one of wrapper, runner, got 'wraper'",
+        ),
+        (
+            ["slurm-conf", "--set", "onto=s.conf"],
+            "onto: must be an absolute path without blanks, got",
+        ),
         (["slurm-conf", "--set", "onto=/no/such/slurm.conf"], "/no/such/slurm.conf: No such file"),
     ],
 )
