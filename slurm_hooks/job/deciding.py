@@ -14,7 +14,7 @@ from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.diagnosis import Cause, Diagnosis, Line, diagnose
 from slurm_hooks.job.evidence import Sight
 from slurm_hooks.job.history import Past, is_newer
-from slurm_hooks.job.signatures import Kind, Retry
+from slurm_hooks.job.signatures import Kind, Retry, Suspect
 from slurm_hooks.job.step import StepEnd
 
 _OURS = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
@@ -68,12 +68,13 @@ def ending(
     )
     # That a task died is what the fingerprint says anyway, and better.
     cause = found.cause if found.cause and found.cause.signature.code != "L05" else None
+    lone = _lone_node(cause, end, nodes)
     return Ending(
         exit_code=end.exit_code or 1,
         fingerprint=cause.fingerprint if cause else _plain_fingerprint(end),
         progressed=_progressed(choice, newest_step),
-        kind=_kind(cause),
-        suspects=_suspects(found, end) & frozenset(nodes),
+        kind=FailureKind.UNKNOWN if lone else _kind(cause),
+        suspects=(_suspects(found, end) | lone) & frozenset(nodes),
         cause=cause,
     )
 
@@ -104,6 +105,17 @@ def _suspects(found: Diagnosis, end: StepEnd) -> frozenset[SlurmName]:
     hosts = set(found.suspects)
     hosts |= {one.host for one in end.deaths[:1] if one.how in _NATIVE_CRASH}
     return frozenset(SlurmName(host) for host in hosts)
+
+
+def _lone_node(
+    cause: Cause | None, end: StepEnd, nodes: Sequence[SlurmName]
+) -> frozenset[SlurmName]:
+    """The one node of several that misses what the others have: a mount may be gone there."""
+    if cause is None or cause.signature.suspect is not Suspect.ONE_NODE or len(nodes) < 2:
+        return frozenset()
+    first = end.deaths[0].code if end.deaths else None
+    failed = {SlurmName(one.host) for one in end.deaths if one.code == first is not None}
+    return frozenset(failed) & frozenset(nodes) if len(failed) == 1 else frozenset()
 
 
 def facts(

@@ -39,7 +39,7 @@ _HINTS = (
     "termination", "aborted", "deadline", "tasks that", "synchronize", "cancelled", "held",
     "requeue", "entire process", "nccl", "bad_alloc", "gzip", "unable to", "zero bytes", "rank",
     "collective", "collectives", "client error", "root", "system", "context", "temperature",
-    "power", "module", "credential",
+    "power", "module", "credential", "execve", "can't open", "cannot open", "can't find",
 )  # fmt: skip
 """Every signature needs one of these words in lower case (a test proves it): most lines have
 none.
@@ -190,8 +190,8 @@ def _suspects(cause: Cause, possible: list[Cause]) -> Iterator[str]:
         case Suspect.IF_REPEATED:
             if len(same) > 1 and hosts == {cause.host}:
                 yield cause.host
-        case Suspect.NO | Suspect.NAMED_RANK:
-            return
+        case Suspect.NO | Suspect.NAMED_RANK | Suspect.ONE_NODE:
+            return  # of the last, a log alone does not tell how many nodes there were
 
 
 def _first(patterns: Iterable[re.Pattern[str]], group: str, text: str) -> str | None:

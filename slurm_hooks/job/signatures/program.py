@@ -56,6 +56,16 @@ ROWS: tuple[Signature, ...] = (
         r"key|permission|auth)",
     ),
     Signature(
+        "U07",
+        Kind.CODE,
+        Suspect.ONE_NODE,
+        Retry.NEVER,
+        r"error: execve\(\): .*(?:No such file or directory|Permission denied|Exec form"
+        r"at error)|: can't open file '.*': \[Errno (?:2|13)\]|: can't find '__main__' mo"
+        r"dule in |^(?:\d+: )?(?:/\S*/)?(?:ba|da)?sh: (?:.*: No such file or directory$|0"
+        r": cannot open )",
+    ),
+    Signature(
         "F01",
         Kind.NUMERIC,
         Suspect.IF_REPEATED,

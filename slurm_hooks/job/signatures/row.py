@@ -37,6 +37,8 @@ class Suspect(Enum):
     NAMED_RANK = "named-rank"
     """The node of the rank that the line names or misses: its printer is a victim."""
     BOTH_ENDS = "both-ends"
+    ONE_NODE = "one-node"
+    """The one node of several whose tasks failed by themselves: what they miss is missing there."""
 
 
 class Retry(Enum):

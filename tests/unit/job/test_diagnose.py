@@ -113,6 +113,43 @@ def test_a_dead_task_is_the_cause_only_when_nothing_says_more() -> None:
     assert found.suspects == ()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0: slurmstepd-worker-0: error: execve(): /mnt/training/nosuch: No such file or directory",
+        "slurmstepd-worker-1: error: execve(): bad interpreter(/nope): No such file or directory",
+        "slurmstepd-worker-1: error: execve(): /mnt/training/notexec: Permission denied",
+        "slurmstepd-worker-1: error: execve(): /mnt/training/garb: Exec format error",
+        "/usr/bin/python3: can't open file '/mnt/training/nosuch.py': [Errno 2] No such file or directory",
+        "/usr/bin/python3: can't find '__main__' module in '/mnt/training/d'",
+        "/usr/bin/bash: /mnt/training/nosuch.sh: No such file or directory",
+        "/usr/bin/sh: 0: cannot open /mnt/training/nosuch.sh: No such file",
+    ],
+)
+def test_a_program_that_is_not_there_is_the_users_to_mend(line: str) -> None:
+    found = diagnose(_lines(f"{line}\nsrun: error: worker-1: task 1: Exited with exit code 2\n"))
+    assert found.cause is not None
+    assert found.cause.signature.code == "U07"
+    assert (CLASS_OF[found.cause.signature.kind], command.retry_of(found)) == ("user", "hold")
+    assert found.suspects == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (
+            "/usr/bin/python3: can't open file '/mnt/training/x.py': [Errno 5] Input/output error",
+            "S02",
+        ),
+        ("slurmstepd-worker-1: error: execve(): /mnt/training/x: Stale file handle", "S02"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/mnt/training/x.bin'", None),
+    ],
+)
+def test_a_filestore_that_fails_is_not_a_missing_program(line: str, code: str | None) -> None:
+    cause = diagnose(_lines(line)).cause
+    assert (cause and cause.signature.code) == code
+
+
 def test_rank_and_host_are_told() -> None:
     found = diagnose(_lines("[rank3]: TypeError: forward() got an unexpected keyword argument"))
     assert found.cause is not None

@@ -1,0 +1,82 @@
+"""A program that is not there: a typing error is the user's, a mount that is gone is its node's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+
+import pytest
+
+from holdfast.adapters.slurm import SlurmJob
+from holdfast.policy.job import Decision, FailureKind, Next, decide
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.job.checkpoints.find import Choice
+from slurm_hooks.job.config import JobConfig
+from slurm_hooks.job.deciding import Ending, ending, facts
+from slurm_hooks.job.evidence import NodeFault, Sight
+from slurm_hooks.job.srun_output import death_in
+from slurm_hooks.job.step import StepEnd
+
+NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+JOB = SlurmJob(
+    job_id=7, name="t", user="alice", state="RUNNING", state_reason="", restarts=0, requeue=True
+)
+EVERYWHERE = """\
+srun: error: worker-1: task 1: Exited with exit code 2
+srun: Terminating StepId=1.0
+slurmstepd-worker-1: error: execve(): nosuchprogram: No such file or directory
+slurmstepd-worker-0: error: execve(): nosuchprogram: No such file or directory
+srun: error: worker-0: task 0: Exited with exit code 2
+"""
+ON_ONE_NODE = """\
+srun: error: worker-1: tasks 1-2: Exited with exit code 2
+slurmstepd-worker-1: error: execve(): /mnt/tools/train: No such file or directory
+srun: error: worker-0: task 0: Terminated
+"""
+AS_A_LIST = """\
+slurmstepd-worker-1: error: execve(): nosuchprogram: No such file or directory
+srun: error: worker-[0-1]: tasks 0-1: Exited with exit code 2
+"""
+
+
+def ended(said: str, nodes: tuple[SlurmName, ...] = NODES) -> Ending:
+    tail = tuple(said.splitlines())
+    deaths = tuple(filter(None, (death_in(line, 1.0) for line in tail)))
+    end = StepEnd(status=2, started_at=0.0, ended_at=1.0, deaths=deaths, tail=tail)
+    return ending(end, Choice(chosen=None), None, nodes)
+
+
+def after(this: Ending, tries: int, faults: tuple[NodeFault, ...] = ()) -> Decision:
+    """What is decided when the job has ended like this ``tries`` times."""
+    known = facts(Sight(job=JOB, faults=faults), this, [], len(NODES))
+    return decide(replace(known, past=[known.current] * (tries - 1)), JobConfig(), NOW)
+
+
+@pytest.mark.parametrize("said", [EVERYWHERE, AS_A_LIST])
+def test_a_program_that_no_node_has_is_tried_once_more_and_then_held(said: str) -> None:
+    this = ended(said)
+    assert (this.kind, this.suspects) == (FailureKind.USER, frozenset())
+    assert this.cause is not None
+    assert this.cause.signature.code == "U07"
+    assert after(this, 1).next is Next.RESTART
+    assert after(this, 2).next is Next.HOLD
+
+
+def test_a_job_of_one_node_has_nothing_to_compare_with() -> None:
+    assert ended(ON_ONE_NODE, NODES[1:]).kind is FailureKind.USER
+
+
+def test_a_program_that_one_node_alone_does_not_have_points_at_the_node() -> None:
+    this = ended(ON_ONE_NODE)
+    assert (this.kind, this.suspects) == (FailureKind.UNKNOWN, {"worker-1"})
+    assert after(this, 1).next is Next.RESTART
+    again = after(this, 2)
+    assert (again.next, again.exclude) == (Next.REQUEUE, ("worker-1",))
+
+
+@pytest.mark.parametrize("said", [EVERYWHERE, ON_ONE_NODE])
+def test_a_mount_that_is_known_to_be_gone_outranks_what_the_job_missed(said: str) -> None:
+    gone = NodeFault(node=NODES[1], code="MOUNT_GONE", detail="", fatal=True)
+    moved = after(ended(said), 2, (gone,))
+    assert (moved.next, moved.why) == (Next.REQUEUE, "bad node worker-1 (MOUNT_GONE)")
