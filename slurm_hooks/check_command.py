@@ -92,7 +92,8 @@ def look(config: Settings, wanted: Table) -> NodeFacts:
     memory, problem = state.load(state.path_in(paths.state))
     if problem:
         complain(f"holdfast check: {problem}")
-    observer = Observer(config.node.expected_gpus, machine.boot_id(paths.procfs), memory)
+    boot_id = machine.boot_id(paths.procfs)
+    observer = Observer(config.node.expected_gpus, boot_id, memory, config.expected_hcas)
     problem = _hear(observer, config)
     prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
     readings = prober.run(config.probes(wanted))

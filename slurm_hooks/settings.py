@@ -46,6 +46,12 @@ class Settings:
         """False while somebody has switched every action off."""
         return ALL not in switches_off(self.path)
 
+    @property
+    def expected_hcas(self) -> frozenset[str]:
+        """The InfiniBand cards that this node must have."""
+        hcas: frozenset[str] = self.checks["infiniband"].limits.hcas
+        return hcas
+
     def probes(self, table: Mapping[str, CheckConfig[Any]]) -> set[str]:
         """The probes that these checks need."""
         wanted = {checks.load(name).NEEDS for name in table}

@@ -60,7 +60,7 @@ class Agent:
             log.warning("memory begun anew", why=problem)
             state.put_aside(state.path_in(paths.state))
         self._saved, self._same_boot = memory, memory.boot_id == boot_id
-        self._observer = Observer(config.node.expected_gpus, boot_id, memory)
+        self._observer = Observer(config.node.expected_gpus, boot_id, memory, config.expected_hcas)
         self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
         self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
         self._actor = Actor(node, boot_id, config)

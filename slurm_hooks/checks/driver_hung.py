@@ -129,11 +129,11 @@ def _nvml_blind(facts: NodeFacts) -> Blind | None:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     blind, limit = _nvml_blind(facts), f"< {limits.hung_passes} passes silent"
-    if blind is not None:
+    if facts.nvml is not None and facts.nvml.init_code is not None:
+        yield Reading(subject="node", value=facts.nvml.init_error, limit="answers")
+    elif blind is not None:
         yield Reading(
             subject="node", value=f"silent {blind.passes} passes: {blind.why}", limit=limit
         )
-    elif facts.nvml is not None and facts.nvml.init_code is not None:
-        yield Reading(subject="node", value=facts.nvml.init_error, limit="answers")
     elif facts.nvml is not None:
         yield Reading(subject="node", value=f"driver {facts.nvml.driver} answers", limit=limit)

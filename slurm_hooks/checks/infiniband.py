@@ -11,6 +11,7 @@ from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
 
 NEEDS = "infiniband"
+ALSO = frozenset({"pcie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +19,10 @@ class Limits:
     """``link_layers``: which ports count (Ethernet ports are mostly the host's own network).
 
     ``hcas``: cards that the node must have, as the kernel calls them; empty: those that were seen
-    in this boot. ``min_rate_gbps``: of each port; 0: the best that this port ever had.
-    ``max_downs``: link losses of one port within ``window_s``, at most a day (NVIDIA's bring-up
-    guide: two are a bad link). Only a port that was ACTIVE before can be down: one that never was
-    has no cable.
+    in this boot, or that are on the PCI bus without a driver. ``min_rate_gbps``: of each port; 0:
+    the best that this port ever had. ``max_downs``: link losses of one port within ``window_s``, at
+    most a day (NVIDIA's bring-up guide: two are a bad link). Only a port that was ACTIVE before can
+    be down: one that never was has no cable.
     """
 
     link_layers: frozenset[str] = frozenset({"InfiniBand"})
@@ -42,7 +43,8 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
-    yield from _missing(facts, limits)
+    if facts.ports is not None:
+        yield from _missing(facts, limits)
     for port in _ports(facts, limits):
         if port.seen_active and port.state not in ("ACTIVE", ""):
             yield finding(
@@ -74,12 +76,16 @@ def _missing(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
         for port in ports
         if not port.present and port.link_layer in limits.link_layers
     }
-    never = dict.fromkeys(limits.hcas - there - lost.keys(), "") if facts.ports else {}
+    never = dict.fromkeys(limits.hcas - there - lost.keys(), "")
     for device, now_called in sorted((lost | never).items()):
         if device in there or (limits.hcas and device not in limits.hcas):
             continue
         what = f"is called {now_called} now" if now_called else "is gone"
         yield finding("IB_MISSING", subject=device, detail=f"InfiniBand card {device} {what}")
+    if not (ports or limits.hcas) and "InfiniBand" in limits.link_layers:
+        for pci in facts.cards_on_bus:
+            detail = f"InfiniBand card {pci} is on the PCI bus and has no driver"
+            yield finding("IB_MISSING", subject=pci, detail=detail)
 
 
 def could_see(finding: Finding, facts: NodeFacts) -> bool:

@@ -11,12 +11,13 @@ from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 
 NEEDS = "system"
-ALSO = frozenset({"infiniband"})
+ALSO = frozenset({"infiniband", "pcie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``gpu``: what a node with GPUs needs; ``fabric``: what one with InfiniBand cards needs.
+    """``gpu``: what a node with GPUs needs; ``fabric``: what one needs that has InfiniBand
+    cards on its PCI bus or in ``checks.infiniband.limits.hcas``.
     ``advised``: those without which GPUs and network exchange data through the host's memory
     (nvidia_peermem; a driver that hands out dma-bufs does without) or more slowly (gdrdrv).
     """
@@ -47,11 +48,14 @@ def _loaded(facts: NodeFacts) -> frozenset[str] | None:
 
 def _needed(facts: NodeFacts, limits: Limits) -> frozenset[str]:
     gpu = limits.gpu if facts.expected_gpus else frozenset()
-    return gpu | (limits.fabric if facts.ports else frozenset())
+    # Not by ports: there are none while a driver is missing.
+    fabric = facts.cards_on_bus or facts.expected_hcas
+    return gpu | (limits.fabric if fabric else frozenset())
 
 
 def _advised(facts: NodeFacts, limits: Limits) -> frozenset[str]:
-    return limits.advised if facts.expected_gpus and facts.ports else frozenset()
+    network = facts.ports or facts.cards_on_bus or facts.expected_hcas
+    return limits.advised if facts.expected_gpus and network else frozenset()
 
 
 def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - as every check

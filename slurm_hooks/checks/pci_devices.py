@@ -82,7 +82,7 @@ def could_see(finding: Finding, facts: NodeFacts) -> bool:
     )
 
 
-_WORDS = {PciKind.GPU: "GPU", PciKind.NVSWITCH: "NVSwitch", PciKind.HCA: "HCA"}
+_WORDS = {PciKind.GPU: "GPU", PciKind.NVSWITCH: "NVSwitch", PciKind.HCA: "HCA", PciKind.NIC: "NIC"}
 
 
 def _many(count: int, kind: PciKind) -> str:

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from holdfast.findings import Finding
 from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
-from slurm_hooks.facts import NodeFacts
+from slurm_hooks.facts import Blind, NodeFacts
 
 NEEDS = ""
+
+_OF_OTHERS = frozenset({"clock"})
+"""A slurmctld that is away says nothing of this node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +32,22 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
+    for blind in _silent(facts, limits):
+        yield finding(
+            "PROBE_BLIND",
+            subject=blind.probe,
+            detail=f"probe {blind.probe} gave no answer {blind.passes} times: {blind.why}",
+        )
+
+
+def _silent(facts: NodeFacts, limits: Limits) -> Iterator[Blind]:
     for blind in facts.blind:
-        if blind.passes > limits.max_passes:
-            yield finding(
-                "PROBE_BLIND",
-                subject=blind.probe,
-                detail=f"probe {blind.probe} gave no answer {blind.passes} times: {blind.why}",
-            )
+        if blind.passes > limits.max_passes and blind.probe not in _OF_OTHERS:
+            yield blind
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
-    for blind in facts.blind:
+    for blind in _silent(facts, limits):
         yield Reading(
             subject=blind.probe,
             value=f"silent {blind.passes} passes: {blind.why}",

@@ -81,11 +81,14 @@ class PciKind(str, Enum):
     GPU = "gpu"
     NVSWITCH = "nvswitch"
     HCA = "hca"
+    """An InfiniBand card."""
+    NIC = "nic"
+    """A card of the same maker that runs Ethernet: with RDMA or the host's own network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcieFacts:
-    """One GPU, NVSwitch or HCA on the PCI bus; ``pci`` as ``0000:5d:00``, speeds in GT/s.
+    """One GPU, NVSwitch, HCA or NIC on the PCI bus; ``pci`` as ``0000:5d:00``, speeds in GT/s.
 
     ``answers``     False: its configuration space reads as all ones, the device is off the bus.
     ``correctable``, ``nonfatal``, ``fatal``  AER errors since the kernel found the device

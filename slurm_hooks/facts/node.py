@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slurm_hooks.facts.fabric import LinkFacts, PcieFacts, PciFacts, PortFacts
+from slurm_hooks.facts.fabric import LinkFacts, PcieFacts, PciFacts, PciKind, PortFacts
 from slurm_hooks.facts.gpu import GpuFacts, NvmlFacts
 from slurm_hooks.facts.host import (
     ClockFacts,
@@ -38,10 +38,12 @@ class Blind:
 class NodeFacts:
     """All that is known of this node at one moment. A part that is ``None`` was not looked at.
 
-    ``pcie`` holds the GPUs of ``pci``, which has all devices.
+    ``pcie`` holds the GPUs of ``pci``, which has all devices. ``expected_hcas``: the InfiniBand cards
+    that the configuration names.
     """
 
     expected_gpus: int
+    expected_hcas: frozenset[str] = frozenset()
     boot_id: str = ""
     nvml: NvmlFacts | None = None
     kmsg: KmsgFacts | None = None
@@ -66,6 +68,13 @@ class NodeFacts:
     def d_state_tasks(self) -> tuple[DStateTask, ...]:
         """Tasks in uninterruptible sleep; none also where nobody looked."""
         return self.system.d_state_tasks if self.system else ()
+
+    @property
+    def cards_on_bus(self) -> tuple[str, ...]:
+        """PCI addresses of InfiniBand cards, with a driver or without; none also where nobody
+        looked.
+        """
+        return tuple(card.pci for card in self.pci.of(PciKind.HCA)) if self.pci else ()
 
     def gpu_at(self, pci: str) -> GpuFacts | None:
         return next((gpu for gpu in self.gpus if gpu.pci == pci), None)

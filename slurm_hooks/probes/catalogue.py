@@ -38,7 +38,7 @@ def _infiniband(sources: Sources) -> Serve:
 def _pcie(sources: Sources) -> Serve:
     from slurm_hooks.probes import pcie  # noqa: PLC0415 - only in the worker
 
-    return pcie.open_probe(sources.paths.sysfs)
+    return pcie.open_probe(sources.paths.sysfs, expected=sources.node.expected_gpus > 0)
 
 
 def _mounts(sources: Sources) -> Serve:
@@ -100,7 +100,12 @@ def _whole_driver(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Bli
 
     (answer,) = answers.values()
     if answer.complete:
-        return nvml.assemble(answer.items), None
+        facts = nvml.assemble(answer.items)
+        if facts is not None and facts.init_code is not None:
+            # A fact about the driver, and of the GPUs nothing was seen.
+            why = f"NVML code {facts.init_code}: {facts.init_error}"
+            return facts, silence(probe.name, answer, why)
+        return facts, None
     after = f" after {len(answer.items) - 1} GPUs" if answer.items else ""
     return None, silence(probe.name, answer, answer.error + after)
 

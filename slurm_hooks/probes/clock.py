@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 
 from holdfast.adapters.slurm import Slurm
-from holdfast.errors import CommandError
 from slurm_hooks.facts import ClockFacts
 
 _CONTROLLER_STEP_S = 1.0
@@ -25,12 +24,9 @@ def read(slurm: Slurm) -> ClockFacts:
 
 
 def open_probe(slurm: Slurm) -> Callable[[object], Iterator[ClockFacts]]:
-    """Answers with a comparison, or with nothing: a slurmctld that is away says nothing of us."""
+    """Answers with a comparison. Raises CommandError where slurmctld does not say."""
 
     def serve(_request: object) -> Iterator[ClockFacts]:
-        try:
-            yield read(slurm)
-        except CommandError:
-            return
+        yield read(slurm)
 
     return serve

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.errors import ProbeError
 from slurm_hooks.facts import PortFacts
 from slurm_hooks.probes import files
 
@@ -39,12 +40,17 @@ class _Card:
     board: str
 
 
-def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PortFacts, ...] | None]]:
-    """Answers with ``read``. What does not change is read once for each appearance of a card."""
+def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PortFacts, ...]]]:
+    """Answers with ``read``. What does not change is read once for each appearance of a card.
+    Raises ProbeError where there is no sysfs.
+    """
     known: dict[tuple[str, int], _Card] = {}
 
-    def serve(_request: object) -> Iterator[tuple[PortFacts, ...] | None]:
-        yield read(sysfs, known)
+    def serve(_request: object) -> Iterator[tuple[PortFacts, ...]]:
+        ports = read(sysfs, known)
+        if ports is None:
+            raise ProbeError(f"no {sysfs}/class: is sysfs mounted there?")
+        yield ports
 
     return serve
 
@@ -52,12 +58,12 @@ def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PortFacts, ...]
 def read(
     sysfs: Path, known: dict[tuple[str, int], _Card] | None = None
 ) -> tuple[PortFacts, ...] | None:
-    """Every port, or None where the kernel has no InfiniBand class (nothing to look at, not
-    healthy). One that had cards and has gone leaves no ports.
+    """Every port; none where the kernel has no InfiniBand class: no driver has found a card then,
+    which the check holds against the cards that there should be. None: there is no sysfs to look at.
     """
     top = f"{sysfs}/class/infiniband"
     cards = {} if known is None else known
-    if not cards and not Path(top).is_dir():
+    if not cards and not Path(f"{sysfs}/class").is_dir():
         return None
     ports = []
     for device in files.names(top):

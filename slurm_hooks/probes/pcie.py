@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.errors import ProbeError
 from slurm_hooks.facts import PcieFacts, PciKind, pci_address
 from slurm_hooks.probes import files
 
@@ -19,7 +20,7 @@ _KINDS = {
     ("0x10de", "0x0300"): PciKind.GPU,
     ("0x10de", "0x0680"): PciKind.NVSWITCH,
     ("0x15b3", "0x0207"): PciKind.HCA,
-    ("0x15b3", "0x0200"): PciKind.HCA,
+    ("0x15b3", "0x0200"): PciKind.NIC,
 }
 """(vendor, class): NVIDIA's 3D controllers, VGA and bridges (an NVSwitch is an "other bridge"), and
 Mellanox' InfiniBand and Ethernet controllers."""
@@ -38,12 +39,19 @@ class _Bus:
     kinds: dict[str, PciKind | None] = field(default_factory=dict)
 
 
-def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PcieFacts, ...] | None]]:
-    """Answers with ``read``."""
+def open_probe(
+    sysfs: Path, *, expected: bool = False
+) -> Callable[[object], Iterator[tuple[PcieFacts, ...] | None]]:
+    """Answers with ``read``. Raises ProbeError where there is no bus although devices are
+    ``expected`` on one.
+    """
     bus = _Bus()
 
     def serve(_request: object) -> Iterator[tuple[PcieFacts, ...] | None]:
-        yield read(sysfs, bus)
+        found = read(sysfs, bus)
+        if found is None and expected:
+            raise ProbeError(f"no PCI bus in {sysfs}: is sysfs mounted there?")
+        yield found
 
     return serve
 

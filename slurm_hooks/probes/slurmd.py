@@ -10,21 +10,22 @@ from datetime import datetime, timezone
 
 from holdfast.adapters.command import PATH, run
 from holdfast.adapters.slurm_cli import ENV
-from holdfast.errors import CommandError, Unavailable
+from holdfast.errors import CommandError, ProbeError, Unavailable
 from slurm_hooks.facts import SlurmdFacts
 
 _NOBODY = re.compile(r"connection refused|connect failure|unable to contact", re.IGNORECASE)
 
 
 def open_probe(timeout_s: float, folder: str = "") -> Callable[[object], Iterator[SlurmdFacts]]:
-    """Answers with the facts, or with nothing where there is no scontrol to ask with. Raises
-    CommandError where scontrol fails for a reason of its own.
+    """Answers with the facts. Raises ProbeError where there is no scontrol to ask with, CommandError
+    where it fails for a reason of its own.
     """
     program = shutil.which("scontrol", path=folder or PATH)
 
     def serve(_request: object) -> Iterator[SlurmdFacts]:
-        if program is not None:
-            yield ask(program, timeout_s)
+        if program is None:
+            raise ProbeError(f"there is no scontrol in {folder or PATH} (slurm.bin)")
+        yield ask(program, timeout_s)
 
     return serve
 

@@ -52,12 +52,14 @@ class Node:
         paths = PathsConfig(sysfs=self.root, run=folder / "run", state=folder / "state")
         self.prober = Prober(NodeConfig(), AgentConfig(probe_deadline_s=15.0), paths, SlurmConfig())
         self.observer = Observer(8, "boot", Memory())
+        self.blind: list[str] = []
         self.table = load(folder / "no-such-file.yaml").active()
 
     def look(self) -> dict[str, str]:
         """What stands against the node after one pass: code and subject."""
         readings = self.prober.run(SYSFS)
-        assert [blind.why for blind in readings.blind] == []
+        self.blind = [blind.probe for blind in readings.blind]
+        assert not self.blind or not (self.root / "bus/pci/devices").exists()
         self.observer.see(readings, log_problem="", uptime_s=1.0)
         opened = self.observer.judge(self.table, frozenset(readings.looked))
         return {entry.finding.code: entry.finding.subject for entry in opened}
@@ -147,3 +149,4 @@ def test_a_source_that_goes_away_makes_nothing_healthy(node: Node, gone: str) ->
     (node.root / gone).rename(node.root / "gone")
     for _ in range(8):
         assert bad.items() <= node.look().items()
+    assert node.blind == (["pcie"] if gone == "bus/pci/devices" else [])

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from holdfast.vocabulary import Mode
 from slurm_hooks import checks
 from slurm_hooks.agent.judge import Table
-from slurm_hooks.check_command import rows_of
+from slurm_hooks.check_command import main, rows_of
 from slurm_hooks.check_row import BLIND, UNSEEN, Row
 from slurm_hooks.config import CheckConfig
 from slurm_hooks.facts import Blind, MountFacts, MountState, NodeFacts
+
+
+def test_what_the_configuration_expects_and_nobody_saw_is_blind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "holdfast.yaml"
+    config.write_text(
+        f"paths: {{state: {tmp_path}, run: {tmp_path}, sysfs: {tmp_path}/sys, "
+        f"nvml_library: {tmp_path}/none.so, kmsg: {tmp_path}/kmsg}}\n"
+        f"slurm: {{bin: {tmp_path}}}\n"
+        "node: {expected_gpus: 8}\n"
+        "checks: {infiniband: {limits: {hcas: [mlx5_0]}}}\n"
+    )
+    asked = ["gpu_count", "gpu_lost", "pci_devices", "infiniband", "slurmd", "clock"]
+    status = main([*asked, "--json", "--config", str(config)])
+    said = {row["check"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}
+    assert (status, said) == (1, dict.fromkeys(asked, BLIND))
+    (tmp_path / "sys/class").mkdir(parents=True)
+    assert main(["infiniband", "--json", "--config", str(config)]) == 1
+    assert json.loads(capsys.readouterr().out)[0]["code"] == "IB_MISSING"
 
 
 def table(*names: str, mode: Mode = Mode.DRAIN) -> Table:

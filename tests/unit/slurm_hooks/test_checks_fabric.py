@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slurm_hooks.facts import PciKind
+from slurm_hooks.facts import PcieFacts, PciFacts, PciKind
 from tests.unit.slurm_hooks.well import (
     GPU,
     LINK,
@@ -44,6 +44,22 @@ def test_a_card_that_is_gone_or_renamed() -> None:
     assert judged("infiniband", renamed, hcas=frozenset({"mlx5_9"})) == []
     ethernet = replace(gone, link_layer="Ethernet")
     assert judged("infiniband", replace(WELL, ports=(PORT, replace(ethernet, device="x")))) == []
+
+
+def test_a_node_that_booted_without_the_cards_driver() -> None:
+    """It has no port at all, and that must not read as a node without InfiniBand."""
+    bare = replace(WELL, ports=())
+    named = frozenset({"mlx5_0", "mlx5_1"})
+    missing = [("IB_MISSING", "mlx5_0"), ("IB_MISSING", "mlx5_1")]
+    assert judged("infiniband", bare, hcas=named) == missing
+    card = PcieFacts(pci="0000:54:00.0", kind=PciKind.HCA)
+    on_the_bus = replace(bare, pci=PciFacts(devices=(GPU, SWITCH, card)))
+    assert judged("infiniband", on_the_bus) == [("IB_MISSING", "0000:54:00.0")]
+    assert judged("infiniband", on_the_bus, hcas=named) == missing, "told once"
+    assert judged("infiniband", bare) == [], "no card, none asked for"
+    network = replace(card, kind=PciKind.NIC)
+    assert judged("infiniband", replace(bare, pci=PciFacts(devices=(network,)))) == []
+    assert judged("infiniband", replace(WELL, ports=None), hcas=named) == [], "nobody looked"
 
 
 @pytest.mark.parametrize(

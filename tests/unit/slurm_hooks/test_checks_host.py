@@ -21,6 +21,7 @@ from slurm_hooks.facts import (
     NodeFacts,
     PcieFacts,
     PciFacts,
+    PciKind,
     PortFacts,
     ServiceFacts,
     SlurmdFacts,
@@ -120,12 +121,20 @@ def test_tasks_that_sleep_for_minutes() -> None:
 
 
 def test_modules() -> None:
-    assert judged("kernel_modules", system(modules=frozenset())) == [
-        *(("MODULE_MISSING", name) for name in ("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib")),
-        *(("MODULE_MISSING", name) for name in ("nvidia", "nvidia_uvm")),
-        *(("MODULE_ADVISED", name) for name in ("gdrdrv", "nvidia_peermem")),
-    ]
-    bare = replace(system(modules=frozenset()), expected_gpus=0, ports=None)
+    nothing = replace(system(modules=frozenset()), ports=())
+    card = PcieFacts(pci="0000:54:00.0", kind=PciKind.HCA)
+    on_the_bus = replace(nothing, pci=PciFacts(devices=(card,)))
+    named = replace(nothing, expected_hcas=frozenset({"mlx5_0"}))
+    for fabric in (on_the_bus, named):
+        assert judged("kernel_modules", fabric) == [
+            *(
+                ("MODULE_MISSING", name)
+                for name in ("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib")
+            ),
+            *(("MODULE_MISSING", name) for name in ("nvidia", "nvidia_uvm")),
+            *(("MODULE_ADVISED", name) for name in ("gdrdrv", "nvidia_peermem")),
+        ]
+    bare = replace(nothing, expected_gpus=0)
     assert judged("kernel_modules", bare) == [], "neither GPUs nor InfiniBand: none is needed"
     assert judged("kernel_modules", system(modules=None)) == []
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import ProbeError
 from slurm_hooks.contain import Worker, call
 from slurm_hooks.facts import MountState, PciKind
 from slurm_hooks.probes import infiniband, mounts, pcie
@@ -139,6 +140,22 @@ def test_a_device_off_the_bus_has_no_width(sysfs: Path) -> None:
     assert found["0000:64:00"].width == 16
 
 
+def test_cards_that_run_ethernet_are_no_infiniband_cards(sysfs: Path) -> None:
+    (sysfs / "bus/pci/devices/0000:54:00.0/class").write_text("0x020000\n")
+    kinds = [device.kind for device in pcie.read(sysfs) or ()]
+    assert (kinds.count(PciKind.HCA), kinds.count(PciKind.NIC)) == (7, 1)
+
+
 def test_nothing_to_look_at_is_none(tmp_path: Path) -> None:
     assert infiniband.read(tmp_path) is None
     assert pcie.read(tmp_path) is None
+    assert next(pcie.open_probe(tmp_path)(None)) is None
+
+
+def test_no_sysfs_is_blind_and_no_driver_is_no_port(tmp_path: Path) -> None:
+    with pytest.raises(ProbeError, match="is sysfs mounted"):
+        next(infiniband.open_probe(tmp_path)(None))
+    with pytest.raises(ProbeError, match="is sysfs mounted"):
+        next(pcie.open_probe(tmp_path, expected=True)(None))
+    (tmp_path / "class").mkdir()
+    assert next(infiniband.open_probe(tmp_path)(None)) == ()

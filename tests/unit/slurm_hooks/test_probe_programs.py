@@ -50,7 +50,8 @@ def test_a_slurmd_that_is_not_there(tmp_path: Path) -> None:
     )
     with pytest.raises(CommandError):
         slurmd.ask(str(tmp_path / "scontrol"), 5.0)
-    assert list(slurmd.open_probe(5.0, str(tmp_path / "none"))(None)) == []
+    with pytest.raises(ProbeError, match="there is no scontrol"):
+        next(slurmd.open_probe(5.0, str(tmp_path / "none"))(None))
 
 
 # --- mlxlink --------------------------------------------------------------------------------------

@@ -202,6 +202,22 @@ def test_only_silence_that_matters_makes_the_verdict_blind() -> None:
     assert blind_names(facts, {"host": object()}) == ("host",)
 
 
+def test_a_driver_that_does_not_open_is_a_fact_and_its_gpus_are_unseen(tmp_path: Path) -> None:
+    """No library on a node that should have GPUs: nothing was looked at, so nothing is well."""
+    paths = PathsConfig(state=tmp_path, nvml_library=f"{tmp_path}/no-such-library.so")
+    of = Prober(NodeConfig(), AgentConfig(probe_deadline_s=15.0), paths, SlurmConfig())
+    readings = of.run({"nvml"})
+    of.close()
+    assert readings.looked == set()
+    facts = see(Observer(8, "boot", Memory()), **{f: getattr(readings, f) for f in _OF_READINGS})
+    assert facts.nvml is not None
+    assert facts.nvml.init_code == 12
+    assert blind_names(facts, {"gpu_count": object()}) == ("nvml",)
+
+
+_OF_READINGS = ("wanted", "asked", "facts", "looked", "blind")
+
+
 # --- the tables fit together -----------------------------------------------------------------------
 
 
