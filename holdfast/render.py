@@ -21,6 +21,7 @@ TABLE: Mapping[str, str] = {
     "slinky": "slurm_hooks.deploy.slinky:VALUES",
     "slurm-conf": "slurm_hooks.deploy.slurm_conf:LINES",
     "systemd": "slurm_hooks.deploy.systemd:UNIT",
+    "daemonset": "slurm_hooks.deploy.daemonset:DAEMONSET",
     "configuration": "slurm_hooks.deploy.configuration:FILE",
     "sbatch": "slurm_hooks.deploy.batch:SCRIPT",
     "rbac": "k8s_bridge.render:RBAC",
@@ -44,8 +45,10 @@ def render_text(what: str, **values: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of ``holdfast render``. Exit status 0, or 2 when used wrongly."""
-    rows = [f"  {name:18}{document(name).about}" for name in TABLE]
+    width = max(map(len, TABLE)) + 2
+    rows = [f"  {name:{width}}{document(name).about}" for name in TABLE]
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast render",
         description="Print a document to be applied, included or submitted:\n" + "\n".join(rows),
         epilog="examples:\n"

@@ -33,6 +33,14 @@ def test_the_rights_and_the_deployment(server: ApiServer) -> None:
     assert "configmap/holdfast-bridge created (server dry run)" in said
 
 
+def test_the_daemonset(server: ApiServer) -> None:
+    said = dry_run(server, render_text("daemonset"))
+    assert "daemonset.apps/holdfast-agent created (server dry run)" in said
+    assert "configmap/holdfast-agent created (server dry run)" in said
+    every_node = render_text("daemonset", node_selector="", max_unavailable="3")
+    assert "daemonset.apps/holdfast-agent created" in dry_run(server, every_node)
+
+
 def test_a_key_that_kubernetes_does_not_know_is_refused(server: ApiServer) -> None:
     """Else the tests here would pass on anything."""
     text = render_text("deployment", image="registry.example.org/holdfast:1")

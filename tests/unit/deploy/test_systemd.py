@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.render import render_text
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.agent.main import restart_argv
 from slurm_hooks.config import AgentConfig
 
 
@@ -23,7 +25,7 @@ def unit(text: str) -> configparser.ConfigParser:
 
 def installed(folder: Path) -> str:
     """The unit, of an installation that is there: systemd looks whether it can be started."""
-    program = folder / "home/bin/holdfast"
+    program = folder / "home/bin/python"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -67,6 +69,13 @@ def test_it_comes_back_however_it_ended_and_never_waits_for_a_hung_probe() -> No
     assert service["KillMode"] == "mixed"
     assert service["RuntimeDirectoryPreserve"] == "yes"
     assert "--wait" in service["ExecStart"]
+
+
+def test_a_health_check_knows_it_as_an_agent() -> None:
+    """By the same words that it starts one with: else it would never end one that hangs."""
+    service = unit(render_text("systemd"))["Service"]
+    words = " ".join(restart_argv(SlurmName("n"), Path("/c"))[1:4])
+    assert service["ExecStart"].startswith(f"/opt/holdfast/bin/python {words} ")
 
 
 def test_systemd_hears_from_the_agent_and_is_patient_enough() -> None:

@@ -1,0 +1,246 @@
+"""The DaemonSet: what it may and may not have, and its script, beside a slurmd of its own making."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from holdfast.errors import UsageError
+from holdfast.render import render_text
+from slurm_hooks.deploy.daemonset import DAEMONSET
+
+
+def objects(**values: str) -> dict[str, Any]:
+    return {one["kind"]: one for one in yaml.safe_load_all(render_text("daemonset", **values))}
+
+
+def pod(**values: str) -> dict[str, Any]:
+    spec: dict[str, Any] = objects(**values)["DaemonSet"]["spec"]["template"]["spec"]
+    return spec
+
+
+def test_it_runs_where_drained_nodes_are_and_brings_no_rights() -> None:
+    spec = pod()
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert spec["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
+    assert spec["hostPID"] is True
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+    assert not {"hostNetwork", "hostIPC", "serviceAccountName"} & set(spec)
+    assert [set(volume) for volume in spec["volumes"]] == [{"name", "configMap"}]
+
+
+def test_its_limits_leave_room_above_what_an_agent_may_take() -> None:
+    resources = pod(memory_limit_mib="128")["containers"][0]["resources"]
+    assert resources["requests"] == {"cpu": "20m", "memory": "64Mi"}
+    assert resources["limits"] == {"memory": "128Mi"}
+
+
+def test_an_agent_that_is_silent_for_long_enough_is_started_again() -> None:
+    for silent_s, periods in (("60", 4), ("61", 5), ("1", 1)):
+        probe = pod(silent_s=silent_s)["containers"][0]["livenessProbe"]
+        assert (probe["periodSeconds"], probe["failureThreshold"]) == (15, periods)
+        assert probe["exec"]["command"][-1] == "alive"
+
+
+def test_labels_are_one_selector_and_none_is_every_node() -> None:
+    spec = pod(node_selector="nvidia.com/gpu.present=true,pool=h100")
+    assert spec["nodeSelector"] == {"nvidia.com/gpu.present": "true", "pool": "h100"}
+    assert "nodeSelector" not in pod(node_selector="")
+
+
+def test_another_script_makes_other_pods() -> None:
+    def digest(**values: str) -> str:
+        template = objects(**values)["DaemonSet"]["spec"]["template"]
+        return str(template["metadata"]["annotations"]["holdfast.dev/script"])
+
+    assert digest() == digest(namespace="slurm", image="registry.example.org/tools:1")
+    assert digest() != digest(home="/usr/local/holdfast")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"namespace": "Holdfast"},
+        {"image": "debian; rm"},
+        {"home": "opt/holdfast"},
+        {"config": "/etc/hold'fast"},
+        {"node_selector": "gpu"},
+        {"node_selector": "gpu=true, pool=x"},
+        {"max_unavailable": "0"},
+        {"max_unavailable": "100%"},
+        {"memory_limit_mib": "127"},
+        {"silent_s": "0"},
+        {"priority_class": ""},
+        {"node_name": "worker-0"},
+    ],
+    ids=str,
+)
+def test_what_it_cannot_take_is_said_in_one_line(values: Mapping[str, str]) -> None:
+    with pytest.raises(UsageError, match=next(iter(values))) as error:
+        render_text("daemonset", **values)
+    assert "\n" not in str(error.value)
+
+
+def test_every_value_has_a_default_and_is_told() -> None:
+    assert not [name for name, value in DAEMONSET.values.items() if value.required]
+    assert all(value.about for value in DAEMONSET.values.values())
+
+
+# --- the script itself ----------------------------------------------------------------------------
+
+_AGENT = """\
+#!/bin/sh
+# In the place of the agent: says what it sees, holds the lock, ends in order.
+cd {folder}
+{{ tr '\\0' '\\n' </proc/$$/environ; grep -E '^(CapBnd|NoNewPrivs)' /proc/$$/status
+  echo "words=$*"; uname -n; }} >seen.part
+mv seen.part seen
+mkdir -p /run/holdfast
+echo $$ >/run/holdfast/agent.lock
+trap 'echo "$(uname -n) ended" >ended; : >/run/holdfast/agent.lock; exit 0' TERM
+while :; do sleep 0.05; done
+"""
+_MACHINE = """\
+# A machine with its own processes and its own /run; in it a container with slurmd.
+mount -t tmpfs none /run
+cp /bin/sleep {folder}/slurmd
+unshare --mount --uts --pid --fork --mount-proc sh -c '
+  hostname worker-7; mount -t tmpfs none /run; touch /run/of-the-pod; ln -s {folder}/home /run/home
+  exec env SLURM_CONF=/etc/other.conf {folder}/slurmd 60' &
+exec sh
+"""
+
+
+class Machine:
+    """One with process ids, mounts and names of its own, in which slurmd runs in a container."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        python = folder / "home/bin/python"
+        python.parent.mkdir(parents=True)
+        python.write_text(_AGENT.format(folder=folder))
+        python.chmod(0o755)
+        # As on Soperator, a link: it holds in the container alone.
+        text = objects(home="/run/home")["ConfigMap"]["data"]["agent.sh"]
+        (folder / "agent.sh").write_text(text.replace("pause_s=5", "pause_s=0.1"))
+        argv = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        self._shell = subprocess.Popen(
+            [*argv, "sh", "-c", _MACHINE.format(folder=folder)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        self.run("until grep -qsx slurmd /proc/[0-9]*/comm; do sleep 0.02; done; sleep 0.1")
+
+    def run(self, command: str) -> str:
+        """What it prints in the machine, outside the container."""
+        assert self._shell.stdin
+        assert self._shell.stdout
+        self._shell.stdin.write(f"{command}\necho --$?\n")
+        self._shell.stdin.flush()
+        said = ""
+        for line in self._shell.stdout:
+            said += line
+            if line.startswith("--"):
+                return said
+        raise AssertionError(f"the machine is gone: {said}")
+
+    def asks(self, what: str) -> bool:
+        return self.run(f"sh {self.folder}/agent.sh {what}").endswith("--0\n")
+
+    def await_file(self, name: str) -> str:
+        end = time.monotonic() + 10
+        while not (self.folder / name).exists():
+            assert time.monotonic() < end, (name, (self.folder / "log").read_text())
+            time.sleep(0.02)
+        return (self.folder / name).read_text()
+
+    def close(self) -> None:
+        self._shell.kill()
+        self._shell.communicate()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    if os.geteuid() != 0:
+        pytest.skip("namespaces of one's own need root")
+    one = Machine(tmp_path)
+    yield one
+    one.close()
+
+
+def test_the_agent_runs_inside_slurmds_container_with_no_more_than_it_needs(
+    machine: Machine,
+) -> None:
+    machine.run(f"sh {machine.folder}/agent.sh run >{machine.folder}/log 2>&1 & starter=$!")
+    seen = machine.await_file("seen").splitlines()
+    assert seen[-1] == "worker-7", "the container's name, and so its Slurm node"
+    assert seen[-2] == "words=-I -m slurm_hooks.agent --wait --config /etc/holdfast/holdfast.yaml"
+    told = dict(line.split("=", 1) for line in seen if "=" in line)
+    assert told["SLURM_CONF"] == "/etc/other.conf"
+    assert told["HOLDFAST_CONFIG"] == "/etc/holdfast/holdfast.yaml"
+    assert "NoNewPrivs:\t1" in seen
+    kept = int(next(line for line in seen if line.startswith("CapBnd")).split()[1], 16)
+    # linux/capability.h: DAC_OVERRIDE 1, DAC_READ_SEARCH 2, FOWNER 3, KILL 5, SYS_PTRACE 19,
+    # SYS_ADMIN 21, SYSLOG 34: those of the systemd unit.
+    allowed = {1, 2, 3, 5, 19, 21, 34}
+    assert {bit for bit in range(41) if kept >> bit & 1} <= allowed
+
+    assert not machine.asks("alive"), "an agent that says that it runs and has no verdict"
+    machine.run("kill $starter; wait $starter")
+    assert machine.await_file("ended") == "worker-7 ended\n"
+    assert machine.asks("alive"), "nobody says that an agent runs"
+
+
+def test_an_agent_that_is_killed_is_started_again(machine: Machine) -> None:
+    machine.run(f"sh {machine.folder}/agent.sh run >{machine.folder}/log 2>&1 &")
+    machine.await_file("seen")
+    (machine.folder / "seen").unlink()
+    machine.run("kill -9 $(grep -l slurm_hooks.agent /proc/[0-9]*/cmdline | cut -d/ -f3)")
+    machine.await_file("seen")
+    assert "again in 0.1 s" in (machine.folder / "log").read_text()
+
+
+def test_a_verdict_makes_it_ready_only_while_it_is_fresh_and_of_this_boot(machine: Machine) -> None:
+    assert not machine.asks("ready")
+    write = (
+        "run=/proc/$(grep -lx slurmd /proc/[0-9]*/comm | cut -d/ -f3)/root/run/holdfast; "
+        "mkdir -p $run; read -r up rest </proc/uptime; read -r boot </proc/sys/kernel/random/boot_id; "
+        'echo "ok $((${up%%.*} + AHEAD)) BOOT holdfast/1" >$run/verdict; echo 1 >$run/agent.lock'
+    )
+    for ahead, boot, fresh in (("30", "$boot", True), ("-5", "$boot", False), ("30", "x", False)):
+        machine.run(write.replace("AHEAD", ahead).replace("BOOT", boot))
+        assert machine.asks("ready") is fresh
+        assert machine.asks("alive") is fresh
+
+
+def test_without_slurmd_there_is_nothing_to_do(machine: Machine) -> None:
+    machine.run("kill -9 $(grep -lx slurmd /proc/[0-9]*/comm | cut -d/ -f3); sleep 0.1")
+    assert machine.asks("ready")
+    assert machine.asks("alive")
+
+
+@pytest.mark.parametrize(
+    ("words", "node", "conf"),
+    [
+        ("-D -N worker-3", "worker-3", ""),
+        ("-D -Nworker-3 -f /etc/s.conf", "worker-3", "/etc/s.conf"),
+        ("-D --instance-id -Z", "", ""),
+    ],
+)
+def test_the_name_that_slurmd_was_given_goes_before_the_hosts(
+    words: str, node: str, conf: str
+) -> None:
+    text = objects()["ConfigMap"]["data"]["agent.sh"].partition("\ncase ${1:-} in")[0]
+    begins = f'SLURM_CONF="" sh -c "sleep 0.3; :" slurmd {words} >/dev/null &'
+    asks = f'{text}\n{begins}\nsleep 0.1; told $!; kill $!; echo "$node|$conf"'
+    done = subprocess.run(
+        ["sh", "-c", asks], capture_output=True, text=True, check=False, timeout=20
+    )
+    assert (done.stdout, done.stderr) == (f"{node}|{conf}\n", "")
