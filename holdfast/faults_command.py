@@ -49,6 +49,7 @@ _ACTION = {
 def main(argv: Sequence[str]) -> int:
     """The command. 0: printed; 1: the catalogue has nothing like it."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast faults",
         description="What each fault means, how bad it is, and what must happen to the node.",
         epilog=EXAMPLE,

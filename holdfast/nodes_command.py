@@ -36,6 +36,7 @@ _HISTORY_S = 40.0
 def main(argv: Sequence[str]) -> int:
     """The command. Raises ``CommandError`` when Slurm does not answer or knows no such node."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast nodes",
         description="The cluster's nodes, who took which out of service, and why.",
         epilog=EXAMPLE,

@@ -159,6 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast bridge",
         description="Keep Slurm and Kubernetes in step: conditions, cordon and taint one way, "
         "drain the other.",

@@ -54,6 +54,7 @@ exit status: 0 nothing to do, 1 something was found or could not be looked at, 2
 def main(argv: Sequence[str]) -> int:
     """The command. Raises ConfigError and UsageError."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast check",
         description="Probe this node once, as the agent would.",
         epilog=EXAMPLE,

@@ -23,13 +23,16 @@ exit status: 0 the file is good, 1 it has problems (one line each), 2 there is n
 def main(argv: Sequence[str]) -> int:
     """The command. 0: no problem; 1: problems, one line each; 2: used wrongly."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast config",
         description="Check a configuration file.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="check")
-    verb = verbs.add_parser("check", help="print every problem of the file, with its line")
+    verb = verbs.add_parser(
+        "check", allow_abbrev=False, help="print every problem of the file, with its line"
+    )
     verb.add_argument("file", nargs="?", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
     verb.add_argument("--json", action="store_true", help="print {file, problems, unchecked}")
     asked = parser.parse_args(argv)

@@ -23,6 +23,7 @@ _PROJECTS = {"soperator": soperator.held, "slinky": slinky.held}
 def main(argv: Sequence[str]) -> int:
     """0: they take what we render, and the record is written. 1: they do not. 2: used wrongly."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="scripts/hold_against",
         description="Render real charts with our values; dry-run the result on a real API server.",
         epilog="example: scripts/hold_against soperator ~/src/soperator --helm ~/go/bin/helm",

@@ -30,6 +30,7 @@ STEPS, EVERY, FAULT_STEP = 60, 5, 22
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
+        allow_abbrev=False,
         prog="scripts/demo",
         description="A GPU falls off the bus under a real PyTorch training on a real Slurm: watch what follows.",
         epilog="example: scripts/demo --slurm 26.05 --skip-baseline",

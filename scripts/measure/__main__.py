@@ -50,6 +50,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
+        allow_abbrev=False,
         prog="scripts/bench",
         description="Holdfast's figures, each beside its floor or rival from the same run.",
         epilog="example: scripts/bench gate drain --json. Without names: all, and docs/benchmarks.md is written.",

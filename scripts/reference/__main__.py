@@ -12,6 +12,7 @@ from reference.pages import FOLDER, PAGES, stale
 def main(argv: Sequence[str]) -> int:
     """0: written, or nothing to write; 1: ``--check`` found a page that the code has left behind."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="scripts/docs_reference",
         description="Write docs/reference/{configuration,checks,faults}.md from the code.",
         epilog="example: scripts/docs_reference --check",

@@ -26,7 +26,9 @@ from resumable import Plan, Training, write_then_rename
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
     parser.add_argument("--steps", type=int, default=60, help="optimizer steps in all (default 60)")
     parser.add_argument("--every", type=int, default=5, help="steps between checkpoints")
     parser.add_argument("--checkpoints", type=Path, required=True, help="folder on a shared mount")

@@ -37,7 +37,7 @@ _NOT_THEIRS = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVIC
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="slurm_hooks.active.here")
+    parser = argparse.ArgumentParser(prog="slurm_hooks.active.here", allow_abbrev=False)
     parser.add_argument("check", choices=CATALOGUE)
     parser.add_argument("--config", type=Path)
     parser.add_argument("--for-gate", action="store_true")

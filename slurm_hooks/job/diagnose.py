@@ -28,6 +28,7 @@ _ENDED = re.compile(r"DUE TO (?:TIME LIMIT|PREEMPTION|JOB REQUEUE)")
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the cause of a failure."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast diagnose",
         description="Finds the line that explains a job's failure.",
         epilog=_EPILOG,

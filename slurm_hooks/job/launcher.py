@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast run",
         usage="holdfast run [--checkpoints DIR] [--spares K] -- CMD …",
         description="Runs a job's command so that it survives bad nodes.",

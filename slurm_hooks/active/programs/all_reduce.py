@@ -24,7 +24,7 @@ _PORT = 29521
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--gpus", type=int, default=0)
     parser.add_argument("--size-mib", type=int, default=8192)
     asked = parser.parse_args()

@@ -24,7 +24,7 @@ _COPIES = 20
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("mode", choices=("burn", "bandwidth"))
     parser.add_argument("--seconds", type=float, default=60.0)
     asked = parser.parse_args()

@@ -25,7 +25,7 @@ _CLASSES = {"0x0302": "gpu", "0x0300": "gpu", "0x0680": "switch"}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--config", type=Path, required=True)
     asked = parser.parse_args()
     paths = load_cluster(asked.config).paths

@@ -22,7 +22,7 @@ _BLOCK = 4 << 20
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("mounts", nargs="+")
     parser.add_argument("--size-mib", type=int, default=256)
     asked = parser.parse_args()

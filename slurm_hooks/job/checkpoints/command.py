@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     reason.
     """
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast checkpoints",
         description="Which checkpoints of a folder are whole, without torch.",
         epilog=_EPILOG,
@@ -37,17 +38,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = all_judged(args.dir)
     except OSError as error:
-        remedy = (
-            "name the folder that the job saves to"
-            if not args.dir.exists()
-            else "ask its owner for r-x"
-        )
-        sys.stderr.write(f"holdfast checkpoints: {args.dir}: {error.strerror}; {remedy}\n")
+        sys.stderr.write(f"holdfast checkpoints: {args.dir}: {error.strerror}; {_remedy(error)}\n")
         return 2
     sys.stdout.write(
         json.dumps([_record(one) for one in found]) + "\n" if args.json else _table(args.dir, found)
     )
     return 0 if any(one.valid for one in found) else 1
+
+
+def _remedy(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "ask its owner for r-x"
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return "name the folder that the job saves to"
+    return "see to its filesystem first"
 
 
 def _record(one: Checkpoint) -> dict[str, object]:

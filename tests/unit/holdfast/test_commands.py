@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import subprocess
@@ -35,6 +36,20 @@ def test_every_section_of_the_configuration_has_a_schema() -> None:
 def test_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main([name, "--help"]) == 0
     assert "example" in capsys.readouterr().out
+
+
+def test_no_option_may_be_shortened() -> None:
+    """A new option would change what the short form means; a misspelt one must not pass for another."""
+    calls = [
+        (file, ast.unparse(call))
+        for folder in ("holdfast", "slurm_hooks", "k8s_bridge", "scripts")
+        for file in sorted((ROOT / folder).rglob("*.py"))
+        if "argparse" in (text := file.read_text()) or "import Parser" in text
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(("Parser", ".add_parser"))
+    ]
+    assert len(calls) > 15
+    assert [call for call in calls if "allow_abbrev=False" not in call[1]] == []
 
 
 def test_no_words_show_the_commands_and_count_as_used_wrongly(

@@ -303,3 +303,6 @@ def test_the_command_says_no_and_not_there(
     assert command.main([str(tmp_path)]) == 1
     assert command.main([str(tmp_path / "nowhere")]) == 2
     assert "No such file or directory; name the folder" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert command.main([str(tmp_path / "file")]) == 2
+    assert "Not a directory; name the folder" in capsys.readouterr().err

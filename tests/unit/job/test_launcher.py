@@ -61,6 +61,14 @@ def test_wrong_use_gets_one_line_and_a_remedy(
     assert error.count("\n") == 1
 
 
+def test_a_misspelt_option_is_taken_for_no_other(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        launcher.main(["--checkpoint", "c", "--", "true"])
+    assert "unrecognized arguments: --checkpoint" in capsys.readouterr().err
+
+
 def test_outside_of_a_job(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
