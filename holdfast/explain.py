@@ -38,6 +38,7 @@ exit status: 0 explained, 1 Slurm knows no such node or job or does not answer, 
 def main(argv: Sequence[str]) -> int:
     """The command. Raises ``CommandError`` when Slurm does not answer."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast explain",
         description="Why a node or a job is as it is, who did it, and what would undo it.",
         epilog=EXAMPLE,

@@ -78,6 +78,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast inspect",
         description="Test nodes under load, as Slurm jobs, and report on one page.",
         epilog=EXAMPLE,

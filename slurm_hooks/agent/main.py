@@ -40,6 +40,7 @@ _WAIT_S = 1.0
 def main(argv: Sequence[str]) -> int:
     """Raises ConfigError for a configuration that cannot be used."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast agent",
         description="Watch this node: probe it, publish the verdict, drain it and give it back.",
         epilog=EXAMPLE,

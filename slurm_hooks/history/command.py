@@ -38,6 +38,7 @@ _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 def main(argv: Sequence[str]) -> int:
     """The command. Raises ConfigError, UsageError, and ProbeError where the folder hangs."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="holdfast history",
         description="What happened to a node or a GPU, how often, and what it means.",
         epilog=EXAMPLE,
