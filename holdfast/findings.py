@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.vocabulary import Action, Severity, Status
 
@@ -17,6 +17,7 @@ class Finding:
     ``action``   what must happen before the node returns.
     ``gpu``      the GPU's index on this node when one GPU alone is at fault, else None.
     ``cause``    False for a consequence of another fault (Xid 45, 43): never outranks a cause.
+    ``left_s``   seconds until it counts no more by the passing of time alone; None: it does not.
     """
 
     code: str
@@ -27,6 +28,7 @@ class Finding:
     gpu: int | None = None
     cause: bool = True
     check: str = ""
+    left_s: float | None = field(default=None, compare=False)  # else each pass were news
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

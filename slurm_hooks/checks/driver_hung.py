@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
+from holdfast.wording import counted
 from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import Blind, NodeFacts
@@ -72,7 +73,7 @@ def _hung(facts: NodeFacts, blind: Blind) -> Finding:
         # No number in it: the text would be written into Slurm again at every pass.
         detail = f"NVML does not answer ({blind.why}); the kernel says nothing of it"
         return finding("DRIVER_SUSPECT", subject="node", detail=detail)
-    silence = f"NVML did not answer {blind.passes} times: {blind.why}"
+    silence = f"NVML did not answer {counted(blind.passes, 'time')}: {blind.why}"
     found = finding("DRIVER_HUNG", subject="node", detail=f"{silence}; {witness}")
     return found if blind.stuck else replace(found, action=Action.WAIT)
 

@@ -6,7 +6,14 @@ from holdfast.faults import fault_of
 from holdfast.findings import Finding
 
 
-def finding(code: str, *, subject: str, detail: str, gpu: int | None = None) -> Finding:
+def finding(
+    code: str,
+    *,
+    subject: str,
+    detail: str,
+    gpu: int | None = None,
+    left_s: float | None = None,
+) -> Finding:
     """The finding ``code`` with the catalogue's severity and action."""
     row = fault_of(code)
     return Finding(
@@ -16,4 +23,5 @@ def finding(code: str, *, subject: str, detail: str, gpu: int | None = None) -> 
         detail=" ".join(detail.split()),
         action=row.action,
         gpu=gpu,
+        left_s=left_s,
     )

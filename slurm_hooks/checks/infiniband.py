@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
+from holdfast.wording import counted
 from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
@@ -61,10 +62,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             )
         downs = _downs(port, limits)
         if downs is not None and downs > limits.max_downs:
+            often = counted(downs, "time")
             yield finding(
                 "IB_FLAP",
                 subject=port.subject,
-                detail=f"{port.subject} lost its link {downs} times in {limits.window_s / 3600:g} hours",
+                detail=f"{port.subject} lost its link {often} in {limits.window_s / 3600:g} hours",
+                left_s=_left_s(port, limits),
             )
 
 
@@ -106,6 +109,12 @@ def _downs(port: PortFacts, limits: Limits) -> int | None:
     if port.downs_age_s is None:
         return None
     return sum(age <= limits.window_s for age in port.downs_age_s)
+
+
+def _left_s(port: PortFacts, limits: Limits) -> float:
+    """Until so many losses have left the window that those in it pass."""
+    youngest_first = sorted(port.downs_age_s or ())
+    return limits.window_s - youngest_first[limits.max_downs]
 
 
 def _ports(facts: NodeFacts, limits: Limits) -> Iterator[PortFacts]:

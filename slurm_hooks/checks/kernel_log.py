@@ -16,6 +16,7 @@ from holdfast.vocabulary import Action, FaultClass, Severity
 from slurm_hooks.checks import Reading
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import KernelEvent, NodeFacts
+from slurm_hooks.facts.kernel import SLOT_S
 
 HOUR_S = 3600.0
 DAY_S = 24 * 3600.0
@@ -41,7 +42,9 @@ def judge_events(
         row = fault_of(event.code)
         limit, seen = rules[event.code], _seen(event, facts, rules)
         if row.severity is Severity.FATAL or seen > limit.count:
-            yield event, event_finding(event, seen if limit.count else 0)
+            found = event_finding(event, seen if limit.count else 0)
+            fades = found.severity is not Severity.FATAL
+            yield event, replace(found, left_s=_left_s(event, facts, limit) if fades else None)
 
 
 def event_finding(event: KernelEvent, seen: int = 0) -> Finding:
@@ -80,6 +83,17 @@ def show_events(
 def _seen(event: KernelEvent, facts: NodeFacts, rules: Rules) -> int:
     now_s = facts.kmsg.now_s if facts.kmsg else 0.0
     return event.within(rules[event.code].window_s, max(now_s, event.at_s))
+
+
+def _left_s(event: KernelEvent, facts: NodeFacts, limit: Most) -> float | None:
+    """Until so many records have left the window that those in it pass; a slot leaves as a whole."""
+    now_s = max(facts.kmsg.now_s if facts.kmsg else 0.0, event.at_s)
+    still = 0
+    for slot, count in sorted(event.slots, reverse=True):
+        still += count
+        if still > limit.count:
+            return (slot + 1) * SLOT_S + limit.window_s - now_s
+    return None
 
 
 def _counted(facts: NodeFacts, rules: Rules, ignore: frozenset[str]) -> Iterator[KernelEvent]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from holdfast.faults import fault_of
 from holdfast.findings import Finding
 from holdfast.vocabulary import FaultClass, Severity
+from holdfast.wording import counted
 from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import event_finding
 from slurm_hooks.facts import KernelEvent, NodeFacts
@@ -71,7 +72,7 @@ def _gpu_failed(event: KernelEvent, facts: NodeFacts) -> bool:
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     events = list(_events(facts, limits))
     for event in events:
-        value = f"SXid {_number(event)}, {event.count} times"
+        value = f"SXid {_number(event)}, {counted(event.count, 'time')}"
         yield Reading(subject=event.subject, value=value, limit="none")
     if facts.kmsg is not None and not events:
         yield Reading(subject="node", value="no SXid since boot", limit="none")

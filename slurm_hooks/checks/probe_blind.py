@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
+from holdfast.wording import counted
 from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import Blind, NodeFacts
@@ -36,7 +37,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
         yield finding(
             "PROBE_BLIND",
             subject=blind.probe,
-            detail=f"probe {blind.probe} gave no answer {blind.passes} times: {blind.why}",
+            detail=f"probe {blind.probe} gave no answer {counted(blind.passes, 'time')}: {blind.why}",
         )
 
 

@@ -16,10 +16,12 @@ from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks import checks
 from slurm_hooks.checks import Reading
+from slurm_hooks.checks.kernel_log import Most, judge_events
 from slurm_hooks.facts import (
     Blind,
     ClockFacts,
     GpuFacts,
+    KernelEvent,
     KmsgFacts,
     MountFacts,
     MountState,
@@ -86,7 +88,7 @@ def test_a_check_does_no_io_and_knows_only_catalogued_codes(name: str) -> None:
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= {
         "__future__", "collections.abc", "dataclasses", "holdfast.faults", "holdfast.findings",
-        "holdfast.policy.demand", "holdfast.vocabulary", "slurm_hooks.checks",
+        "holdfast.policy.demand", "holdfast.vocabulary", "holdfast.wording", "slurm_hooks.checks",
         "slurm_hooks.checks.finding", "slurm_hooks.checks.kernel_log", "slurm_hooks.facts",
         "slurm_hooks.facts.jobs",
     }  # fmt: skip
@@ -264,6 +266,29 @@ def test_a_port_that_flaps() -> None:
     assert found.code == "IB_FLAP"
     assert judged("infiniband", port(downs_age_s=(10.0, 7200.0)), window_s=3600) == []
     assert judged("infiniband", port(downs_age_s=None, link_downed=255)) == []
+
+
+def test_a_flap_tells_how_long_it_counts() -> None:
+    (found,) = judged("infiniband", port(downs_age_s=(500.0, 10.0, 300.0)), window_s=3600)
+    assert found.left_s == 3300.0, "then the one of 300 s ago leaves, and one alone passes"
+    (found,) = judged("infiniband", port(downs_age_s=(60.0,)), max_downs=0)
+    assert found.left_s == 86340.0
+    assert "lost its link 1 time in" in found.detail
+
+
+def test_warnings_of_the_kernel_log_tell_how_long_they_count() -> None:
+    def left(code: str, *slots: tuple[int, int], count: int = 0) -> float | None:
+        event = KernelEvent(
+            kind="aer", code=code, subject="0000:5d:00", text="x", seq=1, at_s=1500.0, slots=slots
+        )
+        facts = NodeFacts(expected_gpus=8, kmsg=KmsgFacts(events=(event,), now_s=1500.0))
+        rules = {code: Most(count, window_s=3600.0)}
+        (found,) = [found for _, found in judge_events(facts, rules)]
+        return found.left_s
+
+    assert left("AER_NONFATAL", (1, 1), (2, 1)) == 1800.0 + 3600.0 - 1500.0
+    assert left("AER_NONFATAL", (1, 1), (2, 1), count=1) == 1200.0 + 3600.0 - 1500.0
+    assert left("AER_FATAL", (2, 1)) is None, "what is fatal stays until it is mended"
 
 
 def test_the_driver_that_does_not_answer() -> None:
