@@ -24,7 +24,7 @@ from slurm_hooks.active import CATALOGUE, load
 from slurm_hooks.active.here import describe
 from slurm_hooks.active.inspector import Candidate, Inspector
 from slurm_hooks.active.keeper import Keeper, this_process
-from slurm_hooks.active.page import Inspected, as_json, as_text
+from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
 from slurm_hooks.config import NodeConfig
 
 EXAMPLE = """\
@@ -39,8 +39,8 @@ A drained node is undrained inside it and drained again with its old reason, wha
 giving it back is its agent's (agent.gate_back). What a killed inspection left behind is put back by
 the next one. The report is kept in paths.state/inspections, too.
 
-exit status: 0 every node that was tested passed what could run, 1 a check failed or no node could be
-tested, 2 used wrongly
+exit status: 0 every node that was tested passed all checks, 1 a check failed or no node could be
+tested, 2 used wrongly, 3 no check failed, and some could not run (that is no pass)
 """
 
 _SETTLE_S = 3.0
@@ -72,8 +72,7 @@ def main(argv: Sequence[str]) -> int:
     began = time.time()
     done = inspector.inspect(_wanted(found, bool(asked.node)), checks)
     _report(done, began, cluster.paths.state / "inspections", config, as_one_json=asked.json)
-    tested = [one for one in done if one.results]
-    return 0 if tested and not any(one.verdict == "failed" for one in tested) else 1
+    return exit_status(done)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.console import table
+from holdfast.wording import counted
 from slurm_hooks.active.result import Reading, Result, Verdict
 
 SECTIONS = (
@@ -24,6 +25,9 @@ SECTIONS = (
     "host",
 )
 """In the order of the page; others come last."""
+INCOMPLETE = "incomplete"
+"""A node's verdict, never a check's: some checks passed, the others could not run."""
+COULD_NOT_RUN_STATUS = 3
 _COUNTED = {"GPUs", "DCGM", "storage", "host"}
 """Of these the page only counts what is in order; the JSON has every value."""
 _CELL = 56
@@ -43,16 +47,33 @@ class Inspected:
 
     @property
     def verdict(self) -> str:
-        """The worst that was said of the node; a check that could not run is no pass, and beside
-        checks that passed no fault either: then the node passed what could run.
+        """The worst that was said of the node. A check that could not run is no pass, and beside
+        checks that passed no fault either: then the node's test is ``incomplete``.
         """
-        if not self.results:
-            return "not tested"
         said = {result.verdict for result in self.results}
-        for verdict in (Verdict.FAILED, Verdict.PASSED):
-            if verdict in said:
-                return str(verdict.value)
-        return str(Verdict.COULD_NOT_RUN.value)
+        if not said:
+            return "not tested"
+        if Verdict.FAILED in said:
+            return str(Verdict.FAILED.value)
+        return str(said.pop().value) if len(said) == 1 else INCOMPLETE
+
+    @property
+    def tally(self) -> str:
+        """The verdict for people: of an incomplete test also how much of it passed."""
+        if self.verdict != INCOMPLETE:
+            return self.verdict
+        passed = sum(result.verdict is Verdict.PASSED for result in self.results)
+        return f"{INCOMPLETE}: passed {passed} of {len(self.results)}"
+
+
+def exit_status(nodes: Iterable[Inspected]) -> int:
+    """0: all that was asked for ran and passed. 1: a check failed, or no node could be tested. 3:
+    nothing failed, and some check could not run.
+    """
+    said = {one.verdict for one in nodes if one.results}
+    if not said or Verdict.FAILED.value in said:
+        return 1
+    return 0 if said == {Verdict.PASSED.value} else COULD_NOT_RUN_STATUS
 
 
 def as_json(nodes: Sequence[Inspected], *, began: float, ended: float) -> dict[str, Any]:
@@ -78,7 +99,7 @@ def as_text(nodes: Sequence[Inspected], *, began: datetime, took_s: float) -> st
     tested = [one for one in nodes if one.results]
     head = (
         f"Holdfast inspection of {began.strftime('%Y-%m-%d %H:%M:%S %Z').strip()}: "
-        f"{len(tested)} nodes tested, {len(nodes) - len(tested)} not, in {took_s:.0f} s"
+        f"{counted(len(tested), 'node')} tested, {len(nodes) - len(tested)} not, in {took_s:.0f} s"
     )
     parts = [head, table([("NODE", "VERDICT", "WAS", "CHECKS"), *map(_summary, nodes)])]
     wrong = list(_wrong(nodes))
@@ -91,12 +112,12 @@ def as_text(nodes: Sequence[Inspected], *, began: datetime, took_s: float) -> st
 def _summary(one: Inspected) -> tuple[str, ...]:
     if one.skipped:
         return (one.node, one.verdict, one.was, one.skipped)
-    counted = []
+    parts = []
     for verdict in reversed(_WORST):
         names = [result.check for result in one.results if result.verdict is verdict]
         if names:
-            counted.append(f"{verdict.value}: {', '.join(names)}")
-    return (one.node, one.verdict, one.was, "; ".join(counted))
+            parts.append(f"{verdict.value}: {', '.join(names)}")
+    return (one.node, one.tally, one.was, "; ".join(parts))
 
 
 def _wrong(nodes: Iterable[Inspected]) -> Iterator[tuple[str, str, str]]:
@@ -130,7 +151,7 @@ def _rows(section: str, readings: Sequence[Reading]) -> Iterator[tuple[str, ...]
     if section in _COUNTED:
         fine = sum(one.ok is True for one in rest)
         if fine:
-            yield (f"{fine} readings", "in order", "", "ok")
+            yield (counted(fine, "reading"), "in order", "", "ok")
         rest = [one for one in rest if one.ok is None]
     groups: dict[tuple[str, ...], list[Reading]] = {}
     for one in rest:

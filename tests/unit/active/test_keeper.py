@@ -26,8 +26,8 @@ from slurm_hooks.active import keep as keeps
 from slurm_hooks.active.inspector import Inspector, candidate
 from slurm_hooks.active.keep import Keep, Maker, Purpose
 from slurm_hooks.active.keeper import Keeper, Occupied
-from slurm_hooks.active.page import Inspected, as_json, as_text
-from slurm_hooks.active.result import Judged, Verdict, encode
+from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
+from slurm_hooks.active.result import Judged, Result, Verdict, encode
 
 A, B = SlurmName("worker-1"), SlurmName("worker-2")
 REASON = "holdfast:XID79: GPU 3 fell off boot=aaaaaaaa gpu=3"
@@ -371,6 +371,43 @@ def test_a_node_that_cannot_be_kept_does_not_stop_the_others(bench: Bench) -> No
     done = inspector.inspect(stolen, ["host"])
     assert done[0].skipped
     assert done[1].verdict == "passed"
+
+
+def inspected(*verdicts: Verdict) -> Inspected:
+    results = tuple(
+        Result(check=f"check{n}", verdict=verdict, detail="") for n, verdict in enumerate(verdicts)
+    )
+    return Inspected(node="worker-0", was="idle", results=results)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "tally", "status"),
+    [
+        ("PP", "passed", "passed", 0),
+        ("PPCCCC", "incomplete", "incomplete: passed 2 of 6", 3),
+        ("CC", "could-not-run", "could-not-run", 3),
+        ("PCF", "failed", "failed", 1),
+        ("", "not tested", "not tested", 1),
+    ],
+)
+def test_what_could_not_run_has_not_passed(
+    verdicts: str, verdict: str, tally: str, status: int
+) -> None:
+    words = {"P": Verdict.PASSED, "C": Verdict.COULD_NOT_RUN, "F": Verdict.FAILED}
+    one = inspected(*(words[letter] for letter in verdicts))
+    assert (one.verdict, one.tally) == (verdict, tally)
+    assert exit_status([one]) == status
+    page = as_text([one], began=datetime(2026, 1, 1, tzinfo=timezone.utc), took_s=3)
+    assert f"worker-0 {tally} idle" in " ".join(page.split())
+    assert ("1 node tested" in page) is bool(verdicts)
+    assert as_json([one], began=1, ended=2)["nodes"][0]["verdict"] == verdict
+
+
+def test_one_nodes_pass_hides_no_other_nodes_gap() -> None:
+    passed, gap = inspected(Verdict.PASSED), inspected(Verdict.PASSED, Verdict.COULD_NOT_RUN)
+    assert exit_status([passed, Inspected(node="b", was="busy", skipped="a job runs there")]) == 0
+    assert exit_status([passed, gap]) == 3
+    assert exit_status([gap, inspected(Verdict.FAILED)]) == 1
 
 
 def test_the_page_names_what_is_wrong_first() -> None:
