@@ -12,6 +12,7 @@ from holdfast.history import event as names
 from holdfast.history.event import Event
 from holdfast.history.lemon import EVICTIONS, WINDOW_S, Score, Word
 from holdfast.history.subject import Past
+from holdfast.wording import counted as plural
 
 MEANING: Mapping[Word, str] = {
     Word.GOOD: "nothing out of the common in 28 days",
@@ -20,12 +21,20 @@ MEANING: Mapping[Word, str] = {
     "works on, and ask for another one",
 }
 
-_SIGNALS: Mapping[str, str] = {
-    "faults": "hardware faults",
-    "repairs": "for a person or a new part",
-    "outs": "times out of service",
-    "jobs_hit": "jobs hit by it",
+_SIGNALS: Mapping[str, tuple[str, str]] = {
+    "faults": ("hardware fault", "hardware faults"),
+    "repairs": ("for a person or a new part", "for a person or a new part"),
+    "outs": ("time out of service", "times out of service"),
+    "jobs_hit": ("job hit by it", "jobs hit by it"),
 }
+
+_OF_THE_NODE = frozenset(
+    {
+        *(names.BOOT, names.AGENT_STARTED, names.AGENT_ENDED),
+        *(names.DRAINED, names.GIVEN_BACK, names.WITHDRAWN, names.OVER_BUDGET, names.RESUMED),
+    }
+)
+"""What befalls a whole node, though a GPU's fault may be its cause: a GPU's page says so."""
 
 _PLAIN: Mapping[str, str] = {
     names.BOOT: "booted",
@@ -60,7 +69,8 @@ def _past_lines(past: Past, score: Score, events: Sequence[Event], since: float)
     if not events:
         yield f"  nothing since {when(since)}"
         return
-    yield from _indented(table([("WHEN", "NODE", "EVENT", "WHAT"), *map(_row, events)]))
+    rows = (_row(event, of_gpu=past.kind == "gpu") for event in events)
+    yield from _indented(table([("WHEN", "NODE", "EVENT", "WHAT"), *rows]))
 
 
 def counted(score: Score) -> str:
@@ -68,7 +78,7 @@ def counted(score: Score) -> str:
     said = []
     for name, count in score.counts.items():
         much = f" ({score.reference[name]:g} is much)" if count else ""
-        said.append(f"{count} {_SIGNALS[name]}{much}")
+        said.append(f"{plural(count, *_SIGNALS[name])}{much}")
     twice = score.word is Word.LEMON and score.counts.get("outs", 0) >= EVICTIONS
     rule = f" ({EVICTIONS} times out of service are enough)" if twice else ""
     return ", ".join(said) + rule
@@ -106,8 +116,10 @@ def _often(events: Iterable[Event]) -> Iterator[tuple[str, ...]]:
         yield (str(len(found)), code, on, first, last, fault_of(code).title)
 
 
-def _row(event: Event) -> tuple[str, str, str, str]:
+def _row(event: Event, *, of_gpu: bool) -> tuple[str, str, str, str]:
     name = _PLAIN.get(event.event, event.event.replace("_", " "))
+    if of_gpu and event.event in _OF_THE_NODE:
+        name = f"node {name}"
     return (when(event.t), event.node, name, sentence(event))
 
 
@@ -123,7 +135,7 @@ def sentence(event: Event) -> str:
         return f"{event.code} on {_on(event)}{lasted}"
     if event.event == names.INVENTORY:
         gpus = event.facts.get("gpus")
-        return f"{len(gpus)} GPUs" if isinstance(gpus, list) else "-"
+        return plural(len(gpus), "GPU") if isinstance(gpus, list) else "-"
     pairs = " ".join(f"{name}={value}" for name, value in event.facts.items())
     detail = event.detail.removeprefix(f"{event.event.replace('_', ' ')}: ")
     return detail or " ".join(filter(None, (event.code, pairs))) or "-"

@@ -17,6 +17,7 @@ from holdfast.errors import ProbeError, UsageError
 from holdfast.history import lemon, page, store, subject
 from holdfast.history.store import Reading
 from holdfast.history.subject import Past
+from holdfast.wording import counted
 from slurm_hooks.contain import Worker, call
 
 EXAMPLE = """\
@@ -60,7 +61,8 @@ def main(argv: Sequence[str]) -> int:
         complain(f"holdfast history: {problem}")
     if reading.skipped:
         complain(
-            f"holdfast history: {reading.skipped} lines are no events: skipped, left as they are"
+            f"holdfast history: {counted(reading.skipped, 'line is no event', 'lines are no events')}: "
+            "skipped, left as they are"
         )
     if asked.what is None:
         return _show_all(reading, now, as_json=asked.json)

@@ -89,6 +89,22 @@ def test_a_gpu_keeps_its_past_when_it_moves(
     assert node["counts"]["faults"] == 2, "the node has it now, with all it brought along"
 
 
+def test_what_befell_the_whole_node_is_no_departure_of_its_gpu(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.gpus("w", "GPU-aaaa1111")
+    about = {"code": "XID79", "gpu": 0, "gpu_uuid": "GPU-aaaa1111", "action": "reboot"}
+    cluster.note("w", "finding_opened", 3, **about)
+    cluster.note("w", "drained", 2, detail="drained: holdfast:XID79", **about)
+    page = said(capsys, "GPU-aaaa1111")
+    assert "  node drained  " in page
+    assert "node drained" not in said(capsys, "w")
+    assert "1 hardware fault (" in page
+    assert "1 time out of service" in page
+    assert "0 for a person" in page
+    assert "1 GPU\n" in page
+
+
 def test_a_replaced_gpu_takes_its_faults_along(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
