@@ -1,6 +1,7 @@
 """``holdfast explain NODE`` and ``holdfast explain JOB``: why it is as it is, and what is next.
 
-Everything is read back from Slurm, the verdict file (on that node itself) and the job's journal.
+Everything is read back from Slurm, the verdict file (on that node itself), the history and the job's
+journal. What cannot be read, be it Slurm or the configuration, hides nothing of the others.
 """
 
 from __future__ import annotations
@@ -11,19 +12,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast import job_evidence
+from holdfast import explain_past, job_evidence
 from holdfast.adapters.slurm import SlurmJob, SlurmNode
 from holdfast.adapters.slurm_cli import SlurmCli
 from holdfast.config.location import config_path
-from holdfast.config.schema import load_cluster
+from holdfast.config.schema import ClusterConfig, PathsConfig, load_cluster
 from holdfast.console import complain, say, say_json
-from holdfast.errors import Refused
-from holdfast.explain_files import Journal, local_report, local_verdict, read_journal
-from holdfast.explain_text import job_page, node_page
+from holdfast.errors import CommandError, ConfigError, Refused, Unavailable
+from holdfast.explain_files import (
+    Journal,
+    agents_word,
+    local_report,
+    local_verdict,
+    read_journal,
+)
+from holdfast.explain_text import job_page, node_page, past_lines
+from holdfast.faults import Fault
 from holdfast.hostlist import expand
 from holdfast.nodes_command import as_json
 from holdfast.owner import standing
 from holdfast.vocabulary import SlurmName
+
+_BAD_CONFIG = 2
 
 EXAMPLE = """\
 examples:
@@ -31,12 +41,13 @@ examples:
   holdfast explain 1234
   holdfast explain 1234 --checkpoints /mnt/training/checkpoints --json
 
-exit status: 0 explained, 1 Slurm knows no such node or job or does not answer, 2 used wrongly
+exit status: 0 explained, 1 Slurm knows no such node or job or does not answer (what is known here is
+shown all the same), 2 used wrongly, or the configuration is bad (defaults are used)
 """
 
 
 def main(argv: Sequence[str]) -> int:
-    """The command. Raises ``CommandError`` when Slurm does not answer."""
+    """The command."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast explain",
@@ -54,22 +65,45 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="one object, keys as documented")
     asked = parser.parse_args(argv)
-    config = load_cluster(config_path())
+    config, problem = _config()
     slurm = SlurmCli(config.slurm.timeout_s, config.slurm.bin)
     if asked.what.isdigit():
         folder = Path(asked.checkpoints) if asked.checkpoints else None
         report = job_report(slurm, int(asked.what), folder, config.paths.run)
     else:
-        report = node_report(slurm, SlurmName(asked.what), config.paths.run, config.paths.procfs)
+        report = node_report(slurm, SlurmName(asked.what), config.paths)
     if report is None:
         kind = "job" if asked.what.isdigit() else "node"
         complain(f"holdfast explain: Slurm knows no {kind} {asked.what}{_hint(kind)}")
         return 1
-    if asked.json:
+    _show(report, as_one_json=asked.json)
+    if report["slurm"]:
+        complain(f"holdfast explain: Slurm does not answer: {report['slurm']}")
+    for line in problem.splitlines():
+        complain(f"holdfast explain: the configuration is bad, defaults used: {line}")
+    return _BAD_CONFIG if problem else 1 if report["slurm"] else 0
+
+
+def _config() -> tuple[ClusterConfig, str]:
+    """A bad configuration is when one needs this command: then the defaults, and why."""
+    try:
+        return load_cluster(config_path()), ""
+    except ConfigError as error:
+        return ClusterConfig(), str(error)
+
+
+def _show(report: dict[str, Any], *, as_one_json: bool) -> None:
+    """The page at once; the past comes after it, because the history's folder may not answer."""
+    if report["kind"] == "job":
+        say_json(report) if as_one_json else say(job_page(report))
+        return
+    if not as_one_json:
+        say(node_page(report))
+    report["history"] = past = explain_past.look(report["name"])
+    if as_one_json:
         say_json(report)
     else:
-        say(job_page(report) if report["kind"] == "job" else node_page(report))
-    return 0
+        say(past_lines(report, past))
 
 
 def _hint(kind: str) -> str:
@@ -78,41 +112,50 @@ def _hint(kind: str) -> str:
     return " any more; --checkpoints DIR reads its journal"
 
 
-def node_report(slurm: SlurmCli, name: SlurmName, run: Path, procfs: Path) -> dict[str, Any] | None:
+def node_report(slurm: SlurmCli, name: SlurmName, paths: PathsConfig) -> dict[str, Any] | None:
     """All that can be told of a node from here; ``None``: Slurm does not know it."""
+    verdict, silent = local_verdict(paths.run, paths.procfs, name), ""
+    node = SlurmNode(name=name, states=frozenset())
     try:
         node = slurm.nodes([name])[0]
     except Refused:
         return None
-    what = standing(node)
-    verdict = local_verdict(run, procfs, name)
-    return {
+    except CommandError as error:
+        silent = str(error)
+    what = standing(node, agents_word(verdict))
+    report = {
         "kind": "node",
         **as_json(node, what),
-        "fault": _fault(what.fault.code, what.fault.title, what.fault.runbook)
-        if what.fault
-        else None,
+        "fault": _fault(what.fault) if what.fault else None,
+        "asks": what.asks.value if what.asks else None,
+        "proven": what.proven,
         "undo": what.undo,
         "verdict": verdict,
         "pairs": dict(what.reason.pairs) if what.reason else {},
+        "slurm": silent,
     }
+    return {**report, "out": None, "owner": None} if silent else report
 
 
-def _fault(code: str, title: str, runbook: str) -> dict[str, str]:
-    return {"code": code, "title": title, "runbook": runbook}
+def _fault(row: Fault) -> dict[str, str]:
+    return {"code": row.code, "title": row.title, "runbook": row.runbook, "asks": row.action.value}
 
 
 def job_report(
     slurm: SlurmCli, job_id: int, checkpoints: Path | None, run: Path | None = None
 ) -> dict[str, Any] | None:
     """All that can be told of a job; ``None``: neither Slurm nor a journal knows it."""
-    job = slurm.job(job_id)
+    job, silent = None, ""
+    try:
+        job = slurm.job(job_id)
+    except CommandError as error:
+        silent = str(error)
     journal = read_journal(
         job_id, checkpoints, Path(job.work_dir) if job and job.work_dir else None
     )
-    if job is None and journal is None:
+    if job is None and journal is None and not silent:
         return None
-    nodes = _nodes_of(slurm, job, journal)
+    nodes = [] if silent else _nodes_of(slurm, job, journal)
     return {
         "kind": "job",
         "job_id": job_id,
@@ -124,6 +167,7 @@ def job_report(
         ],
         "report": local_report(run, job_id) if run else None,
         "nodes": [as_json(node, standing(node)) for node in nodes],
+        "slurm": silent,
     }
 
 
@@ -157,5 +201,7 @@ def _nodes_of(slurm: SlurmCli, job: SlurmJob | None, journal: Journal | None) ->
         return []
     try:
         return slurm.nodes(list(names))
+    except Unavailable:
+        return []
     except Refused:  # one of them is gone from the cluster: show those that are left
         return [node for node in slurm.nodes() if node.name in names]

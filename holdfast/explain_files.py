@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters.typed_json import typed
+from holdfast.owner import Word
+from holdfast.policy.ownership import DrainRecord
+
 _BOOT_ID = Path("sys/kernel/random/boot_id")
 
 
@@ -41,11 +45,37 @@ def local_verdict(run: Path, procfs: Path, name: str) -> dict[str, Any] | None:
         "status": words[0] if not stale else "blind",
         "fresh": not stale,
         "why_not": stale,
-        "findings": detail.get("findings") or [],
+        "findings": [one for one in detail.get("findings") or () if isinstance(one, dict)],
         "blind": detail.get("blind") or [],
-        "decision": detail.get("decision") or {},
+        "decision": _table(detail.get("decision")),
+        "facts": _table(detail.get("facts")),
         "at": detail.get("at"),
     }
+
+
+def _table(said: Any) -> dict[str, Any]:
+    return said if isinstance(said, dict) else {}
+
+
+def agents_word(verdict: Mapping[str, Any] | None) -> Word | None:
+    """What the node's agent says there of its own drains; ``None``: nothing, or not to be read (an
+    older agent says nothing).
+    """
+    if verdict is None or "made" not in verdict["decision"]:
+        return None
+    said = verdict["decision"]["made"]
+    try:
+        made = typed(said, DrainRecord) if said is not None else None
+        at = typed(verdict["at"], float)
+    except ValueError:
+        return None
+    left = [
+        found["left_s"]
+        for found in verdict["findings"]
+        if made and found.get("code") == made.code and isinstance(found.get("left_s"), (int, float))
+    ]
+    until = at + max(left) if left else None
+    return Word(made=made, at=at, fresh=verdict["fresh"], until=until)
 
 
 def _why_stale(words: Sequence[str], procfs: Path) -> str:
@@ -130,6 +160,8 @@ def _attempt(event: Mapping[str, Any]) -> dict[str, Any]:
         "ended_why": None,
         "decision": None,
         "why": None,
+        "cause": None,
+        "faults": [],
     }
 
 
@@ -141,6 +173,9 @@ def _add(attempt: dict[str, Any], kind: str, event: Mapping[str, Any]) -> None:
     elif kind == "step_end":
         attempt["exit_code"] = event.get("exit_code")
         attempt["ended_why"] = event.get("ended_why") or event.get("first_death") or None
+    elif kind == "evidence":
+        attempt["cause"] = event.get("cause_text") or event.get("cause") or None
+        attempt["faults"] = [one for one in event.get("faults") or () if isinstance(one, dict)]
     elif kind == "decision":
         attempt["decision"], attempt["why"] = event.get("action"), event.get("why")
     elif kind == "finish":

@@ -12,18 +12,31 @@ Report = Mapping[str, Any]
 
 _OWNERS = {
     "holdfast-agent": "Holdfast's agent on this node",
-    "holdfast-bridge": "Holdfast's bridge, for a kubectl cordon",
+    "holdfast-bridge": "looks like Holdfast's bridge, for a kubectl cordon",
     "slurm": "Slurm itself",
     "other": "a person or another tool",
+}
+_LIKE = "looks like Holdfast's agent"
+_THERE = "on the node itself (by ssh or kubectl exec)"
+_DO = {
+    "wait": "Nothing, the fault passes by itself",
+    "reset-gpu": "Reset the GPU, or reboot the node",
+    "reboot": "Reboot the node",
+    "replace": "Replace the node or the GPU",
+    "contact-support": "Have the hardware repaired",
 }
 
 
 def node_page(report: Report) -> str:
-    """One node."""
+    """One node, without its past."""
     return "\n".join(_node_lines(report))
 
 
 def _node_lines(report: Report) -> Iterator[str]:
+    if report["slurm"]:
+        yield f"{report['name']}: Slurm does not answer"
+        yield from _verdict_lines(report)
+        return
     service = "out of service" if report["out"] else "in service"
     yield f"{report['name']}: {service} ({'+'.join(report['states'])})"
     if report["out"]:
@@ -36,36 +49,69 @@ def _node_lines(report: Report) -> Iterator[str]:
     fault = report["fault"]
     if fault and report["out"]:
         yield f"  fault     {fault['code']}: {fault['title']}"
-        yield f"  do        {fault['runbook']}"
+        yield f"  do        {_to_do(fault, report['asks'])}"
     if report["undo"]:
         yield f"  back      {report['undo']}"
-    yield from _verdict_lines(report["verdict"])
-    yield f"  before    holdfast history {report['name']}"
+    yield from _verdict_lines(report)
+
+
+def _to_do(fault: Report, asks: str | None) -> str:
+    """The runbook, unless more is asked for here than the code by itself asks for."""
+    if asks is None or asks == fault["asks"] or asks not in _DO:
+        return str(fault["runbook"])
+    return f"{_DO[asks]}. {fault['code']} by itself: {fault['runbook']}"
 
 
 def _owner(report: Report) -> str:
-    who = _OWNERS.get(report["owner"], report["owner"])
+    who, proof = _OWNERS.get(report["owner"], report["owner"]), ""
+    if report["owner"] == "holdfast-agent" and not report["proven"]:
+        who, proof = _LIKE, "; by the reason's words, which only its agent can confirm"
     user = f" (user {report['reason_user']})" if report["reason_user"] else ""
-    return f"{who}{user}, since {_when(report['reason_at'])}"
+    return f"{who}{user}, since {_when(report['reason_at'])}{proof}"
 
 
-def _verdict_lines(verdict: Report | None) -> Iterator[str]:
+def _verdict_lines(report: Report) -> Iterator[str]:
+    verdict = report["verdict"]
     if verdict is None:
-        yield "  verdict   not readable from here; run this on the node itself for its findings"
+        yield f"  verdict   lies {_THERE}; its findings, there: holdfast explain {report['name']}"
         return
-    doubt = f" ({verdict['why_not']})" if not verdict["fresh"] else ""
-    yield f"  verdict   {verdict['status']}{doubt}"
+    if verdict["facts"]:
+        said = "; ".join(f"{name} {value}" for name, value in verdict["facts"].items())
+        yield f"  facts     {said}"
     for finding in verdict["findings"]:
         yield (
             f"  finding   {finding.get('code')} {finding.get('severity')} on "
-            f"{finding.get('subject')}: {finding.get('detail')}"
+            f"{finding.get('subject')}: {finding.get('detail')}{_fades(finding, verdict['at'])}"
         )
+    doubt = f" ({verdict['why_not']})" if not verdict["fresh"] else ""
+    yield f"  verdict   {verdict['status']}{doubt}"
     if verdict["blind"]:
         yield f"  blind     {', '.join(map(str, verdict['blind']))}"
     decision = verdict["decision"]
     if decision.get("action"):
-        about = f": {decision['reason']}" if decision.get("reason") else ""
-        yield f"  decision  {decision['action']}{about}"
+        about = decision.get("why") or decision.get("reason")
+        yield f"  decision  {decision['action']}{f': {about}' if about else ''}"
+
+
+def _fades(finding: Report, at: Any) -> str:
+    left_s = finding.get("left_s")
+    if not isinstance(left_s, (int, float)) or not isinstance(at, (int, float)):
+        return ""
+    return f"; counts until {_when(at + left_s)}, or until somebody resumes the node in Slurm"
+
+
+def past_lines(report: Report, past: Report | None) -> str:
+    """What came before, or where that is to be asked."""
+    command = f"holdfast history {report['name']}"
+    if past is None and report["verdict"] is not None:
+        return "  before    nothing is written down yet"
+    if past is None:
+        return f"  before    not to be read from here (paths.history); {_THERE}: {command}"
+    lines = [f"  before    {past['says']}: {past['counted']} ({command})"]
+    if report["verdict"] is None:
+        lines += [f"  open      {one['text']}, since {_when(one['t'])}" for one in past["open"]]
+    lines += [f"  then      {_when(one['t'])} {one['text']}" for one in past["last"]]
+    return "\n".join(lines)
 
 
 def job_page(report: Report) -> str:
@@ -76,7 +122,8 @@ def job_page(report: Report) -> str:
 def _job_lines(report: Report) -> Iterator[str]:
     job = report["job"]
     if job is None:
-        yield f"job {report['job_id']}: no longer known to Slurm"
+        why = "Slurm does not answer" if report["slurm"] else "no longer known to Slurm"
+        yield f"job {report['job_id']}: {why}"
     else:
         why = f" ({job['state_reason']})" if job["state_reason"] not in ("", "None") else ""
         yield f"job {report['job_id']} ({job['name']}, {job['user']}): {job['state']}{why}"
@@ -89,6 +136,7 @@ def _job_lines(report: Report) -> Iterator[str]:
     yield from _befell(report)
     if report["attempts"]:
         yield from _indented(_attempts(report["attempts"]))
+        yield from (f"  {line}" for line in _verdicts(report["attempts"]))
     if report["nodes"]:
         yield from _indented(_nodes(report["nodes"]))
 
@@ -126,6 +174,21 @@ def _befell(report: Report) -> Iterator[str]:
 def _attempts(attempts: Iterable[Report]) -> str:
     head = ("ATTEMPT", "STARTED", "NODES", "FROM", "END", "DECISION", "WHY")
     return table([head, *map(_attempt_row, attempts)])
+
+
+def _verdicts(attempts: Iterable[Report]) -> Iterator[str]:
+    """What was known against the nodes when each attempt ended, as the journal has it."""
+    for attempt in attempts:
+        for fault in attempt["faults"]:
+            weight = "fatal" if fault.get("fatal") else "degraded"
+            out = ", out of service" if fault.get("out") else ""
+            detail = f": {fault['detail']}" if fault.get("detail") else ""
+            yield (
+                f"verdict at the end of attempt {attempt['attempt']}: {fault.get('node')} "
+                f"{fault.get('code')} ({weight}{out}){detail}"
+            )
+        if attempt["cause"]:
+            yield f"cause in the output of attempt {attempt['attempt']}: {attempt['cause']}"
 
 
 def _attempt_row(attempt: Report) -> tuple[str, ...]:

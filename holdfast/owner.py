@@ -1,14 +1,18 @@
-"""Whose drain a node shows, told from Slurm alone. For people; an undo needs the proof of
-``policy.ownership``."""
+"""Whose drain a node shows, and what would undo it: told from Slurm, and from the node's own agent
+where its word can be read. For people; an undo needs the proof of ``policy.ownership``. Pure."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from enum import Enum
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.faults import Fault, fault_of
 from holdfast.policy.budget import KUBE_CORDON
+from holdfast.policy.demand import of_nvml
+from holdfast.policy.ownership import DrainRecord, is_ours
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, NodeState
 
@@ -38,17 +42,31 @@ _SLURM = (
     "ResumeTimeout reached",
 )
 
+_THEN = "then its agent's re-check gives it back"
 _UNDO = {
     Action.NONE: "The agent gives it back once the re-check passes.",
     Action.RESTART_JOB: "The agent gives it back once the re-check passes.",
-    Action.WAIT: "Nothing but time: the agent gives it back once the fault is gone and the re-check "
-    "passes.",
-    Action.RESET_GPU: "Reset the GPU or reboot the node; then the agent's re-check gives it back.",
-    Action.REBOOT: "Reboot the node; then the agent's re-check gives it back.",
-    Action.REPLACE: "Replace the node or the GPU; then the agent's re-check gives it back.",
-    Action.CONTACT_SUPPORT: "A person: have the hardware repaired, then scontrol update nodename=… "
-    "state=resume.",
+    Action.WAIT: f"Nothing but time, until the fault is gone; {_THEN}.",
+    Action.RESET_GPU: f"Reset the GPU or reboot the node; {_THEN}.",
+    Action.REBOOT: f"Reboot the node; {_THEN}.",
+    Action.REPLACE: f"Replace the node or the GPU; {_THEN}.",
+    Action.CONTACT_SUPPORT: "A person: have the hardware repaired, then {resume}.",
 }
+_BY_ITSELF = {
+    NodeState.MAINTENANCE: "The end of its reservation gives it back.",
+    NodeState.NOT_RESPONDING: "It returns by itself once its slurmd answers again: start it there. If it "
+    "stays DOWN then (ReturnToService=0 in slurm.conf): {resume}.",
+    NodeState.POWERED_DOWN: "Slurm powers it up when a job needs it.",
+    NodeState.POWERING_DOWN: "Slurm powers it up when a job needs it.",
+}
+_ASKED = re.compile(
+    r"asks for (?P<action>[a-z-]+)|NVML recovery action (?P<value>\d+)"
+    r"|action changed from .* to 0x(?P<changed>[0-9a-f]+)\b"
+)
+"""What the agent writes into a reason where more is asked for than the code alone tells."""
+_ACTIONS = {action.value: action for action in Action}
+_LATE_S = 5.0
+"""A verdict is published this long after the drain at the latest; one before it denies nothing."""
 
 
 class Owner(str, Enum):
@@ -63,48 +81,120 @@ class Owner(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """What the node's own agent says of its drains, in the verdict file.
+
+    ``made``    the drain that it has on record; None: it made none.
+    ``at``      when it said so (epoch s). ``fresh``: the agent lives and still says so.
+    ``until``   epoch s at which the fault counts no more by the passing of time alone.
+    """
+
+    made: DrainRecord | None
+    at: float = 0.0
+    fresh: bool = True
+    until: float | None = None
+
+    def denies(self, node: SlurmNode) -> bool:
+        """The drain that stands is none of this agent's."""
+        drained_at = node.reason_at.timestamp() if node.reason_at else 0.0
+        return self.fresh and self.at - drained_at > _LATE_S and not is_ours(self.made, node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """``out``: the node takes no new work. ``undo``: one sentence on what would give it back."""
+    """``out``: the node takes no new work. ``undo``: one sentence on what would give it back.
+
+    ``proven``: the agent's own record says that the drain is its; otherwise ``owner`` goes by the
+    reason's words, which anybody can type. ``asks``: what must happen before the node returns.
+    """
 
     out: bool
     owner: Owner
     reason: Reason | None
     fault: Fault | None
     undo: str
+    proven: bool = False
+    asks: Action | None = None
 
 
-def standing(node: SlurmNode) -> Standing:
-    """What Slurm's view of the node tells about who, why and how back."""
+def standing(node: SlurmNode, word: Word | None = None) -> Standing:
+    """Who, why and how back: from Slurm's view of the node, and its agent's ``word`` where that can
+    be read.
+    """
     out = bool(node.states & _OUT)
     reason = Reason.parse(node.reason)
-    owner = _owner(node, reason, out=out)
-    fault = fault_of(reason.code) if reason else None
+    owner = _owner(node, reason, word, out=out)
+    ours = owner in (Owner.AGENT, Owner.BRIDGE)
+    fault = fault_of(reason.code) if reason and ours else None
+    proven = word is not None and is_ours(word.made, node)
+    asks = None
+    if owner is Owner.AGENT and reason is not None and fault is not None:
+        asks = (
+            word.made.action if proven and word and word.made else asked_in(reason) or fault.action
+        )
     return Standing(
-        out=out, owner=owner, reason=reason, fault=fault, undo=_undo(node, owner, fault)
+        out=out,
+        owner=owner,
+        reason=reason,
+        fault=fault,
+        undo=_undo(node, owner, asks, word if proven else None),
+        proven=proven,
+        asks=asks,
     )
 
 
-def _owner(node: SlurmNode, reason: Reason | None, *, out: bool) -> Owner:
+def asked_in(reason: Reason) -> Action | None:
+    """What the reason's own words ask for; the last word counts."""
+    for found in reversed(list(_ASKED.finditer(reason.detail))):
+        number = int(found["value"] or found["changed"] or "0", 16)
+        asked = of_nvml(number)
+        if asked is not None:
+            return asked.action
+        if found["action"] in _ACTIONS:
+            return _ACTIONS[found["action"]]
+    return None
+
+
+def _owner(node: SlurmNode, reason: Reason | None, word: Word | None, *, out: bool) -> Owner:
     if not out:
         return Owner.NOBODY
+    if reason is not None and reason.code == KUBE_CORDON:
+        return Owner.BRIDGE
     if reason is not None:
-        return Owner.BRIDGE if reason.code == KUBE_CORDON else Owner.AGENT
+        return Owner.OTHER if word is not None and word.denies(node) else Owner.AGENT
     # Without the DRAIN flag nobody asked for it: slurmctld lost the node or refuses it.
     if node.reason.startswith(_SLURM) or not (node.drained_flag or node.reason):
         return Owner.SLURM
     return Owner.OTHER
 
 
-def _undo(node: SlurmNode, owner: Owner, fault: Fault | None) -> str:
+def _undo(node: SlurmNode, owner: Owner, asks: Action | None, proof: Word | None) -> str:
+    resume = f"scontrol update nodename={node.name} state=resume"
     if owner is Owner.NOBODY:
         return ""
     if owner is Owner.BRIDGE:
         return "kubectl uncordon of its Kubernetes node gives it back."
-    if owner is Owner.AGENT and fault is not None:
-        return _UNDO[fault.action]
+    if owner is Owner.AGENT and asks is not None:
+        maybe = "" if proof else "If it is Holdfast's: "
+        return maybe + _by_agent(asks, proof).format(resume=resume)
     if owner is Owner.SLURM:
-        return (
-            "Slurm's own reason: once its cause is gone, scontrol update nodename=… state=resume."
-        )
+        by_itself = None if node.drained_flag else _first(node)
+        said = by_itself or "Slurm's own reason: once its cause is gone, {resume}."
+        return said.format(resume=resume)
     who = node.reason_user or "whoever did it"
-    return f"Only {who}: Holdfast never undoes what it did not do."
+    typed = ": its agent made no such drain" if Reason.parse(node.reason) else ""
+    return f"Only {who}{typed}; Holdfast never undoes what it did not do ({resume})."
+
+
+def _by_agent(asks: Action, proof: Word | None) -> str:
+    if proof is None or proof.until is None:
+        return _UNDO[asks]
+    at = datetime.fromtimestamp(proof.until, timezone.utc).astimezone()
+    return (
+        f"It counts until {at:%Y-%m-%d %H:%M}; {_THEN}. Before that {{resume}} is honoured: what was "
+        "does not count again."
+    )
+
+
+def _first(node: SlurmNode) -> str | None:
+    return next((text for state, text in _BY_ITSELF.items() if state in node.states), None)

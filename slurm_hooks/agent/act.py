@@ -38,8 +38,8 @@ class Actor:
         self._path = records.path_in(config.cluster.paths.state)
         self._drained: Drained | None = None
         self._drained_seen: tuple[int, int] = (0, 0)
-        self._load_record()
         self.standing = Standing()
+        self._load_record()
         self._worker = Worker("slurm", self._open, keep=False)
         self._case = Case()
         self._done: object = None
@@ -114,6 +114,10 @@ class Actor:
         self._drained, problem = records.load(self._path)
         if problem:
             log.error("drain record lost, nothing of it will be undone", why=problem)
+        self.standing = self._with_record(self.standing)
+
+    def _with_record(self, standing: Standing) -> Standing:
+        return replace(standing, made=self._drained.record if self._drained else None)
 
     def _news(self, case: Case) -> bool:
         involved = case.audible or self._drained is not None or self.standing.commented
@@ -169,7 +173,7 @@ class Actor:
         for deed in outcome.did:
             log.warning(deed.text, node=self._node)
         self._deeds += outcome.did
-        self.standing = outcome.standing
+        self.standing = self._with_record(outcome.standing)
         if outcome.test and self._drained is not None:
             self._gate.start(self._drained.record.code, outcome.test)
         elif self._drained is None:

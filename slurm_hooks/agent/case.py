@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.gate import Trial
 from holdfast.policy.node import draining
+from holdfast.policy.ownership import DrainRecord
 from holdfast.vocabulary import Mode
 
 
@@ -59,6 +60,7 @@ class Standing:
     ``drained``  slurmctld confirmed that the node takes no new work, whoever drained it.
     ``why``      the decision's own words.
     ``problem``  why Slurm could not be asked, empty when it could.
+    ``made``     the drain that this node's agent has on record; None: it made none that stands.
     """
 
     action: str = "none"
@@ -66,6 +68,7 @@ class Standing:
     drained: bool = False
     why: str = ""
     problem: str = ""
+    made: DrainRecord | None = None
 
     @property
     def commented(self) -> bool:

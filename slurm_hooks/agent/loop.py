@@ -251,7 +251,8 @@ class Agent:
     def _publish(self) -> None:
         verdict = Verdict(findings=enforced(self._opened), blind=self._blind())
         try:
-            self._publisher.publish(self._opened, verdict, self._actor.standing)
+            standing, facts = self._actor.standing, self._observer.facts
+            self._publisher.publish(self._opened, verdict, standing, facts)
             supervised.works(f"{self._publisher.word.value}, {len(self._opened)} findings")
         except OSError as error:
             log.error("verdict not written", why=error)

@@ -14,8 +14,11 @@ from holdfast.findings import Finding, Verdict
 from holdfast.version import VERSION
 from holdfast.vocabulary import Mode, Severity, Status
 from slurm_hooks import machine, verdict_file
+from slurm_hooks.agent.brief import brief
 from slurm_hooks.agent.case import Standing
 from slurm_hooks.agent.judge import Opened
+from slurm_hooks.agent.record import plain
+from slurm_hooks.facts import NodeFacts
 
 log = Log("agent")
 
@@ -51,11 +54,23 @@ def detail(
         "node": node,
         "findings": [_finding(entry) for entry in opened],
         "blind": list(verdict.blind),
-        "decision": {"action": standing.action, "reason": standing.reason},
+        "decision": _decision(standing),
         "drained": standing.drained,
         "problem": standing.problem,
         "version": VERSION,
         **about,
+    }
+
+
+def _decision(standing: Standing) -> dict[str, Any]:
+    """What was decided, in whose words, and the drain that is this agent's own: with the record a
+    reader can prove whose drain Slurm shows (``policy.ownership``), and what it waits for.
+    """
+    return {
+        "action": standing.action,
+        "reason": standing.reason,
+        "why": standing.why,
+        "made": plain(standing.made) if standing.made else None,
     }
 
 
@@ -72,6 +87,7 @@ def _finding(entry: Opened) -> dict[str, Any]:
         "check": found.check,
         "mode": entry.mode.value,
         "since": entry.since,
+        "left_s": found.left_s,
     }
 
 
@@ -85,7 +101,13 @@ class Publisher:
         self.word = Status.BLIND
         """What was published last."""
 
-    def publish(self, opened: Sequence[Opened], verdict: Verdict, standing: Standing) -> None:
+    def publish(
+        self,
+        opened: Sequence[Opened],
+        verdict: Verdict,
+        standing: Standing,
+        facts: NodeFacts,
+    ) -> None:
         """The verdict of this moment, believed for the time to live from now on."""
         word = status(verdict, standing)
         story = detail(
@@ -94,6 +116,7 @@ class Publisher:
             verdict,
             standing,
             at=time.time(),
+            facts=brief(facts),
             boot_id=self._boot_id,
             agent_pid=os.getpid(),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from holdfast.adapters.statefile import forget, read_state, write_state
 from holdfast.adapters.typed_json import typed
@@ -55,8 +56,14 @@ def save(path: Path, drained: Drained | None) -> None:
     if drained is None:
         forget(path)
         return
-    facts = asdict(drained.record)
-    facts["action"] = drained.record.action.value
+    said = {"record": plain(drained.record), "subject": drained.subject}
+    write_state(path, said, version=VERSION)
+
+
+def plain(record: DrainRecord) -> dict[str, Any]:
+    """For JSON, times in epoch seconds; ``typed`` reads it back."""
+    facts = asdict(record)
+    facts["action"] = record.action.value
     for name in ("at", "written_at"):
         facts[name] = facts[name].timestamp() if facts[name] else None
-    write_state(path, {"record": facts, "subject": drained.subject}, version=VERSION)
+    return facts

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +16,11 @@ from holdfast import commands
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.console import table
 from holdfast.explain_files import local_verdict, read_journal
-from holdfast.owner import Owner, standing
-from holdfast.vocabulary import NodeState, SlurmName
+from holdfast.owner import Owner, Word, asked_in, standing
+from holdfast.policy.ownership import DrainRecord
+from holdfast.reasons import Reason
+from holdfast.vocabulary import Action, NodeState, SlurmName
+from slurm_hooks.agent.record import plain
 
 DATA = Path(__file__).parents[2] / "data" / "slurm" / "24.11"
 JOB = json.loads((DATA / "job.json").read_text())["jobs"][0]["job_id"]
@@ -35,7 +42,9 @@ def node(*states: NodeState, reason: str = "", user: str = "root") -> SlurmNode:
         ((NodeState.IDLE, NodeState.DRAIN), "swap DIMM", Owner.OTHER, "Only root"),
         ((NodeState.IDLE, NodeState.DRAIN), "", Owner.OTHER, "Only root"),
         ((NodeState.DOWN,), "Not responding", Owner.SLURM, "Slurm's own"),
-        ((NodeState.IDLE, NodeState.NOT_RESPONDING), "", Owner.SLURM, "Slurm's own"),
+        ((NodeState.IDLE, NodeState.NOT_RESPONDING), "", Owner.SLURM, "returns by itself"),
+        ((NodeState.DOWN, NodeState.NOT_RESPONDING), "Not responding", Owner.SLURM, "by itself"),
+        ((NodeState.IDLE, NodeState.MAINTENANCE), "", Owner.SLURM, "end of its reservation"),
         ((NodeState.DRAIN,), "Kill task failed", Owner.SLURM, "Slurm's own"),
         ((NodeState.DRAIN,), "holdfast:XID54: power", Owner.AGENT, "A person"),
     ],
@@ -47,6 +56,86 @@ def test_owner_and_way_back(
     assert found.owner is owner
     assert back in found.undo
     assert found.out is (owner is not Owner.NOBODY)
+
+
+REASON = (
+    "holdfast:XID63: GPU 2 0000:75:00 Xid 63: row remap; Xid 154 (GPU reset) asks for reset-gpu"
+)
+AT = datetime(2026, 11, 21, 9, 0, tzinfo=timezone.utc)
+
+
+def drained(reason: str = REASON, at: datetime = AT) -> SlurmNode:
+    return replace(node(NodeState.IDLE, NodeState.DRAIN, reason=reason), reason_at=at)
+
+
+def made(action: Action = Action.RESET_GPU, reason: str = REASON) -> DrainRecord:
+    return DrainRecord(
+        reason=reason,
+        actor="root",
+        at=AT,
+        written_at=AT,
+        code="XID63",
+        action=action,
+        boot_id="b-1",
+        gpu=2,
+    )
+
+
+def test_the_agents_record_says_whose_the_drain_is_and_what_it_asks_for() -> None:
+    word = Word(made=made(), at=AT.timestamp() + 60)
+    found = standing(drained(), word)
+    assert (found.owner, found.proven, found.asks) == (Owner.AGENT, True, Action.RESET_GPU)
+    assert found.undo.startswith("Reset the GPU or reboot the node")
+
+
+def test_a_humans_drain_in_our_words_is_a_humans() -> None:
+    typed = drained("holdfast:XID79: my own words")
+    for record in (None, made()):
+        found = standing(typed, Word(made=record, at=AT.timestamp() + 60))
+        assert (found.owner, found.proven, found.fault) == (Owner.OTHER, False, None)
+        assert "its agent made no such drain" in found.undo
+    again = standing(
+        drained(at=AT + timedelta(hours=1)), Word(made=made(), at=AT.timestamp() + 7200)
+    )
+    assert again.owner is Owner.OTHER, "our own words, typed again later by somebody else"
+
+
+def test_without_the_agents_word_nothing_is_claimed() -> None:
+    found = standing(drained())
+    assert (found.owner, found.proven, found.asks) == (Owner.AGENT, False, Action.RESET_GPU)
+    assert found.undo.startswith("If it is Holdfast's: Reset the GPU")
+
+
+def test_a_word_from_before_the_drain_or_of_a_dead_agent_denies_nothing() -> None:
+    assert standing(drained(), Word(made=None, at=AT.timestamp())).owner is Owner.AGENT
+    late = AT.timestamp() + 60
+    assert standing(drained(), Word(made=None, at=late, fresh=False)).owner is Owner.AGENT
+    assert standing(drained(), Word(made=made(), at=late, fresh=False)).proven
+
+
+@pytest.mark.parametrize(
+    ("detail", "asked"),
+    [
+        ("Xid 79: fell off; Xid 154 (node reboot) asks for reboot", Action.REBOOT),
+        (
+            "Xid 154: GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
+            "reset-gpu",
+        ),
+        ("GPU 3 asks for: NVML recovery action 1 (GPU reset)", Action.RESET_GPU),
+        ("GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", None),
+        ("somebody asks for mercy", None),
+        ("no such words", None),
+    ],
+)
+def test_what_a_reason_asks_for_is_read_from_its_words(detail: str, asked: str | None) -> None:
+    assert asked_in(Reason("XID154", detail)) == asked
+
+
+def test_a_fault_of_the_past_tells_until_when_and_that_a_resume_is_honoured() -> None:
+    word = Word(made=made(Action.WAIT), at=AT.timestamp() + 60, until=AT.timestamp() + 86400)
+    undo = standing(drained(), word).undo
+    assert f"{(AT + timedelta(days=1)).astimezone():%Y-%m-%d %H:%M}" in undo
+    assert "scontrol update nodename=n1 state=resume is honoured" in undo
 
 
 @pytest.fixture
@@ -80,9 +169,21 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def verdict(cluster: Path, first: str = "bad 130 b-1 holdfast/1", name: str = "n2") -> None:
+N2 = "holdfast:XID79: GPU 3 fell off the bus boot=abcdef01 gpu=3"
+N2_AT = 1795230003
+
+
+def verdict(
+    cluster: Path, first: str = "bad 130 b-1 holdfast/1", name: str = "n2", **decision: Any
+) -> None:
     finding = {"code": "XID79", "severity": "fatal", "subject": "GPU-3", "detail": "fell off"}
-    detail = {"node": name, "findings": [finding], "decision": {"action": "drain", "reason": "r"}}
+    detail = {
+        "node": name,
+        "at": N2_AT + 60.5,
+        "findings": [finding, {**finding, "code": "IB_FLAP", "left_s": 600.0}],
+        "facts": {"GPUs": "7 of 8 answer", "mounts": "2 in order"},
+        "decision": {"action": "drain", "reason": "r", **decision},
+    }
     (cluster / "run" / "verdict").write_text(f"{first}\n{json.dumps(detail)}\n")
 
 
@@ -93,16 +194,125 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 
 
 def test_a_node_of_ours(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    verdict(cluster)
+    record = replace(made(Action.REBOOT, N2), at=datetime.fromtimestamp(N2_AT, timezone.utc))
+    why = "out of service for XID79: waits for a reboot (a new boot id)"
+    verdict(cluster, made=plain(record), why=why)
     status, out, _ = run(capsys, "explain", "n2")
     assert status == 0
+    assert f"decision  drain: {why}" in out
+    assert "facts     GPUs 7 of 8 answer; mounts 2 in order" in out
+    assert "counts until" in out
+    assert "nothing is written down yet" in out
     assert "n2: out of service (IDLE+DRAIN)" in out
     assert "Holdfast's agent on this node (user root)" in out
     assert "XID79: GPU has fallen off the bus" in out
     assert "verdict   bad" in out
     assert "XID79 fatal on GPU-3: fell off" in out
+    assert "back      Reboot the node; then its agent's re-check" in out
+
+
+def test_an_older_agents_verdict_proves_nothing_and_hides_nothing(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict(cluster)
+    _, out, _ = run(capsys, "explain", "n2")
+    assert "owner     looks like Holdfast's agent (user root)" in out
     assert "decision  drain: r" in out
-    assert "Reboot the node" in out
+    assert "back      If it is Holdfast's: Reboot the node" in out
+
+
+@pytest.mark.parametrize("broken", [{"reason": 5}, [], "x", {"at": "soon"}])
+def test_a_record_that_cannot_be_read_proves_nothing(
+    cluster: Path, capsys: pytest.CaptureFixture[str], broken: object
+) -> None:
+    verdict(cluster, made=broken)
+    status, out, _ = run(capsys, "explain", "n2")
+    assert status == 0
+    assert "looks like Holdfast's agent" in out
+
+
+def test_a_typed_reason_is_told_as_the_humans_on_the_node_itself(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict(cluster, made=None, why="drained by root: not ours to touch")
+    _, out, _ = run(capsys, "explain", "n2")
+    assert "owner     a person or another tool (user root)" in out
+    assert "Reboot the node" not in out
+
+
+def silence(cluster: Path) -> None:
+    tool = cluster / "scontrol"
+    tool.write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
+
+
+def test_a_slurm_that_does_not_answer_hides_no_verdict(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silence(cluster)
+    verdict(cluster)
+    status, out, err = run(capsys, "explain", "n2")
+    assert status == 1
+    assert out.startswith("n2: Slurm does not answer\n  facts     GPUs 7 of 8 answer")
+    assert "finding   XID79 fatal" in out
+    assert "Slurm does not answer: " in err
+    status, out, _ = run(capsys, "explain", "n2", "--json")
+    assert (status, json.loads(out)["out"], json.loads(out)["verdict"]["status"]) == (
+        1,
+        None,
+        "bad",
+    )
+
+
+def test_a_slurm_that_does_not_answer_hides_no_journal(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silence(cluster)
+    journal(cluster / "ckpt")
+    status, out, _ = run(capsys, "explain", str(JOB), "--checkpoints", str(cluster / "ckpt"))
+    assert status == 1
+    assert f"job {JOB}: Slurm does not answer" in out
+    assert "bad node n2" in out
+
+
+def test_a_bad_configuration_is_told_last_and_the_defaults_do(
+    cluster: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cluster / "holdfast.yaml").write_text("slurm: {timeout_s: no}\n")
+    monkeypatch.setattr("holdfast.adapters.command.PATH", str(cluster))
+    monkeypatch.setenv("PATH", f"{cluster}:{os.environ['PATH']}")
+    status, out, err = run(capsys, "explain", "n2")
+    assert status == 2
+    assert "n2: out of service" in out
+    assert "the configuration is bad, defaults used: " in err
+
+
+def test_the_controller_names_the_command_and_reads_the_shared_history(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(capsys, "explain", "n2")
+    assert (
+        "on the node itself (by ssh or kubectl exec); its findings, there: holdfast explain n2"
+        in out
+    )
+    assert "on the node itself (by ssh or kubectl exec): holdfast history n2" in out
+    config = cluster / "holdfast.yaml"
+    config.write_text(config.read_text().replace("paths: {", f"paths: {{history: {cluster}/h, "))
+    (cluster / "h").mkdir()
+    about = {"node": "n2", "code": "XID79", "gpu": 3, "gpu_uuid": "GPU-3", "action": "reboot"}
+    events = [
+        {"event": "finding_opened", "detail": "old", **about, "code": "XID48"},
+        {"event": "finding_closed", **about, "code": "XID48"},
+        {"event": "finding_opened", "detail": "fell off", **about},
+        {"event": "drained", "detail": "drained: holdfast:XID79", **about},
+    ]
+    began = time.time() - 600
+    lines = [json.dumps({"t": began + at, **one}) + "\n" for at, one in enumerate(events)]
+    (cluster / "h" / "n2.jsonl").write_text("".join(lines))
+    _, out, _ = run(capsys, "explain", "n2")
+    assert "open      XID79 on GPU 3: fell off, since" in out
+    assert "XID48" not in out
+    assert "1 time out of service" in out
+    assert "(holdfast history n2)" in out
 
 
 def test_a_node_in_service_elsewhere(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +347,15 @@ def journal(folder: Path) -> None:
         {"t": 1, "event": "attempt", "attempt": 1, "restarts": 0, "nodes": "n[1-2]"},
         {"t": 2, "event": "checkpoint", "attempt": 1, "chosen": None, "rejected": []},
         {"t": 3, "event": "step_end", "attempt": 1, "exit_code": 137, "first_death": "n2: killed"},
+        {
+            "t": 3.5,
+            "event": "evidence",
+            "attempt": 1,
+            "cause_text": "NCCL WARN timeout",
+            "faults": [
+                {"node": "n2", "code": "XID79", "detail": "gone", "fatal": True, "out": True}
+            ],
+        },
         {"t": 4, "event": "decision", "attempt": 1, "action": "requeue", "why": "bad node n2"},
         {"t": 5, "event": "attempt", "attempt": 2, "restarts": 1, "nodes": "n[1,3]"},
         {
@@ -157,6 +376,8 @@ def test_a_job_with_its_journal(cluster: Path, capsys: pytest.CaptureFixture[str
     assert "RUNNING" in out
     assert "exit 137: n2: killed" in out
     assert "bad node n2" in out
+    assert "verdict at the end of attempt 1: n2 XID79 (fatal, out of service): gone" in out
+    assert "cause in the output of attempt 1: NCCL WARN timeout" in out
     assert "step 40" in out
     assert "holdfast-agent" in out  # the node that it left, and who drained it
 

@@ -21,6 +21,7 @@ REPORT: dict[str, Any] = {
     "nodes": [],
     "befell": [],
     "report": None,
+    "slurm": "",
 }
 
 

@@ -1,0 +1,108 @@
+"""What the verdict file says beside its word: the decision, its proof, and the facts in short."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+
+from holdfast.adapters.slurm import SlurmNode
+from holdfast.config.schema import ClusterConfig, PathsConfig
+from holdfast.explain_files import agents_word, local_verdict
+from holdfast.findings import Finding, Verdict
+from holdfast.owner import Owner, standing
+from holdfast.policy.ownership import DrainRecord
+from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
+from slurm_hooks.agent import record as records
+from slurm_hooks.agent.act import Actor
+from slurm_hooks.agent.brief import brief
+from slurm_hooks.agent.judge import Opened
+from slurm_hooks.agent.publish import Publisher
+from slurm_hooks.agent.record import Drained
+from slurm_hooks.facts import (
+    GpuFacts,
+    KmsgFacts,
+    MountFacts,
+    MountState,
+    NodeFacts,
+    NvmlFacts,
+    PortFacts,
+    XidEvent,
+)
+from slurm_hooks.settings import Settings
+
+ME = SlurmName("worker-1")
+AT = datetime(2026, 11, 21, 9, 0, tzinfo=timezone.utc)
+RECORD = DrainRecord(
+    reason="holdfast:XID154: GPU 3 Xid 154",
+    actor="root",
+    at=AT,
+    written_at=AT,
+    code="XID154",
+    action=Action.RESET_GPU,
+    boot_id="b-1",
+    gpu=3,
+)
+FLAP = Finding(code="IB_FLAP", severity=Severity.WARN, subject="mlx5_0/1", detail="", left_s=600.0)
+
+
+def paths(folder: Path) -> PathsConfig:
+    """A machine of ours with a boot id and a clock."""
+    boot = folder / "proc/sys/kernel/random"
+    boot.mkdir(parents=True)
+    (boot / "boot_id").write_text("b-1\n")
+    (folder / "proc/uptime").write_text("100.5 1.0\n")
+    (folder / "run").mkdir()
+    return PathsConfig(run=folder / "run", procfs=folder / "proc", state=folder / "state")
+
+
+def test_what_the_agent_has_on_record_proves_its_drain_to_a_reader(tmp_path: Path) -> None:
+    places = paths(tmp_path)
+    places.state.mkdir()
+    records.save(records.path_in(places.state), Drained(record=RECORD))
+    config = Settings(path=tmp_path / "none.yaml", cluster=ClusterConfig(paths=places))
+    publisher = Publisher(ME, "b-1", places, 30)
+    opened = [Opened(finding=FLAP, mode=Mode.OBSERVE)]
+
+    def published() -> SlurmNode:
+        actor = Actor(ME, "b-1", config)
+        publisher.publish(opened, Verdict(), actor.standing, NodeFacts(expected_gpus=8))
+        return SlurmNode(
+            name=ME,
+            states=frozenset({NodeState.IDLE, NodeState.DRAIN}),
+            reason=RECORD.reason,
+            reason_user="root",
+            reason_at=AT,
+        )
+
+    node = published()
+    verdict = local_verdict(places.run, places.procfs, ME)
+    assert verdict is not None
+    assert verdict["findings"][0]["left_s"] == 600.0
+    word = agents_word(json.loads(json.dumps(verdict)))
+    assert word is not None
+    assert word.made == RECORD
+    said = standing(node, word)
+    assert (said.proven, said.asks) == (True, Action.RESET_GPU)
+    records.save(records.path_in(places.state), None)
+    node = published()
+    word = agents_word(local_verdict(places.run, places.procfs, ME))
+    assert word is not None
+    assert standing(node, word).owner is Owner.OTHER
+
+
+def test_the_facts_in_short() -> None:
+    assert brief(NodeFacts(expected_gpus=8)) == {}
+    facts = NodeFacts(
+        expected_gpus=2,
+        nvml=NvmlFacts(driver="570.1", gpus=(GpuFacts(index=0), GpuFacts(index=1, state_code=15))),
+        kmsg=KmsgFacts(xids=(XidEvent(xid=79, pci="0000:5d:00", seq=1, at_s=1.0),)),
+        ports=(PortFacts(device="mlx5_0", port=1, state="ACTIVE"),),
+        mounts=(MountFacts(path="/mnt/a", state=MountState.HUNG),),
+    )
+    assert brief(facts) == {
+        "GPUs": "1 of 2 answer, driver 570.1",
+        "kernel log": "XID79",
+        "InfiniBand": "1 of 1 port active",
+        "mounts": "/mnt/a hung",
+    }
