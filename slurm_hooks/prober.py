@@ -37,6 +37,7 @@ class Readings:
                 at.
     ``looked``  the probes that found something to look at: the others are no evidence of anything.
     ``blind``   those that gave no answer.
+    ``under_way``  those that were asked beside the passes, and have not answered yet.
     """
 
     wanted: frozenset[str] = frozenset()
@@ -44,6 +45,7 @@ class Readings:
     facts: dict[str, Any] = field(default_factory=dict)
     looked: set[str] = field(default_factory=set)
     blind: list[Blind] = field(default_factory=list)
+    under_way: set[str] = field(default_factory=set)
 
 
 class Prober:
@@ -99,6 +101,7 @@ class Prober:
         if self._waiting:
             return None
         self._passing = False
+        self._readings.under_way = set(self._background)
         return self._readings
 
     def run(self, wanted: Iterable[str]) -> Readings:

@@ -6,6 +6,7 @@ is on the disk before its name is (fsync, then rename, then fsync of the folder)
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -90,6 +91,12 @@ def read_state(path: Path, *, version: int) -> StateRead:
             None, f"{path}: version {str(found)[:40]}, expected {version}; going on without it"
         )
     return StateRead(document)
+
+
+def put_aside(path: Path) -> None:
+    """Keep a file that could not be read for a person to look at; the next write takes its place."""
+    with contextlib.suppress(OSError):
+        path.replace(path.with_suffix(".unreadable"))
 
 
 def forget(path: Path) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BOOT, AGENT_STARTED, AGENT_ENDED = "boot", "agent_started", "agent_ended"
+MEMORY_LOST = "memory_lost"
+"""What an agent knew of this node could not be read: whether it booted meanwhile is not known."""
 INVENTORY, GPU_REPLACED, MACHINE_REPLACED = "inventory", "gpu_replaced", "machine_replaced"
 OPENED, CLOSED = "finding_opened", "finding_closed"
 DRAINED, GIVEN_BACK, WITHDRAWN, OVER_BUDGET = "drained", "given_back", "withdrawn", "over_budget"

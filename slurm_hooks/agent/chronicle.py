@@ -14,6 +14,7 @@ from holdfast.history.event import (
     AGENT_STARTED,
     BOOT,
     CLOSED,
+    MEMORY_LOST,
     OVER_BUDGET,
     WITHDRAWN,
 )
@@ -39,7 +40,8 @@ class Chronicle:
         self._episodes = Episodes(_open_in(kept))
         still = {changes.key(entry.finding) for entry in _open_in(kept)}
         self._cured = [e for e in _open_in(memory) if changes.key(e.finding) not in still]
-        self._booted = memory.boot_id != recorder.boot_id
+        self._memory_lost = memory.begun_anew
+        self._booted = memory.boot_id != recorder.boot_id and not self._memory_lost
         self._boot_before = memory.boot_id
         self._boards: Boards | None = _remembered(memory)
         self._known: Boards = self._boards or {}
@@ -47,6 +49,8 @@ class Chronicle:
 
     def started(self, *, crashed: bool) -> None:
         """The agent begins; ``crashed``: the one before it, in this boot, did not end in order."""
+        if self._memory_lost:  # whether it booted meanwhile is lost with it
+            self._recorder.note(MEMORY_LOST)
         if self._booted:
             self._recorder.note(BOOT, before=self._boot_before or None)
             for entry in self._cured:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.findings import Finding
+from holdfast.findings import Finding, Verdict
+from holdfast.policy.node import draining
 from holdfast.vocabulary import Action, Mode
 from slurm_hooks import checks
 from slurm_hooks.agent.memory import Streak
@@ -120,6 +121,18 @@ def _worst_first(entry: Opened) -> tuple[object, ...]:
     found = entry.finding
     asks = _ASKS[found.action]
     return (not found.cause, -found.severity, -asks, entry.since, found.check, found.subject)
+
+
+def speaks_for_the_node(streaks: Mapping[str, Streak], table: Table, facts: NodeFacts) -> bool:
+    """Whether nothing that drains is open, on its way to be, or only not yet said: a check's patience
+    (``open_after``, ``grace_s``) is no evidence that a fault is over.
+    """
+    found = [s.finding for s in streaks.values() if s.finding.check in table]
+    for name, config in table.items():
+        if hasattr(config.limits, "grace_s"):
+            impatient = replace(config.limits, grace_s=0.0)
+            found += judge(name, replace(config, limits=impatient), facts)
+    return draining(Verdict(findings=tuple(found)), modes_of(table)) is None
 
 
 def modes_of(table: Table) -> dict[str, Mode]:

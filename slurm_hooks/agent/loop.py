@@ -25,6 +25,7 @@ from slurm_hooks.agent.jobs import Jobs
 from slurm_hooks.agent.judge import Opened, modes_of
 from slurm_hooks.agent.lock import Held
 from slurm_hooks.agent.memory import join
+from slurm_hooks.agent.memory_gpu import recovered
 from slurm_hooks.agent.observer import Observer, blind_names
 from slurm_hooks.agent.publish import Publisher, enforced
 from slurm_hooks.agent.sweep import Sweeper, doomed_by
@@ -55,10 +56,7 @@ class Agent:
         self._config = config
         self._table = config.active()
         boot_id = machine.boot_id(paths.procfs)
-        memory, problem = state.load(state.path_in(paths.state))
-        if problem:
-            log.warning("memory begun anew", why=problem)
-            state.put_aside(state.path_in(paths.state))
+        memory = state.recall(state.path_in(paths.state))
         self._saved, self._same_boot = memory, memory.boot_id == boot_id
         self._observer = Observer(config.node.expected_gpus, boot_id, memory, config.expected_hcas)
         self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
@@ -141,7 +139,7 @@ class Agent:
             if self._log is None:
                 path = self._config.cluster.paths.kmsg
                 self._log = KmsgFollower(path, self._observer.memory.kmsg_seq)
-            records = self._log.read()
+            records = self._log.read_all() if self._observer.log_is_known else self._log.read()
         except ProbeError as error:
             if self._log is not None:
                 self._log.close()
@@ -192,7 +190,7 @@ class Agent:
         self._opened = self._observer.judge(self._table)
         self._passes += 1
         self._telemetry.passed(self._observer.facts, uptime_s - self._pass_began_s)
-        clean = draining(self._verdict(), modes_of(self._table)) is None and not self._blind()
+        clean = self._observer.clean(self._table) and not self._blind()
         if not clean or self._disturbed:
             self._clean_passes, self._disturbed = 0, False
         else:
@@ -233,13 +231,13 @@ class Agent:
         )
 
     def _case(self) -> Case:
-        gpus = self._observer.facts.gpus
+        gpus, lost = self._observer.facts.gpus, self._observer.memory.lost
         return Case(
             verdict=self._verdict(),
             modes=modes_of(self._table),
             passes=self._passes,
             clean_passes=self._clean_passes,
-            recovered={g.index: g.answers and not g.recovery_action for g in gpus},
+            recovered={g.index: recovered(g, memory_lost=lost) for g in gpus},
             uuids=frozenset(gpu.uuid for gpu in gpus if gpu.uuid),
             may_act=self._config.may_act(),
         )

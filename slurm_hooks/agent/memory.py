@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Severity
-from slurm_hooks import checks
 from slurm_hooks.agent import memory_fabric, memory_gpu, memory_host, memory_kernel
 from slurm_hooks.agent.memory_fabric import PciSeen, PortSeen
 from slurm_hooks.agent.memory_gpu import GpuSeen
 from slurm_hooks.agent.memory_host import HostSeen
+from slurm_hooks.agent.memory_kernel import lasting
 from slurm_hooks.facts import (
     HostFacts,
     KernelEvent,
@@ -37,7 +37,6 @@ happened.
 
 
 SURVIVES_RESET = {Action.REBOOT, Action.REPLACE, Action.CONTACT_SUPPORT}
-SURVIVES_REBOOT = {Action.REPLACE, Action.CONTACT_SUPPORT}
 
 Demand = Callable[[XidEvent | KernelEvent], tuple[Severity, Action]]
 """The fault catalogue's word on an event."""
@@ -58,9 +57,12 @@ class Streak:
 class Memory:
     """The whole of it. ``xids`` and ``events`` are not yet resolved, oldest first; ``heard_s`` is the
     time since boot up to which the kernel log is known; ``reset_gpus`` are the PCI addresses of the
-    GPUs that were reset since the newest SXid."""
+    GPUs that were reset since the newest SXid. ``unproven``: not known yet whether this is still the
+    machine from before the boot. ``lost``: what was known earlier in this boot could not be read."""
 
     boot_id: str = ""
+    unproven: bool = False
+    lost: bool = False
     kmsg_seq: int | None = None
     lost_records: int = 0
     xids: tuple[XidEvent, ...] = ()
@@ -75,6 +77,11 @@ class Memory:
     streaks: Mapping[str, Streak] = field(default_factory=dict)
 
     @property
+    def begun_anew(self) -> bool:
+        """Lost, and nothing is known since."""
+        return self.lost and not self.boot_id
+
+    @property
     def kmsg(self) -> KmsgFacts:
         return KmsgFacts(
             xids=self.xids,
@@ -84,38 +91,20 @@ class Memory:
         )
 
 
-def booted(memory: Memory, boot_id: str, demand: Demand) -> Memory:
-    """The memory under this boot id: after a reboot only what no reboot cures is left."""
-    if memory.boot_id == boot_id:
-        return memory
-    kept = tuple(e for e in memory.xids if _lasting(demand(e), SURVIVES_REBOOT))
-    streaks = {k: s for k, s in memory.streaks.items() if s.open and _survives_reboot(s.finding)}
-    return Memory(
-        boot_id=boot_id,
-        # Sequence numbers begin anew with each boot.
-        xids=tuple(replace(event, seq=-1, at_s=0.0) for event in kept),
-        events=memory_kernel.rebooted(memory.events, demand),
-        gpus={index: memory_gpu.rebooted(gpu) for index, gpu in memory.gpus.items()},
-        ports={name: memory_fabric.port_rebooted(port) for name, port in memory.ports.items()},
-        streaks=streaks,
-    )
-
-
-def _survives_reboot(finding: Finding) -> bool:
-    return finding.action in SURVIVES_REBOOT
-
-
-def _lasting(demand: tuple[Severity, Action], actions: set[Action]) -> bool:
-    severity, action = demand
-    return severity is Severity.FATAL and action in actions
-
-
 # --- kernel log -----------------------------------------------------------------------------------
 
 
 def log_renewed(memory: Memory) -> Memory:
     """The kernel log began anew within one boot id: its numbers count from the start again."""
     return replace(memory, kmsg_seq=None)
+
+
+def log_known(memory: Memory, events: Iterable[XidEvent | KernelEvent], seq: int) -> Memory:
+    """The kernel log up to ``seq`` is taken for old: what it told was dealt with before the memory
+    was lost, or shows in what the probes see.
+    """
+    heard_s = max((event.at_s for event in events), default=memory.heard_s)
+    return replace(memory, kmsg_seq=seq, heard_s=max(heard_s, memory.heard_s))
 
 
 def heard(
@@ -182,7 +171,7 @@ def _says_recovered(event: XidEvent) -> bool:
 
 
 def _resolved(old: XidEvent, new: XidEvent, demand: Demand) -> bool:
-    return old.pci == new.pci and not _lasting(demand(old), SURVIVES_RESET)
+    return old.pci == new.pci and not lasting(demand(old), SURVIVES_RESET)
 
 
 def _at_most(xids: list[XidEvent], demand: Demand) -> list[XidEvent]:
@@ -208,30 +197,6 @@ def aged(memory: Memory, uptime_s: float, demand: Demand) -> Memory:
     return replace(memory, xids=xids, events=events, heard_s=max(uptime_s, memory.heard_s))
 
 
-def forgiven(memory: Memory) -> Memory:
-    """Somebody who may put this node back into service did: past events no longer count."""
-    streaks = {key: s for key, s in memory.streaks.items() if not _of_events(s.finding)}
-    ports = {name: memory_fabric.port_forgiven(port) for name, port in memory.ports.items()}
-    pci = {name: memory_fabric.pci_forgiven(device) for name, device in memory.pci.items()}
-    gpus = {index: memory_gpu.forgiven(gpu) for index, gpu in memory.gpus.items()}
-    return replace(
-        memory,
-        xids=(),
-        events=(),
-        streaks=streaks,
-        ports=ports,
-        pci=pci,
-        gpus=gpus,
-        lost_records=0,
-    )
-
-
-def _of_events(finding: Finding) -> bool:
-    counted = finding.code in memory_gpu.COUNTED_CODES | memory_fabric.COUNTED_CODES
-    of_the_log = finding.check in checks.CATALOGUE and checks.load(finding.check).NEEDS == "kmsg"
-    return counted or of_the_log
-
-
 # --- GPUs and ports -------------------------------------------------------------------------------
 
 
@@ -250,7 +215,7 @@ def saw_gpus(
             before = GpuSeen()
         if memory_gpu.was_reset(before, gpu):
             uuid = gpu.uuid
-            xids = tuple(e for e in xids if e.uuid != uuid or _lasting(demand(e), SURVIVES_RESET))
+            xids = tuple(e for e in xids if e.uuid != uuid or lasting(demand(e), SURVIVES_RESET))
             reset_gpus += [before.pci] if before.pci else []
         gpus[gpu.index], filled = memory_gpu.look(before, gpu, now)
         facts.append(filled)
@@ -265,13 +230,15 @@ def saw_ports(
     memory: Memory, ports: Iterable[PortFacts], now: float
 ) -> tuple[Memory, tuple[PortFacts, ...]]:
     """As ``saw_gpus``, for InfiniBand ports."""
-    known, facts = memory_fabric.look_at_ports(memory.ports, ports, now)
+    proven = not memory.unproven
+    known, facts = memory_fabric.look_at_ports(memory.ports, ports, now, same_machine=proven)
     return replace(memory, ports=known), facts
 
 
 def saw_pci(memory: Memory, devices: Iterable[PcieFacts], now: float) -> tuple[Memory, PciFacts]:
     """As ``saw_gpus``, for PCI devices."""
-    known, facts = memory_fabric.look_at_pci(memory.pci, devices, now)
+    proven = not memory.unproven
+    known, facts = memory_fabric.look_at_pci(memory.pci, devices, now, same_machine=proven)
     return replace(memory, pci=known), facts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slurm_hooks.agent.counters import Counter, advance
@@ -40,12 +40,14 @@ COUNTED_CODES = frozenset(
     {"IB_FLAP", "IB_BER", "IB_ERRORS", "IB_RATE", "PCIE_AER_FATAL", "PCIE_AER"}
 )
 """What rests on the past: a person's word that the node is good ends it."""
+MISSED_CODES = frozenset({"IB_MISSING", "NVSWITCH_GONE", "PCI_GPU_GONE"})
+"""What was once there: a person's word that the node is good as it is ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSeen:
     """A port's past: whether it ever was ACTIVE, its last counters, and when (epoch s) it lost its
-    link. ``here``: seen in this boot. ``guid`` and ``link_layer`` as they were last told.
+    link. ``here``: seen in this boot, else only before it. ``guid`` and ``link_layer`` as they were last told.
     """
 
     active: bool = False
@@ -60,9 +62,10 @@ class PortSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciSeen:
-    """A PCI device in this boot."""
+    """A PCI device. ``here``: seen in this boot, else only before it."""
 
     kind: PciKind
+    here: bool = True
     counters: Mapping[str, Counter] = field(default_factory=dict)
 
 
@@ -74,12 +77,18 @@ def is_full(name: str, value: int | None) -> bool:
 
 
 def look_at_ports(
-    known: Mapping[str, PortSeen], ports: Iterable[PortFacts], now: float
+    known: Mapping[str, PortSeen],
+    ports: Iterable[PortFacts],
+    now: float,
+    *,
+    same_machine: bool = True,
 ) -> tuple[dict[str, PortSeen], tuple[PortFacts, ...]]:
     """The memory with this reading in it, and the reading with its past and with the ports that are
-    gone. ``now`` in epoch seconds.
+    gone. ``now`` in epoch seconds. ``same_machine`` False: unproven yet, so nothing from before the
+    boot is missed.
     """
-    seen, facts = dict(known), []
+    ports = list(ports)
+    seen, facts = _without_renamed_ports(known, ports), []
     for port in ports:
         after = _seen(known.get(port.subject, PortSeen()), port, now)
         seen[port.subject] = after
@@ -89,20 +98,51 @@ def look_at_ports(
     facts += [
         _missing(subject, port, names)
         for subject, port in seen.items()
-        if port.here and subject not in there
+        if (port.here or same_machine) and subject not in there
     ]
     return seen, tuple(facts)
 
 
-def port_rebooted(port: PortSeen) -> PortSeen:
-    """What a boot leaves of a port's past. Whether it is there at all is asked anew: the machine
-    may be another one (law 10).
+def _without_renamed_ports(
+    known: Mapping[str, PortSeen], ports: Sequence[PortFacts]
+) -> dict[str, PortSeen]:
+    fresh = [port for port in ports if port.subject not in known]
+    guids, there = {port.guid for port in fresh}, {port.subject for port in ports}
+    old = [(name, port.link_layer) for name, port in known.items() if not port.here]
+    # A card that is here under another name goes before one that may be missing.
+    old.sort(key=lambda item: known[item[0]].guid not in guids)
+    left = [item for item in old if item[0] not in there]
+    renamed = _renamed(left, [port.link_layer for port in fresh])
+    return {name: port for name, port in known.items() if name not in renamed}
+
+
+def _renamed(old: Iterable[tuple[str, str]], fresh: list[str]) -> set[str]:
+    """Of ``old`` (name and kind) those that ``fresh`` stand for, the kinds of what has a new name:
+    names and addresses are given out anew at each boot.
     """
-    return PortSeen(active=port.active, downs_at=port.downs_at, best_gbps=port.best_gbps)
+    renamed = set()
+    for name, kind in old:
+        if kind in fresh:
+            fresh.remove(kind)
+            renamed.add(name)
+    return renamed
 
 
-def port_forgiven(port: PortSeen) -> PortSeen:
-    return replace(port, downs_at=(), best_gbps=None, counters={})
+def port_rebooted(port: PortSeen) -> PortSeen:
+    """What a boot leaves of a port's past: that it was there, and how well."""
+    return replace(port, link_downed=None, here=False, counters={})
+
+
+def ports_forgiven(
+    known: Mapping[str, PortSeen], facts: Iterable[PortFacts]
+) -> dict[str, PortSeen]:
+    """Errors so far are old, and what is missing in ``facts`` need not be there."""
+    missed = {port.subject for port in facts if not port.present}
+    return {
+        name: replace(port, downs_at=(), best_gbps=None, counters={})
+        for name, port in known.items()
+        if name not in missed
+    }
 
 
 def _seen(before: PortSeen, port: PortFacts, now: float) -> PortSeen:
@@ -185,6 +225,7 @@ def _missing(subject: str, port: PortSeen, names: Mapping[str, str]) -> PortFact
         seen_active=port.active,
         guid=port.guid,
         present=False,
+        before_boot=not port.here,
         now_called=names.get(port.guid, "") if port.guid else "",
     )
 
@@ -193,10 +234,15 @@ def _missing(subject: str, port: PortSeen, names: Mapping[str, str]) -> PortFact
 
 
 def look_at_pci(
-    known: Mapping[str, PciSeen], devices: Iterable[PcieFacts], now: float
+    known: Mapping[str, PciSeen],
+    devices: Iterable[PcieFacts],
+    now: float,
+    *,
+    same_machine: bool = True,
 ) -> tuple[dict[str, PciSeen], PciFacts]:
     """As ``look_at_ports``, for the devices on the PCI bus."""
-    seen, facts = dict(known), []
+    devices = list(devices)
+    seen, facts = _without_moved_devices(known, devices), []
     for device in devices:
         before = known.get(device.pci)
         if before is not None and before.kind is not device.kind:
@@ -212,8 +258,21 @@ def look_at_pci(
         )
         facts.append(filled)
     there = {device.pci for device in facts}
-    gone = tuple((was.kind, pci) for pci, was in seen.items() if pci not in there)
-    return seen, PciFacts(devices=tuple(facts), gone=gone)
+    missed = {
+        pci: was for pci, was in seen.items() if pci not in there and (was.here or same_machine)
+    }
+    gone = tuple((was.kind, pci) for pci, was in missed.items())
+    before_boot = frozenset(pci for pci, was in missed.items() if not was.here)
+    return seen, PciFacts(devices=tuple(facts), gone=gone, before_boot=before_boot)
+
+
+def _without_moved_devices(
+    known: Mapping[str, PciSeen], devices: Sequence[PcieFacts]
+) -> dict[str, PciSeen]:
+    there = {device.pci for device in devices}
+    old = [(p, was.kind.value) for p, was in known.items() if not was.here and p not in there]
+    moved = _renamed(old, [device.kind.value for device in devices if device.pci not in known])
+    return {pci: was for pci, was in known.items() if pci not in moved}
 
 
 def _aer(
@@ -223,5 +282,12 @@ def _aer(
         yield name, advance(before.get(name), getattr(device, name), now, keep_s=keep_s)
 
 
-def pci_forgiven(device: PciSeen) -> PciSeen:
-    return replace(device, counters={})
+def pci_rebooted(device: PciSeen) -> PciSeen:
+    """What a boot leaves of a device: that it was there."""
+    return PciSeen(kind=device.kind, here=False)
+
+
+def pci_forgiven(known: Mapping[str, PciSeen], facts: PciFacts | None) -> dict[str, PciSeen]:
+    """As ``ports_forgiven``."""
+    gone = {pci for _, pci in facts.gone} if facts else set()
+    return {pci: replace(was, counters={}) for pci, was in known.items() if pci not in gone}

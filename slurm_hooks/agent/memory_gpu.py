@@ -91,6 +91,14 @@ def was_reset(before: GpuSeen, gpu: GpuFacts) -> bool:
     )
 
 
+def recovered(gpu: GpuFacts, *, memory_lost: bool) -> bool:
+    """It answers and asks for nothing. Where the driver does not tell what it asks for, the memory has
+    to: once that was lost, not known is not recovered.
+    """
+    silent = gpu.recovery_action is None and memory_lost
+    return gpu.answers and not gpu.recovery_action and not silent
+
+
 def rebooted(seen: GpuSeen) -> GpuSeen:
     """What survives a reboot: who the GPU is."""
     return GpuSeen(uuid=seen.uuid, pci=seen.pci, name=seen.name, serial=seen.serial)

@@ -1,5 +1,5 @@
-"""What the agent remembers of the machine itself in this boot: disks that took writes, services that
-ran, tasks that slept and processes that were dead at the look before. Pure.
+"""What the agent remembers of the machine itself: disks that took writes and services that ran, also
+before the boot; tasks that slept and processes that were dead at the look before. Pure.
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slurm_hooks.facts import DStateTask, HostFacts, ServiceFacts, SystemFacts
+
+MISSED_CODES = frozenset({"DISK_READ_ONLY", "FABRIC_MANAGER_DOWN", "SERVICE_DOWN"})
+"""What was once otherwise: a person's word that the node is good as it is ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +33,25 @@ class HostSeen:
     """Whether there was a look before this one at all."""
 
 
+def rebooted(seen: HostSeen) -> HostSeen:
+    """What a boot leaves: what worked before it, and must work after it."""
+    return HostSeen(writable=seen.writable, ran=seen.ran)
+
+
+def forgiven(seen: HostSeen, host: HostFacts | None, system: SystemFacts | None) -> HostSeen:
+    """What does not work by the last look need not work any more."""
+    fixed = {disk.path for disk in host.disks if disk.read_only} if host else set()
+    services = system.services if system else ()
+    stopped = {service.name for service in services if not service.running}
+    return replace(
+        seen,
+        writable=tuple(path for path in seen.writable if path not in fixed),
+        ran=tuple(name for name in seen.ran if name not in stopped),
+    )
+
+
 def look_at_host(known: HostSeen, host: HostFacts) -> tuple[HostSeen, HostFacts]:
-    """A disk that is read-only from the start is meant to be so; one that turns so is broken."""
+    """A disk that was never seen to take writes is meant to be so; one that turned so is broken."""
     disks = tuple(
         replace(disk, turned_read_only=disk.read_only and disk.path in known.writable)
         for disk in host.disks

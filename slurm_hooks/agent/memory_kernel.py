@@ -99,7 +99,7 @@ def _forgotten(event: KernelEvent, now_s: float, demand: Demand) -> bool:
 
 def rebooted(events: Events, demand: Demand) -> Events:
     """After a reboot only what no reboot cures is left. Times begin anew with each boot."""
-    kept = (e for e in events if _lasting(demand(e), SURVIVES_REBOOT))
+    kept = (e for e in events if lasting(demand(e), SURVIVES_REBOOT))
     return tuple(replace(event, seq=-1, at_s=0.0, slots=()) for event in kept)
 
 
@@ -112,6 +112,7 @@ def all_gpus_reset(events: Events, demand: Demand) -> Events:
     )
 
 
-def _lasting(demand: tuple[Severity, Action], actions: set[Action]) -> bool:
+def lasting(demand: tuple[Severity, Action], actions: set[Action]) -> bool:
+    """Whether what condemns asks for one of these."""
     severity, action = demand
     return severity is Severity.FATAL and action in actions

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.vocabulary import Action, Severity
+from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
 from slurm_hooks.agent import memory as remember
-from slurm_hooks.agent.judge import Opened, Table, fold, opened
+from slurm_hooks.agent.judge import Opened, Table, fold, opened, speaks_for_the_node
 from slurm_hooks.agent.memory import Memory
+from slurm_hooks.agent.memory_kept import booted, forgiven, recognised
 from slurm_hooks.agent.news import news
 from slurm_hooks.checks.gpu_xid import demand_of
 from slurm_hooks.checks.kernel_log import event_finding
@@ -59,9 +60,13 @@ class Observer:
         start: Memory,
         expected_hcas: frozenset[str] = frozenset(),
     ) -> None:
-        self.memory = remember.booted(start, boot_id, demand)
+        self.memory = booted(start, boot_id, demand)
         self._expected_gpus, self._expected_hcas = expected_gpus, expected_hcas
         self._looked: set[str] = set()
+        self._answered: set[str] = set()
+        self._awaited: set[str] = set()
+        self.log_is_known = start.begun_anew
+        """True until the kernel log was read once: what it tells is from before the memory was lost."""
         self._found: dict[str, Any] = {}
         self.leftovers: tuple[LeftoverFacts, ...] = ()
         self._blind: dict[str, Blind] = {}
@@ -73,6 +78,7 @@ class Observer:
     def hear(self, records: Sequence[Record], *, renewed: bool = False) -> list[XidEvent]:
         """Take in kernel records; returns the Xids among them. ``news`` is what must be judged."""
         self.news = []
+        is_known, self.log_is_known = self.log_is_known, False
         if renewed:
             self.memory = remember.log_renewed(self.memory)
         if not records:
@@ -84,6 +90,9 @@ class Observer:
             if xid is not None:
                 xids.append(xid)
             events += [xid] if xid is not None else self._reader.read([record])
+        if is_known:
+            self.memory = remember.log_known(self.memory, events, records[-1].seq)
+            return []
         self.news = news((*self.memory.xids, *self.memory.events), events, demand)
         self.memory = remember.heard(
             self.memory,
@@ -98,11 +107,14 @@ class Observer:
         """Take in one pass over the probes. ``log_problem``: why the kernel log cannot be read."""
         memory, now = remember.aged(self.memory, uptime_s, demand), time.time()
         found = readings.facts
+        memory = recognised(memory, found.get("nvml"), found.get("ports"))
         for name, saw in _REMEMBERED.items():
             if name in found:
                 memory, found[name] = saw(memory, found[name], now)
         self.memory = self._took(memory, readings, log_problem)
         self._looked = readings.looked
+        self._answered |= readings.asked
+        self._awaited = readings.under_way - self._answered
         self.facts = self._facts()
 
     def _took(self, memory: Memory, readings: Readings, log_problem: str) -> Memory:
@@ -134,9 +146,20 @@ class Observer:
         self.memory = replace(self.memory, streaks={**others, **self.memory.streaks})
         return opened(self.memory.streaks, table)
 
+    def clean(self, table: Table) -> bool:
+        """Whether the last pass is evidence that nothing is wrong that drains: no check waits for a first
+        answer, and this is known to be the machine of before the boot, or another one.
+        """
+        needed = {checks.load(name).NEEDS for name in table if table[name].mode is Mode.DRAIN}
+        if self.memory.unproven or needed & self._awaited:
+            return False
+        return speaks_for_the_node(self.memory.streaks, table, self.facts)
+
     def forgive(self) -> None:
-        """A person put the node back into service: past events no longer count."""
-        self.memory = remember.forgiven(self.memory)
+        """A person put the node back into service: past events no longer count, and what is missing
+        need not be there.
+        """
+        self.memory = forgiven(self.memory, self.facts)
 
     def _kmsg_looked(self) -> set[str]:
         return set() if any(blind.probe == KMSG for blind in self.facts.blind) else {KMSG}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
+from holdfast.vocabulary import Action
 from holdfast.wording import counted
 from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
@@ -19,8 +20,8 @@ ALSO = frozenset({"pcie"})
 class Limits:
     """``link_layers``: which ports count (Ethernet ports are mostly the host's own network).
 
-    ``hcas``: cards that the node must have, as the kernel calls them; empty: those that were seen
-    in this boot, or that are on the PCI bus without a driver. ``min_rate_gbps``: of each port; 0:
+    ``hcas``: cards that the node must have, as the kernel calls them; empty: those that this machine
+    had, or that are on the PCI bus without a driver. ``min_rate_gbps``: of each port; 0:
     the best that this port ever had. ``max_downs``: link losses of one port within ``window_s``, at
     most a day (NVIDIA's bring-up guide: two are a bad link). Only a port that was ACTIVE before can
     be down: one that never was has no cable.
@@ -75,20 +76,29 @@ def _missing(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     ports = facts.ports or ()
     there = {port.device for port in ports if port.present}
     lost = {
-        port.device: port.now_called
+        port.device: port
         for port in ports
         if not port.present and port.link_layer in limits.link_layers
     }
-    never = dict.fromkeys(limits.hcas - there - lost.keys(), "")
-    for device, now_called in sorted((lost | never).items()):
-        if device in there or (limits.hcas and device not in limits.hcas):
-            continue
-        what = f"is called {now_called} now" if now_called else "is gone"
-        yield finding("IB_MISSING", subject=device, detail=f"InfiniBand card {device} {what}")
+    for device in sorted(limits.hcas or lost.keys()):
+        if device not in there:
+            yield _gone(device, lost.get(device))
     if not (ports or limits.hcas) and "InfiniBand" in limits.link_layers:
         for pci in facts.cards_on_bus:
             detail = f"InfiniBand card {pci} is on the PCI bus and has no driver"
             yield finding("IB_MISSING", subject=pci, detail=detail)
+
+
+def _gone(device: str, was: PortFacts | None) -> Finding:
+    what = f"is called {was.now_called} now" if was and was.now_called else "is gone"
+    before_boot = was is not None and was.before_boot
+    found = finding(
+        "IB_MISSING",
+        subject=device,
+        detail=f"InfiniBand card {device} {what}{', since before this boot' if before_boot else ''}",
+    )
+    # The boot that it asks for has been: what is left is to see the card again.
+    return replace(found, action=Action.WAIT) if before_boot else found
 
 
 def could_see(finding: Finding, facts: NodeFacts) -> bool:

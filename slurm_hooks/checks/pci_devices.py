@@ -5,9 +5,10 @@ it holds while the driver is silent.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
+from holdfast.vocabulary import Action
 from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PciKind, pci_address
@@ -22,7 +23,7 @@ _GONE = {PciKind.GPU: "PCI_GPU_GONE", PciKind.NVSWITCH: "NVSWITCH_GONE"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """``nvswitches``: how many the node must have (four on an HGX H100, none where a hypervisor
-    keeps them); 0: those that were seen in this boot. GPUs: ``node.expected_gpus``.
+    keeps them); 0: those that this machine had. GPUs: ``node.expected_gpus``.
 
     Two passes: a GPU is off the bus for a moment while it is reset.
     """
@@ -48,14 +49,29 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
                 gpu=_index(facts, device.pci),
             )
     for kind, pci in facts.pci.gone:
-        if kind in _GONE:
-            yield finding(
-                _GONE[kind],
-                subject=_subject(facts, pci),
-                detail=f"{_WORDS[kind]} {pci} was on the PCI bus earlier in this boot",
-                gpu=_index(facts, pci) if kind is PciKind.GPU else None,
-            )
+        if kind in _GONE and not _enough(facts, limits, kind):
+            yield _gone(facts, kind, pci)
     yield from _short(facts, limits)
+
+
+def _enough(facts: NodeFacts, limits: Limits, kind: PciKind) -> bool:
+    """The configuration says how many there must be, and no fewer are there."""
+    assert facts.pci is not None  # noqa: S101 - the caller looked
+    return kind is PciKind.NVSWITCH and 0 < limits.nvswitches <= len(facts.pci.of(kind))
+
+
+def _gone(facts: NodeFacts, kind: PciKind, pci: str) -> Finding:
+    assert facts.pci is not None  # noqa: S101 - the caller looked
+    before_boot = pci in facts.pci.before_boot
+    since = "before this boot" if before_boot else "earlier in this boot"
+    found = finding(
+        _GONE[kind],
+        subject=_subject(facts, pci),
+        detail=f"{_WORDS[kind]} {pci} was on the PCI bus {since}",
+        gpu=_index(facts, pci) if kind is PciKind.GPU else None,
+    )
+    # The boot that it asks for has been: what is left is to see the device again.
+    return replace(found, action=Action.WAIT) if before_boot else found
 
 
 def _short(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:

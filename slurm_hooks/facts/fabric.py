@@ -35,8 +35,8 @@ class PortFacts:
     None: no baseline yet, or a counter that can count no more.
     ``rate_gbps``, ``best_gbps``: of the link now, and the best that it had on this node.
     ``guid``, ``firmware``, ``board``: of its card. ``counters``: the raw error counters.
-    ``present`` False: seen earlier in this boot, and gone now; ``now_called``: the name that the
-    same card has now.
+    ``present`` False: it was there, and is gone now; ``before_boot``: it was there before this boot
+    only. ``now_called``: the name that the same card has now.
     """
 
     device: str
@@ -55,6 +55,7 @@ class PortFacts:
     board: str = ""
     counters: Mapping[str, int] = field(default_factory=dict)
     present: bool = True
+    before_boot: bool = False
     now_called: str = ""
     news: PortNews = PortNews()
 
@@ -114,12 +115,13 @@ class PcieFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciFacts:
-    """The PCI bus, as far as it is of interest here. ``gone``: (kind, address) of what was there
-    earlier in this boot.
+    """The PCI bus, as far as it is of interest here. ``gone``: (kind, address) of what was there,
+    ``before_boot``: the addresses of those that were there before this boot only.
     """
 
     devices: tuple[PcieFacts, ...] = ()
     gone: tuple[tuple[PciKind, str], ...] = ()
+    before_boot: frozenset[str] = frozenset()
 
     def of(self, kind: PciKind) -> tuple[PcieFacts, ...]:
         return tuple(device for device in self.devices if device.kind is kind)

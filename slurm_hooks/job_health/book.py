@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.adapters.statefile import read_state, write_state
+from holdfast.adapters.statefile import put_aside, read_state, write_state
 from holdfast.adapters.typed_json import typed
 from slurm_hooks.job_health import tally
 from slurm_hooks.job_health.ledger import Ledger, Run
@@ -30,18 +30,25 @@ class Book:
         self._kept, self._kept_at = Ledger(), 0.0
 
     def load(self) -> tuple[Ledger, str]:
-        """(ledger, problem). Nothing there, or another boot's: an empty one, and no problem."""
+        """(ledger, problem). Nothing there, or another boot's: an empty one, and no problem. A file that
+        cannot be read is put aside, so that it is told once.
+        """
         said, problem = read_state(self.path, version=VERSION)
         if said is None:
-            return Ledger(), problem or ""
+            return self._without(problem or "")
         if said.get("boot_id") != self._boot_id:
             return Ledger(), ""
         try:
             runs = typed(said.get("runs"), tuple[Run, ...], "runs")
         except ValueError as error:
-            return Ledger(), f"{self.path}: {error}; going on without it"
+            return self._without(f"{self.path}: {error}; going on without it")
         self._kept = Ledger(runs={run.key: run for run in runs})
         return self._kept, ""
+
+    def _without(self, problem: str) -> tuple[Ledger, str]:
+        if problem:
+            put_aside(self.path)
+        return Ledger(), problem
 
     def save(self, ledger: Ledger) -> None:
         """Writes what is new; what only grew waits. Where it cannot, the log says so."""

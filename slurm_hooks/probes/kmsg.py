@@ -30,6 +30,9 @@ _READS_PER_S = 100
 _PAUSE_S = 0.02
 """Past so many reads in a second each waits so long first, so that the records of a storm come together."""
 
+_WHILE_S = 2.0
+"""Enough to read any ring; a storm must not keep the agent from everything else."""
+
 _MOST_LOST = 1 << 40
 """Records that no ring can have lost: a number so far ahead is not the kernel's, and to believe it
 would hide everything that comes after it.
@@ -112,6 +115,13 @@ class KmsgFollower:
                 break
             self._offset += len(chunk)
             records += self._parse(chunk)
+        return records
+
+    def read_all(self) -> list[Record]:
+        """All records that are there by now, however many; of a storm those of a while."""
+        records, end = self.read(), time.monotonic() + _WHILE_S
+        while time.monotonic() < end and (more := self.read()):
+            records += more
         return records
 
     def _pace(self, now: float) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.adapters.statefile import put_aside
 from holdfast.policy.ownership import DrainRecord
 from holdfast.vocabulary import Action
 from slurm_hooks.agent import record as records
@@ -79,7 +80,7 @@ def test_a_memory_that_breaks_off_is_begun_anew_with_one_line(
         memory, problem = state.load(path)
         assert memory == Memory(), part[-40:]
         assert one_line(problem, path), problem
-        state.put_aside(path)
+        put_aside(path)
         assert path.with_suffix(".unreadable").read_text() == part, "kept for a person to look at"
 
 

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.adapters.typed_json import typed
-from slurm_hooks.agent import memory as remember
 from slurm_hooks.agent.counters import MAX_POINTS, Counter, advance, rebased, restored
 from slurm_hooks.agent.memory import Memory
+from slurm_hooks.agent.memory_kept import booted
 from slurm_hooks.agent.observer import demand
 
 WRAPS_AT = 1 << 16
@@ -227,9 +227,9 @@ def _counters(value: Any) -> Iterator[Counter]:
 def test_a_reboot_leaves_no_counter_of_the_boot_before() -> None:
     """A counter of another boot would call everything new, or hide what is (law 10)."""
     before = replace(_filled(Memory), boot_id="one")
-    after = remember.booted(before, "two", demand)
+    after = booted(before, "two", demand)
     assert [one for one in _counters(after) if one.value is not None or one.window] == []
-    assert remember.booted(before, "one", demand) == before
+    assert booted(before, "one", demand) == before
 
 
 def test_memory_without_counters_is_fine() -> None:

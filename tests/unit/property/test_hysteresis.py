@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
-from slurm_hooks.agent.judge import fold, opened
+from slurm_hooks.agent.judge import fold, opened, speaks_for_the_node
 from slurm_hooks.agent.memory import Streak
 from slurm_hooks.config import CheckConfig
 from slurm_hooks.facts import GpuFacts, NodeFacts, NvmlFacts
@@ -120,6 +120,24 @@ def test_it_never_flaps_faster_than_its_rules(passes: list[str], limits: Limits)
             assert since >= (limits.open_after if now else limits.clear_after)
             since = 0
         before = now
+
+
+@settings(max_examples=500, deadline=None)
+@given(PASSES, LIMITS)
+def test_no_pass_speaks_for_a_node_whose_fault_was_seen_last(
+    passes: list[str], limits: Limits
+) -> None:
+    """Neither while the finding is open, nor on its way there: only a clean look is evidence."""
+    table = {CHECK: CheckConfig(limits=limits, mode=Mode.DRAIN)}
+    streaks: dict[str, Streak] = {}
+    looks = [CLEAN]
+    for now, what in enumerate(passes):
+        looked = frozenset() if what == BLIND else frozenset({"nvml"})
+        streaks = fold(streaks, table, facts_of(what), looked, float(now))
+        looks += [what] if what in (SEEN, CLEAN) else []
+        speaks = speaks_for_the_node(streaks, table, facts_of(what))
+        assert not (speaks and (looks[-1] == SEEN or opened(streaks, table)))
+        assert speaks or streaks
 
 
 @settings(max_examples=200, deadline=None)

@@ -119,6 +119,52 @@ def test_its_life_is_in_the_history_over_ends_and_crashes(node: Node) -> None:
     assert opened[0].gpu_uuid.startswith("GPU-")
 
 
+def half_written(*paths: Path) -> None:
+    for path in paths:
+        path.write_text(path.read_text()[: path.stat().st_size // 2])
+
+
+def test_a_half_written_memory_has_a_spare(node: Node) -> None:
+    agent = node.start()
+    node.log(XID79)
+    wait(lambda: node.codes() == ["XID79"] and (node.state / "agent.spare.json").exists())
+    agent.terminate()
+    agent.wait(20)
+    half_written(node.state / "agent.json")
+    agent = node.start()
+    wait(lambda: events(node).count("agent_started") == 2)
+    wait(lambda: node.codes() == ["XID79"])
+    assert "memory_lost" not in events(node)
+    assert events(node).count("boot") == 1
+    agent.terminate()
+    _, said = agent.communicate(timeout=20)
+    assert said.count(b"memory read from its spare copy") == 1
+    assert said.count(b"not whole JSON") == 1
+
+
+def test_a_memory_that_is_lost_condemns_for_nothing_that_was_told_before(node: Node) -> None:
+    """Settled faults stand in the kernel log for the whole of a boot."""
+    agent = node.start()
+    node.log(XID79)
+    wait(lambda: node.codes() == ["XID79"] and (node.state / "agent.spare.json").exists())
+    agent.terminate()
+    agent.wait(20)
+    half_written(node.state / "agent.json", node.state / "agent.spare.json")
+    agent = node.start()
+    wait(lambda: "memory_lost" in events(node) and events(node).count("agent_started") == 2)
+    wait(lambda: passes(node) >= 2)
+    assert node.codes() == []
+    assert events(node).count("boot") == 1, "nobody knows that it booted"
+    starts = store.read(node.state / "history").events
+    after = [e.facts["after"] for e in starts if e.event == "agent_started"]
+    assert after == ["reboot", "stop"]
+    node.log(XID79.replace("79", "48"))
+    wait(lambda: node.codes() == ["XID48"])
+    agent.terminate()
+    _, said = agent.communicate(timeout=20)
+    assert said.count(b"memory lost") == 1
+
+
 def test_a_history_that_cannot_be_written_costs_the_verdict_nothing(node: Node) -> None:
     (node.state).mkdir()
     (node.state / "history").write_text("a file where the folder should be")

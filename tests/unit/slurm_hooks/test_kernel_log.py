@@ -14,7 +14,7 @@ from holdfast.findings import Finding, Verdict
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks import checks
 from slurm_hooks.agent import memory as remember
-from slurm_hooks.agent import memory_kernel, state
+from slurm_hooks.agent import memory_kept, memory_kernel, state
 from slurm_hooks.agent.memory import Memory
 from slurm_hooks.agent.memory_gpu import GpuSeen
 from slurm_hooks.agent.news import REPEAT_S, Event, news
@@ -132,8 +132,8 @@ def test_age_takes_what_condemns_nothing() -> None:
 
 def test_a_reboot_and_a_human_take_everything_that_they_cure() -> None:
     memory = heard(event("SXID23001", subject=SWITCH), event("NVME_FAILED"))
-    assert remember.booted(memory, "other boot", demand).events == ()
-    assert remember.forgiven(memory).events == ()
+    assert memory_kept.booted(memory, "other boot", demand).events == ()
+    assert memory_kept.forgiven(memory, NodeFacts(expected_gpus=8)).events == ()
 
 
 def test_all_gpus_reset_takes_what_asked_for_it() -> None:

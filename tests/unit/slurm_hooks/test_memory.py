@@ -15,14 +15,13 @@ from slurm_hooks.agent.memory import (
     MAX_EVENTS,
     Memory,
     aged,
-    booted,
-    forgiven,
     heard,
     saw_blind,
     saw_gpus,
     saw_ports,
 )
 from slurm_hooks.agent.memory_gpu import GpuSeen
+from slurm_hooks.agent.memory_kept import booted, forgiven
 from slurm_hooks.agent.observer import demand
 from slurm_hooks.checks import gpu_count, gpu_ecc, gpu_xid
 from slurm_hooks.config import CheckConfig
@@ -202,7 +201,7 @@ def test_a_persons_resume_closes_events_but_not_what_is_still_there() -> None:
     facts = replace(count(7), kmsg=KmsgFacts(xids=(xid(79),)))
     memory = see(see(hear(KNOWN, xid(79)), facts), facts)
     assert set(codes(memory)) == {"XID79", "GPU_COUNT"}
-    memory = forgiven(memory)
+    memory = forgiven(memory, facts)
     assert memory.xids == ()
     assert codes(memory) == ["GPU_COUNT"]
 

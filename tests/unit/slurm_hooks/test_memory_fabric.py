@@ -10,8 +10,6 @@ import pytest
 from slurm_hooks.agent import memory_fabric, state
 from slurm_hooks.agent.memory import (
     Memory,
-    booted,
-    forgiven,
     saw_host,
     saw_pci,
     saw_ports,
@@ -19,11 +17,13 @@ from slurm_hooks.agent.memory import (
 )
 from slurm_hooks.agent.memory_fabric import COUNTED_CODES, PortSeen
 from slurm_hooks.agent.memory_host import HostSeen, look_at_host, look_at_system
+from slurm_hooks.agent.memory_kept import booted, forgiven
 from slurm_hooks.agent.observer import demand
 from slurm_hooks.facts import (
     DiskFacts,
     DStateTask,
     HostFacts,
+    NodeFacts,
     PcieFacts,
     PciFacts,
     PciKind,
@@ -116,22 +116,23 @@ def test_a_card_that_goes_is_told_and_one_with_another_name_is_recognised() -> N
     assert [p.now_called for p in facts if not p.present] == ["mlx5_9"]
 
 
-def test_a_boot_leaves_no_card_to_be_missed_and_no_baseline() -> None:
+def test_a_boot_leaves_no_baseline_and_what_the_port_was() -> None:
     memory, _ = saw_ports(Memory(boot_id="a"), [replace(PORT, link_downed=3)], 5.0)
     after = booted(memory, "b", demand)
-    _, facts = saw_ports(after, [], 6.0)
-    assert facts == ()
     _, (port,) = saw_ports(after, [replace(counted(symbol_error=9), link_downed=9)], 6.0)
     assert port.news.symbol_ber is None
     assert port.downs_age_s == ()
     assert port.best_gbps == 400.0
+    assert port.seen_active
 
 
 def test_a_persons_word_makes_the_past_old() -> None:
     memory, _ = saw_ports(Memory(), [PORT], 5.0)
     memory, (bad,) = saw_ports(memory, [counted(symbol_error=90)], 6.0)
     assert bad.news.symbol_ber
-    memory, _ = saw_ports(forgiven(memory), [counted(symbol_error=90)], 7.0)
+    memory, _ = saw_ports(
+        forgiven(memory, NodeFacts(expected_gpus=0)), [counted(symbol_error=90)], 7.0
+    )
     memory, (good,) = saw_ports(memory, [counted(symbol_error=90)], 8.0)
     assert good.news.symbol_ber == 0
     assert "IB_BER" in COUNTED_CODES

@@ -11,8 +11,8 @@ from holdfast.vocabulary import Mode
 from slurm_hooks import checks
 from slurm_hooks.agent.judge import fold, opened
 from slurm_hooks.agent.memory import Memory, saw_gpus
-from slurm_hooks.agent.memory import forgiven as person_resumed
 from slurm_hooks.agent.memory_gpu import GpuSeen, forgiven, look, rebooted, was_reset
+from slurm_hooks.agent.memory_kept import forgiven as person_resumed
 from slurm_hooks.agent.observer import demand
 from slurm_hooks.config import CheckConfig
 from slurm_hooks.facts import GpuFabric, GpuFacts, GpuNews, NodeFacts, NvmlFacts
@@ -184,7 +184,7 @@ def test_a_person_who_resumes_the_node_ends_what_was_counted_before(check: str) 
     for turn, gpu in enumerate((GPU, bad, bad, bad)):
         memory = see(memory, gpu, turn * 10)
     assert len(opened(memory.streaks, table)) == 1
-    memory = person_resumed(memory)
+    memory = person_resumed(memory, NodeFacts(expected_gpus=1))
     assert opened(memory.streaks, table) == ()
     memory = see(see(memory, bad, 50), bad, 60)
     assert opened(memory.streaks, table) == (), "the old errors are not news again"
