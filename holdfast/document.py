@@ -19,14 +19,17 @@ REQUIRED = ""
 """The default of a value that has none. Where its pattern takes no empty text, it must be given."""
 
 NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-PATH = r"/[\w./%@+-]*"
+PATH = r"/[\w./@+-]*"
+JOB_PATH = r"/[\w./%@+-]*"
+"""With Slurm's %j and its like. To cron and systemd a percent sign says something else."""
 NUMBER = r"[1-9][0-9]{0,5}"
 BOOL = r"true|false"
 IMAGE = r"[\w.:/@-]+"
 
 _MEANT = {
     NAME: "a Kubernetes name: small letters, digits and -",
-    PATH: "an absolute path without blanks",
+    PATH: "an absolute path without blanks and percent signs",
+    JOB_PATH: "an absolute path without blanks",
     NUMBER: "a whole number from 1 to 999999",
     BOOL: "true or false",
     IMAGE: "an image's name",
@@ -76,7 +79,8 @@ class Document:
         chosen = {name: str(given.get(name, one.default)) for name, one in self.values.items()}
         for name, one in self.values.items():
             if not chosen[name] and one.required:
-                raise UsageError(f"{what}: {name} has no default; give it with --set {name}=…")
+                remedy = f"give it with --set {name}=… ({one.about})"
+                raise UsageError(f"{what}: {name} has no default; {remedy}")
             if not re.fullmatch(one.pattern, chosen[name]):
                 raise UsageError(f"{what}: {name}: {one.refusal(chosen[name])}")
         return self.make(chosen)

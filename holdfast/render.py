@@ -23,6 +23,8 @@ TABLE: Mapping[str, str] = {
     "systemd": "slurm_hooks.deploy.systemd:UNIT",
     "daemonset": "slurm_hooks.deploy.daemonset:DAEMONSET",
     "configuration": "slurm_hooks.deploy.configuration:FILE",
+    "inspection": "slurm_hooks.deploy.inspection:INSPECTION",
+    "inspection-cronjob": "slurm_hooks.deploy.inspection:CRONJOB",
     "sbatch": "slurm_hooks.deploy.batch:SCRIPT",
     "rbac": "k8s_bridge.render:RBAC",
     "deployment": "k8s_bridge.render:DEPLOYMENT",

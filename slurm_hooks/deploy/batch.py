@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.document import NUMBER, PATH, Document, Value, filled
+from holdfast.document import JOB_PATH, NUMBER, PATH, Document, Value, filled
 from slurm_hooks.deploy import source
 
 
@@ -22,6 +22,8 @@ SCRIPT = Document(
         "nodes": Value(NUMBER, "2", "--nodes"),
         "tasks_per_node": Value(NUMBER, "8", "--ntasks-per-node"),
         "gpus_per_node": Value(NUMBER, "8", "--gpus-per-node"),
-        "output": Value(PATH, "/mnt/training/%x-%j.out", "the job's log, on a shared file system"),
+        "output": Value(
+            JOB_PATH, "/mnt/training/%x-%j.out", "the job's log, on a shared file system"
+        ),
     },
 )

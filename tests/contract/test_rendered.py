@@ -27,8 +27,10 @@ def test_the_rights_and_the_deployment(server: ApiServer) -> None:
     assert "clusterrole.rbac.authorization.k8s.io/holdfast-bridge" in dry_run(
         server, render_text("rbac")
     )
-    text = render_text("deployment", image="registry.example.org/holdfast:1")
-    said = dry_run(server, text)
+    server.kubectl("create", "namespace", "123")
+    image = "registry.example.org/holdfast:1"
+    assert "created" in dry_run(server, render_text("deployment", image=image, namespace="123"))
+    said = dry_run(server, render_text("deployment", image=image))
     assert "deployment.apps/holdfast-bridge created (server dry run)" in said
     assert "configmap/holdfast-bridge created (server dry run)" in said
 
@@ -39,6 +41,15 @@ def test_the_daemonset(server: ApiServer) -> None:
     assert "configmap/holdfast-agent created (server dry run)" in said
     every_node = render_text("daemonset", node_selector="", max_unavailable="3")
     assert "daemonset.apps/holdfast-agent created" in dry_run(server, every_node)
+
+
+@pytest.mark.parametrize("claim", ["", "holdfast-reports"])
+def test_the_inspections(server: ApiServer, claim: str) -> None:
+    image = "registry.example.org/holdfast:1"
+    text = render_text("inspection-cronjob", image=image, days="Mon,Fri", state_claim=claim)
+    assert "cronjob.batch/holdfast-inspection created (server dry run)" in dry_run(server, text)
+    with pytest.raises(KubectlError, match="timeZone"):
+        dry_run(server, render_text("inspection-cronjob", image=image, time_zone="Europe/Nowhere"))
 
 
 def test_a_key_that_kubernetes_does_not_know_is_refused(server: ApiServer) -> None:

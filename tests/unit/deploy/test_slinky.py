@@ -30,6 +30,11 @@ def test_every_key_is_one_of_the_chart(values: dict[str, Any]) -> None:
     assert set(values["nodesets"]["gpu"]) <= set(SLINKY["nodeset_keys"])
 
 
+def test_a_node_set_of_digits_alone_stays_a_name() -> None:
+    read = yaml.safe_load(render_text("slinky", image="a/b:1", nodeset="100"))
+    assert set(read["nodesets"]) == {"100"}
+
+
 def test_a_real_api_server_took_what_the_real_chart_made_of_it() -> None:
     assert {"Controller", "NodeSet", "ConfigMap"} <= set(SLINKY["accepted"])
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import UsageError
 from holdfast.render import render_text
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.main import restart_argv
@@ -52,6 +53,12 @@ def test_systemd_takes_every_line(tmp_path: Path) -> None:
         check=False,
     )
     assert "Nonsense" in bad.stderr, "a line that systemd does not know would have been told"
+
+
+@pytest.mark.parametrize("name", ["home", "config"])
+def test_a_path_with_what_systemd_would_replace_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}: must be an absolute path"):
+        render_text("systemd", **{name: "/opt/%i"})
 
 
 def test_it_sees_the_machine_as_jobs_do() -> None:

@@ -37,7 +37,7 @@ TREE = Path(__file__).parents[3]
         ),
         (
             ["slurm-conf", "--set", "onto=s.conf"],
-            "onto: must be an absolute path without blanks, got",
+            "onto: must be an absolute path without blanks and percent signs, got",
         ),
         (["slurm-conf", "--set", "onto=/no/such/slurm.conf"], "/no/such/slurm.conf: No such file"),
     ],
@@ -82,8 +82,9 @@ def test_a_node_needs_nothing_but_the_standard_library() -> None:
     """Not even what Holdfast depends on: a broken site-packages must not stop who mends it."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from holdfast.render import main\n"
-        "sys.exit(max(main([what, '--set', 'image=a/b:1'] if what in ('slinky', 'deployment') else [what])"
+        "from holdfast.render import document, main\n"
+        "image = ['--set', 'image=a/b:1']\n"
+        "sys.exit(max(main([what, *(image if 'image' in document(what).values else [])])"
         " for what in sys.argv[2:]))"
     )
     done = subprocess.run(
