@@ -35,7 +35,7 @@ _SEVERITY = {
     Severity.WARN: "the node is degraded and goes on working",
     Severity.INFO: "a record, no opinion about the node",
 }
-_ACTION = {
+ACTION_WORDS = {
     Action.NONE: "nothing",
     Action.RESTART_JOB: "restart the job; the node needs nothing",
     Action.WAIT: "nothing but time: it clears by itself",
@@ -44,6 +44,7 @@ _ACTION = {
     Action.REPLACE: "another machine",
     Action.CONTACT_SUPPORT: "a person: open a case, then resume the node in Slurm",
 }
+"""What must happen before a node returns, as people say it."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -108,19 +109,14 @@ def _nothing(words: Sequence[str], of: str | None) -> str:
     if _NUMBER.fullmatch(code):
         return (
             f"{code} is not in the catalogue: such a number is a warning and never drains a node; look it up "
-            f"at NVIDIA and keep the kernel log{_did_you_mean(code)}"
+            "at NVIDIA and keep the kernel log"
         )
     return f"no fault {text!r}{_did_you_mean(code) or '; `holdfast faults` lists them all'}"
 
 
 def _did_you_mean(code: str) -> str:
-    number = _NUMBER.fullmatch(code)
+    """Never for a number: another one that looks alike is another fault."""
     close = difflib.get_close_matches(code, FAULTS, n=1, cutoff=0.6)
-    if number:  # digits that look alike say nothing: the nearest number of the same kind
-        near = [
-            (abs(int(m[2]) - int(number[2])), m[0]) for m in map(_NUMBER.fullmatch, FAULTS) if m
-        ]
-        close = [name for _, name in sorted(near) if name.startswith(number[1])][:1]
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -159,7 +155,7 @@ def _page(row: Fault) -> str:
         ("severity", f"{row.severity.name.lower()}: {_SEVERITY[row.severity]}"),
         ("part", row.fault_class.value),
         ("drains", _drains(row)),
-        ("needs", f"{_ACTION[row.action]} ({row.action.value})"),
+        ("needs", f"{ACTION_WORDS[row.action]} ({row.action.value})"),
         ("do", row.runbook),
         ("source", row.source),
     ]

@@ -24,13 +24,15 @@ from slurm_hooks import checks, machine, settings
 from slurm_hooks.agent import state
 from slurm_hooks.agent.judge import Table, judge
 from slurm_hooks.agent.observer import Observer
-from slurm_hooks.check_row import BLIND, EFFECTS, OK, UNSEEN, Look, Row
+from slurm_hooks.check_row import BLIND, EFFECTS, OK, UNSEEN, Look, Row, linked
 from slurm_hooks.check_table import is_bad, page
 from slurm_hooks.config import CheckConfig
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.prober import Prober
 from slurm_hooks.probes.kmsg import KmsgFollower
 from slurm_hooks.settings import Settings
+
+_WHEN_BLIND = "Find out why this cannot be looked at; until then nothing is known here."
 
 _MOST_READS = 50
 """A read gives some thousand records; a ring has hardly a hundred thousand, and a storm has no end."""
@@ -46,6 +48,8 @@ takes one line a check.
 
 Looks once and changes nothing: no verdict is written, Slurm is not told. What takes several looks
 (a port that flaps, a GPU that stays hot) is judged with what the agent remembers.
+
+Lines are as wide as the terminal or COLUMNS, else 120; programs take --json.
 
 exit status: 0 nothing to do, 1 something was found or could not be looked at, 2 used wrongly
 """
@@ -68,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     config = settings.load(config_path(asked.config))
     wanted = _wanted(asked.names, config)
     facts = look(config, wanted)
-    rows = list(rows_of(wanted, facts))
+    rows = linked(list(rows_of(wanted, facts)))
     if asked.json:
         say_json([row.plain for row in rows])
     else:
@@ -100,7 +104,8 @@ def look(config: Settings, wanted: Table) -> NodeFacts:
     readings = prober.run(config.probes(wanted))
     prober.close()
     observer.see(readings, log_problem=problem, uptime_s=machine.uptime_s(paths.procfs))
-    return observer.facts
+    # What jobs left behind the agent looks for at a job's end, and nobody does here.
+    return replace(observer.facts, leftovers=None)
 
 
 def _hear(observer: Observer, config: Settings) -> str:
@@ -132,7 +137,7 @@ def rows_of(wanted: Table, facts: NodeFacts) -> Iterator[Row]:
                 value=silent[needs] or "no answer",
                 limit="answers",
                 verdict=BLIND,
-                remedy="Find out why this cannot be looked at; until then nothing is known here.",
+                remedy=_WHEN_BLIND,
             )
         else:
             yield from _rows_of(name, config, facts)
@@ -161,16 +166,17 @@ def _paired(
 ) -> Iterator[tuple[checks.Reading, Finding | None]]:
     """Which value goes with which finding of the same subject.
 
-    One of each belong together. Of several nobody knows: the findings speak for themselves then, and
-    no value of theirs is shown as if it were well.
+    One of each belong together, and those of one code. Of others nobody knows: the findings speak for
+    themselves then, and no value of theirs is shown as if it were well.
     """
     if not findings:
         yield from ((reading, None) for reading in readings)
     elif len(readings) == len(findings) == 1:
         yield readings[0], findings[0]
     else:
+        of_code = {reading.code: reading for reading in readings if reading.code}
         for finding in findings:
-            yield _detail(finding), finding
+            yield of_code.get(finding.code, _detail(finding)), finding
 
 
 def _detail(finding: Finding) -> checks.Reading:
@@ -187,7 +193,8 @@ def _row(
         name=_name(reading.subject, facts),
         value=reading.value,
         limit=reading.limit,
-        verdict=OK if reading.seen else UNSEEN,
+        verdict=OK if reading.seen else BLIND if reading.expected else UNSEEN,
+        remedy="" if reading.seen or not reading.expected else _WHEN_BLIND,
     )
     if finding is None:
         return row
@@ -198,6 +205,8 @@ def _row(
         code=finding.code,
         remedy=fault.runbook,
         effect=_effect(name, mode, finding),
+        needs=finding.action,
+        cause=finding.cause,
     )
 
 
@@ -218,9 +227,7 @@ def _name(subject: str, facts: NodeFacts) -> str:
 
 
 def _terminal(everything: bool) -> Look:
-    """The look that standard output can take: NO_COLOR and TERM=dumb are honoured."""
-    if not sys.stdout.isatty():
-        return Look(everything=everything)
+    """The look that standard output can take: COLUMNS, NO_COLOR and TERM=dumb are honoured."""
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    width = shutil.get_terminal_size().columns
-    return Look(width=width, colour=not plain, everything=everything)
+    width = shutil.get_terminal_size((Look().width, 24)).columns
+    return Look(width=width, colour=sys.stdout.isatty() and not plain, everything=everything)

@@ -1,4 +1,4 @@
-"""How the rows of ``holdfast check`` are laid out: for a terminal's width, or for a pipe. Pure."""
+"""How the rows of ``holdfast check`` are laid out in so many columns. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ _SIDE_CHARS, _SIDE_CHARS_WIDE = 18, 24
 
 def lines(rows: Sequence[Row], look: Look) -> Iterator[str]:
     """The rows, in their order, as lines."""
-    widths = _widths([_HEAD, *map(_cells, rows)], look.width or 0)
-    if look.width is None:
-        yield from _for_pipes(rows)
-    elif widths[_VALUE] < min(_VALUE_CHARS, max((len(row.value) for row in rows), default=0)):
+    widths = _widths([_HEAD, *map(_cells, rows)], look.width)
+    if widths[_VALUE] < min(_VALUE_CHARS, max((len(row.value) for row in rows), default=0)):
         yield from _paragraphs(rows, look)
     else:
         yield from _table(rows, widths, look)
@@ -36,15 +34,6 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _todo(row: Row) -> str:
     return f"{row.code}: {row.remedy}" if row.code else row.remedy
-
-
-def _for_pipes(rows: Sequence[Row]) -> Iterator[str]:
-    cells = [(*_HEAD, "WHAT TO DO"), *((*_cells(row), _todo(row)) for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-    for line in cells:
-        yield _GAP.join(
-            text.ljust(width) for text, width in zip(line, widths, strict=True)
-        ).rstrip()
 
 
 def _table(rows: Sequence[Row], widths: Sequence[int], look: Look) -> Iterator[str]:
@@ -89,7 +78,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _paragraphs(rows: Sequence[Row], look: Look) -> Iterator[str]:
-    width = max(look.width or 0, 20)
+    width = max(look.width, 20)
     for row in rows:
         check, name, value, limit, verdict = _cells(row)
         if verdict == OK and not look.everything:
@@ -106,7 +95,7 @@ def _paragraphs(rows: Sequence[Row], look: Look) -> Iterator[str]:
 
 
 def _remedy(row: Row, look: Look) -> Iterator[str]:
-    width = max(look.width or 0, 20)
+    width = max(look.width, 20)
     yield from textwrap.wrap(_todo(row), width, initial_indent="  > ", subsequent_indent="    ")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from holdfast.vocabulary import Mode
+from holdfast.vocabulary import Action, Mode
 
 FATAL, WARN, INFO = "fatal", "warn", "info"
 OK, UNSEEN, BLIND = "ok", "unseen", "blind"
@@ -29,7 +29,9 @@ class Row:
 
     ``verdict``: ok, info, warn, fatal, blind (its probe gave no answer) or unseen (there is nothing
     of the kind to look at). ``name``: the subject as people say it, `GPU 3` for a UUID. ``remedy``:
-    what to do, empty where all is well. ``effect``: what Holdfast itself does about it.
+    what to do, empty where all is well. ``effect``: what Holdfast itself does about it. ``needs``:
+    what must happen before the node returns. ``cause`` False: another fault brings this one along;
+    ``follows``: the code of that one, where it is among the rows.
     """
 
     check: str
@@ -42,6 +44,9 @@ class Row:
     code: str = ""
     remedy: str = ""
     effect: str = ""
+    needs: Action = Action.NONE
+    cause: bool = True
+    follows: str = ""
 
     @property
     def plain(self) -> dict[str, str]:
@@ -56,13 +61,35 @@ class Row:
             "what_to_do": f"{self.code}: {self.remedy}" if self.code else self.remedy,
             "name": self.name,
             "code": self.code,
+            "needs": self.needs.value,
+            "follows": self.follows,
         }
+
+
+def linked(rows: Sequence[Row]) -> list[Row]:
+    """The same rows, each consequence with the cause on the same subject that it follows: of the
+    same check if there is one, the worst.
+    """
+    causes = sorted((row for row in rows if row.code and row.cause), key=_rank)
+
+    def follows(row: Row) -> Row:
+        near = [cause for cause in causes if cause.subject == row.subject]
+        if row.cause or not near:
+            return row
+        code = min(near, key=lambda cause: cause.check != row.check).code
+        return replace(row, follows=code, remedy=f"Follows {code}.")
+
+    return [follows(row) for row in rows]
+
+
+def _rank(row: Row) -> int:
+    return ORDER.index(row.verdict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How to show it: the terminal's ``width`` (None: not a terminal), colours, every row."""
+    """How to show it: the ``width`` in characters, colours, every row."""
 
-    width: int | None = None
+    width: int = 120
     colour: bool = False
     everything: bool = False

@@ -1,7 +1,7 @@
 """The table of ``holdfast check``: what an administrator reads. Pure.
 
 What is wrong comes first, each with what to do about it; what is well takes one line a check, however
-many GPUs say the same. A terminal gets lines that fit it; a pipe gets one line a row, for grep.
+many GPUs say the same. A fault that another one brings along stands below it, and is not counted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from holdfast.faults_command import ACTION_WORDS
+from holdfast.vocabulary import Action
 from slurm_hooks.check_layout import lines
-from slurm_hooks.check_row import BAD, BLIND, OK, ORDER, UNSEEN, Look, Row
+from slurm_hooks.check_row import BAD, BLIND, FATAL, OK, ORDER, UNSEEN, Look, Row
 
 _NUMBER = re.compile(r"(?<![\w.:/-])-?\d+(?:\.\d+)?(?![\w:/]|\.\d)")
 
@@ -30,14 +32,16 @@ def page(node: str, rows: Sequence[Row], look: Look) -> str:
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
-    """The worst first, and together what is about one thing: one dead GPU shows in many checks."""
+    """The worst first, and together what is about one thing (one dead GPU shows in many checks), causes
+    before what follows them.
+    """
     places: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: ORDER.index(row.verdict)):
+    for row in sorted(rows, key=lambda row: (not row.cause, ORDER.index(row.verdict))):
         places.setdefault(row.name, len(places))
 
-    def key(row: Row) -> tuple[int, int]:
+    def key(row: Row) -> tuple[int, int, bool]:
         rank = ORDER.index(row.verdict)
-        return (rank, places[row.name] if row.verdict in BAD else 0)
+        return (rank, places[row.name] if row.verdict in BAD else 0, not row.cause)
 
     return sorted(rows, key=key)
 
@@ -46,7 +50,7 @@ def summary(node: str, rows: Sequence[Row]) -> str:
     """The node in one sentence: how many of what, and the faults by name."""
     parts = []
     for verdict in ORDER[:-2]:
-        hit = [row for row in rows if row.verdict == verdict]
+        hit = [row for row in rows if row.verdict == verdict and not row.follows]
         if hit:
             names = list(dict.fromkeys(row.code or row.name for row in hit))
             more = f" and {len(names) - 4} more" if len(names) > 4 else ""
@@ -59,17 +63,45 @@ def summary(node: str, rows: Sequence[Row]) -> str:
 
 
 def _below(node: str, rows: Sequence[Row], look: Look) -> Iterator[str]:
-    unseen = sorted({row.check for row in rows if row.verdict == UNSEEN})
-    width = look.width or 10_000
+    width = look.width
+    unseen = sorted(set(_unseen(rows)))
     if unseen and not look.everything:
         yield from textwrap.wrap(f"not here, so not looked at: {', '.join(unseen)}", width)
     yield from textwrap.wrap(summary(node, rows), width)
+    for name, action in _needed(rows).items():
+        yield from textwrap.wrap(f"{name} needs {ACTION_WORDS[action]}", width)
     effects: dict[str, dict[str, None]] = {}
     for row in rows:
-        if row.effect:
+        if row.effect and not row.follows:
             effects.setdefault(row.effect, {})[row.code] = None
     for effect, codes in effects.items():
         yield from textwrap.wrap(f"{effect}: {', '.join(codes)}", width)
+
+
+def _unseen(rows: Sequence[Row]) -> Iterator[str]:
+    """Checks that looked at nothing; of one that looked at something else, also what it did not see.
+    Repeated silence is not a thing that could be here.
+    """
+    spoke = {row.check for row in rows if row.verdict != UNSEEN}
+    for row in rows:
+        if row.verdict == UNSEEN and row.check != "probe_blind":
+            yield f"{row.check} {row.name}" if row.check in spoke else row.check
+
+
+_STRENGTH = {action: rank for rank, action in enumerate(Action)}
+
+
+def _needed(rows: Sequence[Row]) -> dict[str, Action]:
+    """What must happen to each thing for which the node may leave service: the most that one of its
+    faults asks for, once.
+    """
+    needed: dict[str, Action] = {}
+    for row in rows:
+        if row.verdict == FATAL and row.needs is not Action.NONE:
+            needed[row.name] = max(
+                row.needs, needed.get(row.name, row.needs), key=_STRENGTH.__getitem__
+            )
+    return needed
 
 
 # --- fewer rows -----------------------------------------------------------------------------------
@@ -86,7 +118,8 @@ def condensed(rows: Iterable[Row]) -> Iterator[Row]:
         if row.verdict == OK:
             check = f"{row.name} {row.value}" if row.name == "node" else row.check
         value = "" if row.verdict == UNSEEN else _NUMBER.sub("#", row.value)
-        key = (check, row.mode if check else "", row.verdict, row.code, row.limit, value)
+        mode = row.mode if check else ""
+        key = (check, mode, row.verdict, row.code, row.follows, row.limit, value)
         groups.setdefault(key, []).append(row)
     for group in groups.values():
         yield _joined(group) if len(group) > 1 else group[0]
@@ -109,6 +142,9 @@ def _joined(group: Sequence[Row]) -> Row:
         code=first.code,
         remedy=remedy,
         effect=first.effect,
+        needs=first.needs,
+        cause=first.cause,
+        follows=first.follows,
     )
 
 

@@ -67,12 +67,14 @@ def read(path: Path, *, boot_id: str, uptime_s: float) -> Published:
         deadline = int(expires)
     except FileNotFoundError:
         return Published(status=Status.BLIND, fresh=False, why="there is no verdict")
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
         said = " ".join(str(error).split())[:200]
         return Published(status=Status.BLIND, fresh=False, why=f"unreadable verdict: {said}")
+    except (ValueError, RecursionError):
+        return Published(status=Status.BLIND, fresh=False, why=_foreign(path))
     why = ""
     if not isinstance(detail, dict) or detail.get("status") != word.value:
-        why = "unreadable verdict: its two lines do not agree"
+        why = _foreign(path)
     elif wire != WIRE:
         why = f"verdict of another format ({wire[:40]})"
     elif boot != boot_id:
@@ -82,6 +84,13 @@ def read(path: Path, *, boot_id: str, uptime_s: float) -> Published:
     if why:
         return Published(status=Status.BLIND, fresh=False, why=why, detail=_table(detail))
     return Published(status=word, fresh=True, detail=_table(detail))
+
+
+def _foreign(path: Path) -> str:
+    return (
+        f"not a verdict file: {path}; a running agent writes it anew at its next pass, so see that one "
+        "runs and that nothing else writes there"
+    )
 
 
 def _table(value: object) -> dict[str, Any]:

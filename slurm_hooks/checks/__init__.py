@@ -74,13 +74,17 @@ CATALOGUE: Mapping[str, str] = {
 class Reading:
     """One value that a check looked at, for people: the value and what it must not pass.
 
-    ``seen``: False where the subject is there but cannot be looked at, which is not to read as well.
+    ``seen``: False where the subject is there but cannot be looked at, which is not to read as well;
+    blind, where the configuration ``expected`` it. ``code``: of the finding that this value belongs
+    to, where there may be several of one subject.
     """
 
     subject: str
     value: str
     limit: str
     seen: bool = True
+    expected: bool = False
+    code: str = ""
 
 
 class Limits(Protocol):

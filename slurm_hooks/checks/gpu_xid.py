@@ -151,7 +151,8 @@ def demand_of(event: XidEvent) -> Finding:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     events = [e for e in facts.kmsg.xids if e.xid not in limits.ignore] if facts.kmsg else []
-    for event in events:
-        yield Reading(subject=event.uuid or event.pci, value=f"Xid {event.xid}", limit="none")
+    for (subject, xid), text in {(e.uuid or e.pci, e.xid): e.text for e in events}.items():
+        value = f"Xid {xid}: {text or 'no text'}"
+        yield Reading(subject=subject, value=value, limit="none", code=f"XID{xid}")
     if facts.kmsg and not events:
         yield Reading(subject="node", value="no Xid since boot", limit="none")

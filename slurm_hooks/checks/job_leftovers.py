@@ -72,7 +72,7 @@ def _amount(left: LeftoverFacts) -> str:
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     if facts.leftovers is None:
         return
-    limit = f"{limits.max_used_mib} MiB"
+    limit = f"<= {limits.max_used_mib} MiB of GPU memory"
     for left in facts.leftovers:
         yield Reading(
             subject=f"pid {left.pid}", value=f"job {left.job}, {_amount(left)}", limit=limit

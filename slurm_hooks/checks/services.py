@@ -74,4 +74,5 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"{words[service.running]} ({service.how})",
             limit="runs" if asked else "-",
             seen=service.running is not None,
+            expected=service.name in limits.required,
         )

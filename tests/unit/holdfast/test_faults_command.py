@@ -73,8 +73,8 @@ def test_a_class_alone_lists_all_of_it(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["XID1000"], ["XID1000 is not in the catalogue", "never drains", "did you mean XID176?"]),
-        (["SXID20033"], ["SXID20033 is not in the catalogue", "did you mean SXID20034?"]),
+        (["XID1000"], ["XID1000 is not in the catalogue", "never drains"]),
+        (["SXID20033"], ["SXID20033 is not in the catalogue"]),
         (["GPU_LOTS"], ["did you mean GPU_LOST?"]),
         (["zzz"], ["`holdfast faults` lists them all"]),
         (["--class", "host", "nvswitch"], ["no fault of class host speaks of 'nvswitch'"]),
@@ -89,6 +89,13 @@ def test_what_is_not_there_gets_one_line_and_a_suggestion(
     assert len(err.splitlines()) == 1
     for word in words:
         assert word in err
+
+
+@pytest.mark.parametrize("word", ["XID9999", "SXID20033", "9999"])
+def test_a_number_has_no_number_that_looks_like_it(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "did you mean" not in ran(capsys, word)[2]
 
 
 def test_a_class_that_does_not_exist_is_used_wrongly(capsys: pytest.CaptureFixture[str]) -> None:

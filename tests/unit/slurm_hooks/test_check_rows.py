@@ -13,7 +13,16 @@ from slurm_hooks.agent.judge import Table
 from slurm_hooks.check_command import main, rows_of
 from slurm_hooks.check_row import BLIND, UNSEEN, Row
 from slurm_hooks.config import CheckConfig
-from slurm_hooks.facts import Blind, MountFacts, MountState, NodeFacts
+from slurm_hooks.facts import (
+    Blind,
+    KmsgFacts,
+    MountFacts,
+    MountState,
+    NodeFacts,
+    ServiceFacts,
+    SystemFacts,
+    XidEvent,
+)
 
 
 def test_what_the_configuration_expects_and_nobody_saw_is_blind(
@@ -85,6 +94,48 @@ def test_a_silent_probe_makes_its_checks_blind_and_nothing_well() -> None:
     facts = NodeFacts(expected_gpus=8, blind=(Blind(probe="mounts", why="no answer in 2 s"),))
     (one,) = rows(facts, "mounts")
     assert (one.verdict, one.value, one.subject) == (BLIND, "no answer in 2 s", "mounts")
+
+
+def test_xids_of_one_gpu_have_a_value_and_a_limit_each() -> None:
+    def event(number: int, text: str) -> XidEvent:
+        return XidEvent(
+            seq=number, pci="0000:86:00", xid=number, at_s=1.0, text=text, uuid="GPU-3", gpu=3
+        )
+
+    texts = {79: "GPU has fallen off the bus.", 154: "GPU recovery action changed"}
+    facts = NodeFacts(
+        expected_gpus=8, kmsg=KmsgFacts(xids=tuple(event(n, text) for n, text in texts.items()))
+    )
+    found = rows(facts, "gpu_xid")
+    assert {(row.code, row.value, row.limit) for row in found} == {
+        (f"XID{n}", f"Xid {n}: {text}", "none") for n, text in texts.items()
+    }
+
+
+def test_a_required_service_that_cannot_be_seen_is_blind() -> None:
+    service = ServiceFacts(name="dcgm", running=None, how="cannot be seen from here")
+    facts = NodeFacts(expected_gpus=8, system=SystemFacts(services=(service,), uptime_s=9999.0))
+    asked = checks.load("services").Limits(required=frozenset({"dcgm"}))
+    (required,) = rows_of({"services": CheckConfig(limits=asked)}, facts)
+    (other,) = rows(facts, "services")
+    assert (required.verdict, other.verdict) == (BLIND, UNSEEN)
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("80", 80), ("", 120)])
+def test_what_is_piped_is_as_wide_as_columns_say(
+    columns: str,
+    widest: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("slurm_hooks.check_command.look", lambda *_: mounts(a=MountState.READ_ONLY))
+    config = tmp_path / "holdfast.yaml"
+    config.write_text("cluster: a\n")
+    assert main(["mounts", "--config", str(config)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert widest - 40 < max(map(len, said)) <= widest
 
 
 def test_what_is_not_there_is_unseen_not_well() -> None:

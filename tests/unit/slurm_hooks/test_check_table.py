@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from slurm_hooks.check_row import BLIND, OK, UNSEEN, WARN, Look, Row
+from holdfast.vocabulary import Action
+from slurm_hooks.check_row import BLIND, OK, UNSEEN, WARN, Look, Row, linked
 from slurm_hooks.check_table import condensed, is_bad, names, page, ranged, summary
 
 FATAL = "fatal"
@@ -39,7 +42,7 @@ def gpus(count: int = 8, **given: str) -> list[Row]:
     return [row(name=f"GPU {index}", **given) for index in range(count)]
 
 
-def lines(rows: Sequence[Row], **look: bool | int | None) -> list[str]:
+def lines(rows: Sequence[Row], **look: bool | int) -> list[str]:
     return page("worker-0", rows, Look(**look)).splitlines()  # type: ignore[arg-type]
 
 
@@ -154,14 +157,6 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
         assert len(line) <= width, line
 
 
-def test_a_pipe_gets_one_whole_line_a_row() -> None:
-    text = lines([row(verdict=WARN, code="GPU_THERMAL", value="x" * 150), *gpus(3)], width=None)
-    assert text[0].split() == ["CHECK", "SUBJECT", "VALUE", "LIMIT", "VERDICT", "WHAT", "TO", "DO"]
-    assert "x" * 150 in text[1]
-    assert text[1].endswith("GPU_THERMAL: Look at fans and air flow.")
-    assert "\x1b" not in "".join(text)
-
-
 def test_colours_only_where_they_are_asked_for_and_only_on_the_verdict() -> None:
     rows = [row(verdict=FATAL, code="XID79")]
     assert "\x1b[1;31mfatal\x1b[0m" in page("n", rows, Look(width=100, colour=True))
@@ -184,6 +179,54 @@ def test_what_is_not_there_is_one_line_and_not_called_well() -> None:
     text = lines(rows, width=100)
     assert "not here, so not looked at: dcgm" in text
     assert text[-1] == "worker-0: 1 check ok"
+
+
+def test_of_a_check_that_saw_something_the_rest_is_named() -> None:
+    rows = [
+        row("services", "fabricmanager", "runs"),
+        row("services", "dcgm", "not visible", UNSEEN),
+        row("probe_blind", "-", "nothing to look at", UNSEEN),
+    ]
+    assert "not here, so not looked at: services dcgm" in lines(rows)
+
+
+# --- causes and what follows them -----------------------------------------------------------------
+
+
+def fault(code: str, check: str = "gpu_xid", **more: Any) -> Row:
+    made = row(check, "GPU 3", f"value of {code}", FATAL, code)
+    return replace(made, **{"needs": Action.REBOOT, **more})
+
+
+FALLEN = (
+    fault("XID154", cause=False),
+    fault("GPU_LOST", "gpu_lost", needs=Action.RESET_GPU),
+    fault("XID79"),
+    fault("XID45", cause=False),
+)
+
+
+def test_a_consequence_stands_below_its_cause_and_says_what_it_follows() -> None:
+    rows = linked(FALLEN)
+    assert [one.follows for one in rows] == ["XID79", "", "", "XID79"]
+    text = "\n".join(lines(rows))
+    assert re.findall("value of ([A-Z0-9_]+)", text) == ["GPU_LOST", "XID79", "XID154", "XID45"]
+    assert "> XID154: Follows XID79." in text
+
+
+def test_causes_alone_are_counted_and_what_the_gpu_needs_is_said_once() -> None:
+    *_, whole, needs, effect = lines(linked(FALLEN))
+    assert whole == "worker-0: 2 fatal (GPU_LOST, XID79), 0 checks ok"
+    assert needs == "GPU 3 needs a reboot"
+    assert effect == "Holdfast only tells (mode observe): GPU_LOST, XID79"
+
+
+def test_a_consequence_without_a_cause_counts() -> None:
+    alone = [fault("XID154", cause=False)]
+    assert linked(alone) == alone
+    other = replace(fault("XID79"), subject="another GPU")
+    assert linked([*alone, other])[0].follows == ""
+    assert summary("n", alone) == "n: 1 fatal (XID154), 0 checks ok"
 
 
 def test_the_last_lines_say_it_all_in_one() -> None:
@@ -217,4 +260,6 @@ def test_the_keys_for_programs_stay() -> None:
         ("what_to_do", "A: Look at fans and air flow."),
         ("name", "GPU 0"),
         ("code", "A"),
+        ("needs", "none"),
+        ("follows", ""),
     ]

@@ -199,3 +199,11 @@ def test_the_verdict_reads_back(node: Node) -> None:
     assert foreign.why == "verdict of another boot"
     assert oct(path.stat().st_mode & 0o777) == "0o644"
     assert json.loads(path.read_text().split("\n")[1])["status"] == "bad"
+
+
+def test_a_file_that_is_no_verdict_says_so_and_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "verdict"
+    path.write_text("garbage\n")
+    said = verdict_file.read(path, boot_id="x", uptime_s=1.0)
+    assert (said.status, said.fresh) == (Status.BLIND, False)
+    assert said.why.startswith(f"not a verdict file: {path}; a running agent writes it anew")
