@@ -1,65 +1,37 @@
-"""The bridge's hands on a real API server, with the rights of its own account and no others."""
+"""What only a real API server shows of the bridge's hands: rights, pages, the watch, renewed tokens."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
-from testbed.kube import Worker, bridge_kubeconfig, provision
 from testbed.kube.local import ApiServer
 
 from holdfast.vocabulary import KubeName
-from k8s_bridge.api import Edit, KubeNotFound, KubeRefused, KubeUnavailable
+from k8s_bridge.api import KubeNotFound, KubeRefused, KubeUnavailable
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube import KubeApi
-from k8s_bridge.names import DRAINED, FIELD_MANAGER, READY
-from k8s_bridge.ownership import Origin, Record
-from k8s_bridge.plan import Announcement
-from k8s_bridge.snapshot import Condition, KubeNode
 from k8s_bridge.watch import NodeWatch
 
 C0, C1 = KubeName("computeinstance-0"), KubeName("computeinstance-1")
-AT = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
-RECORD = Record(
-    origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=AT, cordon=True, taint=True
-)
-TOLD = Announcement(reason="SlurmDrained", note="holdfast:XID79: x", warning=True, since="")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    with ApiServer(tmp_path_factory.mktemp("kube")) as running:
-        workers = [
-            Worker(pod=f"worker-{i}", node=f"computeinstance-{i}", address=f"10.77.0.{i + 1}")
-            for i in range(2)
-        ]
-        provision(running.kubectl, workers)
-        yield running
+@pytest.fixture
+def server(api_server: ApiServer) -> ApiServer:
+    return api_server
 
 
-@pytest.fixture(scope="module")
-def policy(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> BridgeConfig:
-    file = tmp_path_factory.mktemp("bridge") / "kubeconfig"
-    file.write_text(bridge_kubeconfig(server.kubectl, server.plane))
-    return BridgeConfig(kubeconfig=str(file), timeout_s=5)
+@pytest.fixture
+def policy(bridge_policy: BridgeConfig) -> BridgeConfig:
+    return bridge_policy
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kube(policy: BridgeConfig) -> KubeApi:
     return KubeApi(policy)
-
-
-def raw(server: ApiServer, name: str = C0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        server.kubectl("get", "node", name, "-o", "json", "--show-managed-fields")
-    )
-    return found
 
 
 def until(holds: Callable[[], object], seconds: float = 10) -> None:
@@ -67,74 +39,6 @@ def until(holds: Callable[[], object], seconds: float = 10) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not come about"
         time.sleep(0.05)
-
-
-def test_cordon_taint_and_record_are_one_write_and_undone_by_one(
-    server: ApiServer, kube: KubeApi
-) -> None:
-    before = raw(server)["spec"]["taints"]
-    after = kube.edit(C0, lambda _: Edit(unschedulable=True, taint="XID79", record=RECORD))
-    assert (after.unschedulable, after.taint, after.record) == (True, "XID79", RECORD)
-    assert after.cordoned_by == FIELD_MANAGER
-    assert [taint for taint in raw(server)["spec"]["taints"] if taint in before] == before
-    back = kube.edit(C0, lambda _: Edit(unschedulable=False, untaint=True, forget=True))
-    assert (back.unschedulable, back.taint, back.record, back.origin) == (False, None, None, None)
-    assert raw(server)["spec"]["taints"] == before
-
-
-def test_a_cordon_by_kubectl_is_told_from_ours(server: ApiServer, kube: KubeApi) -> None:
-    kube.edit(C0, lambda _: Edit(unschedulable=True, record=RECORD))
-    server.kubectl("uncordon", C0)
-    server.kubectl("cordon", C0)
-    seen = kube.node(C0)
-    assert seen.record == RECORD
-    assert seen.cordoned_by not in ("", FIELD_MANAGER)
-    server.kubectl("uncordon", C0)
-
-
-def test_a_write_between_read_and_patch_is_seen_and_kept(server: ApiServer, kube: KubeApi) -> None:
-    asked: list[KubeNode] = []
-
-    def decide(fresh: KubeNode) -> Edit | None:
-        asked.append(fresh)
-        if len(asked) == 1:
-            server.kubectl("taint", "node", C0, "other/taint=x:NoExecute")
-        return Edit(taint="XID79")
-
-    kube.edit(C0, decide)
-    keys = [taint["key"] for taint in raw(server)["spec"]["taints"]]
-    assert len(asked) == 2
-    assert {"other/taint", "holdfast.dev/drained"} <= set(keys)
-    kube.edit(C0, lambda _: Edit(untaint=True))
-    server.kubectl("taint", "node", C0, "other/taint-")
-
-
-def test_our_conditions_leave_those_of_others_alone(server: ApiServer, kube: KubeApi) -> None:
-    def others() -> list[dict[str, Any]]:
-        rows = raw(server)["status"]["conditions"]
-        return [row for row in rows if not row["type"].startswith("HoldfastSlurm")]
-
-    before = others()
-    ready = Condition(
-        type=READY, status="True", reason="A", message="m", since="2026-01-01T00:00:00Z"
-    )
-    drained = Condition(
-        type=DRAINED, status="True", reason="Drained", message="m", since="2026-01-01T00:00:00Z"
-    )
-    kube.patch_conditions(C0, [ready])
-    after = kube.patch_conditions(C0, [drained])
-    assert after.conditions == {READY: ready, DRAINED: drained}
-    assert before
-    assert others() == before
-
-
-def test_an_event_told_twice_is_one_event(server: ApiServer, kube: KubeApi) -> None:
-    node = kube.patch_label(C1, "drained")
-    assert node.label == "drained"
-    kube.announce(node, [TOLD])
-    kube.announce(node, [TOLD])
-    shown = server.kubectl("get", "events", "--field-selector", f"involvedObject.name={C1}")
-    assert shown.count("SlurmDrained") == 1
 
 
 def test_pages_hold_every_node_once(

@@ -64,6 +64,31 @@ def test_each_node_is_known_to_kubernetes_by_its_instance_id(box: Box) -> None:
         )
 
 
+def test_slurmrestd_answers_those_with_a_token(box: Box) -> None:
+    token = box.run(["scontrol", "token", "username=alice", "lifespan=300"]).stdout.strip()
+    _, _, jwt = token.partition("SLURM_JWT=")
+
+    def get(path: str, token: str = "") -> tuple[str, str]:
+        """Status and body."""
+        header = ["-H", f"X-SLURM-USER-TOKEN: {token}"] if token else []
+        url = f"http://localhost:6820{path}"
+        said = box.run(["curl", "-s", "-w", "\n%{http_code}", *header, url]).stdout
+        body, _, code = said.rpartition("\n")
+        return code, body
+
+    paths = json.loads(get("/openapi/v3", jwt)[1])["paths"]
+    ping = max(path for path in paths if path.startswith("/slurm/v") and "/ping" in path)
+    code, body = get(ping, jwt)
+    assert (code, [one["hostname"] for one in json.loads(body)["pings"]]) == ("200", ["controller"])
+    assert get(ping)[0] == "401"
+    nodes = ping.replace("ping", "nodes")
+    code, body = get(nodes, jwt)
+    assert (code, len(json.loads(body)["nodes"])) == ("200", len(box.nodes))
+    code, body = get(nodes, jwt[::-1])  # it looks like a token, and only slurmctld can tell
+    assert code != "200"
+    assert not json.loads(body).get("nodes")
+
+
 def test_power_loss_takes_memory_and_keeps_the_disk(box: Box) -> None:
     node = box.node("worker-3")
     before = node.run(["cat", "/proc/sys/kernel/random/boot_id"]).stdout

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from holdfast.adapters.slurm import SlurmJob, SlurmNode
+from holdfast.errors import Refused
 from holdfast.vocabulary import KubeName, NodeState, SlurmName
 from k8s_bridge import wire
 from k8s_bridge.api import Edit, KubeConflict, KubeNotFound, Sighting
@@ -67,6 +68,8 @@ class FakeSlurm:
         self.by_name[node.name] = node
 
     def nodes(self, names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
+        if unknown := set(names) - set(self.by_name):
+            raise Refused(["scontrol"], f"Slurm knows no node {min(unknown)}")
         return [self.by_name[name] for name in names or sorted(self.by_name)]
 
     def set_drain(self, name: SlurmName, reason: str, user: str) -> None:
@@ -179,10 +182,14 @@ class FakeKube:
             self.cordoned_by.pop(name, None)
         self._touch(name)
 
-    def untaint(self, name: str) -> None:
+    def taint(self, name: str, key: str, *, on: bool) -> None:
         taints = self.raw[name]["spec"]["taints"]
-        taints[:] = [taint for taint in taints if taint["key"] != TAINT]
+        taints[:] = [taint for taint in taints if taint["key"] != key]
+        taints += [{"key": key, "effect": "NoExecute"}] if on else []
         self._touch(name)
+
+    def untaint(self, name: str) -> None:
+        self.taint(name, TAINT, on=False)
 
     def list_nodes(self) -> tuple[list[KubeNode], str]:
         return [self.node(KubeName(name)) for name in self.raw], str(self._version)
@@ -196,6 +203,8 @@ class FakeKube:
         return project(self.raw[name])
 
     def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        if name not in self.raw:
+            raise KubeNotFound(name)
         for _ in range(3):
             raw = copy.deepcopy(self.raw[name])
             edit = decide(project(raw))

@@ -14,7 +14,7 @@ from typing import cast
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
-from holdfast.errors import Unavailable
+from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
@@ -100,7 +100,10 @@ class Slurmctld:
     # what the agent's adapter calls
 
     def nodes(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
-        return self._call(lambda: None) or [self.table[name] for name in names]
+        self._call(lambda: None)
+        if unknown := set(names) - set(self.table):
+            raise Refused(["scontrol"], f"Slurm knows no node {min(unknown)}")
+        return [self.table[name] for name in names]
 
     def nodes_fast(self) -> list[SlurmNode]:
         return self._call(lambda: None) or [
