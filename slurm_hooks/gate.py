@@ -11,16 +11,16 @@ import time
 from datetime import datetime, timezone
 
 from holdfast.adapters.slurm_cli import SlurmCli
-from holdfast.config.load import load_section
+from holdfast.config.load import Document
 from holdfast.config.location import ALL, config_path, switches_off
-from holdfast.config.schema import ClusterConfig, load_cluster
+from holdfast.config.schema import ClusterConfig
 from holdfast.errors import CommandError
 from holdfast.faults import fault_of
 from holdfast.policy import budget
 from holdfast.policy.ownership import DrainRecord
 from holdfast.reasons import Reason
 from holdfast.vocabulary import NODE_BAD, NODE_IN_SERVICE, Context, SlurmName, Status
-from slurm_hooks import machine, verdict_file
+from slurm_hooks import accepted, machine, verdict_file
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.lock import holder
 from slurm_hooks.config import NodeConfig, ReasonStyle, WhenBlind
@@ -39,7 +39,11 @@ def answer(context: Context) -> int:
     path = config_path()
     if ALL in switches_off(path):
         return NODE_IN_SERVICE
-    cluster, node = load_cluster(path), load_section(path, "node", NodeConfig)
+    document, problems = accepted.in_force(path, _as_the_agent)
+    for line in problems:
+        complain(f"holdfast-{context.value}: {line}; the configuration before it goes on")
+    cluster, node = document.top(ClusterConfig), document.section("node", NodeConfig)
+    document.refuse()
     if node.allow_skip and skips(os.environ.get("SLURM_JOB_COMMENT", "")):
         complain(f"holdfast-{context.value}: not asked, at the user's word ({_SKIP})")
         return NODE_IN_SERVICE
@@ -49,6 +53,12 @@ def answer(context: Context) -> int:
     if published.status is Status.BAD:
         return _bad(context, published, cluster, node)
     return _blind(context, published, cluster, node)
+
+
+def _as_the_agent(document: Document) -> object:
+    from slurm_hooks import settings  # noqa: PLC0415 - only for a file that no agent has taken over
+
+    return settings.of(document)
 
 
 def skips(comment: str) -> bool:

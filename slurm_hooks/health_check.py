@@ -11,12 +11,13 @@ import signal
 import sys
 from pathlib import Path
 
-from holdfast.config.load import load_section
+from holdfast.adapters.log import Log
+from holdfast.adapters.statefile import write_atomic
 from holdfast.config.location import config_path
-from holdfast.config.schema import load_cluster
-from slurm_hooks import machine, restarts, verdict_file
+from holdfast.config.schema import PathsConfig
+from holdfast.errors import ConfigError
+from slurm_hooks import machine, restarts, settings, verdict_file
 from slurm_hooks.agent import lock
-from slurm_hooks.config import AgentConfig
 from slurm_hooks.guard import complain, guarded
 
 LOG_FOLDER = Path("/var/log/holdfast")
@@ -28,21 +29,43 @@ does not work any more.
 
 
 def main() -> int:
-    """Start the agent where none runs; replace one that hangs."""
-    paths = load_cluster(config_path()).paths
+    """Start the agent where none runs; replace one that hangs. Raises ConfigError."""
+    node = machine.node_name()
+    try:
+        config = settings.usable(config_path())
+    except ConfigError as error:
+        _tell(node, str(error))
+        raise
+    paths = config.cluster.paths
     pid = lock.holder(paths.run)
     if pid is not None:
         silent_s = _silent_s(verdict_file.path_in(paths.run), lock.path_in(paths.run))
-        ttl_s = load_section(config_path(), "agent", AgentConfig).verdict_ttl_s
-        if silent_s < max(_HUNG_AFTER_S, 2 * ttl_s) or not _is_agent(pid):
+        if silent_s < max(_HUNG_AFTER_S, 2 * config.agent.verdict_ttl_s) or not _is_agent(pid):
             return 0
         complain(f"holdfast: agent {pid} has said nothing for {silent_s:.0f} s: replaced")
         os.kill(pid, signal.SIGKILL)
-    node = machine.node_name()
     if _is_time(paths.run, node):
         complain(f"holdfast: starting the agent of {node}")
         start(node)
     return 0
+
+
+def _tell(node: str, problems: str) -> None:
+    """Why there is no agent, in its log: slurmd keeps nothing of what a health check says. Once for
+    each state of the file in a boot.
+    """
+    told = Path(os.environ.get("HOLDFAST_RUN") or PathsConfig().run) / "config.told"
+    stamp = repr(machine.stamp(config_path()))
+    try:
+        if told.exists() and told.read_text() == stamp:
+            return
+        told.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(told, stamp, durable=False)
+    except (OSError, ValueError):
+        pass  # told twice is better than not at all
+    with os.fdopen(_log_file(node), "a", encoding="utf-8") as stream:
+        for line in problems.splitlines():
+            Log("health_check", stream).error("no agent: configuration cannot be used", why=line)
 
 
 def _is_time(run: Path, node: str) -> bool:

@@ -9,19 +9,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.load import load_section, load_table
+from holdfast.config.load import Document
 from holdfast.config.location import ALL, switches_off
-from holdfast.config.schema import ClusterConfig, load_cluster
+from holdfast.config.schema import ClusterConfig
+from holdfast.errors import ConfigError
 from holdfast.vocabulary import Mode
-from slurm_hooks import checks, machine
-from slurm_hooks.config import CHECKS, AgentConfig, CheckConfig, NodeConfig, enabled
+from slurm_hooks import accepted, checks, config, machine
+from slurm_hooks.config import AgentConfig, CheckConfig, NodeConfig, enabled
+from slurm_hooks.job.config import JobConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The configuration of one node. ``path`` is where it came from; ``checks`` has every check.
+    """The configuration of one node. ``path`` is its file; ``checks`` has every check.
 
-    ``stamp``: of the file just before it was read, so that no later change of it is missed.
+    ``stamp``: of the file just before it was read, so that no later change of it is missed. ``text``:
+    what was read, None without a file. ``problems``: why the file was not used but the copy of the
+    last one that was accepted, one line each.
     """
 
     path: Path
@@ -29,7 +33,10 @@ class Settings:
     node: NodeConfig = field(default_factory=NodeConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
     checks: Mapping[str, CheckConfig[Any]] = field(default_factory=dict)
+    job: JobConfig = field(default_factory=JobConfig)
     stamp: tuple[int, int] = (0, 0)
+    text: str | None = None
+    problems: tuple[str, ...] = ()
 
     def active(self) -> dict[str, CheckConfig[Any]]:
         """The checks that run now, after the kill switches beside the configuration.
@@ -61,13 +68,36 @@ class Settings:
 
 
 def load(path: Path) -> Settings:
-    """The settings; all defaults where there is no file. Raises ``ConfigError``."""
+    """What the file says; all defaults where there never was one. Raises ``ConfigError`` with every
+    problem of every section that a node reads.
+    """
     stamp = machine.stamp(path)
-    return Settings(
-        path=path,
-        stamp=stamp,
-        cluster=load_cluster(path),
-        node=load_section(path, "node", NodeConfig),
-        agent=load_section(path, "agent", AgentConfig),
-        checks=load_table(path, "checks", CHECKS),
+    return replace(of(accepted.read(path)), path=path, stamp=stamp)
+
+
+def usable(path: Path) -> Settings:
+    """As ``load``; where the file cannot be used, what was accepted last. Raises ``ConfigError``
+    where that is nothing that can be used.
+    """
+    stamp = machine.stamp(path)
+    document, problems = accepted.in_force(path, of)
+    try:
+        found = of(document)
+    except ConfigError as error:
+        raise ConfigError("\n".join([*problems, str(error)])) from None
+    return replace(found, path=path, stamp=stamp, problems=problems)
+
+
+def of(document: Document) -> Settings:
+    """All that a node reads of it. Raises ``ConfigError``."""
+    found = Settings(
+        path=document.path,
+        cluster=document.top(ClusterConfig),
+        node=document.section("node", NodeConfig),
+        agent=document.section("agent", AgentConfig),
+        checks=document.section("checks", config.CHECKS),
+        job=document.section("job", JobConfig),
+        text=document.text,
     )
+    document.refuse()
+    return found

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast.adapters.slurm_cli import SlurmCli
-from holdfast.config.load import load_section
 from slurm_hooks.job.afterlife import Afterlife
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.settings import Settings
 
 
@@ -19,8 +17,7 @@ def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
     """Answers each request with one step: the lines that it logged, then seconds until the next."""
     slurm = SlurmCli(config.cluster.slurm.timeout_s, config.cluster.slurm.bin)
     said: list[str] = []
-    job = load_section(config.path, "job", JobConfig)
-    afterlife = Afterlife(slurm, config.cluster.paths.run, job, log=said.append)
+    afterlife = Afterlife(slurm, config.cluster.paths.run, config.job, log=said.append)
 
     def serve(_request: object) -> Iterator[Any]:
         now = time.monotonic()

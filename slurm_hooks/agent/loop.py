@@ -203,7 +203,10 @@ class Agent:
         try:
             settings.load(self._config.path)
         except ConfigError as error:
-            log.error("configuration not taken over, the one before stays", why=error)
+            problems = str(error).splitlines()
+            self._telemetry.refused(len(problems))
+            for line in problems:
+                log.error("configuration not taken over, the one before stays", why=line)
             return
         log.info("new configuration, starting afresh")
         self._wake.ask(signal.SIGHUP)

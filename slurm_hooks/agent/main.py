@@ -16,7 +16,7 @@ from holdfast.adapters.log import Log
 from holdfast.config.location import config_path
 from holdfast.errors import ConfigError
 from holdfast.vocabulary import SlurmName
-from slurm_hooks import machine, settings
+from slurm_hooks import accepted, machine, settings
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import supervised
 from slurm_hooks.agent.loop import Agent
@@ -28,17 +28,19 @@ example:
   holdfast agent --node worker-3 --config /etc/holdfast/holdfast.yaml
 
 SIGTERM ends it, SIGHUP starts it afresh. What it knows lies in paths.state, what it says in
-paths.run. exit status: 0 ended as told, or another agent runs already; 2 the configuration is wrong
+paths.run. exit status: 0 ended as told, or another agent runs already; 2 the configuration is wrong,
+and none was accepted before
 """
 
 log = Log("agent")
 
 _WAIT_S = 1.0
 """Between two tries for the lock, where another agent has it and ``--wait`` is given."""
+_CONFIG_WRONG = 2
 
 
 def main(argv: Sequence[str]) -> int:
-    """Raises ConfigError for a configuration that cannot be used."""
+    """The command. 0: ended as told, or not needed; 2: no configuration that can be used."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast agent",
@@ -52,7 +54,16 @@ def main(argv: Sequence[str]) -> int:
         "--wait", action="store_true", help="while another agent runs, wait for its end"
     )
     asked = parser.parse_args(argv)
-    config = settings.load(config_path(asked.config))
+    try:
+        return _run(asked)
+    except ConfigError as error:
+        _complain("configuration cannot be used, and there is none before it", str(error))
+        return _CONFIG_WRONG
+
+
+def _run(asked: argparse.Namespace) -> int:
+    """Raises ConfigError."""
+    config = settings.usable(config_path(asked.config))
     paths = config.cluster.paths
     for folder in (paths.run, paths.state):
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,9 +74,10 @@ def main(argv: Sequence[str]) -> int:
         if not asked.wait:
             return 0
         lock = _when_free(lock_path)
-        config = settings.load(config.path)  # it may be another one by now
+        config = settings.usable(config.path)  # it may be another one by now
     node = SlurmName(machine.node_name(asked.node))
     log.info("started", node=node, pid=os.getpid(), config=config.path)
+    _accept(config)
     afresh = _live(node, config, lock)
     log.info("ended", node=node)
     if not afresh:
@@ -74,6 +86,23 @@ def main(argv: Sequence[str]) -> int:
         locks.hand_over(lock.fd)
         os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
     return 0
+
+
+def _accept(config: Settings) -> None:
+    """Keep a copy of a file that is good; say why one is not."""
+    if config.problems:
+        problems = "\n".join(config.problems)
+        _complain("configuration cannot be used, the last one accepted goes on", problems)
+    elif config.text is not None:
+        try:
+            accepted.keep(config.path, config.text)
+        except OSError as error:
+            log.error("no copy of the configuration kept", why=error)
+
+
+def _complain(event: str, problems: str) -> None:
+    for line in problems.splitlines():
+        log.error(event, why=line)
 
 
 def _live(node: SlurmName, config: Settings, lock: locks.Held) -> bool:
@@ -88,7 +117,7 @@ def _live(node: SlurmName, config: Settings, lock: locks.Held) -> bool:
         try:
             settings.load(config.path)
         except ConfigError as error:  # told to start afresh, or it broke since it was looked at
-            log.error("configuration not taken over, the one before stays", why=error)
+            _complain("configuration not taken over, the one before stays", str(error))
             continue
         return True
 

@@ -33,6 +33,7 @@ class Tally:
     passes: int = 0
     pass_seconds: float = 0.0
     last_pass_at: float | None = None
+    config_problems: int = 0
     events: Counter[str] = field(default_factory=Counter)
     """Noted for the history, by name."""
 
@@ -135,6 +136,11 @@ def _agent(now: Snapshot) -> Iterator[Family]:
         "agent_last_pass_timestamp_seconds",
         "When the last pass ended, in seconds since the epoch.",
         [] if tally.last_pass_at is None else [Sample(tally.last_pass_at)],
+    )
+    yield gauge(
+        "agent_config_problems",
+        "Problems of the configuration file; with any, the last one that was accepted goes on.",
+        [Sample(tally.config_problems)],
     )
     yield counter(
         "events_total",

@@ -56,7 +56,11 @@ class Telemetry:
         self._chronicle = Chronicle(self.recorder, *memories, config.node.expected_gpus)
         self._chronicle.started(crashed=crashed)
         self._node, self._path = node, paths.run / FILE
-        self._tally = Tally(started_at=time.time(), events=self.recorder.noted)
+        self._tally = Tally(
+            started_at=time.time(),
+            events=self.recorder.noted,
+            config_problems=len(config.problems),
+        )
         self._text = ""
         self._server = MetricsServer(config.agent.metrics_port, lambda: self._text)
         self._problem = ""
@@ -88,6 +92,10 @@ class Telemetry:
         self._tally.pass_seconds += max(0.0, pass_s)
         self._tally.last_pass_at = time.time()
         self._chronicle.saw_gpus(facts.gpus)
+
+    def refused(self, problems: int) -> None:
+        """A new configuration was not taken over, as it has so many problems."""
+        self._tally.config_problems = problems
 
     def tell(
         self,

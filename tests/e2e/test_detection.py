@@ -110,6 +110,45 @@ def test_a_wrong_configuration_is_told_once_and_changes_nothing(
         detecting.configure(whole_box, lambda _text: before)
 
 
+def test_killed_on_a_broken_configuration_the_agent_goes_on_with_the_one_before(
+    whole_box: Box,
+) -> None:
+    node = whole_box.nodes[1].name
+    log, path = (
+        whole_box.path(f"/var/log/holdfast/agent.{node}.log"),
+        whole_box.path(detecting.CONFIG),
+    )
+    cluster.wait_for(lambda: cluster.all_in_service(whole_box), "every node in service", 60)
+    before, size = path.read_text(), log.stat().st_size
+    verdicts = Verdicts(whole_box, node)
+    agent = verdicts.read()["agent_pid"]
+
+    def told() -> list[str]:
+        return [line for line in log.read_text()[size:].splitlines() if "given twice" in line]
+
+    try:
+        fresh = path.with_suffix(".new")
+        fresh.write_text(f"{before}node: {{}}\n")
+        fresh.replace(path)
+        cluster.wait_for(lambda: len(told()) == 1, "the problem in the agent's log", 15)
+        whole_box.fault(node, "agent-killed")
+        cluster.wait_for(
+            lambda: verdicts.read().get("agent_pid") not in (agent, None), "another agent", 60
+        )
+        assert len(told()) == 2, "and the one that comes says why it goes on with the one before"
+        assert "the last one accepted goes on" in told()[1]
+        assert re.match(r"20\d\d-\S+Z error agent: ", told()[1])
+        whole_box.fault(node, "xid", "79", "--gpu", "3")
+        cluster.wait_for(lambda: cluster.drained(whole_box, node), f"{node} drained", 30)
+        assert cluster.reason(whole_box, node).startswith("holdfast:XID79: ")
+        whole_box.heal(node)
+        cluster.wait_for(lambda: cluster.in_service(whole_box, node), f"{node} back", 60)
+        assert len(told()) == 3, "as after the reboot, which is what mends this fault"
+    finally:
+        detecting.configure(whole_box, lambda _text: before)
+        whole_box.heal(node)
+
+
 # --- switched off ---------------------------------------------------------------------------------
 
 

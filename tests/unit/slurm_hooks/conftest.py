@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -44,3 +45,16 @@ def nvml(
     yield sim
     # A worker that hangs unkillably lets go when the state says so.
     state.write_text("")
+
+
+@pytest.fixture(autouse=True)
+def accepted_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Where agents and hooks of a test keep the configuration that they accepted: not on this machine."""
+    folder = tmp_path_factory.getbasetemp() / "accepted" / str(next(_NUMBERS))
+    monkeypatch.setenv("HOLDFAST_STATE", str(folder))
+    return folder
+
+
+_NUMBERS = itertools.count()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -211,6 +212,50 @@ def test_told_to_begin_afresh_on_a_broken_configuration_it_keeps_the_one_before(
     node.log(XID79)
     wait(lambda: node.codes() == ["XID79"])
     assert agent.poll() is None
+
+
+@pytest.mark.parametrize("how", ["broken", "gone"])
+def test_killed_on_a_broken_configuration_it_comes_back_with_the_one_before(
+    node: Node, how: str
+) -> None:
+    node.start()
+    wait(lambda: is_ok(node))
+    if how == "gone":
+        node.config.unlink()
+    else:
+        node.configure("node: {}\nbridg: {}")
+    node.agents[0].kill()
+    node.agents[0].wait(10)
+    verdict_file.path_in(node.run).unlink()
+    second = node.start()
+    wait(lambda: is_ok(node))
+    node.log(XID79)
+    wait(lambda: node.codes() == ["XID79"])
+    node.configure("")
+    text = node.config.read_text().replace("gpu_xid: {mode: drain}, ", "")
+    fresh = node.config.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(node.config)
+    wait(lambda: is_ok(node))
+    second.terminate()
+    _, said = second.communicate(timeout=10)
+    lines = [line for line in said.decode().splitlines() if "the last one accepted goes on" in line]
+    told = ["there is no such file any more"] if how == "gone" else ["given twice", "'bridge'"]
+    assert [word in line for word, line in zip(told, lines, strict=True)] == [True] * len(told)
+    assert all(re.match(r"20\d\d-\S+Z error agent: ", line) for line in lines)
+
+
+def test_a_bad_new_configuration_is_one_line_for_each_problem(node: Node) -> None:
+    agent = node.start()
+    wait(lambda: is_ok(node))
+    node.configure("chekcs: {}\nbridg: {}")
+    seen = node.verdict().detail["at"]
+    wait(lambda: node.verdict().detail["at"] > seen + 1)
+    agent.terminate()
+    _, said = agent.communicate(timeout=10)
+    lines = [line for line in said.decode().splitlines() if "the one before stays" in line]
+    assert ["chekcs" in line for line in lines] == [True, False]
+    assert ["bridg:" in line for line in lines] == [False, True]
 
 
 def test_a_broken_configuration_is_one_line_each_and_status_2(node: Node) -> None:

@@ -18,7 +18,7 @@ from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
 from holdfast.errors import ConfigError
 from holdfast.vocabulary import Context, SlurmName, Status
-from slurm_hooks import gate, machine, verdict_file
+from slurm_hooks import accepted, gate, machine, verdict_file
 from slurm_hooks.agent import lock
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.slurm_step import confirmed
@@ -242,6 +242,20 @@ def test_a_broken_configuration_is_one_line_and_the_node_stays(site: Site, modul
     assert done.returncode == 0
     (line,) = done.stderr.splitlines()
     assert "holdfast.yaml:2: node.expected_gpu: unknown key; did you mean 'expected_gpus'?" in line
+
+
+def test_a_hook_goes_by_what_the_agent_accepted_while_the_file_is_broken_anywhere(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own section is good; but the agent did not take the file over."""
+    accepted.keep(config_path(), config_path().read_text())
+    site.configure(HOLD + "checks: {gpu_xidd: {}}\n")
+    assert gate.answer(Context.PROLOG) == 0, "when_blind was pass, and nobody has accepted hold"
+    said = capsys.readouterr().err
+    assert "unknown key; did you mean 'gpu_xid'?; the configuration before it goes on" in said
+    assert site.slurm.writes == []
+    site.configure(HOLD)
+    assert gate.answer(Context.PROLOG) == 10
 
 
 def test_hooks_start_light() -> None:

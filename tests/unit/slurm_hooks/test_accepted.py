@@ -1,0 +1,115 @@
+"""The copy of the configuration that was accepted last: what goes on while the file cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ConfigError
+from slurm_hooks import accepted, health_check, machine, settings
+
+GOOD = "node: {expected_gpus: 4}\njob: {poll_s: 7}\n"
+BAD = "node: {expected_gpus: 5}\nchecks: {gpu_xidd: {}}\nagent: {interval_s: 0}\n"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "holdfast.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def test_a_good_file_is_what_counts(config: Path) -> None:
+    accepted.keep(config, "node: {expected_gpus: 2}\n")
+    found = settings.usable(config)
+    assert (found.node.expected_gpus, found.job.poll_s, found.text) == (4, 7.0, GOOD)
+    assert found.problems == ()
+
+
+def test_instead_of_a_broken_file_the_copy_goes_on_and_every_problem_is_told(config: Path) -> None:
+    accepted.keep(config, GOOD)
+    config.write_text(BAD)
+    found = settings.usable(config)
+    assert (found.node.expected_gpus, found.job.poll_s) == (4, 7.0)
+    assert found.path == config, "kill switches and repairs are looked for beside the file itself"
+    assert found.stamp == machine.stamp(config), "nothing is told again until the file changes"
+    assert [line.removeprefix(f"{config}:")[:13] for line in found.problems] == [
+        "2: checks.gpu",
+        "3: agent.inte",
+    ]
+    with pytest.raises(ConfigError):
+        settings.load(config)
+
+
+def test_a_file_that_is_gone_is_not_a_wish_for_defaults(config: Path) -> None:
+    assert settings.usable(config.with_name("never")).node.expected_gpus == 8
+    accepted.keep(config, GOOD)
+    config.unlink()
+    found = settings.usable(config)
+    assert found.node.expected_gpus == 4
+    assert "there is no such file any more; put it back, or an empty one" in found.problems[0]
+    config.write_text("")
+    assert settings.usable(config).problems == ()
+    assert settings.usable(config).node.expected_gpus == 8
+
+
+def test_without_a_copy_of_this_file_a_broken_one_is_no_configuration(config: Path) -> None:
+    accepted.keep(config.with_name("another"), GOOD)
+    config.write_text(BAD)
+    with pytest.raises(ConfigError, match=r"gpu_xidd(.|\n)*interval_s"):
+        settings.usable(config)
+    accepted.keep(config, GOOD)
+    accepted.path_of_copy().write_text('{"version": 1, "path": "half')
+    with pytest.raises(ConfigError):
+        settings.usable(config)
+    accepted.path_of_copy().write_text(
+        json.dumps({"version": 1, "path": str(config), "text": ["no", "text"]})
+    )
+    with pytest.raises(ConfigError):
+        settings.usable(config)
+
+
+def test_a_copy_that_a_newer_version_does_not_take_is_told_beside_the_file(config: Path) -> None:
+    accepted.keep(config, "node: {gpus: 8}\n")
+    config.write_text(BAD)
+    with pytest.raises(ConfigError) as caught:
+        settings.usable(config)
+    said = str(caught.value).splitlines()
+    assert [line.split(":")[0] for line in said] == [str(config)] * 2 + [
+        str(accepted.path_of_copy())
+    ]
+
+
+def test_the_copy_is_roots_alone_and_written_only_when_it_changes(config: Path) -> None:
+    accepted.keep(config, GOOD)
+    path = accepted.path_of_copy()
+    first = path.stat()
+    assert first.st_mode & 0o777 == 0o600
+    accepted.keep(config, GOOD)
+    assert path.stat().st_ino == first.st_ino
+    accepted.keep(config, "")
+    assert accepted.copy_of(config) == ""
+
+
+def test_a_health_check_tells_once_in_the_agents_log_why_there_is_no_agent(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(config))
+    monkeypatch.setenv("HOLDFAST_RUN", str(tmp_path / "run"))
+    monkeypatch.setenv("SLURMD_NODENAME", "w")
+    monkeypatch.setattr(health_check, "LOG_FOLDER", tmp_path / "log")
+    config.write_text("node: {}\nnode: {}\nclutser: x\n")
+    log = tmp_path / "log" / "agent.w.log"
+    for _ in range(2):
+        with pytest.raises(ConfigError):
+            health_check.main()
+        lines = log.read_text().splitlines()
+        assert len(lines) == 2
+        assert "given twice, first in line 1" in lines[0]
+        assert all(" error health_check: no agent: " in line for line in lines)
+    config.write_text("nod: {}\n")
+    with pytest.raises(ConfigError):
+        health_check.main()
+    assert len(log.read_text().splitlines()) == 3
