@@ -83,6 +83,8 @@ def _render(arguments: argparse.Namespace) -> str:
 def _values(what: str) -> str:
     """One line a value: its name with the default, then what it means."""
     values = document(what).values
+    if not values:
+        return f"# {what} takes no values\n"
     shown = {
         name: f"{name}=" + ("…" if one.required else one.default) for name, one in values.items()
     }

@@ -10,19 +10,26 @@ from holdfast.document import BOOL, IMAGE, NAME, NUMBER, PATH, REQUIRED, Documen
 _FOLDER = Path(__file__).parent / "templates"
 
 
+_POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
+
+
 def _source(file: str) -> str:
     return (_FOLDER / file).read_text(encoding="utf-8")
 
 
-def _rbac(_values: Mapping[str, str]) -> str:
-    return _source("rbac.yaml")
+def _rbac(values: Mapping[str, str]) -> str:
+    return filled(_source("rbac.yaml.in"), values)
 
 
 def _deployment(values: Mapping[str, str]) -> str:
     return filled(_source("deployment.yaml.in"), values)
 
 
-RBAC = Document(about="namespace, account and rights of the bridge", make=_rbac)
+RBAC = Document(
+    about="namespace, account and rights of the bridge",
+    make=_rbac,
+    values={"namespace": Value(NAME, "holdfast", "where the bridge runs")},
+)
 
 DEPLOYMENT = Document(
     about="the bridge as a Deployment, with its configuration",
@@ -32,11 +39,11 @@ DEPLOYMENT = Document(
         "slurm_conf_configmap": Value(NAME, "slurm-conf", "the ConfigMap that holds slurm.conf"),
         "slurm_auth_secret": Value(NAME, "slurm-auth", "the Secret with Slurm's authentication"),
         "auth_path": Value(PATH, "/etc/slurm-auth", "where that Secret is mounted"),
-        "namespace": Value(NAME, "holdfast", "as in `holdfast render rbac`"),
+        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
         "cluster": Value(r"[\w.-]+", "cluster", "how Holdfast calls this cluster"),
         "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "who drains, as Slurm sees it"),
         "uid": Value(NUMBER, "2000", "that user's number"),
-        "poll_s": Value(r"[0-9]+(\.[0-9]+)?", "2", "seconds between two looks at Slurm"),
+        "poll_s": Value(_POLL, "2", "seconds between two looks at Slurm, 0.1 to 300"),
         "cordon": Value(BOOL, "true", "a node drained in Slurm is cordoned in Kubernetes"),
         "taint": Value(BOOL, "true", "… and tainted"),
         "drain_on_cordon": Value(BOOL, "true", "a node cordoned by a person is drained in Slurm"),

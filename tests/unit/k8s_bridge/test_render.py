@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import yaml
 
+from holdfast.config.command import main as config_command
+from holdfast.config.location import ALL
+from holdfast.errors import UsageError
 from holdfast.render import render_text
+from k8s_bridge.main import SWITCH
 
 
 def test_rights_are_exactly_those_used() -> None:
@@ -30,3 +37,35 @@ def test_the_deployment_is_yaml_with_the_values() -> None:
     assert pod["containers"][0]["image"] == "registry.example/holdfast:1"
     assert pod["serviceAccountName"] == "holdfast-bridge"
     assert "{{" not in text
+
+
+def test_the_account_is_where_the_deployment_looks_for_it() -> None:
+    objects = [*yaml.safe_load_all(render_text("rbac", namespace="slurm"))]
+    accounts = [one for one in objects if one["kind"] == "ServiceAccount"]
+    assert [one["metadata"]["namespace"] for one in accounts] == ["slurm"]
+    bound = [subject for one in objects for subject in one.get("subjects", ())]
+    assert {subject["namespace"] for subject in bound} == {"slurm"}
+    assert objects[0]["metadata"]["name"] == "slurm", "the Namespace itself"
+
+
+def test_a_pods_bridge_has_its_kill_switch_too() -> None:
+    _, deployment = yaml.safe_load_all(render_text("deployment", image="a/b:1"))
+    volumes = deployment["spec"]["template"]["spec"]["volumes"]
+    sources = next(one for one in volumes if one["name"] == "config")["projected"]["sources"]
+    switches = sources[1]["configMap"]
+    assert switches["optional"] is True
+    assert {item["path"] for item in switches["items"]} == {f"off/{SWITCH}", f"off/{ALL}"}
+
+
+@pytest.mark.parametrize("poll_s", ["0", "0.05", "301", "300.5", "1e3", "-1"])
+def test_a_pace_that_the_bridge_would_refuse_is_not_rendered(poll_s: str) -> None:
+    with pytest.raises(UsageError, match="poll_s"):
+        render_text("deployment", image="a/b:1", poll_s=poll_s)
+
+
+@pytest.mark.parametrize("poll_s", ["0.1", "0.25", "2", "299.5", "300"])
+def test_a_pace_that_is_rendered_is_one_that_the_bridge_takes(poll_s: str, tmp_path: Path) -> None:
+    config, _ = yaml.safe_load_all(render_text("deployment", image="a/b:1", poll_s=poll_s))
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(config["data"]["holdfast.yaml"])
+    assert config_command(["check", str(file)]) == 0
