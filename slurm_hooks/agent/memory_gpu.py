@@ -17,6 +17,8 @@ _WINDOWS_S: Mapping[str, float] = {
     "link_crc_errors": MINUTE_S,
     "pcie_replays": MINUTE_S,
     "held_by_heat_ns": TEN_MINUTES_S,
+    "held_by_hw_heat_ns": TEN_MINUTES_S,
+    "held_by_power_brake_ns": TEN_MINUTES_S,
 }
 """Every counter that is remembered, and the longest window over which it is judged (the windows of
 health-checks' sources: DCGM per hour, PCIe per minute, gpud's slowdown over ten minutes).
@@ -125,6 +127,8 @@ def _counted(before: Mapping[str, Counter], gpu: GpuFacts, now: float) -> Mappin
         "link_crc_errors": _total(gpu.link_crc_errors),
         "pcie_replays": gpu.pcie_replays,
         "held_by_heat_ns": gpu.held_by_heat_ns,
+        "held_by_hw_heat_ns": gpu.held_by_hw_heat_ns,
+        "held_by_power_brake_ns": gpu.held_by_power_brake_ns,
     }
     after = {
         name: advance(before.get(name), values[name], now, keep_s=keep_s)
@@ -146,7 +150,10 @@ def _new(seen: GpuSeen, name: str) -> int | None:
 
 def _news(seen: GpuSeen, gpu: GpuFacts, errors: tuple[int, ...], now: float) -> GpuNews:
     pcie_per_s = _rate(seen, "pcie_replays", MINUTE_S)
-    heat_ns_per_s = _rate(seen, "held_by_heat_ns", TEN_MINUTES_S)
+    # Software slows a hot GPU down under load, which is normal and not to be judged.
+    heat = "held_by_heat_ns" if gpu.held_by_hw_heat_ns is None else "held_by_hw_heat_ns"
+    heat_ns_per_s = _rate(seen, heat, TEN_MINUTES_S)
+    brake_ns = _lately(seen, "held_by_power_brake_ns", TEN_MINUTES_S)
     pending = None
     if gpu.fabric is not None:
         pending = now - seen.fabric_since if seen.fabric_since is not None else 0.0
@@ -161,6 +168,7 @@ def _news(seen: GpuSeen, gpu: GpuFacts, errors: tuple[int, ...], now: float) -> 
         ),
         pcie_replays_per_min=None if pcie_per_s is None else pcie_per_s * 60,
         thermal_share=None if heat_ns_per_s is None else min(1.0, heat_ns_per_s / 1e9),
+        brake_share=None if brake_ns is None else min(1.0, brake_ns / (TEN_MINUTES_S * 1e9)),
         fabric_pending_s=pending,
     )
 

@@ -72,8 +72,27 @@ def _gpus(gpus: tuple[GpuFacts, ...]) -> Iterator[Family]:
     yield counter(
         "gpu_held_by_heat_seconds_total",
         "How long heat held the GPU's clocks down (NVML field 75).",
-        each(lambda gpu: None if gpu.held_by_heat_ns is None else gpu.held_by_heat_ns * _NS),
+        each(lambda gpu: _seconds(gpu.held_by_heat_ns)),
     )
+    yield counter(
+        "gpu_held_by_software_heat_seconds_total",
+        "Of these, by software (NVML field 269).",
+        each(lambda gpu: _seconds(gpu.held_by_sw_heat_ns)),
+    )
+    yield counter(
+        "gpu_held_by_hardware_heat_seconds_total",
+        "Of these, by the hardware (NVML field 270).",
+        each(lambda gpu: _seconds(gpu.held_by_hw_heat_ns)),
+    )
+    yield counter(
+        "gpu_held_by_power_brake_seconds_total",
+        "How long the power brake held the GPU's clocks down (NVML field 271).",
+        each(lambda gpu: _seconds(gpu.held_by_power_brake_ns)),
+    )
+
+
+def _seconds(held_ns: int | None) -> float | None:
+    return None if held_ns is None else held_ns * _NS
 
 
 def _ports(facts: NodeFacts) -> Iterator[Family]:

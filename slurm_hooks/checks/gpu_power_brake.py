@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
-from slurm_hooks.facts import NodeFacts
+from slurm_hooks.facts import GpuFacts, NodeFacts
 
 NEEDS = "nvml"
 
@@ -18,26 +18,46 @@ POWER_BRAKE = 0x80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
+    """``max_share``: share of the last ten minutes, 0 to 1, for which the brake may be on (the driver's
+    own nanosecond counter, which also counts a brake that comes and goes between two passes).
+    """
+
+    max_share: float = 0.05
     open_after: int = 3
     clear_after: int = 6
 
     def __post_init__(self) -> None:
         limits_in_range(self)
+        within(self, max_share=(0, 1))
 
 
-def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     for gpu in facts.gpus:
-        if (gpu.clock_reasons or 0) & POWER_BRAKE:
+        why = _braked(gpu, limits)
+        if why:
             yield finding(
                 "GPU_POWER_BRAKE",
                 subject=gpu.subject,
-                detail=f"{gpu.where}: hardware power brake is on",
+                detail=f"{gpu.where}: hardware power brake {why}",
                 gpu=gpu.index,
             )
 
 
-def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
+def _braked(gpu: GpuFacts, limits: Limits) -> str:
+    if (gpu.clock_reasons or 0) & POWER_BRAKE:
+        return "is on"
+    share = gpu.news.brake_share
+    if share is not None and share > limits.max_share:
+        return f"was on for {share:.0%} of the last ten minutes"
+    return ""
+
+
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for gpu in facts.gpus:
         if gpu.clock_reasons is not None:
-            on = gpu.clock_reasons & POWER_BRAKE
-            yield Reading(subject=gpu.subject, value="on" if on else "off", limit="off")
+            value = "on" if gpu.clock_reasons & POWER_BRAKE else "off"
+            share = gpu.news.brake_share
+            if share is not None:
+                value += f", was on {share:.0%}"
+            limit = f"off, <= {limits.max_share:.0%}"
+            yield Reading(subject=gpu.subject, value=value, limit=limit)

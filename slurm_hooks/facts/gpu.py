@@ -60,7 +60,9 @@ class GpuNews:
     ``link_crc_per_s``    mean of the last minute, of all its NVLinks.
     ``bad_links``         NVLinks whose error counters have risen since the baseline.
     ``pcie_replays_per_min``  mean of the last minute.
-    ``thermal_share``     share of the last ten minutes in which heat held the clocks down, 0 to 1.
+    ``thermal_share``     share of the last ten minutes in which heat held the clocks down, 0 to 1; that
+                          of the hardware alone where the driver tells it apart.
+    ``brake_share``       the same for the power brake; with less past, what it will be at least.
     ``fabric_pending_s``  how long the fabric has not been complete; 0 where it is.
     """
 
@@ -70,6 +72,7 @@ class GpuNews:
     bad_links: tuple[int, ...] = ()
     pcie_replays_per_min: float | None = None
     thermal_share: float | None = None
+    brake_share: float | None = None
     fabric_pending_s: float | None = None
 
 
@@ -93,6 +96,9 @@ class GpuFacts:
                          the driver was loaded or the GPU reset (fields 161, 162, 163).
     ``clock_reasons``    bit mask of nvmlDeviceGetCurrentClocksEventReasons.
     ``held_by_power_ns``, ``held_by_heat_ns``  how long these held the clocks down (fields 74, 75).
+    ``held_by_sw_heat_ns``, ``held_by_hw_heat_ns``, ``held_by_power_brake_ns``  the same for software
+                         and hardware slowdown by heat, which field 75 has in one, and for the power
+                         brake (fields 269, 270, 271 of newer drivers).
     ``thermal_margin_c`` degrees left to the slowdown point (T.Limit); ``slowdown_margin_c`` is
     field 194.
     ``pcie_replays``     since the driver was loaded (field 94); a healthy H100 has 100 and more.
@@ -137,6 +143,9 @@ class GpuFacts:
     clock_reasons: int | None = None
     held_by_power_ns: int | None = None
     held_by_heat_ns: int | None = None
+    held_by_sw_heat_ns: int | None = None
+    held_by_hw_heat_ns: int | None = None
+    held_by_power_brake_ns: int | None = None
     temperature_c: int | None = None
     memory_temperature_c: int | None = None
     thermal_margin_c: int | None = None

@@ -37,6 +37,7 @@ HELD_BY_POWER, HELD_BY_HEAT = 74, 75
 MEMORY_TEMPERATURE, LINK_COUNT, PCIE_REPLAYS = 82, 91, 94
 LINK_REPLAYS, LINK_RECOVERIES, LINK_CRC_ERRORS, LINK_STATE = 161, 162, 163, 165
 SLOWDOWN_MARGIN, RECOVERY_ACTION = 194, 230
+HELD_BY_SW_HEAT, HELD_BY_HW_HEAT, HELD_BY_POWER_BRAKE = 269, 270, 271
 
 Field = tuple[int, int]
 """(field id, scope)."""
@@ -110,7 +111,7 @@ class Calls:
         has a return code of its own.
 
         The binding's own nvmlDeviceGetFieldValues sets and reads each value through a Python
-        attribute, which for the 81 of an H100 takes longer than the driver does.
+        attribute, which for the 84 of an H100 takes longer than the driver does.
         """
         answer = ctypes.create_string_buffer(batch.asked, len(batch.asked))
         code = self._field_values(handle, len(batch.fields), answer)

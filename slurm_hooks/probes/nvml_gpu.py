@@ -32,6 +32,9 @@ _FIELDS = (
     ask.PCIE_REPLAYS,
     ask.SLOWDOWN_MARGIN,
     ask.RECOVERY_ACTION,
+    ask.HELD_BY_SW_HEAT,
+    ask.HELD_BY_HW_HEAT,
+    ask.HELD_BY_POWER_BRAKE,
 )
 _OF_A_LINK = (ask.LINK_STATE, ask.LINK_REPLAYS, ask.LINK_RECOVERIES, ask.LINK_CRC_ERRORS)
 
@@ -104,18 +107,19 @@ class Gpu:
         if links != self._links:
             self._links, self._batch = links, _batch(links)
             said = calls.fields(handle, self._batch)
-        _, ecc, ecc_pending, power_ns, heat_ns, memory_c, replays, slowdown_c, recovery = said[
-            : len(_FIELDS)
-        ]
+        own = dict(zip(_FIELDS, said, strict=False))
         return {
-            "recovery_action": recovery,
-            "slowdown_margin_c": slowdown_c,
-            "memory_temperature_c": memory_c,
-            "pcie_replays": replays,
-            "held_by_power_ns": power_ns,
-            "held_by_heat_ns": heat_ns,
-            "ecc_on": _truth(ecc),
-            "ecc_pending": _truth(ecc_pending),
+            "recovery_action": own[ask.RECOVERY_ACTION],
+            "slowdown_margin_c": own[ask.SLOWDOWN_MARGIN],
+            "memory_temperature_c": own[ask.MEMORY_TEMPERATURE],
+            "pcie_replays": own[ask.PCIE_REPLAYS],
+            "held_by_power_ns": own[ask.HELD_BY_POWER],
+            "held_by_heat_ns": own[ask.HELD_BY_HEAT],
+            "held_by_sw_heat_ns": own[ask.HELD_BY_SW_HEAT],
+            "held_by_hw_heat_ns": own[ask.HELD_BY_HW_HEAT],
+            "held_by_power_brake_ns": own[ask.HELD_BY_POWER_BRAKE],
+            "ecc_on": _truth(own[ask.ECC_MODE]),
+            "ecc_pending": _truth(own[ask.ECC_MODE_PENDING]),
             **_nvlinks(calls, handle, links, said[len(_FIELDS) :]),
         }
 

@@ -173,6 +173,8 @@ def thermal(args: Args, _: State) -> Effects:
         "clock_sm": 810,
         "clock_graphics": 810,
         "violation.1": "0+900000000/s@injected",
+        "held.sw_heat": "0+100000000/s@injected",
+        "held.hw_heat": "0+800000000/s@injected",
     }
     return Effects(
         nvml={f"{gpu}.clocks_event": 0x68, **{f"{gpu}.{key}": value for key, value in hot.items()}}
@@ -182,7 +184,12 @@ def thermal(args: Args, _: State) -> Effects:
 def power_brake(_: Args, __: State) -> Effects:
     """The chassis tells every GPU to draw less (bits 0x8 and 0x80), as when a power supply failed."""
     return Effects(
-        nvml={"gpu.*.clocks_event": 0x88, "gpu.*.clock_sm": 705, "gpu.*.clock_graphics": 705}
+        nvml={
+            "gpu.*.clocks_event": 0x88,
+            "gpu.*.clock_sm": 705,
+            "gpu.*.clock_graphics": 705,
+            "gpu.*.held.power_brake": "0+1000000000/s@injected",
+        }
     )
 
 

@@ -664,6 +664,10 @@ static Return field_value(int gpu, u32 links, int changed, FieldValue *field) {
         FIELD(77, ULONGLONG, violation_ns(gpu, 3))
         FIELD(78, ULONGLONG, violation_ns(gpu, 4))
         FIELD(79, ULONGLONG, violation_ns(gpu, 5))
+        /* the same by clock event reason: slowdown by heat, software's and the hardware's, power brake */
+        FIELD(269, ULONGLONG, sim_number(gpu, 0, "held.sw_heat"))
+        FIELD(270, ULONGLONG, sim_number(gpu, 0, "held.hw_heat"))
+        FIELD(271, ULONGLONG, sim_number(gpu, 0, "held.power_brake"))
         FIELD(82, UINT, number(gpu, 37, "mem_temp"))
         FIELD(83, ULONGLONG, sim_number(gpu, 600000, "energy_mj"))
         FIELD(90, UINT, 26562) /* NVLink speed, MB/s */

@@ -113,12 +113,18 @@ def _of_the_driver(gpu: Mapping[str, str]) -> Iterator[tuple[str, object]]:
         yield "rc.nvmlDeviceGetRepairStatus", 13
         assert gpu["gpu_reset_status/reset_required"] == "No"
     if f"{_COUNTERS}sw_power_cap" in gpu:
-        heat = ("sw_therm_slowdown", "hw_therm_slowdown")
+        by_software, by_hardware, by_brake = (
+            _number(gpu[_COUNTERS + kind]) * 1000
+            for kind in ("sw_therm_slowdown", "hw_therm_slowdown", "hw_power_brake")
+        )
         yield "violation.0", _number(gpu[f"{_COUNTERS}sw_power_cap"]) * 1000
-        yield "violation.1", sum(_number(gpu[_COUNTERS + kind]) for kind in heat) * 1000
+        yield "violation.1", by_software + by_hardware
+        yield "held.sw_heat", by_software
+        yield "held.hw_heat", by_hardware
+        yield "held.power_brake", by_brake
     else:
-        yield "fieldrc.74", 3
-        yield "fieldrc.75", 3
+        for field in (74, 75, 269, 270, 271):
+            yield f"fieldrc.{field}", 3
 
 
 def _reasons(gpu: Mapping[str, str]) -> int:

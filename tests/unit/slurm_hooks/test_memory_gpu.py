@@ -89,6 +89,29 @@ def test_pcie_replays_and_heat_are_rates_of_their_windows() -> None:
     assert news.thermal_share == pytest.approx(0.1)
 
 
+def test_where_the_driver_tells_them_apart_heat_is_what_the_hardware_did() -> None:
+    def at(second: int) -> tuple[float, GpuFacts]:
+        by_both_ns = int(second * 0.5e9)
+        return second, replace(GPU, held_by_heat_ns=by_both_ns, held_by_hw_heat_ns=by_both_ns // 5)
+
+    _, news = run(*(at(second) for second in range(0, 700, 10)))
+    assert news.thermal_share == pytest.approx(0.1)
+
+
+def test_a_power_brake_between_two_passes_counts() -> None:
+    """At no pass is it on: two seconds of every ten lie between them."""
+
+    def at(second: int) -> tuple[float, GpuFacts]:
+        return second, replace(GPU, clock_reasons=0, held_by_power_brake_ns=int(second * 0.2e9))
+
+    _, news = run(at(0))
+    assert news.brake_share is None, "no baseline yet"
+    _, news = run(*(at(second) for second in range(0, 70, 10)))
+    assert news.brake_share == pytest.approx(12 / 600), "what it has at least"
+    _, news = run(*(at(second) for second in range(0, 1300, 10)))
+    assert news.brake_share == pytest.approx(0.2, rel=0.1)
+
+
 def test_counters_that_stand_still_are_calm_however_high() -> None:
     worn = replace(GPU, link_crc_errors=(10**6,) * 18, held_by_heat_ns=10**15)
     _, news = run(*((second, worn) for second in range(0, 4000, 10)))

@@ -94,6 +94,9 @@ def test_all_that_nvml_tells_of_a_healthy_gpu(worker: Worker) -> None:
         ("pcie_replay = 151", "pcie_replays", 151),
         ("pcie_gen = 1", "pcie_gen", 1),
         ("violation.1 = 5000", "held_by_heat_ns", 5000),
+        ("held.sw_heat = 5", "held_by_sw_heat_ns", 5),
+        ("held.hw_heat = 5", "held_by_hw_heat_ns", 5),
+        ("held.power_brake = 5", "held_by_power_brake_ns", 5),
         ("mem_temp = 98", "memory_temperature_c", 98),
         ("persistence = 0", "persistence", False),
         ("ecc_pending = 0", "ecc_pending", False),
@@ -130,6 +133,7 @@ def test_each_value_appears_live(
         ("rc.nvmlDeviceGetFieldValues", ("nvlinks", "pcie_replays", "ecc_on", "held_by_heat_ns")),
         ("fieldrc.163", ("link_crc_errors",)),
         ("fieldrc.94", ("pcie_replays",)),
+        ("fieldrc.271", ("held_by_power_brake_ns",)),
     ],
 )
 @pytest.mark.parametrize("code", [2, 3, 13])

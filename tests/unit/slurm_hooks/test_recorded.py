@@ -106,7 +106,8 @@ def test_what_an_old_driver_does_not_know_is_no_opinion(read: Read) -> None:
     nvml = read(BRAKED)
     for gpu in nvml.gpus:
         assert (gpu.recovery_action, gpu.thermal_margin_c, gpu.repair_pending) == (None,) * 3
-        assert (gpu.held_by_heat_ns, gpu.errors) == (None, ())
+        assert (gpu.held_by_heat_ns, gpu.held_by_hw_heat_ns, gpu.errors) == (None, None, ())
+        assert gpu.held_by_power_brake_ns is None
 
 
 @pytest.mark.parametrize("name", recorded.NAMES)

@@ -165,6 +165,8 @@ def test_nvml_shows_it_live_until_healed(
         ("nvlink-errors", "n.nvmlDeviceGetNvLinkErrorCounter(h(0), 0, 2)"),
         ("pcie-replays", "field(0, 94).value.uiVal"),
         ("thermal", "field(0, 75).value.ullVal"),
+        ("thermal", "field(0, 270).value.ullVal"),
+        ("power-brake", "field(0, 271).value.ullVal"),
     ],
 )
 def test_counters_run_until_healed(box: Box, program: Program, kind: str, call: str) -> None:
