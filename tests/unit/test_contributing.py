@@ -14,7 +14,9 @@ TREE = Path(__file__).parents[2]
 PAGE = (TREE / "CONTRIBUTING.md").read_text()
 PART = PAGE.partition("\n## Add a check\n")[2].partition("\n## ")[0]
 BLOCKS = [text for _, text in re.findall(r"```(\w+)\n(.*?)```", PART, re.DOTALL)]
-MODULE, ROW, FAULT, TEST, SEE = BLOCKS
+MODULE, ROW, FAULT, TEST, SWITCH, SEE = BLOCKS
+ITS_TEST = "tests/unit/slurm_hooks/test_check_uptime.py"
+TABLES = "tests/unit/testbed/test_detection_table.py"
 PYTHON = sys.executable
 
 
@@ -26,11 +28,14 @@ def run(tree: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The copy, with the four blocks typed in."""
+    """The copy, with the five blocks typed in."""
     copy = tmp_path_factory.mktemp("tree")
-    for name in ("holdfast", "slurm_hooks", "k8s_bridge"):
+    for name in ("holdfast", "slurm_hooks", "k8s_bridge", "scripts/testbed"):
         shutil.copytree(TREE / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(TREE / "pyproject.toml", copy)
+    kept = ("tests/e2e/detection_switches.py", "tests/e2e/detection_table.py", TABLES)
+    for name in ("pyproject.toml", *kept):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(TREE / name, copy / name)
     (copy / "slurm_hooks/checks/uptime.py").write_text(MODULE)
     catalogue = copy / "slurm_hooks/checks/__init__.py"
     before, brace, after = catalogue.read_text().partition("\n}\n")
@@ -38,15 +43,18 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     faults = copy / "holdfast/faults/host.py"
     before, end, after = faults.read_text().rpartition("\n)")
     faults.write_text(f"{before}\n{FAULT.rstrip()}{end}{after}")
-    (copy / "tests").mkdir()
-    (copy / "tests/test_check_uptime.py").write_text(TEST)
+    switches = copy / "tests/e2e/detection_switches.py"
+    before, brace, after = switches.read_text().rpartition("\n}\n")
+    switches.write_text(f"{before}\n{SWITCH.rstrip()}{brace}{after}")
+    (copy / ITS_TEST).parent.mkdir()
+    (copy / ITS_TEST).write_text(TEST)
     return copy
 
 
-def test_its_test_passes(tree: Path) -> None:
-    done = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_check_uptime.py")
+def test_its_test_and_that_of_the_sandboxs_tables_pass(tree: Path) -> None:
+    done = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", ITS_TEST, TABLES)
     assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 5
 
 
 def test_its_limits_are_configuration_at_once_typos_included(tree: Path) -> None:
@@ -72,7 +80,7 @@ def test_it_is_written_as_the_rest_is(tree: Path) -> None:
         pytest.skip("ruff is not here")
     ruff = str(Path(PYTHON).parent / "ruff")
     for words in (["format", "--check"], ["check"]):
-        argv = [ruff, *words, "slurm_hooks/checks/uptime.py", "tests/test_check_uptime.py"]
+        argv = [ruff, *words, "slurm_hooks/checks/uptime.py", ITS_TEST]
         if words == ["check"]:
             argv.insert(2, "--ignore=S101")  # asserts belong in tests; this copy lies elsewhere
         done = subprocess.run(argv, cwd=tree, capture_output=True, text=True, check=False)
