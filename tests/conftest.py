@@ -12,7 +12,7 @@ import pytest
 from testbed.box import Box
 from testbed.shape import RELEASES
 
-OF_NODES = ("test_detection.py", "test_faults_show.py")
+OF_NODES = ("test_detection.py", "test_faults_show.py", "test_unmended.py")
 """About nodes and not about Slurm: the newest of the wanted releases is enough."""
 
 

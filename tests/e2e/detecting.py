@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, Queue
-from typing import Any
+from typing import Any, TypeVar
 
 from demonstration.observe import VERDICT, verdict_in
 from testbed import enter
@@ -19,10 +20,13 @@ from tests.e2e.detection_table import Case, Ends
 
 CONFIG = "/etc/holdfast/holdfast.yaml"
 Findings = list[dict[str, Any]]
+T = TypeVar("T")
 MARGIN_S, SEEN_S, CLEARED_S = 15.0, 25.0, 60.0
 """Patience with a busy machine: how fast an agent is, is measured elsewhere."""
 BASELINE_S = 2.5
 """Two passes of a box's agent, which looks each second."""
+UNMENDED_S = 5.0
+"""Longer than a box takes to give a node back that is well: ``agent.wait_s``, and two clean passes."""
 
 
 class Verdicts:
@@ -73,32 +77,92 @@ class Outcome:
 
 def run(box: Box, cases: Sequence[Case], nodes: Sequence[str]) -> dict[str, Outcome]:
     """Every case on one of the nodes, one at a time on each. By the case's words."""
-    queue: Queue[tuple[Case, ...]] = Queue()
-    for batch in batches(cases):
-        queue.put(batch)
     outcomes: dict[str, Outcome] = {}
 
-    def work(node: str) -> None:
+    def work(node: str, batch: Sequence[Case]) -> None:
+        mine = [Outcome(words=case.words, node=node) for case in batch]
+        outcomes.update({outcome.words: outcome for outcome in mine})
+        with _told_in(mine, box, node):
+            _try(box, node, batch, mine)
+
+    _spread(batches(cases), nodes, work)
+    return outcomes
+
+
+def run_unmended(box: Box, faults: Mapping[str, str], nodes: Sequence[str]) -> dict[str, Outcome]:
+    """Each fault, by its words and with the code that stays, on one of the nodes: it drains, a power
+    cycle mends nothing, and only what mends it brings the node back.
+    """
+    outcomes: dict[str, Outcome] = {}
+
+    def work(node: str, words: str) -> None:
+        outcome = outcomes[words] = Outcome(words=words, node=node)
+        with _told_in([outcome], box, node):
+            _stays_out(box, outcome, faults[words])
+
+    _spread(list(faults), nodes, work)
+    return outcomes
+
+
+def _spread(jobs: Iterable[T], nodes: Sequence[str], work: Callable[[str, T], None]) -> None:
+    """Each job on one of the nodes, one at a time on each."""
+    queue: Queue[T] = Queue()
+    for job in jobs:
+        queue.put(job)
+
+    def turn(node: str) -> None:
         while True:
             try:
-                batch = queue.get_nowait()
+                job = queue.get_nowait()
             except Empty:
                 return
-            mine = [Outcome(words=case.words, node=node) for case in batch]
-            outcomes.update({outcome.words: outcome for outcome in mine})
-            try:
-                _try(box, node, batch, mine)
-            except (AssertionError, SandboxError, OSError, ValueError, LookupError) as error:
-                for outcome in mine:
-                    outcome.problem = outcome.problem or f"{type(error).__name__}: {error}"
-                _clean(box, node)
+            work(node, job)
 
-    workers = [threading.Thread(target=work, args=(node,)) for node in nodes]
+    workers = [threading.Thread(target=turn, args=(node,)) for node in nodes]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    return outcomes
+
+
+@contextmanager
+def _told_in(outcomes: Sequence[Outcome], box: Box, node: str) -> Iterator[None]:
+    """What goes wrong is the outcomes' problem."""
+    try:
+        yield
+    except (AssertionError, SandboxError, OSError, ValueError, LookupError) as error:
+        for outcome in outcomes:
+            outcome.problem = outcome.problem or f"{type(error).__name__}: {error}"
+        _clean(box, node)
+
+
+def _stays_out(box: Box, outcome: Outcome, code: str) -> None:
+    node = outcome.node
+    verdicts = Verdicts(box, node)
+    _at_rest(verdicts)
+    kind, *words = outcome.words.split()
+    box.fault(node, kind, *words)
+    _wait(lambda: code in verdicts.codes(), code, SEEN_S, lambda: f"{sorted(verdicts.codes())}")
+    _wait(lambda: cluster.drained(box, node), f"{node} drained", SEEN_S)
+    outcome.reason = cluster.reason(box, node)
+    box.reboot(node)
+    _wait(lambda: verdicts.read().get("at", 0.0) > 0.0, "a verdict of the new boot", SEEN_S)
+    end = time.monotonic() + UNMENDED_S
+    while time.monotonic() < end:
+        seen = f"{cluster.states(box, node)} {cluster.reason(box, node)!r} {verdicts.codes()}"
+        assert cluster.drained(box, node), f"given back unmended: {seen}"
+        assert cluster.reason(box, node).startswith("holdfast:"), seen
+        time.sleep(0.3)
+    assert code in verdicts.codes(), f"{code} is no more: {sorted(verdicts.codes())}"
+    begin = time.monotonic()
+    box.heal(node)
+    _wait(
+        lambda: verdicts.read().get("findings") == [] and cluster.in_service(box, node),
+        f"{node} mended and in service",
+        CLEARED_S,
+        lambda: f"{sorted(verdicts.codes())}, reason {cluster.reason(box, node)!r}",
+    )
+    outcome.cleared_s = time.monotonic() - begin
 
 
 def batches(cases: Sequence[Case]) -> list[tuple[Case, ...]]:
@@ -111,10 +175,7 @@ def batches(cases: Sequence[Case]) -> list[tuple[Case, ...]]:
 
 def _try(box: Box, node: str, batch: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
     verdicts = Verdicts(box, node)
-    _wait(lambda: verdicts.read().get("findings") == [], f"nothing against {node}", CLEARED_S)
-    # What is first seen in a boot is where counting begins, and no finding.
-    seen_s = verdicts.read()["at"]
-    _wait(lambda: verdicts.read().get("at", 0.0) > seen_s + BASELINE_S, "counting", CLEARED_S)
+    _at_rest(verdicts)
     for case, outcome in zip(batch, outcomes, strict=True):
         _see(box, node, case, outcome)
     begin = time.monotonic()
@@ -127,6 +188,14 @@ def _try(box: Box, node: str, batch: Sequence[Case], outcomes: Sequence[Outcome]
     )
     for outcome in outcomes:
         outcome.cleared_s = time.monotonic() - begin
+
+
+def _at_rest(verdicts: Verdicts) -> None:
+    node = verdicts.node
+    _wait(lambda: verdicts.read().get("findings") == [], f"nothing against {node}", CLEARED_S)
+    # What is first seen in a boot is where counting begins, and no finding.
+    seen_s = verdicts.read()["at"]
+    _wait(lambda: verdicts.read().get("at", 0.0) > seen_s + BASELINE_S, "counting", CLEARED_S)
 
 
 def _see(box: Box, node: str, case: Case, outcome: Outcome) -> None:

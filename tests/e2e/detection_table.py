@@ -286,6 +286,18 @@ _HOST = (
 
 CASES = (*_GPU, *_REST, *_LOG, *_HOST)
 
+NOT_MENDED = {
+    "hca-gone": "IB_MISSING",
+    "nvswitch-gone": "NVSWITCH_GONE",
+    "ib-down --hca mlx5_3": "IB_DOWN",
+    "gpu-off-bus --gpu 2": "GPU_COUNT",
+    "gpu-count 7": "GPU_COUNT",
+    "gpu-lost --gpu 5": "GPU_LOST",
+    "row-remap-failed --gpu 2": "ROW_REMAP_FAILED",
+    "service-stopped fabricmanager": "FABRIC_MANAGER_DOWN",
+}
+"""Faults that a power cycle alone does not mend, and what is still there after it."""
+
 NOT_JUDGED: Mapping[str, str] = {
     "gpu-process": "memory in use is no fault; job_leftovers judges it at a job's end (tests of job health)",
     "power-off": "nobody on the node is left to look; slurmctld itself says NOT_RESPONDING",
