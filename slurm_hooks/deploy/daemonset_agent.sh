@@ -36,13 +36,13 @@ told() {
     [ -n "$conf" ] || conf=$(tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^SLURM_CONF=//p')
 }
 
-# Whether there is a verdict of this boot that may still be believed (the hooks ask the same).
+# Whether there is a verdict of this boot that may still be believed: asked of what the hooks see.
 fresh() {
     expires='' boot='' uptime='' booted=''
     read -r _ expires boot _ 2>/dev/null <"/proc/$1/root$run/verdict"
-    read -r uptime _ </proc/uptime
-    read -r booted </proc/sys/kernel/random/boot_id
-    [ "$boot" = "$booted" ] && [ "${uptime%%.*}" -le "$expires" ] 2>/dev/null
+    read -r uptime _ 2>/dev/null <"/proc/$1/root/proc/uptime"
+    read -r booted 2>/dev/null <"/proc/$1/root/proc/sys/kernel/random/boot_id"
+    [ -n "$boot" ] && [ "$boot" = "$booted" ] && [ "${uptime%%.*}" -le "$expires" ] 2>/dev/null
 }
 
 say() { echo "holdfast-daemonset: $1"; }
