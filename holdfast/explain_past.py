@@ -64,4 +64,4 @@ def still_open(events: Iterable[Event]) -> list[Event]:
 
 
 def _told(event: Event) -> dict[str, Any]:
-    return {"t": event.t, "event": event.event, "text": sentence(event)}
+    return {"t": event.t, "event": event.event.replace("_", " "), "text": sentence(event)}

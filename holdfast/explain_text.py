@@ -81,7 +81,7 @@ def _verdict_lines(report: Report) -> Iterator[str]:
     for finding in verdict["findings"]:
         yield (
             f"  finding   {finding.get('code')} {finding.get('severity')} on "
-            f"{finding.get('subject')}: {finding.get('detail')}{_fades(finding, verdict['at'])}"
+            f"{finding.get('subject')}: {finding.get('detail')}{_shadow(finding)}{_fades(finding, verdict['at'])}"
         )
     doubt = f" ({verdict['why_not']})" if not verdict["fresh"] else ""
     yield f"  verdict   {verdict['status']}{doubt}"
@@ -91,6 +91,11 @@ def _verdict_lines(report: Report) -> Iterator[str]:
     if decision.get("action"):
         about = decision.get("why") or decision.get("reason")
         yield f"  decision  {decision['action']}{f': {about}' if about else ''}"
+
+
+def _shadow(finding: Report) -> str:
+    mode = finding.get("mode")
+    return f" (mode {mode}: drains nothing)" if mode in ("observe", "comment") else ""
 
 
 def _fades(finding: Report, at: Any) -> str:
@@ -110,7 +115,9 @@ def past_lines(report: Report, past: Report | None) -> str:
     lines = [f"  before    {past['says']}: {past['counted']} ({command})"]
     if report["verdict"] is None:
         lines += [f"  open      {one['text']}, since {_when(one['t'])}" for one in past["open"]]
-    lines += [f"  then      {_when(one['t'])} {one['text']}" for one in past["last"]]
+    lines += [
+        f"  then      {_when(one['t'])} {one['event']}: {one['text']}" for one in past["last"]
+    ]
     return "\n".join(lines)
 
 

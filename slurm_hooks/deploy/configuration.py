@@ -18,6 +18,11 @@ VALUES: Mapping[str, Value] = {
     "mounts": Value(
         r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, with commas between"
     ),
+    "history": Value(
+        r"(/[\w./@+-]+)?",
+        "",
+        "folder for nodes' and GPUs' past, on a filesystem that all nodes share",
+    ),
 }
 
 
@@ -29,6 +34,7 @@ def text(values: Mapping[str, str]) -> str:
             "# Holdfast's configuration; all keys: docs/reference/configuration.md.\n",
             "# `holdfast config check FILE` before it goes out. A running agent takes it over by itself.\n",
             f"cluster: {values['cluster']}\n",
+            *_history(values["history"]),
             "node:\n",
             f"  expected_gpus: {values['gpus']}\n",
             f"  mounts: [{mounts}]\n",
@@ -38,6 +44,17 @@ def text(values: Mapping[str, str]) -> str:
             "checks:\n",
             *_checks(),
         )
+    )
+
+
+def _history(folder: str) -> Iterator[str]:
+    """Left to a person where it is not told: which filesystem is shared nobody can guess."""
+    yield "# What happened to nodes and GPUs. On a filesystem that all nodes share (root writes there), and\n"
+    yield "# `holdfast history` and `explain` know it everywhere, and a GPU keeps its past when it moves.\n"
+    yield (
+        f"paths: {{history: {folder}}}\n"
+        if folder
+        else "# paths: {history: /SHARED/holdfast-history}\n"
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from holdfast.config.command import main as config_command
+from holdfast.config.schema import load_cluster
 from holdfast.render import render_text
 from slurm_hooks.checks import CATALOGUE
 from slurm_hooks.deploy.configuration import first_sentence
@@ -23,6 +24,19 @@ def test_every_check_is_named_and_only_observes(tmp_path: Path) -> None:
     file.write_text(text)
     assert config_command(["check", str(file)]) == 0
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_history_goes_to_the_shared_folder_that_is_told(tmp_path: Path) -> None:
+    for document, folder in (
+        ("configuration", "/mnt/training/holdfast-history"),
+        ("configuration", ""),
+    ):
+        text = render_text(document, history=folder)
+        file = tmp_path / "holdfast.yaml"
+        file.write_text(text)
+        found = load_cluster(file).paths.history
+        assert found == (Path(folder) if folder else None)
+        assert "# paths: {history" not in text or not folder
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def verdict(
     detail = {
         "node": name,
         "at": N2_AT + 60.5,
-        "findings": [finding, {**finding, "code": "IB_FLAP", "left_s": 600.0}],
+        "findings": [finding, {**finding, "code": "IB_FLAP", "left_s": 600.0, "mode": "observe"}],
         "facts": {"GPUs": "7 of 8 answer", "mounts": "2 in order"},
         "decision": {"action": "drain", "reason": "r", **decision},
     }
@@ -201,7 +201,8 @@ def test_a_node_of_ours(cluster: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert status == 0
     assert f"decision  drain: {why}" in out
     assert "facts     GPUs 7 of 8 answer; mounts 2 in order" in out
-    assert "counts until" in out
+    assert "(mode observe: drains nothing); counts until" in out
+    assert out.count("mode observe") == 1
     assert "nothing is written down yet" in out
     assert "n2: out of service (IDLE+DRAIN)" in out
     assert "Holdfast's agent on this node (user root)" in out
