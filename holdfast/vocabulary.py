@@ -70,11 +70,10 @@ class Status(str, Enum):
 
 
 class Context(str, Enum):
-    """When a check is asked."""
+    """Which hook asks for the verdict. Checks know nothing of it: they run in the agent alone."""
 
     PROLOG = "prolog"
     EPILOG = "epilog"
-    PERIODIC = "periodic"
 
 
 NODE_IN_SERVICE = 0
