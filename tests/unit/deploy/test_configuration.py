@@ -26,6 +26,27 @@ def test_every_check_is_named_and_only_observes(tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+@pytest.mark.parametrize(
+    ("said", "limits"),
+    [
+        ({}, {"nvswitches": 4}),
+        ({"gpus": "4"}, None),
+        ({"nvswitches": "0"}, None),
+        ({"gpus": "4", "nvswitches": "2"}, {"nvswitches": 2}),
+    ],
+)
+def test_a_new_node_is_told_how_many_nvswitches_it_must_have(
+    tmp_path: Path, said: dict[str, str], limits: dict[str, int] | None
+) -> None:
+    """What was never there cannot be missed by itself."""
+    text = render_text("configuration", **said)
+    assert yaml.safe_load(text)["checks"]["pci_devices"].get("limits") == limits
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(text)
+    assert config_command(["check", str(file)]) == 0
+    assert max(map(len, text.splitlines())) <= 100
+
+
 def test_the_history_goes_to_the_shared_folder_that_is_told(tmp_path: Path) -> None:
     for document, folder in (
         ("configuration", "/mnt/training/holdfast-history"),
