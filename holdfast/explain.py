@@ -99,11 +99,12 @@ def _show(report: dict[str, Any], *, as_one_json: bool) -> None:
         return
     if not as_one_json:
         say(node_page(report))
-    report["history"] = past = explain_past.look(report["name"])
+    past, problem = explain_past.look(report["name"])
+    report["history"] = past
     if as_one_json:
         say_json(report)
     else:
-        say(past_lines(report, past))
+        say(past_lines(report, past, problem))
 
 
 def _hint(kind: str) -> str:

@@ -21,13 +21,18 @@ _LAST = 3
 _DEEDS = ("drained", "given_back", "withdrawn", "resumed", "over_budget", "active_check")
 
 
-def look(name: str) -> dict[str, Any] | None:
-    """What the history that can be read from here knows of the node; ``None``: nothing."""
+def look(name: str) -> tuple[dict[str, Any] | None, str]:
+    """What the history that can be read from here knows of the node (``None``: nothing), and why it
+    could not be read.
+    """
     argv = [sys.executable, "-I", "-m", "holdfast", "history", name, "--json"]
     try:
-        return summary(json.loads(run(argv, timeout_s=_ANSWER_S)))
-    except (CommandError, ValueError, KeyError, TypeError):
-        return None
+        return summary(json.loads(run(argv, timeout_s=_ANSWER_S))), ""
+    except CommandError as error:
+        said = " ".join(error.output.removeprefix("holdfast history: ").split())
+        return None, "" if said.startswith("nothing is known") else said or error.problem
+    except (ValueError, KeyError, TypeError) as error:
+        return None, f"an answer that is none: {error}"
 
 
 def summary(said: Mapping[str, Any]) -> dict[str, Any]:

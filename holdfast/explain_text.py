@@ -105,9 +105,11 @@ def _fades(finding: Report, at: Any) -> str:
     return f"; counts until {_when(at + left_s)}, or until somebody resumes the node in Slurm"
 
 
-def past_lines(report: Report, past: Report | None) -> str:
+def past_lines(report: Report, past: Report | None, problem: str) -> str:
     """What came before, or where that is to be asked."""
     command = f"holdfast history {report['name']}"
+    if problem:
+        return f"  before    the history cannot be read: {problem}"
     if past is None and report["verdict"] is not None:
         return "  before    nothing is written down yet"
     if past is None:

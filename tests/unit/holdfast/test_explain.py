@@ -284,6 +284,7 @@ def test_a_bad_configuration_is_told_last_and_the_defaults_do(
     status, out, err = run(capsys, "explain", "n2")
     assert status == 2
     assert "n2: out of service" in out
+    assert "the history cannot be read: " in out
     assert "the configuration is bad, defaults used: " in err
 
 
