@@ -12,12 +12,19 @@ from holdfast.vocabulary import Mode
 from slurm_hooks import checks
 
 _WIDTH = 100
+_HGX_NVSWITCHES = "4"
 
 VALUES: Mapping[str, Value] = {
     "cluster": Value(r"[\w.-]+", "cluster", "how this cluster is called"),
     "gpus": Value(r"[0-9]|[1-5][0-9]|6[0-4]", "8", "GPUs of each node, 0 to 64"),
     "mounts": Value(
         r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, with commas between"
+    ),
+    "nvswitches": Value(
+        r"([0-9]|[1-5][0-9]|6[0-4])?",
+        "",
+        "NVSwitches that each node must have; empty: 4 with 8 GPUs (HGX H100), else those that were "
+        "seen; 0 where a hypervisor keeps them",
     ),
     "history": Value(
         r"(/[\w./@+-]+)?",
@@ -43,7 +50,7 @@ def text(values: Mapping[str, str]) -> str:
             "  budget: {max_nodes: 2, max_share: 0.1}\n",
             "# off, observe (look, touch nothing), comment (say it in Slurm), drain.\n",
             "checks:\n",
-            *_checks(),
+            *_checks(_limits(values)),
         )
     )
 
@@ -59,10 +66,18 @@ def _history(folder: str) -> Iterator[str]:
     )
 
 
-def _checks() -> Iterator[str]:
+def _limits(values: Mapping[str, str]) -> Mapping[str, str]:
+    """Of the checks that cannot know by themselves what a new node must have."""
+    nvswitches = values["nvswitches"] or (_HGX_NVSWITCHES if values["gpus"] == "8" else "0")
+    return {} if nvswitches == "0" else {"pci_devices": f"nvswitches: {nvswitches}"}
+
+
+def _checks(limits: Mapping[str, str]) -> Iterator[str]:
     width = max(map(len, checks.CATALOGUE))
     for name in checks.CATALOGUE:
-        entry = f"{f'{name}:':{width + 1}} {{mode: {Mode.OBSERVE.value}}}"
+        # The blank keeps two braces apart, which Helm would take for one of its own.
+        own = f", limits: {{{limits[name]}}} " if name in limits else ""
+        entry = f"{f'{name}:':{width + 1}} {{mode: {Mode.OBSERVE.value}{own}}}"
         about = first_sentence(inspect.getdoc(checks.load(name)) or "")
         room = _WIDTH - len(entry) - len("    # ")
         yield f"  {entry}  # {textwrap.shorten(about, room, placeholder=' …')}\n"
