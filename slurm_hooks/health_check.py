@@ -20,7 +20,7 @@ from slurm_hooks import machine, restarts, settings, verdict_file
 from slurm_hooks.agent import lock
 from slurm_hooks.guard import complain, guarded
 
-LOG_FOLDER = Path("/var/log/holdfast")
+LOG_FOLDER = Path(os.environ.get("HOLDFAST_LOG") or "/var/log/holdfast")
 _LOG_MAX_BYTES = 10 << 20
 _HUNG_AFTER_S = 60.0
 """An agent that holds the lock and has published nothing for so long, and for two lives of a verdict,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import time
@@ -116,6 +117,22 @@ def test_only_ten_stays_ten(node: Node, body: str, code: int) -> None:
     said = result.stderr.replace("Killed\n", "")
     if code == 0 and said:  # where syslog runs, logger takes it
         assert "the node stays in service" in said
+
+
+def test_what_it_says_is_in_the_agents_log_and_never_lost_in_a_logger_without_syslog(
+    node: Node, tmp_path: Path
+) -> None:
+    logger, log = tmp_path / "logger", tmp_path / "agent.w.log"
+    logger.write_text("#!/bin/sh\nexit 0\n")
+    logger.chmod(0o755)
+    log.touch()
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOLDFAST_LOG": str(tmp_path)}
+    result = node.hook("prolog", HOLDFAST_HOOK="x", SLURMD_NODENAME="w", **env)
+    assert result.returncode == 0
+    said = "called as x: link it as prolog, epilog or health_check"
+    assert re.fullmatch(rf"20\d\d-\S+Z error x: {said}\n", log.read_text())
+    if not Path("/dev/log").exists():
+        assert result.stderr == f"holdfast-x: {said}\n"
 
 
 def test_without_an_interpreter_the_node_stays(node: Node) -> None:
