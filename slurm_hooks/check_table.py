@@ -68,8 +68,8 @@ def _below(node: str, rows: Sequence[Row], look: Look) -> Iterator[str]:
     if unseen and not look.everything:
         yield from textwrap.wrap(f"not here, so not looked at: {', '.join(unseen)}", width)
     yield from textwrap.wrap(summary(node, rows), width)
-    for name, action in _needed(rows).items():
-        yield from textwrap.wrap(f"{name} needs {ACTION_WORDS[action]}", width)
+    for action, what in _needed(rows).items():
+        yield from textwrap.wrap(f"needs {ACTION_WORDS[action]}: {names(what, whole=True)}", width)
     effects: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.effect and not row.follows:
@@ -91,9 +91,9 @@ def _unseen(rows: Sequence[Row]) -> Iterator[str]:
 _STRENGTH = {action: rank for rank, action in enumerate(Action)}
 
 
-def _needed(rows: Sequence[Row]) -> dict[str, Action]:
-    """What must happen to each thing for which the node may leave service: the most that one of its
-    faults asks for, once.
+def _needed(rows: Sequence[Row]) -> dict[Action, list[str]]:
+    """What must happen to the things for which the node may leave service: to each the most that one
+    of its faults asks for, once.
     """
     needed: dict[str, Action] = {}
     for row in rows:
@@ -101,7 +101,11 @@ def _needed(rows: Sequence[Row]) -> dict[str, Action]:
             needed[row.name] = max(
                 row.needs, needed.get(row.name, row.needs), key=_STRENGTH.__getitem__
             )
-    return needed
+    return {
+        action: [name for name in needed if needed[name] is action]
+        for action in Action
+        if action in needed.values()
+    }
 
 
 # --- fewer rows -----------------------------------------------------------------------------------

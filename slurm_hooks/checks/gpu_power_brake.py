@@ -57,7 +57,7 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         if gpu.clock_reasons is not None:
             value = "on" if gpu.clock_reasons & POWER_BRAKE else "off"
             share = gpu.news.brake_share
-            if share is not None:
-                value += f", was on {share:.0%}"
+            if share:
+                value += f", {share:.0%} of ten minutes"
             limit = f"off, <= {limits.max_share:.0%}"
             yield Reading(subject=gpu.subject, value=value, limit=limit)

@@ -217,8 +217,15 @@ def test_a_consequence_stands_below_its_cause_and_says_what_it_follows() -> None
 def test_causes_alone_are_counted_and_what_the_gpu_needs_is_said_once() -> None:
     *_, whole, needs, effect = lines(linked(FALLEN))
     assert whole == "worker-0: 2 fatal (GPU_LOST, XID79), 0 checks ok"
-    assert needs == "GPU 3 needs a reboot"
+    assert needs == "needs a reboot: GPU 3"
     assert effect == "Holdfast only tells (mode observe): GPU_LOST, XID79"
+
+
+def test_things_with_one_need_share_a_line() -> None:
+    rows = [replace(fault("GPU_LOST"), name=f"GPU {index}") for index in range(8)]
+    rows.append(replace(fault("PCIE"), name="GPU 7", needs=Action.REPLACE))
+    said = [line for line in lines(rows) if line.startswith("needs ")]
+    assert said == ["needs a reboot: GPU 0-6", "needs another machine: GPU 7"]
 
 
 def test_a_consequence_without_a_cause_counts() -> None:
