@@ -19,7 +19,7 @@ from slurm_hooks import machine, verdict_file
 from slurm_hooks.verdict_file import Published
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 XID79 = "NVRM: Xid (PCI:0000:53:00): 79, GPU has fallen off the bus."
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slurm_hooks.agent import lock
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def second(config: Path, *words: str) -> subprocess.Popen[str]:
