@@ -49,10 +49,15 @@ def test_documented_ranges_are_those_that_hold(tmp_path: Path) -> None:
     between = re.compile(r"between (\S+) and (-?\d[^;,\s]*)")
     bounded = [(key, match) for key in all_keys() if (match := between.search(key.allowed))]
     assert len(bounded) > 20
+    rows = []
     for key, match in bounded:
         past = float(match[2]) * 2 + 1
-        beyond = str(past) if key.kind.startswith("number") else str(int(past))
-        assert _problems(tmp_path, [(key.path, beyond)]), key.path
+        rows.append((key.path, str(past) if key.kind.startswith("number") else str(int(past))))
+    told = _problems(tmp_path, rows)  # all at once: a file's problems do not hide one another
+    silent = [path for path, _ in rows if not any(f" {path}: " in problem for problem in told)]
+    # What a dataclass itself refuses hides its other limits: those are asked about one by one.
+    for path in silent:
+        assert _problems(tmp_path, [row for row in rows if row[0] == path]), path
 
 
 def test_every_number_of_the_agents_timing_has_a_unit() -> None:
