@@ -15,8 +15,8 @@ from testbed.h100 import build_library, make_node
 from testbed.h100 import library as library_module
 from testbed.h100.board import identity
 
-from tests.unit.testbed_h100.conftest import NODE_INDEX
-from tests.unit.testbed_h100.program import Program
+from tests.parts.h100.conftest import NODE_INDEX
+from tests.parts.h100.program import Program
 
 
 def add(sim: Path, line: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from testbed.errors import SandboxError
 from testbed.h100 import build_library, make_node
 
-from tests.unit.testbed_h100.program import Program
+from tests.parts.h100.program import Program
 
 NODE_INDEX = 1
 NODE = "worker-1"

@@ -18,8 +18,8 @@ from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.node import read_state
 
-from tests.unit.testbed_h100.conftest import NODE, FolderBox
-from tests.unit.testbed_h100.program import Program
+from tests.parts.h100.conftest import NODE, FolderBox
+from tests.parts.h100.program import Program
 
 HARDWARE = sorted(name for name, kind in KINDS.items() if kind.effects is not None)
 EXAMPLES = {
@@ -159,25 +159,30 @@ def test_nvml_shows_it_live_until_healed(
     assert program.ask(call) == (healthy if kind != "row-remap-pending" else [0, 1, 0, 0])
 
 
-@pytest.mark.parametrize(
-    ("kind", "call"),
-    [
-        ("nvlink-errors", "n.nvmlDeviceGetNvLinkErrorCounter(h(0), 0, 2)"),
-        ("pcie-replays", "field(0, 94).value.uiVal"),
-        ("thermal", "field(0, 75).value.ullVal"),
-        ("thermal", "field(0, 270).value.ullVal"),
-        ("power-brake", "field(0, 271).value.ullVal"),
-    ],
-)
-def test_counters_run_until_healed(box: Box, program: Program, kind: str, call: str) -> None:
-    healthy = program.ask(call)
-    faults.inject(box, NODE, kind)
+def test_counters_run_until_healed(box: Box, program: Program) -> None:
+    kinds = ("nvlink-errors", "pcie-replays", "thermal", "power-brake")
+    calls = (
+        "n.nvmlDeviceGetNvLinkErrorCounter(h(0), 0, 2)",
+        "field(0, 94).value.uiVal",
+        "field(0, 75).value.ullVal",
+        "field(0, 270).value.ullVal",
+        "field(0, 271).value.ullVal",
+    )
+
+    def counters() -> list[int]:
+        return [program.ask(call) for call in calls]
+
+    healthy = counters()
+    for kind in kinds:
+        faults.inject(box, NODE, kind)
     time.sleep(1.1)
-    first = program.ask(call)
+    first = counters()
     time.sleep(1.1)
-    assert healthy < first < program.ask(call)
+    later = counters()
+    for call, *values in zip(calls, healthy, first, later, strict=True):
+        assert sorted(set(values)) == values, call
     faults.heal(box, NODE)
-    assert program.ask(call) == healthy
+    assert counters() == healthy
 
 
 def test_a_gpu_whose_sram_is_worn_out_is_replaced(
