@@ -54,6 +54,8 @@ class Desk:
         try:
             self._patiently(call)
         except CommandError as error:
+            if _ended_with_us(error):
+                return True
             say(f"{what} not taken by Slurm: {error.output.strip() or error.problem}")
             return False
         return True
@@ -86,3 +88,11 @@ class Desk:
     def wait_for_the_end(self) -> None:
         """After a requeue: Slurm's SIGTERM is on its way."""
         self.pause(_AFTER_REQUEUE_S)
+
+
+def _ended_with_us(error: CommandError) -> bool:
+    """Whether a signal ended the command: Slurm's SIGTERM comes to all processes of a job that it
+    requeues, and may be there before its answer. If it was another signal, the marker stands, and the
+    agent requeues a job that then ends as failed.
+    """
+    return error.status is not None and error.status < 0

@@ -1,0 +1,65 @@
+"""What the launcher concludes from Slurm's answer to a request for its own job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from holdfast.adapters.slurm import Slurm
+from holdfast.errors import CommandError
+from slurm_hooks.job import marker as markers
+from slurm_hooks.job.attempt import Tools
+from slurm_hooks.job.config import JobConfig
+from slurm_hooks.job.desk import Desk
+from slurm_hooks.job.environment import JobContext
+from slurm_hooks.job.journal import Journal
+from slurm_hooks.job.step import Signals
+
+CONTEXT = JobContext(
+    job_id=42, restarts=0, nodes="worker-[0-1]", node_count=2, host="worker-0", started_at=1.0
+)
+
+
+class Answers:
+    """A Slurm whose scontrol ends with ``status``."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+
+    def requeue(self, _job_id: int) -> None:
+        raise CommandError(["scontrol", "requeue"], f"exit status {self._status}", "", self._status)
+
+    def hold(self, _job_id: int, _why: str) -> None:
+        self.requeue(_job_id)
+
+
+def desk(run_dir: Path, status: int) -> Desk:
+    run_dir.joinpath("jobs").mkdir(parents=True)
+    tools = Tools(
+        slurm=cast("Slurm", Answers(status)),
+        journal=Journal(run_dir / "journal.jsonl", lambda: 0.0),
+        config=JobConfig(slurm_patience_s=0),
+        run_dir=run_dir,
+        signals=Signals(),
+    )
+    return Desk(CONTEXT, tools)
+
+
+@pytest.mark.parametrize(("status", "taken"), [(-15, True), (-9, True), (1, False)])
+def test_a_requeue_that_ends_its_own_scontrol_was_taken(
+    tmp_path: Path, status: int, taken: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Slurm's SIGTERM comes to all processes of the job, and may outrun its answer (seen on 26.05)."""
+    asking = desk(tmp_path, status)
+    assert asking.requeue(["worker-1"]) is taken
+    marker = markers.read(tmp_path / "jobs" / "42.json")
+    assert marker is not None
+    assert (marker.state, marker.exclude) == (markers.REQUEUE, ("worker-1",))
+    assert ("requeue not taken by Slurm" in capsys.readouterr().err) is not taken
+
+
+@pytest.mark.parametrize(("status", "taken"), [(-15, True), (1, False)])
+def test_a_hold_likewise(tmp_path: Path, status: int, taken: bool) -> None:
+    assert desk(tmp_path, status).hold("the same failure 3 times") is taken
