@@ -189,9 +189,11 @@ def _mend(box: Box, node: str, mended: list[Active], left: list[Active]) -> None
     elif hardware:
         _repair(sim, hardware, left)
     for fault in reversed(others):
-        end = KINDS[fault.kind].end
-        if end is not None:
-            end(box, node, fault.args)
+        kind = KINDS[fault.kind]
+        # The newest may have been the lack of power, whose end has ended older ones.
+        is_over = kind.until_boot and fault.boot_id != records.boot_id(box.folder, node)
+        if kind.end is not None and not is_over:
+            kind.end(box, node, fault.args)
 
 
 def _takes_power_cycle(fault: Active, sim: Path) -> bool:

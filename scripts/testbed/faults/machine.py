@@ -104,7 +104,7 @@ def skew_clock(box: Box, node: str, args: Args) -> None:
 
 
 def set_clock(box: Box, node: str, _: Args) -> None:
-    box.node(node).run(["umount", "-l", _PRELOAD], check=False)  # gone already with the power
+    box.node(node).run(["umount", "-l", _PRELOAD])
     shutil.rmtree(box.node(node).path(_SKEW), ignore_errors=True)
     _restart_daemons(box, node)
 
