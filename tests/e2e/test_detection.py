@@ -4,10 +4,11 @@ takes it back once it is mended. And a check that is switched off says nothing.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
@@ -72,6 +73,21 @@ def test_it_is_seen_told_and_taken_back(outcomes: dict[str, Outcome], case: Case
 # --- a wrong configuration: before the faults that stay until the end of this file ---------------
 
 
+@contextlib.contextmanager
+def _configured(box: Box, node: str, text: str) -> Iterator[Callable[[str], list[str]]]:
+    """With another file; yields how to ask for the lines with a word in what the node's agent has logged since."""
+    log, path = box.path(f"/var/log/holdfast/agent.{node}.log"), box.path(detecting.CONFIG)
+    cluster.wait_for(lambda: cluster.all_in_service(box), "every node in service", 60)
+    before, size = path.read_text(), log.stat().st_size
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+    try:
+        yield lambda word: [line for line in log.read_text()[size:].splitlines() if word in line]
+    finally:
+        detecting.configure(box, lambda _text: before)
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
@@ -86,66 +102,42 @@ def test_a_wrong_configuration_is_told_once_and_changes_nothing(
     whole_box: Box, wrong: str, told: str
 ) -> None:
     node = whole_box.nodes[0].name
-    log, path = (
-        whole_box.path(f"/var/log/holdfast/agent.{node}.log"),
-        whole_box.path(detecting.CONFIG),
-    )
-    cluster.wait_for(lambda: cluster.all_in_service(whole_box), "every node in service", 60)
-    before, size = path.read_text(), log.stat().st_size
     verdicts = Verdicts(whole_box, node)
     agent = verdicts.read()["agent_pid"]
-    try:
-        fresh = path.with_suffix(".new")
-        fresh.write_text(wrong + "\n")
-        fresh.replace(path)
-        cluster.wait_for(lambda: told in log.read_text()[size:], f"{told!r} in the agent's log", 15)
+    with _configured(whole_box, node, wrong + "\n") as lines:
+        cluster.wait_for(lambda: bool(lines(told)), f"{told!r} in the agent's log", 15)
         cluster.stays(lambda: cluster.in_service(whole_box, node), "in service", 2 * INTERVAL_S)
-        lines = [line for line in log.read_text()[size:].splitlines() if told in line]
-        assert len(lines) == 1
-        assert re.search(rf"{re.escape(detecting.CONFIG)}:[12]: ", lines[0])
+        (line,) = lines(told)
+        assert re.search(rf"{re.escape(detecting.CONFIG)}:[12]: ", line)
         said = verdicts.read()
         assert said["agent_pid"] == agent, "the agent that has the good one goes on"
         assert said["at"] > time.time() - 5
-    finally:
-        detecting.configure(whole_box, lambda _text: before)
 
 
 def test_killed_on_a_broken_configuration_the_agent_goes_on_with_the_one_before(
     whole_box: Box,
 ) -> None:
-    node = whole_box.nodes[1].name
-    log, path = (
-        whole_box.path(f"/var/log/holdfast/agent.{node}.log"),
-        whole_box.path(detecting.CONFIG),
-    )
-    cluster.wait_for(lambda: cluster.all_in_service(whole_box), "every node in service", 60)
-    before, size = path.read_text(), log.stat().st_size
+    node, told = whole_box.nodes[1].name, "given twice"
     verdicts = Verdicts(whole_box, node)
     agent = verdicts.read()["agent_pid"]
-
-    def told() -> list[str]:
-        return [line for line in log.read_text()[size:].splitlines() if "given twice" in line]
-
+    twice = whole_box.path(detecting.CONFIG).read_text() + "node: {}\n"
     try:
-        fresh = path.with_suffix(".new")
-        fresh.write_text(f"{before}node: {{}}\n")
-        fresh.replace(path)
-        cluster.wait_for(lambda: len(told()) == 1, "the problem in the agent's log", 15)
-        whole_box.fault(node, "agent-killed")
-        cluster.wait_for(
-            lambda: verdicts.read().get("agent_pid") not in (agent, None), "another agent", 60
-        )
-        assert len(told()) == 2, "and the one that comes says why it goes on with the one before"
-        assert "the last one accepted goes on" in told()[1]
-        assert re.match(r"20\d\d-\S+Z error agent: ", told()[1])
-        whole_box.fault(node, "xid", "79", "--gpu", "3")
-        cluster.wait_for(lambda: cluster.drained(whole_box, node), f"{node} drained", 30)
-        assert cluster.reason(whole_box, node).startswith("holdfast:XID79: ")
-        whole_box.heal(node)
-        cluster.wait_for(lambda: cluster.in_service(whole_box, node), f"{node} back", 60)
-        assert len(told()) == 3, "as after the reboot, which is what mends this fault"
+        with _configured(whole_box, node, twice) as lines:
+            cluster.wait_for(lambda: len(lines(told)) == 1, "the problem in the agent's log", 15)
+            whole_box.fault(node, "agent-killed")
+            cluster.wait_for(
+                lambda: verdicts.read().get("agent_pid") not in (agent, None), "another agent", 60
+            )
+            _, why = lines(told)
+            assert "the last one accepted goes on" in why, "why it goes on with the one before"
+            assert re.match(r"20\d\d-\S+Z error agent: ", why)
+            whole_box.fault(node, "xid", "79", "--gpu", "3")
+            cluster.wait_for(lambda: cluster.drained(whole_box, node), f"{node} drained", 30)
+            assert cluster.reason(whole_box, node).startswith("holdfast:XID79: ")
+            whole_box.heal(node)
+            cluster.wait_for(lambda: cluster.in_service(whole_box, node), f"{node} back", 60)
+            assert len(lines(told)) == 3, "as after the reboot, which is what mends this fault"
     finally:
-        detecting.configure(whole_box, lambda _text: before)
         whole_box.heal(node)
 
 
