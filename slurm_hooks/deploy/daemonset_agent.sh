@@ -38,10 +38,10 @@ told() {
 
 # Whether there is a verdict of this boot that may still be believed: asked of what the hooks see.
 fresh() {
-    expires='' boot='' uptime='' booted=''
-    read -r _ expires boot _ 2>/dev/null <"/proc/$1/root$run/verdict"
-    read -r uptime _ 2>/dev/null <"/proc/$1/root/proc/uptime"
-    read -r booted 2>/dev/null <"/proc/$1/root/proc/sys/kernel/random/boot_id"
+    expires='' boot='' uptime='' booted='' its_root=/proc/$1/root
+    read -r _ expires boot _ 2>/dev/null <"$its_root$run/verdict"
+    read -r uptime _ 2>/dev/null <"$its_root/proc/uptime"
+    read -r booted 2>/dev/null <"$its_root/proc/sys/kernel/random/boot_id"
     [ -n "$boot" ] && [ "$boot" = "$booted" ] && [ "${uptime%%.*}" -le "$expires" ] 2>/dev/null
 }
 

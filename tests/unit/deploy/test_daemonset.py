@@ -210,7 +210,7 @@ def test_an_agent_that_is_killed_is_started_again(machine: Machine) -> None:
 def test_a_verdict_makes_it_ready_only_while_it_is_fresh_and_of_this_boot(machine: Machine) -> None:
     assert not machine.asks("ready")
     write = (
-        "run=/proc/$(grep -lx slurmd /proc/[0-9]*/comm | cut -d/ -f3)/root/run/holdfast; "
+        "root=/proc/$(grep -lx slurmd /proc/[0-9]*/comm | cut -d/ -f3)/root; run=$root/run/holdfast; "
         "mkdir -p $run; read -r up rest </proc/uptime; read -r boot </proc/sys/kernel/random/boot_id; "
         'echo "ok $((${up%%.*} + AHEAD)) BOOT holdfast/1" >$run/verdict; echo 1 >$run/agent.lock'
     )
