@@ -59,11 +59,14 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def write_state(path: Path, value: Mapping[str, Any], *, version: int, mode: int = 0o600) -> None:
-    """Write ``value`` durably with its version, making the folder if need be. Raises ``OSError``."""
+def write_state(path: Path, value: Mapping[str, Any], *, version: int, mode: int = 0o600) -> str:
+    """Write ``value`` durably with its version, making the folder if need be; returns the text
+    written. Raises ``OSError``.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = {_VERSION_KEY: version, **value}
-    write_atomic(path, json.dumps(document, sort_keys=True) + "\n", mode=mode)
+    text = json.dumps({_VERSION_KEY: version, **value}, sort_keys=True) + "\n"
+    write_atomic(path, text, mode=mode)
+    return text
 
 
 def read_state(path: Path, *, version: int) -> StateRead:

@@ -10,6 +10,7 @@ import random
 import select
 import signal
 import time
+from pathlib import Path
 
 from holdfast.adapters.log import Log
 from holdfast.errors import ConfigError, ProbeError
@@ -200,13 +201,9 @@ class Agent:
     def _look_at_config(self) -> None:
         """A new configuration that is good begins the agent anew; a bad one changes nothing."""
         self._config_seen = machine.stamp(self._config.path)
-        try:
-            settings.load(self._config.path)
-        except ConfigError as error:
-            problems = str(error).splitlines()
-            self._telemetry.refused(len(problems))
-            for line in problems:
-                log.error("configuration not taken over, the one before stays", why=line)
+        problems = refused(self._config.path)
+        if problems:
+            self._telemetry.refused(problems)
             return
         log.info("new configuration, starting afresh")
         self._wake.ask(signal.SIGHUP)
@@ -295,3 +292,15 @@ class Agent:
             part.close()
         if self._log is not None:
             self._log.close()
+
+
+def refused(config: Path) -> int:
+    """How many problems keep the file from being taken over, each told in a line; 0: none."""
+    try:
+        settings.load(config)
+    except ConfigError as error:
+        problems = str(error).splitlines()
+        for line in problems:
+            log.error("configuration not taken over, the one before stays", why=line)
+        return len(problems)
+    return 0

@@ -19,7 +19,7 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks import accepted, machine, settings
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import supervised
-from slurm_hooks.agent.loop import Agent
+from slurm_hooks.agent.loop import Agent, refused
 from slurm_hooks.settings import Settings
 
 EXAMPLE = """\
@@ -114,12 +114,8 @@ def _live(node: SlurmName, config: Settings, lock: locks.Held) -> bool:
         gc.freeze()  # workers are forks: what is never looked at again stays shared
         if not agent.run():
             return False
-        try:
-            settings.load(config.path)
-        except ConfigError as error:  # told to start afresh, or it broke since it was looked at
-            _complain("configuration not taken over, the one before stays", str(error))
-            continue
-        return True
+        if not refused(config.path):  # told to start afresh, or it broke since it was looked at
+            return True
 
 
 def _when_free(path: Path) -> locks.Held:

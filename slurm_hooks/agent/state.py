@@ -30,8 +30,8 @@ def spare_of(path: Path) -> Path:
 
 def save(path: Path, memory: Memory) -> None:
     """Raises OSError where the state folder cannot be written."""
-    write_state(path, dataclasses.asdict(memory), version=VERSION)
-    write_atomic(spare_of(path), path.read_text(), mode=0o600, durable=False)
+    text = write_state(path, dataclasses.asdict(memory), version=VERSION)
+    write_atomic(spare_of(path), text, mode=0o600, durable=False)
 
 
 def recall(path: Path) -> Memory:

@@ -91,7 +91,7 @@ def _completes(job: Job) -> None:
     try:
         job.wait_state("COMPLETED", timeout_s=LONGEST_S)
     except NotSeenError as error:
-        raise AssertionError(f"{error}\n{job.log()[-2000:]}") from None
+        raise AssertionError(f"{error}\n{error.scene}") from None
 
 
 def _kill(box: Box, part: str, batch: str, victim: str) -> None:
