@@ -78,10 +78,14 @@ def test_every_limit_of_every_check_has_a_range(
     assert re.search(r"must|should|expected|between|at most|at least", found[0]), found
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(AgentConfig)])
+def _numbers_of_the_agent() -> Iterator[str]:
+    for name, hint in typing.get_type_hints(AgentConfig).items():
+        if hint in (int, float):
+            yield name
+
+
+@pytest.mark.parametrize("field", list(_numbers_of_the_agent()))
 def test_every_number_of_the_agent_has_a_range(path: Path, field: str) -> None:
-    if typing.get_type_hints(AgentConfig)[field] not in (int, float):
-        pytest.skip("no number")
     for value in ("-1000000000000", "1000000000000"):
         found = problems(path, f"agent:\n  {field}: {value}\n")
         assert found, value
