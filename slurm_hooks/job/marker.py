@@ -66,13 +66,17 @@ def write(run_dir: Path, marker: Marker) -> bool:
 
 
 def listed(folder: Path, suffix: str) -> dict[int, tuple[Path, int]]:
-    """The files of jobs in a folder: job → (path, when it changed in ns). 256 at most, in no order."""
+    """The files of jobs in a folder: job → (path, when it changed in ns). 256 at most, in no order.
+
+    A folder is none: whoever may make files in ``jobs/`` may make one there that cannot be removed.
+    """
     found: dict[int, tuple[Path, int]] = {}
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 stem = entry.name.removesuffix(suffix)
-                if entry.name.endswith(suffix) and stem.isascii() and stem.isdigit():
+                named = entry.name.endswith(suffix) and stem.isascii() and stem.isdigit()
+                if named and not entry.is_dir(follow_symlinks=False):
                     changed_ns = entry.stat(follow_symlinks=False).st_mtime_ns
                     found[int(stem)] = (Path(entry.path), changed_ns)
                 if len(found) >= _MAX_FILES:
@@ -123,7 +127,7 @@ def _parse(data: bytes, name: str, owner: int) -> Marker | None:
             deaths=int(facts.get("deaths", 0)),
             owner=owner,
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
     return marker if marker.state in _STATES and str(marker.job) == name else None
 

@@ -388,6 +388,17 @@ def test_rubbish_is_removed(node: Node) -> None:
     assert node.slurm.asked == []
 
 
+def test_what_one_user_puts_there_does_not_keep_another_users_job_waiting(node: Node) -> None:
+    (markers.folder(node.run_dir) / "8.json").mkdir()
+    (markers.folder(node.run_dir) / "9.json").write_text(
+        '{"job": 9, "restarts": 1e999, "state": "requeue", "at": 0}'
+    )
+    node.mark("requeue")
+    node.slurm.requeued()
+    node.run(5)
+    assert node.changes == ["start_now"]
+
+
 def test_a_new_run_on_the_same_node_is_not_disturbed(node: Node) -> None:
     node.mark("requeue")
     node.slurm.job_now = replace(JOB, restarts=1)
