@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_hooks.probes import files
+
 _OURS = b"HOLDFAST_ATTEMPT="
 _STEP = b"SLURM_STEP_ID="
 
@@ -75,7 +77,7 @@ def tasks(procfs: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 def affected(env: Mapping[str, str], doomed: Doomed) -> bool:
     """True when the task may use a bad GPU. Unknown counts as affected: its job would hang
-    otherwise.
+    otherwise. ``env`` is the user's to write: whatever it holds, this takes no time.
     """
     if not doomed.gpus:
         return True
@@ -94,8 +96,7 @@ def _uses(words: list[str], doomed: Doomed) -> bool:
                 return True
             continue
         first, _, last = word.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
-            return True
-        if doomed.gpus & set(range(int(first), int(last or first) + 1)):
+        low, high = files.whole(first), files.whole(last or first)
+        if low is None or high is None or any(low <= gpu <= high for gpu in doomed.gpus):
             return True
     return False

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_hooks.agent.tasks import Doomed, affected
+from slurm_hooks.probes import files
 from slurm_hooks.process import process_state
 
 _CGROUP = re.compile(r"/job_([0-9]{1,10})(?:/step_([A-Za-z0-9]+))?(?:/|$)", re.MULTILINE)
@@ -125,22 +126,23 @@ def look(pid: int, procfs: Path) -> JobProcess | None:
     folder = procfs / str(pid)
     cgroup = _CGROUP.search(_text(folder / "cgroup"))
     env = _environment(folder)
-    job = cgroup[1] if cgroup else env.get("SLURM_JOB_ID", "")
+    job = files.whole(cgroup[1] if cgroup else env.get("SLURM_JOB_ID", ""))
     uid = _uid(folder)
-    if uid is None or not (job.isascii() and job.isdigit()):
+    if uid is None or job is None:
         return None
     # A task of a het job is in the cgroup of its component, and its environment names the leader:
     # then the environment is that of the same job all the same.
     step = cgroup[2] if cgroup and cgroup[2] else env.get("SLURM_STEP_ID", "")
-    restarts = env.get("SLURM_RESTART_COUNT", "0")
+    number = files.whole(step)
+    restarts = files.whole(env.get("SLURM_RESTART_COUNT", "0"))
     return JobProcess(
         pid=pid,
         start=state[1],
         start_s=state[1] / os.sysconf("SC_CLK_TCK"),
         uid=uid,
-        job=int(job),
-        step=step if step.isascii() and step.isdigit() and int(step) < _PSEUDO_STEP else "",
-        restarts=int(restarts) if "SLURM_JOB_ID" in env and restarts.isdigit() else None,
+        job=job,
+        step=step if number is not None and number < _PSEUDO_STEP else "",
+        restarts=restarts if "SLURM_JOB_ID" in env else None,
         by_cgroup=cgroup is not None,
         command=_command(folder),
         env={name: env[name] for name in _ENV[3:] if name in env},

@@ -137,6 +137,17 @@ def test_garbage_in_proc_is_survived(tmp_path: Path) -> None:
     assert (found[50].restarts, found[52].restarts) == (0, None)
 
 
+@pytest.mark.parametrize("number", ["\u00b2", "9" * 5000])
+def test_no_users_environment_ends_the_scan(tmp_path: Path, number: str) -> None:
+    named = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", "CUDA_VISIBLE_DEVICES")
+    for pid, name in enumerate(named, start=50):
+        environ = {"SLURM_JOB_ID": "7", name: number}
+        fake_proc(tmp_path, pid, environ="".join(f"{k}={v}\0" for k, v in environ.items()))
+    found = {one.pid: one for one in scan(tmp_path)}
+    assert set(found) == {51, 52, 53}
+    assert (found[51].step, found[52].restarts, found[53].uses(5, None)) == ("", None, True)
+
+
 def test_a_scan_finds_every_process_of_every_job(start: Start) -> None:
     one, two, none = start(SLURM_JOB_ID="7"), start(SLURM_JOB_ID="8"), start()
     found = {item.pid: item.job for item in open_processes()(Scan())}

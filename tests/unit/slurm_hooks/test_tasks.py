@@ -30,6 +30,11 @@ from slurm_hooks.contain import Worker, call
         ({"CUDA_VISIBLE_DEVICES": "MIG-x"}, True),
         ({}, True),
         ({"SLURM_STEP_GPUS": ""}, True),
+        ({"CUDA_VISIBLE_DEVICES": "0-99999999999999"}, True),
+        ({"CUDA_VISIBLE_DEVICES": "4-99999999999999"}, False),
+        ({"CUDA_VISIBLE_DEVICES": "\u00b2"}, True),
+        ({"CUDA_VISIBLE_DEVICES": "0-\u00b2"}, True),
+        ({"CUDA_VISIBLE_DEVICES": "1" * 5000}, True),
     ],
 )
 def test_gpu_scope(env: dict[str, str], hit: bool) -> None:
