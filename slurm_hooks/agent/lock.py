@@ -29,13 +29,15 @@ def path_in(run: Path) -> Path:
 def take(path: Path) -> Held | None:
     """The lock; None when another agent has it.
 
-    The file tells the holder's pid. Workers close every descriptor, so none of them keeps it.
+    The file tells the holder's pid. Workers close every descriptor, so none of them keeps it. Whoever
+    may open it may lock it, so only its owner may.
     ``holder`` holds it too while it looks, for microseconds: a refusal counts only if it lasts.
     """
     until = time.monotonic() + _PATIENCE_S
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            os.fchmod(fd, 0o600)  # an earlier release let everybody read it
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if is_held(fd, path):
                 break

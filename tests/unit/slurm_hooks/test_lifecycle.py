@@ -145,6 +145,18 @@ def test_a_lock_is_held_while_its_holder_becomes_another_program(tmp_path: Path)
     os.close(after.fd)
 
 
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_no_user_can_keep_an_agent_from_its_lock(tmp_path: Path, before: int | None) -> None:
+    """flock(2) asks for no right to write: whoever may read the file may hold it for ever."""
+    path = lock.path_in(tmp_path)
+    if before is not None:
+        path.touch(before)
+    held = lock.take(path)
+    assert held is not None
+    lock.give_back(held.fd)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_lock_that_is_not_ours_is_not_inherited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
