@@ -47,7 +47,7 @@ def fault(file: IO[bytes], size_bytes: int) -> str:
     except Truncated as error:
         return f"truncated legacy file ({error})"
     keys = values[3]
-    if not isinstance(keys, list):
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         return "a legacy file without its list of storages"
     return _storage_fault(file, keys, _item_bytes(parts[2].persistent), size_bytes)
 
@@ -56,7 +56,8 @@ def _item_bytes(persistent: list[object]) -> dict[object, int | None]:
     """Storage key → bytes of one element (None: a type that we do not know)."""
     sizes: dict[object, int | None] = {}
     for pid in persistent:
-        if isinstance(pid, tuple) and len(pid) >= 3 and pid[0] == "storage":
+        named = isinstance(pid, tuple) and len(pid) >= 3 and isinstance(pid[2], str)
+        if isinstance(pid, tuple) and named and pid[0] == "storage":
             kind = pid[1].named if isinstance(pid[1], type) and issubclass(pid[1], Inert) else ""
             sizes[pid[2]] = _ITEM_BYTES.get(kind)
     return sizes

@@ -86,6 +86,34 @@ def test_a_hole_in_a_zip_is_rejected(tmp_path: Path) -> None:
     assert "data.pkl" in _reason(tmp_path)
 
 
+def test_a_changed_byte_ends_no_look_at_a_folder(tmp_path: Path) -> None:
+    """What a broken file makes of its reader must not hide the older, whole checkpoint."""
+    _put(tmp_path, ZIP, "checkpoint_epoch_1.pt")
+    for source, name in ((ZIP, "checkpoint_epoch_2.pt"), (LEGACY, "checkpoint_epoch_3.pt")):
+        data = (RECORDED / source).read_bytes()
+        for at in (*range(min(200, len(data))), *range(max(0, len(data) - 700), len(data))):
+            (tmp_path / name).write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+            assert _choose(tmp_path).chosen, (source, at)
+        (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_a_compressed_one_that_is_damaged_is_rejected(tmp_path: Path, kind: int) -> None:
+    path = tmp_path / "checkpoint_epoch_2.pt"
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        archive.writestr("a/data.pkl", pickle.dumps(list(range(1000)), protocol=2))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:80] + bytes(40) + whole[120:])
+    assert _reason(tmp_path).startswith("data.pkl cannot be read")
+
+
+def test_a_legacy_file_with_keys_that_are_none_is_rejected(tmp_path: Path) -> None:
+    said: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {}, {}, [["0"]])
+    data = b"".join(pickle.dumps(one, protocol=2) for one in said)
+    (tmp_path / "step_3.pt").write_bytes(data + bytes(24))
+    assert _reason(tmp_path) == "a legacy file without its list of storages"
+
+
 def test_a_file_of_zeros_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "step_1.pt").write_bytes(bytes(4096))
     assert "zeros" in _reason(tmp_path)
