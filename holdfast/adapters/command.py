@@ -14,6 +14,12 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Slurm gives its hooks no PATH at all, so commands are found along this one."""
 
 
+_left: set[subprocess.Popen[str]] = set()
+"""Killed and not waited for. Each call collects those that have ended meanwhile: a program that asks a
+silent slurmctld for hours would fill the process table with zombies.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
     """How a command ended, and all that it said. ``status`` below 0: killed by that signal."""
@@ -52,6 +58,9 @@ def complete(
     """As ``run``, for commands whose exit status is part of the answer."""
     merged = {"PATH": PATH, **os.environ, **(env or {})}
     full_env = {name: value for name, value in merged.items() if value is not None}
+    for before in tuple(_left):
+        if before.poll() is not None:
+            _left.discard(before)
     try:
         child = subprocess.Popen(
             list(argv),
@@ -84,5 +93,4 @@ def _abandon(child: subprocess.Popen[str]) -> None:
     for stream in (child.stdin, child.stdout, child.stderr):
         if stream is not None:
             stream.close()
-    child.poll()
-    child.returncode = child.returncode if child.returncode is not None else -signal.SIGKILL
+    _left.add(child)
