@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ class Worker:
                 self._start()
             _write_all(self._write_fd, request)
         except OSError as error:
-            self._drop()
+            self.close()  # one that ended between two requests is collected like any other
             self._finish(Answer(error=f"cannot start a worker: {error.strerror or error}"))
 
     def take(self) -> Answer | None:
@@ -144,12 +144,19 @@ class Worker:
         self._leaving = staying
 
     def _start(self) -> None:
-        request_read, request_write = os.pipe()
-        answer_read, answer_write = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        parent = os.getpid()
-        pid = os.fork()
+        fds: list[int] = []
+        try:
+            fds += os.pipe()
+            fds += os.pipe()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            parent = os.getpid()
+            pid = os.fork()
+        except OSError:  # no process or descriptor to spare: the next try must find these again
+            for fd in fds:
+                os.close(fd)
+            raise
+        request_read, request_write, answer_read, answer_write = fds
         if pid == 0:
             child_main(self._open, request_read, answer_write, parent)
         os.close(request_read)
@@ -192,14 +199,8 @@ class Worker:
 
     def _finish(self, answer: Answer) -> None:
         self._busy = False
-        self._answer = Answer(
-            items=tuple(self._items),
-            error=answer.error,
-            hung=answer.hung,
-            stuck=answer.stuck,
-            evidence=answer.evidence,
-            wall_s=time.monotonic() - self._asked_at,
-        )
+        wall_s = time.monotonic() - self._asked_at
+        self._answer = replace(answer, items=tuple(self._items), wall_s=wall_s)
 
     def _abandon(self, now: float) -> None:
         child = self._child

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -197,6 +198,35 @@ def test_no_second_probe_joins_one_that_cannot_die(nvml: SimulatedNvml, tmp_path
 
 def test_evidence_of_a_process_that_is_gone() -> None:
     assert evidence_of(2**22 + 1) == "gone"
+
+
+def test_a_worker_that_was_killed_between_two_requests_is_collected() -> None:
+    worker = Worker("echo", echo)
+    pid = call(worker, "a", deadline_s=5).items[1]
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert not call(worker, "b", deadline_s=5).complete
+    worker.reap(time.monotonic())
+    assert pid not in zombies_of(os.getpid())
+    assert call(worker, "c", deadline_s=5).items[0] == "c"
+    worker.close()
+
+
+def test_a_node_without_a_process_to_spare_costs_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_fork() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    worker = Worker("echo", echo)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fork", no_fork)
+        before = len([*Path("/proc/self/fd").iterdir()])
+        for _ in range(3):
+            assert "cannot start a worker" in call(worker, "a", deadline_s=5).error
+        assert len([*Path("/proc/self/fd").iterdir()]) == before
+    assert call(worker, "a", deadline_s=5).items[0] == "a"
+    worker.close()
 
 
 def test_a_child_that_left_is_collected() -> None:
