@@ -80,9 +80,12 @@ def _plain(word: str) -> str:
 
 
 def _write_read_remove(folder: Path) -> None:
+    """Under a name that nobody can know before, and only where nothing has it: users may write in this
+    folder, and we are root.
+    """
     said = f"holdfast {os.uname().nodename} {os.getpid()}\n".encode()
-    probe = folder / f".holdfast-probe-{os.uname().nodename}-{os.getpid()}"
-    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    probe = folder / f".holdfast-probe-{os.uname().nodename}-{os.urandom(8).hex()}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(probe, flags, 0o600)
     try:
         os.write(fd, said)

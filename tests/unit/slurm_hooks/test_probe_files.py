@@ -45,6 +45,19 @@ def test_a_healthy_mount_leaves_no_trace(tmpfs: Path) -> None:
 
 
 @root
+def test_what_a_user_put_there_is_neither_written_nor_held_against_the_mount(tmpfs: Path) -> None:
+    """A name that can be guessed may be a folder (no write succeeds), or a link to another's file."""
+    guessed = tmpfs / f".holdfast-probe-{os.uname().nodename}-{os.getpid()}"
+    guessed.mkdir()
+    assert mounts.read(str(tmpfs)).state is MountState.OK
+    guessed.rmdir()
+    (tmpfs / "checkpoint.pt").write_text("another user's weights")
+    guessed.hardlink_to(tmpfs / "checkpoint.pt")
+    assert mounts.read(str(tmpfs)).state is MountState.OK
+    assert (tmpfs / "checkpoint.pt").read_text() == "another user's weights"
+
+
+@root
 def test_a_full_mount(tmpfs: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         (tmpfs / "big").write_bytes(bytes(2 << 20))
