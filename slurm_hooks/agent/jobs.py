@@ -24,6 +24,8 @@ _WATCHED = inotify.CREATE | inotify.MOVED_TO | inotify.DELETE
 _SWEEP_S = 30.0
 """A look now and then even when nothing woke us: an event may be lost, a worker may have died."""
 _DEADLINE_S = 30.0
+_LINES, _LINES_S = 60, 60.0
+"""Of the log in so many seconds: anybody may put files into ``jobs/``, and each may be worth a line."""
 
 
 class Jobs:
@@ -42,6 +44,7 @@ class Jobs:
         self._next_look = 0.0
         self._said = ""
         self._woken = False
+        self._told, self._untold, self._told_since = 0, 0, float("-inf")
 
     @property
     def fd(self) -> int:
@@ -75,9 +78,20 @@ class Jobs:
         self._said = answer.error
         for item in answer.items:
             if isinstance(item, str):
-                log.info("job", did=item)
+                self._tell(item, now)
             elif isinstance(item, float):
                 self._next_look = now + max(item, self._config.agent.jobs_interval_s)
+
+    def _tell(self, text: str, now: float) -> None:
+        if now - self._told_since >= _LINES_S:
+            if self._untold:
+                log.warning("jobs: more happened than is told", lines=self._untold)
+            self._told, self._untold, self._told_since = 0, 0, now
+        if self._told < _LINES:
+            self._told += 1
+            log.info("job", did=text)
+        else:
+            self._untold += 1
 
     def _look(self, now: float) -> None:
         if not (_anything(self._markers) or _anything(self._ended)):
