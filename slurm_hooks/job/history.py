@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from slurm_hooks.job.journal import Event, attempts, last
 
@@ -60,7 +61,7 @@ def past(events: Iterable[Event]) -> list[Past]:
 
 
 def _one(group: Sequence[Event]) -> Past:
-    chosen = (last(group, "checkpoint") or {}).get("chosen") or {}
+    chosen = _table((last(group, "checkpoint") or {}).get("chosen"))
     end = last(group, "step_end") or {}
     evidence = last(group, "evidence") or {}
     return Past(
@@ -72,15 +73,35 @@ def _one(group: Sequence[Event]) -> Past:
         resumed_path=str(chosen.get("path", "")),
         resumed_step=_whole(chosen.get("step")),
         fingerprint=str(evidence.get("fingerprint", "")),
-        progressed=evidence.get("progressed"),
+        progressed=_truth(evidence.get("progressed")),
         node_fault=bool(evidence.get("faults")),
-        suspects=tuple(map(str, evidence.get("suspects") or ())),
-        ended_at=float(group[-1].get("t") or 0.0),
+        suspects=tuple(map(str, _items(evidence.get("suspects")))),
+        ended_at=_moment(group[-1].get("t")),
     )
+
+
+# What the file holds may be of any kind: another version of Holdfast wrote it, or a person.
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _truth(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def _moment(value: object) -> float:
+    """0 for what is no time of this millennium."""
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < 32e9 else 0.0
 
 
 def is_newer(step: int | None, than: int | None) -> bool:

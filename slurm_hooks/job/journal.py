@@ -81,7 +81,7 @@ def _run_of(event: Event) -> tuple[int, float]:
     restarts, start = event.get("restarts"), event.get("job_start")
     return (
         restarts if isinstance(restarts, int) else 0,
-        float(start) if isinstance(start, (int, float)) else 0.0,
+        float(start) if isinstance(start, (int, float)) and abs(start) < 2**63 else 0.0,
     )
 
 

@@ -11,6 +11,10 @@ import pytest
 
 from holdfast.history import store
 from holdfast.history.event import Event
+from slurm_hooks.job.deciding import NOT_STARTED, facts
+from slurm_hooks.job.evidence import Sight
+from slurm_hooks.job.history import past
+from slurm_hooks.job.journal import Journal
 from slurm_hooks.job_health import note
 from slurm_hooks.job_health.book import Book
 from slurm_hooks.job_health.ledger import Ledger, Run
@@ -143,3 +147,30 @@ def test_no_garbage_in_a_note_is_believed(tmp_path: Path) -> None:
         else:
             assert "\n" not in found, said
             assert len(found) < 500, said
+
+
+# --- journals of jobs -----------------------------------------------------------------------------
+
+ATTEMPT: list[dict[str, object]] = [
+    {"event": "attempt", "attempt": 1, "restarts": 0, "job_start": 5.0, "nodes": "w-[0-1]"},
+    {"event": "checkpoint", "chosen": {"path": "/x", "step": 4, "reason": ""}, "rejected": []},
+    {"event": "step_start"},
+    {"event": "step_end", "exit_code": 1, "told_to_end": False},
+    {"event": "evidence", "faults": [], "fingerprint": "x", "progressed": None, "suspects": ["w"]},
+    {"event": "finish", "exit_code": 1, "why": "z"},
+]
+
+
+@pytest.mark.parametrize("at", range(len(ATTEMPT)))
+def test_no_senseless_journal_keeps_a_job_from_its_checkpoints(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "job-7.jsonl"
+    for what, text in wrong_documents({"t": 1.0, **ATTEMPT[at]}):
+        lines = [json.dumps({"t": 1.0, **event}) for event in ATTEMPT]
+        lines[at] = text.replace("\n", " ")
+        path.write_text("\n".join(lines) + "\n")
+        try:
+            found = past(Journal(path, lambda: 9.0, restarts=1, job_start=9.0).events())
+            facts(Sight(job=None, faults=()), NOT_STARTED, found, 2)
+        except Exception as error:
+            raise AssertionError(what) from error
+        assert len(found) <= 2, what
