@@ -88,6 +88,11 @@ class Worker:
         return self._deadline if self._busy else None
 
     @property
+    def leaving(self) -> bool:
+        """A child that was told to go has not been collected yet."""
+        return bool(self._leaving)
+
+    @property
     def stuck(self) -> int | None:
         """Pid of an earlier child that still cannot die."""
         self.reap(time.monotonic())

@@ -93,6 +93,7 @@ class Gate:
     def __init__(self, node: SlurmName, config: Settings) -> None:
         self._node, self._config = node, config
         self._worker = Worker("gate", self._open, keep=False)
+        self._dropped: list[Worker] = []
         self._reason = self._code = ""
         self._until = 0.0
         self.trial: Trial | None = None
@@ -121,6 +122,9 @@ class Gate:
         """Take the result once it is there; forget one that is old. What happened, if anything."""
         if self.trial is not None and not self.trial.passed and now >= self._until:
             self.trial = None
+        for dropped in self._dropped:
+            dropped.reap(now)
+        self._dropped = [one for one in self._dropped if one.leaving]
         answer = self._worker.take()
         if answer is None:
             return None
@@ -149,6 +153,7 @@ class Gate:
     def drop(self) -> None:
         """Give a test up. The Slurm step ends its worker and puts the node back."""
         self._worker.close()
+        self._dropped.append(self._worker)
         self._worker = Worker("gate", self._open, keep=False)
 
     def close(self) -> None:

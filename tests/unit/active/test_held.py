@@ -1,0 +1,42 @@
+"""The test before a node's return, from the agent's side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.vocabulary import SlurmName
+from slurm_hooks import settings
+from slurm_hooks.agent.held import Gate
+from slurm_hooks.process import process_state
+
+
+def test_a_test_that_was_given_up_leaves_no_zombie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "pid"
+
+    def endless(_: Gate) -> Callable[[Any], Iterator[Any]]:
+        def serve(_: Any) -> Iterator[Any]:
+            told.write_text(Path("/proc/self/stat").read_text().split()[0])
+            time.sleep(60)
+            yield None
+
+        return serve
+
+    monkeypatch.setattr(Gate, "_open", endless)
+    gate = Gate(SlurmName("w"), settings.load(tmp_path / "none.yaml"))
+    gate.start("XID79", "holdfast:XID79: x")
+    until = time.monotonic() + 10
+    while not (told.exists() and told.read_text()):
+        assert time.monotonic() < until
+        gate.turn(time.monotonic())
+    gate.drop()
+    while process_state(int(told.read_text())) is not None:
+        assert time.monotonic() < until, process_state(int(told.read_text()))
+        assert gate.turn(time.monotonic()) is None
+    assert not gate.busy
