@@ -51,7 +51,7 @@ class Step:
         """One look, at most one drain or undrain."""
         self._did = []
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
-        table = self.slurm.nodes_fast() if case.worst else self.slurm.nodes([self.name])
+        table = self._table() if case.worst else self.slurm.nodes([self.name])
         node = self._own(table)
         self._holding = tests.look(self.slurm, self.name, node, drained)
         undrained = drained is not None and drained.record.at is not None and not node.drained_flag
@@ -64,6 +64,13 @@ class Step:
         standing = self._apply(decision, case, drained, node)
         test = drained.record.reason if drained and decision.move is Move.TEST else ""
         return Outcome(standing=standing, did=tuple(self._did), test=test)
+
+    def _table(self) -> list[SlurmNode]:
+        """Every node, and this one also where no partition has it: sinfo leaves such nodes out."""
+        table = self.slurm.nodes_fast()
+        if any(node.name == self.name for node in table):
+            return table
+        return [*table, *self.slurm.nodes([self.name])]
 
     def _own(self, table: Sequence[SlurmNode]) -> SlurmNode:
         for node in table:
@@ -150,7 +157,7 @@ class Step:
         self._keep(drained)
         self.slurm.drain([self.name], decision.reason)
         self._did.append(_about(drained, f"drained: {decision.reason}", DRAINED))
-        table = self.slurm.nodes_fast()
+        table = self._table()
         node = self._own(table)
         again = self._decide(case, drained, node, table)
         if again.move is Move.WITHDRAW:

@@ -178,6 +178,16 @@ def test_a_fatal_fault_drains_with_our_reason_and_a_record(bench: Bench) -> None
     assert bench.slurm.writes == ["drain worker-1"], "an unchanged state is not sent again"
 
 
+def test_a_node_that_was_taken_out_of_its_partition_is_drained_as_well(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sinfo shows no such node (seen on 26.05.5), and its job may still run."""
+    every = bench.slurm.nodes_fast
+    monkeypatch.setattr(bench.slurm, "nodes_fast", lambda: [n for n in every() if n.name != ME])
+    assert bench.run(fault()).standing.drained
+    assert bench.slurm.writes == ["drain worker-1"]
+
+
 def test_it_comes_back_after_a_reboot_and_a_re_check_only(bench: Bench) -> None:
     bench.run(fault())
     bench.run(clean())
