@@ -104,7 +104,10 @@ class Applier:
     def _tell(self, tell: Tell) -> None:
         # The Event first: its name is the same if we die before the condition is written and tell
         # it again.
-        self._kube.announce(tell.kube, tell.announcements)
+        try:
+            self._kube.announce(tell.kube, tell.announcements)
+        except KubeRefused as error:  # what the conditions say is true without it
+            log.error("%s: no Event: %s", tell.kube.name, error)
         if tell.conditions:
             self._seen(self._kube.patch_conditions(tell.kube.name, tell.conditions))
         if tell.label is not None:

@@ -6,7 +6,7 @@ from datetime import timezone
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.vocabulary import NodeState
-from k8s_bridge.names import BUSY, DRAINED, MAX_MESSAGE_CHARS, READY
+from k8s_bridge.names import BUSY, DRAINED, MAX_MESSAGE_BYTES, READY
 from k8s_bridge.snapshot import Condition
 
 UNREADABLE = "SlurmUnreadable"
@@ -52,8 +52,15 @@ _BASES = (_S.MIXED, _S.ALLOCATED, _S.IDLE, _S.FUTURE, _S.UNKNOWN)
 def clean(text: str) -> str:
     """One line without control characters, capped: reasons are anybody's text."""
     printable = "".join(c if c.isprintable() else " " for c in text)
-    folded = " ".join(printable.split())
-    return folded if len(folded) <= MAX_MESSAGE_CHARS else folded[: MAX_MESSAGE_CHARS - 1] + "…"
+    return _cut(" ".join(printable.split()), MAX_MESSAGE_BYTES)
+
+
+def _cut(text: str, most: int) -> str:
+    """At most so many bytes of it: that is how the API server counts."""
+    data = text.encode()
+    if len(data) <= most:
+        return text
+    return data[: most - len("…".encode())].decode(errors="ignore") + "…"
 
 
 def conditions(node: SlurmNode, withheld: str = "") -> tuple[Condition, ...]:
@@ -115,7 +122,7 @@ def _drained(node: SlurmNode, withheld: str) -> Condition:
     )
     by = f" [{node.reason_user}{at}]" if node.reason_user else ""
     # The reason is cut before who and when are.
-    text = clean(node.reason or "no reason given")[: MAX_MESSAGE_CHARS - len(by)]
+    text = _cut(clean(node.reason or "no reason given"), MAX_MESSAGE_BYTES - len(by.encode()))
     return Condition(
         type=DRAINED,
         status="True",

@@ -44,5 +44,5 @@ REPORTER = PREFIX + "bridge"
 KUBE_CORDON = "KUBE_CORDON"
 """Code of the reason with which the bridge drains a node that somebody cordoned."""
 
-MAX_MESSAGE_CHARS = 1024
-"""Cap of a condition's message and of an Event's note (the API's own limit for notes)."""
+MAX_MESSAGE_BYTES = 1024
+"""Cap of a condition's message and of an Event's note (the API's own limit for notes, in UTF-8)."""

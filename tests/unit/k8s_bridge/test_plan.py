@@ -63,6 +63,30 @@ def test_a_hostile_reason_becomes_one_capped_line() -> None:
     assert message.endswith(f"[{HUMAN} at 2026-11-20T12:00:00Z]")
 
 
+def test_a_long_reason_in_any_script_is_told() -> None:
+    """The API server counts bytes: an Event with more of them is refused."""
+    world = World()
+    world.settle(1)
+    world.slurm.set_drain(W0, "Wartung " + "\u00fc" * 600, HUMAN)
+    world.settle(1)
+    told = world.view().conditions[DRAINED]
+    assert told.status == "True"
+    assert len(told.message.encode()) <= 1024
+    assert told.message.startswith("Wartung \u00fc\u00fc")
+    assert f"\u2026 [{HUMAN} at 2026-11-20T" in told.message
+    assert [event["reason"] for event in world.kube.events.values()] == ["SlurmDrained"]
+
+
+def test_an_event_that_is_refused_keeps_no_condition_back() -> None:
+    world = World()
+    world.settle(1)
+    world.kube.refuses_events = True
+    world.slurm.set_drain(W0, "a reason", HUMAN)
+    world.settle(1)
+    assert world.view().conditions[DRAINED].status == "True"
+    assert world.plan() == []
+
+
 def test_nothing_is_said_twice_and_a_transition_keeps_its_time() -> None:
     world = World()
     world.settle(1)

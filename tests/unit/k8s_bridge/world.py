@@ -14,7 +14,7 @@ from holdfast.adapters.slurm import SlurmJob, SlurmNode
 from holdfast.errors import Refused
 from holdfast.vocabulary import KubeName, NodeState, SlurmName
 from k8s_bridge import wire
-from k8s_bridge.api import Edit, KubeConflict, KubeNotFound, Sighting
+from k8s_bridge.api import Edit, KubeConflict, KubeNotFound, KubeRefused, Sighting
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL, TAINT
@@ -156,6 +156,7 @@ class FakeKube:
         self._clock, self._tracked = clock, tracked
         self.raw: dict[str, dict[str, Any]] = {}
         self.events: dict[str, dict[str, Any]] = {}
+        self.refuses_events = False
         self.cordoned_by: dict[str, str] = {}
         self.before_patch: Callable[[], None] = lambda: None
         self._version = 0
@@ -244,6 +245,8 @@ class FakeKube:
             self._clock.write(lambda e=event: self._create(e))  # type: ignore[misc]
 
     def _create(self, event: dict[str, Any]) -> None:
+        if self.refuses_events or len(event["note"].encode()) > 1024:
+            raise KubeRefused("POST events: 422: can have at most 1024 characters")
         self.events.setdefault(event["metadata"]["name"], event)
 
     def _patch(self, name: str, patch: list[dict[str, Any]]) -> None:
