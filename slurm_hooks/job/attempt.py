@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class Tools:
 
 
 _STEP = frozenset({"SLURM_STEP_ID", "SLURM_STEPID"})
+_EXPORT = "SLURM_EXPORT_ENV"
 
 
 def child_environment(
@@ -48,11 +49,24 @@ def child_environment(
     # 26.05 gives batch scripts a step id (-5). Agents tell a job's tasks by it: srun must have
     # none.
     own = {name: value for name, value in environ.items() if name not in _STEP}
-    return {
-        **own,
+    told = {
         "HOLDFAST_RESUME_FROM": str(chosen.path) if chosen else "",
         "HOLDFAST_RESUME_STEP": str(chosen.step) if chosen and chosen.step is not None else "",
         "HOLDFAST_ATTEMPT": str(number),
         "HOLDFAST_JOURNAL": str(journal),
-        "SLURM_KILL_BAD_EXIT": "1",
     }
+    if _EXPORT in own:
+        own[_EXPORT] = _exporting(own[_EXPORT], told)
+    return {**own, **told, "SLURM_KILL_BAD_EXIT": "1"}
+
+
+def _exporting(asked: str, names: Iterable[str]) -> str:
+    """What ``sbatch --export=NONE`` (or a list) lets srun hand to the tasks, and ``names`` besides.
+
+    Without them a training would begin anew each time, and the agent not know its tasks. To srun a
+    list is what NONE is, and the names in it.
+    """
+    if not asked or "ALL" in asked.upper().split(","):
+        return asked
+    kept = [] if asked.upper() in ("NONE", "NIL") else [asked]
+    return ",".join([*kept, *names])

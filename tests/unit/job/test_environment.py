@@ -48,6 +48,29 @@ def test_the_child_is_told_what_to_resume_and_is_no_step(tmp_path: Path) -> None
     assert (told["HOLDFAST_JOURNAL"], told["SLURM_KILL_BAD_EXIT"]) == (str(tmp_path / "j"), "1")
 
 
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ("NONE", ""),
+        ("nil", ""),
+        ("PATH,A=1", "PATH,A=1,"),
+    ],
+)
+def test_srun_hands_the_names_on_whatever_sbatch_exports(asked: str, kept: str) -> None:
+    names = "HOLDFAST_RESUME_FROM,HOLDFAST_RESUME_STEP,HOLDFAST_ATTEMPT,HOLDFAST_JOURNAL"
+    environ = BATCH | {"SLURM_EXPORT_ENV": asked}
+    told = child_environment(environ, Choice(chosen=None), 1, Path("j"))
+    assert told["SLURM_EXPORT_ENV"] == kept + names
+
+
+@pytest.mark.parametrize("asked", ["ALL", "all,A=1", ""])
+def test_what_srun_hands_on_anyway_stays(asked: str) -> None:
+    environ = BATCH | {"SLURM_EXPORT_ENV": asked}
+    told = child_environment(environ, Choice(chosen=None), 1, Path("j"))
+    assert told["SLURM_EXPORT_ENV"] == asked
+    assert "SLURM_EXPORT_ENV" not in child_environment(BATCH, Choice(chosen=None), 1, Path("j"))
+
+
 def test_without_a_checkpoint_the_names_are_empty() -> None:
     told = child_environment(BATCH, Choice(chosen=None), 1, Path("j"))
     assert (told["HOLDFAST_RESUME_FROM"], told["HOLDFAST_RESUME_STEP"]) == ("", "")
