@@ -6,15 +6,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from slurm_hooks.job.srun_output import TaskDeath, death_in
+from slurm_hooks.job.srun_output import TaskDeath, death_in, ended_step_in
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_STAT = re.compile(r"\d+ \((?P<comm>.*)\) \S (?P<parent>\d+) (?P<group>\d+) ", re.DOTALL)
 _TAIL_LINES = 400
 _MAX_LINE_BYTES = 16384
 
@@ -41,8 +45,8 @@ class Child:
     """A started command.
 
     Standard error comes through a pipe, because srun tells nobody else which rank died first; each
-    byte is passed on unchanged. ``deaths`` are the tasks that srun reported, ``tail`` the last
-    lines.
+    byte is passed on unchanged. ``deaths`` are the tasks that srun reported, ``ended_steps`` the
+    steps that it ends for them, ``tail`` the last lines.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Child:
         """Starts it. Raises OSError when it cannot be started."""
         self._now = now
         self.deaths: list[TaskDeath] = []
+        self.ended_steps: set[str] = set()
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._partial = b""
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
@@ -82,6 +87,29 @@ class Child:
         except (ProcessLookupError, PermissionError):
             pass
 
+    def sruns(self, procfs: Path = Path("/proc")) -> frozenset[int]:
+        """The srun of the group: the child itself, or those that a script runs just now."""
+        parents = {}
+        for entry in procfs.iterdir():
+            try:
+                pid, found = int(entry.name), _STAT.match((entry / "stat").read_text())
+            except (OSError, ValueError):
+                continue
+            if found and found["comm"] == "srun" and int(found["group"]) == self.pid:
+                parents[pid] = int(found["parent"])
+        # srun's own helper (its shepherd) is none.
+        return frozenset(pid for pid, parent in parents.items() if parent not in parents)
+
+    def kill(self, sruns: frozenset[int]) -> None:
+        """SIGKILL for what is left of ``sruns``: for the whole group where the child is one of
+        them, for the one that a script waits for. Of several at once, nobody knows which."""
+        left = sruns & self.sruns()
+        if self.pid in left:
+            self.signal(signal.SIGKILL)
+        elif len(left) == 1:
+            with suppress(ProcessLookupError):
+                os.kill(min(left), signal.SIGKILL)
+
     def status(self) -> int | None:
         """Exit status as ``subprocess`` tells it (negative: a signal), ``None`` while it runs."""
         return self._process.poll()
@@ -110,6 +138,8 @@ class Child:
                 death = death_in(line, self._now())
                 if death:
                     self.deaths.append(death)
+            elif "srun: Terminating" in line:
+                self.ended_steps |= {ended_step_in(line)} - {""}
 
     def close(self) -> None:
         os.close(self.stderr_fd)

@@ -1,5 +1,5 @@
 """SIGKILL for this user's own tasks of one job on this node: ``python -m slurm_hooks.job.end_tasks
-JOB``.
+JOB JOURNAL [STEP …]``.
 
 The launcher runs it on each node of the job by ``srun --overlap``. While slurmstepd waits for
 KillWait (180 s on Soperator) it answers no ``scancel --signal=KILL JOB.STEP`` (Slurm 24.11: "Socket
@@ -12,12 +12,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 
-def tasks(procfs: Path, job_id: int, own_step: str) -> Iterator[int]:
-    """Pids of the job's tasks that ``holdfast run`` started, all steps but ``own_step``."""
+def tasks(
+    procfs: Path, job_id: int, own_step: str, journal: str, steps: Collection[str] = ()
+) -> Iterator[int]:
+    """Pids of the tasks that the launcher with this journal started in the job: those of ``steps``,
+    or of all steps but ``own_step``. A script may run several launchers side by side."""
     for entry in procfs.iterdir():
         if not entry.name.isdigit():
             continue
@@ -29,25 +32,28 @@ def tasks(procfs: Path, job_id: int, own_step: str) -> Iterator[int]:
         step = environ.get(b"SLURM_STEP_ID")
         if (
             environ.get(b"SLURM_JOB_ID") == str(job_id).encode()
-            and b"HOLDFAST_ATTEMPT" in environ
+            and environ.get(b"HOLDFAST_JOURNAL") == os.fsencode(journal)
             and step is not None
             and step != own_step.encode()
+            and (not steps or os.fsdecode(step) in steps)
         ):
             yield int(entry.name)
 
 
-def command(job_id: int) -> list[str]:
+def command(job_id: int, journal: Path, steps: Collection[str] = ()) -> list[str]:
     """The command line for a node of the job. It needs this installation at the same path there,
     and nothing of the job's own environment (a virtual environment, PYTHONPATH)."""
     root = Path(__file__).resolve().parents[2]
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); from {__name__} import main; main({[str(job_id)]!r})"
+    argv = [str(job_id), str(journal), *sorted(steps)]
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from {__name__} import main; main({argv!r})"
     return [sys.executable, "-I", "-c", code]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Ends the tasks and exits 0, also when there was none."""
-    (job,) = sys.argv[1:] if argv is None else argv
-    for pid in tasks(Path("/proc"), int(job), os.environ.get("SLURM_STEP_ID", "")):
+    job, journal, *steps = sys.argv[1:] if argv is None else argv
+    own = os.environ.get("SLURM_STEP_ID", "")
+    for pid in tasks(Path("/proc"), int(job), own, journal, steps):
         try:
             os.kill(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

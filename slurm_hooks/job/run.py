@@ -121,14 +121,15 @@ class Run:
             return ""
         return f"bad node: {', '.join(map(str, fatal))}"
 
-    def _end_tasks(self) -> None:
-        """SIGKILL for every task, past a slurmstepd that waits for KillWait. Not waited for."""
+    def _end_tasks(self, steps: frozenset[str]) -> None:
+        """SIGKILL for the tasks of these steps, or of all that are ours, past a slurmstepd that waits
+        for KillWait. Not waited for."""
         job_id, count = self._job.context.job_id, max(1, self._job.context.node_count)
         say("ending the step's remaining tasks")
         argv = ["srun", "--quiet", "--overlap", f"--jobid={job_id}", "--kill-on-bad-exit=0"]
         argv += [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
         argv += ["--cpus-per-task=1", "--mem=0", "--gres=none"]
-        argv += end_tasks.command(job_id)
+        argv += end_tasks.command(job_id, self._tools.journal.path, steps)
         null = subprocess.DEVNULL
         try:
             subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, start_new_session=True)

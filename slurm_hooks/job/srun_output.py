@@ -15,6 +15,7 @@ _DEATH = re.compile(
     r"|Illegal instruction|Out Of Memory|Exited with exit code (?P<code>\d+)|[A-Z][\w ]+?)"
     r"(?P<core> \(core dumped\))?\s*$"
 )
+_TERMINATING = re.compile(r"srun: Terminating StepId=[\d_+]+\.(?P<step>\d+)")
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (?P<nodes>\S+)")
 
 
@@ -47,3 +48,9 @@ def death_in(line: str, at: float) -> TaskDeath | None:
     if lost:
         return TaskDeath(host=lost["nodes"], tasks="", how="Node failure", code=None, at=at)
     return None
+
+
+def ended_step_in(line: str) -> str:
+    """The number of the step that srun says it is ending; empty for any other line."""
+    match = _TERMINATING.search(line)
+    return match["step"] if match else ""

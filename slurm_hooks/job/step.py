@@ -14,14 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from holdfast.vocabulary import DO_NOT_REQUEUE
 from slurm_hooks.job.child import Child
 from slurm_hooks.job.srun_output import TaskDeath
 
 FORWARDED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
-_LAST_KILL_S = 10.0
-"""After SIGKILL for the tasks this long until srun itself is killed: it waits for nodes that are
-gone.
-"""
 _DRAIN_S = 0.3
 """After the child's end: a stray grandchild may hold its standard error open for ever."""
 
@@ -48,8 +45,10 @@ class StepEnd:
     @property
     def exit_code(self) -> int:
         """As a shell tells it: 128 + n for a signal. What the first dead task said counts more than
-        srun's highest code, which the others' deaths by SIGTERM raise to 143."""
-        if self.deaths and self.deaths[0].code is not None and self.status:
+        srun's highest code, which the others' deaths by SIGTERM raise to 143; 93 is the command's
+        own word."""
+        told = self.status not in (0, DO_NOT_REQUEUE) and self.deaths
+        if told and self.deaths[0].code is not None:
             return self.deaths[0].code
         return self.status if self.status >= 0 else 128 - self.status
 
@@ -68,15 +67,18 @@ class StepPlan:
     """What to run and how to end it.
 
     ``watch`` is asked every ``poll_s`` in a thread of its own and returns why the step must end, or
-    an empty string. ``end_tasks`` starts the SIGKILL of all tasks and returns at once.
+    an empty string. ``end_tasks`` starts the SIGKILL of the tasks of these steps (none given: of
+    all) and returns at once. ``last_kill_s`` after it srun itself is killed: it waits for nodes that
+    are gone.
     """
 
     argv: Sequence[str]
     env: Mapping[str, str]
     watch: Callable[[], str]
-    end_tasks: Callable[[], None]
+    end_tasks: Callable[[frozenset[str]], None]
     poll_s: float
     end_grace_s: float
+    last_kill_s: float = 10.0
 
 
 class Signals:
@@ -147,24 +149,45 @@ class Watch:
 
 
 class _Ending:
-    """The stages of an end: ask the group, SIGKILL the tasks, SIGKILL srun."""
+    """The stages of an end: ask the group, SIGKILL the tasks, SIGKILL srun.
+
+    For a rank's death these are the tasks and the srun of its own step: a script (``srun probe ||
+    true``) may bear that and go on to the next.
+    """
 
     def __init__(self, child: Child, plan: StepPlan) -> None:
         self._child, self._plan = child, plan
         self._stages: list[tuple[float, Callable[[], None]]] = []
+        self._done: frozenset[str] | None = None
         self.why = ""
 
-    def begin(self, why: str, now: float, *, ask: bool) -> None:
-        """``ask``: SIGTERM first; not needed when srun is ending the step already."""
-        if self._stages or self.why:
+    def for_node(self, why: str, now: float) -> None:
+        """Everything ends; SIGTERM first."""
+        if self._stages or self.why == why:
             return
         self.why = why
-        if ask:
-            self._child.signal(signal.SIGTERM)
+        self._child.signal(signal.SIGTERM)
+        self._begin(now, frozenset, lambda: self._child.signal(signal.SIGKILL))
+
+    def for_deaths(self, now: float) -> None:
+        """Not asked: srun is ending the step already."""
+        if self._stages or self._done == frozenset(self._child.ended_steps):
+            return
+        self.why = str(self._child.deaths[0])
+        sruns = self._child.sruns()
+        self._begin(now, self._new_steps, lambda: self._child.kill(sruns))
+
+    def _new_steps(self) -> frozenset[str]:
+        before, self._done = self._done or frozenset(), frozenset(self._child.ended_steps)
+        return self._done - before
+
+    def _begin(
+        self, now: float, steps: Callable[[], frozenset[str]], last: Callable[[], None]
+    ) -> None:
         grace_end = now + self._plan.end_grace_s
         self._stages = [
-            (grace_end, self._plan.end_tasks),
-            (grace_end + _LAST_KILL_S, lambda: self._child.signal(signal.SIGKILL)),
+            (grace_end, lambda: self._plan.end_tasks(steps())),
+            (grace_end + self._plan.last_kill_s, last),
         ]
 
     def wait_s(self, now: float) -> float | None:
@@ -205,10 +228,9 @@ def _follow(child: Child, watch: Watch, ending: _Ending, signals: Signals) -> in
         for number in signals.take():
             child.signal(number)
         if watch.why:
-            ending.begin(watch.why, now, ask=True)
+            ending.for_node(watch.why, now)
         elif child.deaths:
-            first = child.deaths[0]
-            ending.begin(str(first), now, ask=False)
+            ending.for_deaths(now)
         ending.advance(now)
         status = child.status()
         if status is not None:

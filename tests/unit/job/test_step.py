@@ -21,8 +21,9 @@ def _run(
     script: str,
     *,
     watch: Callable[[], str] = lambda: "",
-    end_tasks: Callable[[], None] = lambda: None,
+    end_tasks: Callable[[frozenset[str]], None] = lambda steps: None,
     grace_s: float = 0.3,
+    last_kill_s: float = 10.0,
 ) -> StepEnd:
     plan = StepPlan(
         argv=["sh", "-c", script],
@@ -31,6 +32,7 @@ def _run(
         end_tasks=end_tasks,
         poll_s=0.1,
         end_grace_s=grace_s,
+        last_kill_s=last_kill_s,
     )
     with Signals().caught() as signals:
         return run_step(plan, signals)
@@ -72,12 +74,49 @@ def test_after_a_rank_died_the_others_are_ended_within_the_grace() -> None:
     begun = time.monotonic()
     end = _run(
         "echo 'srun: error: n1: task 1: Killed' >&2; exec sleep 1.2",
-        end_tasks=lambda: ended.append(time.monotonic() - begun),
+        end_tasks=lambda steps: ended.append(time.monotonic() - begun),
     )
     assert len(ended) == 1
     assert 0.25 < ended[0] < 1.0
     assert end.how == "task 1 on n1: Killed"
     assert not end.ended_why
+
+
+def test_of_a_script_only_the_steps_that_srun_ends_are_ended(tmp_path: Path) -> None:
+    ended: list[frozenset[str]] = []
+
+    def end_tasks(steps: frozenset[str]) -> None:
+        ended.append(steps)
+        (tmp_path / str(len(ended))).touch()
+
+    def failing(step: int, then: int) -> str:
+        lines = f"srun: error: n1: task 0: Killed\nsrun: Terminating StepId=7.{step}"
+        return f"printf '{lines}\\n' >&2; until [ -e {tmp_path}/{then} ]; do sleep 0.05; done"
+
+    end = _run(
+        f"{failing(0, 1)}; {failing(12, 2)}", end_tasks=end_tasks, grace_s=0.1, last_kill_s=0.1
+    )
+    assert ended == [frozenset({"0"}), frozenset({"12"})]
+    assert (end.status, end.ended_why) == (0, "")
+
+
+def test_a_script_outlives_the_srun_that_waits_for_a_lost_node(tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.symlink_to("/bin/sleep")
+    begun = time.monotonic()
+    end = _run(
+        f'{srun} 60 & until [ "$(cat /proc/$!/comm)" = srun ]; do sleep 0.05; done; '
+        f"echo 'srun: error: Node failure on n1' >&2; wait $!; exit 4",
+        grace_s=0.1,
+        last_kill_s=0.1,
+    )
+    assert end.status == 4
+    assert time.monotonic() - begun < 30
+
+
+def test_93_is_the_commands_word_whatever_died_before() -> None:
+    end = _run("echo 'srun: error: n1: task 0: Exited with exit code 1' >&2; exit 93")
+    assert end.exit_code == 93
 
 
 def test_a_bad_node_ends_the_step(tmp_path: Path) -> None:
@@ -94,7 +133,7 @@ def test_a_step_that_ignores_the_asking_has_its_tasks_ended() -> None:
         "trap '' TERM; while [ ! -e $$.never ]; do sleep 0.1; [ $i ] || i=0; i=$((i+1)); "
         "[ $i -lt 12 ] || exit 5; done",
         watch=lambda: "bad node",
-        end_tasks=ended.set,
+        end_tasks=lambda steps: ended.set(),
     )
     assert ended.is_set()
     assert end.exit_code == 5
@@ -191,10 +230,14 @@ def test_only_the_jobs_own_tasks_are_ended(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "environ").write_bytes(b"\0".join(one.encode() for one in environ) + b"\0")
 
-    process(1, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=1")
-    process(2, "SLURM_JOB_ID=8", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=1")
-    process(3, "SLURM_JOB_ID=7", "HOLDFAST_ATTEMPT=1")
+    ours = ("HOLDFAST_ATTEMPT=1", "HOLDFAST_JOURNAL=/c/j")
+    process(1, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", *ours)
+    process(2, "SLURM_JOB_ID=8", "SLURM_STEP_ID=0", *ours)
+    process(3, "SLURM_JOB_ID=7", *ours)
     process(4, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0")
-    process(5, "SLURM_JOB_ID=7", "SLURM_STEP_ID=3", "HOLDFAST_ATTEMPT=1")
+    process(5, "SLURM_JOB_ID=7", "SLURM_STEP_ID=3", *ours)
     (tmp_path / "6").mkdir()
-    assert list(end_tasks.tasks(tmp_path, 7, "3")) == [1]
+    process(7, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=1", "HOLDFAST_JOURNAL=/d/j")
+    process(8, "SLURM_JOB_ID=7", "SLURM_STEP_ID=12", *ours)
+    assert sorted(end_tasks.tasks(tmp_path, 7, "3", "/c/j")) == [1, 8]
+    assert list(end_tasks.tasks(tmp_path, 7, "3", "/c/j", ["12"])) == [8]
