@@ -11,7 +11,7 @@ from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
-from slurm_hooks.job.step import Signals
+from slurm_hooks.job.step import KILL_ON_BAD_EXIT, Signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def child_environment(
     }
     if _EXPORT in own:
         own[_EXPORT] = _exporting(own[_EXPORT], told)
-    return {**own, **told, "SLURM_KILL_BAD_EXIT": "1"}
+    return {KILL_ON_BAD_EXIT: "1", **own, **told}
 
 
 def _exporting(asked: str, names: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ from slurm_hooks.job.child import Child
 from slurm_hooks.job.srun_output import TaskDeath
 
 FORWARDED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
+KILL_ON_BAD_EXIT = "SLURM_KILL_BAD_EXIT"
 _DRAIN_S = 0.3
 """After the child's end: a stray grandchild may hold its standard error open for ever."""
 
@@ -79,6 +80,12 @@ class StepPlan:
     poll_s: float
     end_grace_s: float
     last_kill_s: float = 10.0
+
+    @property
+    def bears_deaths(self) -> bool:
+        """Whoever says so wants the other ranks to go on: elastic launchers, restarts in process."""
+        told = "--kill-on-bad-exit=0" in self.argv or "-K0" in self.argv
+        return told or self.env.get(KILL_ON_BAD_EXIT) == "0"
 
 
 class Signals:
@@ -170,8 +177,12 @@ class _Ending:
         self._begin(now, frozenset, lambda: self._child.signal(signal.SIGKILL))
 
     def for_deaths(self, now: float) -> None:
-        """Not asked: srun is ending the step already."""
-        if self._stages or self._done == frozenset(self._child.ended_steps):
+        """Not asked: srun is ending the step already, unless it was told not to."""
+        if (
+            self._stages
+            or self._plan.bears_deaths
+            or self._done == frozenset(self._child.ended_steps)
+        ):
             return
         self.why = str(self._child.deaths[0])
         sruns = self._child.sruns()

@@ -48,6 +48,12 @@ def test_the_child_is_told_what_to_resume_and_is_no_step(tmp_path: Path) -> None
     assert (told["HOLDFAST_JOURNAL"], told["SLURM_KILL_BAD_EXIT"]) == (str(tmp_path / "j"), "1")
 
 
+def test_who_asks_srun_to_go_on_after_a_death_is_heard() -> None:
+    environ = BATCH | {"SLURM_KILL_BAD_EXIT": "0"}
+    told = child_environment(environ, Choice(chosen=None), 1, Path("j"))
+    assert told["SLURM_KILL_BAD_EXIT"] == "0"
+
+
 @pytest.mark.parametrize(
     ("asked", "kept"),
     [

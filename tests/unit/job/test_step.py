@@ -82,6 +82,26 @@ def test_after_a_rank_died_the_others_are_ended_within_the_grace() -> None:
     assert not end.ended_why
 
 
+@pytest.mark.parametrize(
+    ("word", "environ"),
+    [("--kill-on-bad-exit=0", {}), ("-K0", {}), ("-n2", {"SLURM_KILL_BAD_EXIT": "0"})],
+)
+def test_whoever_bears_a_death_keeps_the_other_ranks(word: str, environ: dict[str, str]) -> None:
+    ended: list[frozenset[str]] = []
+    plan = StepPlan(
+        argv=["sh", "-c", "echo 'srun: error: n1: task 1: Killed' >&2; sleep 0.5; exit 6", word],
+        env={**os.environ, **environ},
+        watch=lambda: "",
+        end_tasks=ended.append,
+        poll_s=0.1,
+        end_grace_s=0.0,
+        last_kill_s=0.0,
+    )
+    with Signals().caught() as signals:
+        assert run_step(plan, signals).exit_code == 6
+    assert ended == []
+
+
 def test_of_a_script_only_the_steps_that_srun_ends_are_ended(tmp_path: Path) -> None:
     ended: list[frozenset[str]] = []
 
