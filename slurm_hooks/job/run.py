@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import cached_property
+from pathlib import Path
 
 from holdfast.config.location import ALL, is_off
 from holdfast.hostlist import expand
@@ -122,19 +123,36 @@ class Run:
         return f"bad node: {', '.join(map(str, fatal))}"
 
     def _end_tasks(self, steps: frozenset[str]) -> None:
-        """SIGKILL for the tasks of these steps, or of all that are ours, past a slurmstepd that waits
-        for KillWait. Not waited for."""
+        """SIGKILL for the tasks of these steps, or of all of the attempt, past a slurmstepd that
+        waits for KillWait. Not waited for."""
         job_id, count = self._job.context.job_id, max(1, self._job.context.node_count)
         say("ending the step's remaining tasks")
         argv = ["srun", "--quiet", "--overlap", f"--jobid={job_id}", "--kill-on-bad-exit=0"]
         argv += [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
         argv += ["--cpus-per-task=1", "--mem=0", "--gres=none"]
-        argv += end_tasks.command(job_id, self._tools.journal.path, steps)
+        argv += end_tasks.command(self._which, steps)
         null = subprocess.DEVNULL
         try:
             subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, start_new_session=True)
         except OSError as error:
             say(f"srun: {error.strerror}; waiting for Slurm to end them")
+
+    def _clear_away(self) -> None:
+        """What a command left behind here (ranks without srun, or the srun of a script that gave up)
+        would train on beside the next attempt and write the same checkpoints."""
+        left = list(end_tasks.processes(Path("/proc"), self._which))
+        if not left:
+            return
+        pids = ", ".join(str(pid) for pid, _ in left[:8])
+        say(f"ending what attempt {self._number} left behind here: pid {pids}")
+        end_tasks.clear_away(self._which, self._tools.config.end_grace_s, self._desk.sleep)
+        if self._job.context.node_count > 1:
+            self._end_tasks(frozenset())
+
+    @property
+    def _which(self) -> end_tasks.Which:
+        job_id, journal = self._job.context.job_id, self._tools.journal.path
+        return end_tasks.Which(job_id=job_id, journal=str(journal), attempt=self._number)
 
     def _after(self, end: StepEnd, choice: Choice, history: Sequence[Past]) -> int | None:
         if end.status == 0 and not end.ended_why:
@@ -200,6 +218,7 @@ class Run:
 
     def _act(self, decision: Decision, code: int) -> int | None:
         if decision.next is Next.RESTART:
+            self._clear_away()
             self._desk.pause(decision.delay_s)
             return 143 if self._tools.signals.told_to_end else None
         if decision.next in (Next.FAIL, Next.FINISH):

@@ -117,6 +117,21 @@ def test_a_failure_is_tried_again_here_and_then_given_to_a_person(
     assert _events(folder)[-1] == "finish"
 
 
+def test_no_attempt_starts_beside_what_the_last_one_left_behind(
+    job: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Ranks without srun, or the srun of a script that gave up: two would write the checkpoints."""
+    script = job / "train.sh"
+    script.write_text(
+        f'if [ "$HOLDFAST_ATTEMPT" = 1 ]; then\n'
+        f"  setsid sleep 60 & echo $! > {job}/left; exit 7\n"
+        f'fi\n[ -z "$(tr -d "\\0" 2>/dev/null </proc/$(cat {job}/left)/cmdline)" ]\n'
+    )
+    assert launcher.main(["--checkpoints", str(job / "c"), "--", "sh", str(script)]) == 0
+    left = (job / "left").read_text().strip()
+    assert f"ending what attempt 1 left behind here: pid {left}\n" in capfd.readouterr().err
+
+
 def test_a_users_error_is_named(job: Path, capfd: pytest.CaptureFixture[str]) -> None:
     command = [PYTHON, "-c", "int(None)"]
     launcher.main(["--checkpoints", str(job / "c"), "--", *command])

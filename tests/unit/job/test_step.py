@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -184,8 +185,6 @@ def test_the_child_does_not_outlive_a_killed_launcher(tmp_path: Path) -> None:
         "import os, sys; from slurm_hooks.job.child import Child; import time; "
         "c = Child(['sleep', '60'], os.environ, time.time); print(c.pid, flush=True); time.sleep(60)"
     )
-    import subprocess
-
     launcher = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert launcher.stdout is not None
     with launcher.stdout:
@@ -259,5 +258,28 @@ def test_only_the_jobs_own_tasks_are_ended(tmp_path: Path) -> None:
     (tmp_path / "6").mkdir()
     process(7, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=1", "HOLDFAST_JOURNAL=/d/j")
     process(8, "SLURM_JOB_ID=7", "SLURM_STEP_ID=12", *ours)
-    assert sorted(end_tasks.tasks(tmp_path, 7, "3", "/c/j")) == [1, 8]
-    assert list(end_tasks.tasks(tmp_path, 7, "3", "/c/j", ["12"])) == [8]
+    process(9, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=2", "HOLDFAST_JOURNAL=/c/j")
+    which = end_tasks.Which(job_id=7, journal="/c/j", attempt=1)
+    assert sorted(end_tasks.tasks(tmp_path, which, "3")) == [1, 8]
+    assert list(end_tasks.tasks(tmp_path, which, "3", ["12"])) == [8]
+    left = dict(end_tasks.processes(tmp_path, which))
+    assert left == {1: "0", 3: None, 5: "3", 8: "12"}
+
+
+def test_what_an_attempt_left_behind_is_ended(tmp_path: Path) -> None:
+    which = end_tasks.Which(job_id=7, journal=str(tmp_path), attempt=3)
+    environ = {"SLURM_JOB_ID": "7", "HOLDFAST_JOURNAL": str(tmp_path), "HOLDFAST_ATTEMPT": "3"}
+    deaf = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+    scripts = ["echo up; exec sleep 60", deaf]
+    started = [
+        subprocess.Popen(
+            ["sh", "-c", script], env={**os.environ, **environ}, stdout=subprocess.PIPE
+        )
+        for script in scripts
+    ]
+    for one in started:
+        assert one.stdout is not None
+        with one.stdout:
+            one.stdout.readline()
+    end_tasks.clear_away(which, 0.3, time.sleep)
+    assert [one.wait(timeout=20) for one in started] == [-signal.SIGTERM, -signal.SIGKILL]
