@@ -58,7 +58,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--checkpoints",
         metavar="DIR",
-        type=Path,
         help="the folder that the command saves its checkpoints to (default: HOLDFAST_CHECKPOINTS)",
     )
     parser.add_argument(
@@ -79,7 +78,11 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
             f"--spares {args.spares}: hot spares are not available yet; leave the option out"
         )
     if shutil.which(command[0]) is None:
-        raise UsageError(f"{command[0]}: no such command on this node; check its name and PATH")
+        raise UsageError(f"{command[0]}: {_why_not(command[0])}")
+    if args.checkpoints == "":
+        raise UsageError(
+            "--checkpoints names no folder; is a variable of the script empty? (set -u tells which)"
+        )
     folder = args.checkpoints or os.environ.get("HOLDFAST_CHECKPOINTS")
     if not folder:
         raise UsageError(
@@ -90,6 +93,14 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
     if checkpoints.exists() and not checkpoints.is_dir():
         raise UsageError(f"--checkpoints {checkpoints}: not a folder; name the folder, not a file")
     return Job(context=context, command=tuple(command), checkpoints=checkpoints)
+
+
+def _why_not(command: str) -> str:
+    if Path(command).is_file() and "/" in command:
+        return "not executable; make it so (chmod +x), or name its interpreter before it"
+    if "=" in command:
+        return "no command; put env before variables that are only for the command"
+    return "no such command on this node; check its name and PATH"
 
 
 def _run(job: Job) -> int:

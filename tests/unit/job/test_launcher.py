@@ -50,6 +50,9 @@ def _events(folder: Path) -> list[str]:
         (["--checkpoints", "c", "--spares", "1", "--", "true"], "not available yet"),
         (["--checkpoints", "c", "--", "no-such-command-here"], "no such command on this node"),
         (["--", "true"], "no checkpoint folder; add --checkpoints DIR"),
+        (["--checkpoints", "", "--", "true"], "is a variable of the script empty?"),
+        (["--checkpoints", "c", "--", "A=1", "true"], "put env before"),
+        (["--checkpoints", "c", "--", __file__], "not executable; make it so"),
     ],
 )
 def test_wrong_use_gets_one_line_and_a_remedy(
