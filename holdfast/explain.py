@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,13 @@ from holdfast.owner import standing
 from holdfast.vocabulary import SlurmName
 
 _BAD_CONFIG = 2
+_JOB = re.compile(r"[0-9]+(_[0-9]+)?")
 
 EXAMPLE = """\
 examples:
   holdfast explain worker-1
   holdfast explain 1234
+  holdfast explain 1234_5
   holdfast explain 1234 --checkpoints /mnt/training/checkpoints --json
 
 exit status: 0 explained, 1 Slurm knows no such node or job or does not answer (what is known here is
@@ -67,13 +70,17 @@ def main(argv: Sequence[str]) -> int:
     asked = parser.parse_args(argv)
     config, problem = _config()
     slurm = SlurmCli(config.slurm.timeout_s, config.slurm.bin)
-    if asked.what.isdigit():
+    kind = "job" if _JOB.fullmatch(asked.what) else "node"
+    if kind == "job":
         folder = Path(asked.checkpoints) if asked.checkpoints else None
-        report = job_report(slurm, int(asked.what), folder, config.paths.run)
+        try:
+            report = job_report(slurm, _number(slurm, asked.what), folder, config.paths.run)
+        except Unavailable as error:
+            complain(f"holdfast explain: Slurm does not answer: {error}")
+            return 1
     else:
         report = node_report(slurm, SlurmName(asked.what), config.paths)
     if report is None:
-        kind = "job" if asked.what.isdigit() else "node"
         complain(f"holdfast explain: Slurm knows no {kind} {asked.what}{_hint(kind)}")
         return 1
     _show(report, as_one_json=asked.json)
@@ -82,6 +89,14 @@ def main(argv: Sequence[str]) -> int:
     for line in problem.splitlines():
         complain(f"holdfast explain: the configuration is bad, defaults used: {line}")
     return _BAD_CONFIG if problem else 1 if report["slurm"] else 0
+
+
+def _number(slurm: SlurmCli, what: str) -> int:
+    """A job's number; 0, which is no job's, for an array's element that Slurm does not know."""
+    try:
+        return int(what) if what.isdigit() else slurm.element(what)
+    except Refused:
+        return 0
 
 
 def _config() -> tuple[ClusterConfig, str]:
@@ -185,6 +200,7 @@ def _job(job: SlurmJob) -> dict[str, Any]:
         "exit_code": job.exit_code,
         "start_at": int(job.start_at.timestamp()) if job.start_at else None,
         "work_dir": job.work_dir,
+        "exact": job.exact,
     }
 
 

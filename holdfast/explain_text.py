@@ -137,6 +137,9 @@ def _job_lines(report: Report) -> Iterator[str]:
         why = f" ({job['state_reason']})" if job["state_reason"] not in ("", "None") else ""
         yield f"job {report['job_id']} ({job['name']}, {job['user']}): {job['state']}{why}"
         yield f"  restarts  {job['restarts']}{'' if job['requeue'] else ', --no-requeue'}"
+        if job["state_reason"] == "JobHeldUser":
+            name = job["exact"] if "_" in job["exact"] else report["job_id"]
+            yield f"  back      scontrol release {name}, when the cause is gone"
         if job["nodes"]:
             yield f"  nodes     {job['nodes']}"
         if job["excluded"]:

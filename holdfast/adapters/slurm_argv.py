@@ -38,8 +38,8 @@ def comment(names: Sequence[str], text: str) -> list[str]:
     return ["scontrol", "update", f"NodeName={compress(names)}", f"Comment={text}"]
 
 
-def show_job(job_id: int, *, json: bool) -> list[str]:
-    return ["scontrol", "show", "job", str(job_id), "--json" if json else "--oneliner"]
+def show_job(job: int | str, *, json: bool) -> list[str]:
+    return ["scontrol", "show", "job", str(job), "--json" if json else "--oneliner"]
 
 
 def requeue(job: str) -> list[str]:

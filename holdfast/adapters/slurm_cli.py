@@ -114,6 +114,14 @@ class SlurmCli:
         # It answers now and did not just before.
         return self._parsed(argv, lambda text: parse.job_json(text, job_id))
 
+    def element(self, name: str) -> int:
+        """The job number of an array's element (``4711_3``, as squeue shows it)."""
+        text = self._run(argv_of.show_job(name, json=False))
+        found = re.match(r"JobId=([0-9]+) ", text)
+        if found is None:
+            raise Refused(["scontrol"], f"Slurm knows no job {name}")
+        return int(found[1])
+
     def requeue(self, job_id: int) -> None:
         self._run(argv_of.requeue(self._exact(job_id)))
 

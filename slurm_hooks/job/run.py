@@ -38,6 +38,7 @@ class Run:
         self._job, self._tools = job, tools
         self._desk = Desk(job.context, tools)
         self._number = 0
+        self._name = str(job.context.job_id)
         self._told_before: tuple[Evidence, ...] = ()
         self.started = False
         self.last_code = 0
@@ -191,6 +192,8 @@ class Run:
 
     def _decided(self, sight: Sight, ended: Ending, history: Sequence[Past]) -> Decision:
         journal = self._tools.journal
+        if sight.job and "_" in sight.job.exact:
+            self._name = sight.job.exact
         told = since(self._told_before, sight)
         sight = with_told(sight, told, self._nodes)
         ended = told.cleared(ended, sight)
@@ -228,6 +231,8 @@ class Run:
         self._tools.journal.add("requeue", attempt=self._number, restarts=restarts, held=held)
         desk = self._desk
         if desk.hold(decision.why) if held else desk.requeue(decision.exclude):
+            if held:
+                say(f"the job is held; when the cause is gone: scontrol release {self._name}")
             desk.wait_for_the_end()
             return code or 1
         return self._finish(code or 1, "Slurm did not take the request")

@@ -16,6 +16,7 @@ from holdfast import commands
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.console import table
 from holdfast.explain_files import local_verdict, read_journal
+from holdfast.explain_text import job_page
 from holdfast.owner import Owner, Word, asked_in, standing
 from holdfast.policy.ownership import DrainRecord
 from holdfast.reasons import Reason
@@ -149,6 +150,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"'show nodes --oneliner') cat {DATA}/nodes.txt ;;\n"
         f"*job*{JOB}*--json) cat {DATA}/job.json ;;\n"
         f"*job*--json) cat {DATA}/job-unknown.json ;;\n"
+        f"*job*7_1*--oneliner) echo 'JobId={JOB} ArrayJobId=7 ArrayTaskId=1 JobName=a' ;;\n"
         "*job*) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;;\n"
         "*--json) echo '{\"nodes\": []}' ;;\n"
         "*) echo 'Node zz not found'; exit 1 ;;\n"
@@ -332,7 +334,7 @@ def test_a_humans_node(cluster: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "Holdfast never undoes what it did not do" in out
 
 
-@pytest.mark.parametrize("what", ["zz", "a b", "99999", "-5"])
+@pytest.mark.parametrize("what", ["zz", "a b", "99999", "99999_2", "-5"])
 def test_what_slurm_does_not_know_is_one_line(
     cluster: Path, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
@@ -382,6 +384,26 @@ def test_a_job_with_its_journal(cluster: Path, capsys: pytest.CaptureFixture[str
     assert "cause in the output of attempt 1: NCCL WARN timeout" in out
     assert "step 40" in out
     assert "holdfast-agent" in out  # the node that it left, and who drained it
+
+
+def test_an_arrays_element_is_found_by_the_name_that_squeue_shows(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = run(capsys, "explain", "7_1", "--json")
+    assert (status, json.loads(out)["job_id"]) == (0, JOB)
+
+
+@pytest.mark.parametrize(("exact", "name"), [("", "12"), ("9_3", "9_3"), ("12+0", "12")])
+def test_of_a_held_job_the_page_says_how_to_go_on(exact: str, name: str) -> None:
+    job = {
+        "name": "train", "user": "alice", "state": "PENDING", "state_reason": "JobHeldUser",
+        "restarts": 1, "requeue": True, "nodes": "", "excluded": "", "exact": exact,
+    }  # fmt: skip
+    report = {
+        "job_id": 12, "job": job, "journal": None, "attempts": [], "befell": [], "report": None,
+        "nodes": [], "slurm": "",
+    }  # fmt: skip
+    assert f"  back      scontrol release {name}, when" in job_page(report)
 
 
 def test_a_job_that_slurm_forgot_is_told_from_its_journal(
