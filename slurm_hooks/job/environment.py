@@ -16,7 +16,8 @@ class JobContext:
 
     ``restarts``    requeues so far; Slurm leaves SLURM_RESTART_COUNT unset in the first run.
     ``started_at``  when this run of the job started, epoch seconds (0: Slurm did not say).
-    ``nodes``       hostlist expression of the allocation.
+    ``nodes``       hostlist expression of the allocation, of a het job with all its components.
+    ``node_count``  nodes of the component that the script runs in.
     """
 
     job_id: int
@@ -43,11 +44,22 @@ class JobContext:
         return cls(
             job_id=_whole(environ, "SLURM_JOB_ID"),
             restarts=_whole(environ, "SLURM_RESTART_COUNT"),
-            nodes=environ.get("SLURM_JOB_NODELIST", ""),
+            nodes=_nodes(environ),
             node_count=_whole(environ, "SLURM_JOB_NUM_NODES"),
             host=environ.get("SLURMD_NODENAME", ""),
             started_at=float(_whole(environ, "SLURM_JOB_START_TIME")),
         )
+
+
+def _nodes(environ: Mapping[str, str]) -> str:
+    """SLURM_JOB_NODELIST of a het job is its first component's alone. The others' names may be those
+    of the job that this one was submitted from."""
+    own = environ.get("SLURM_JOB_NODELIST", "")
+    groups: list[str] = []
+    if environ.get("SLURM_JOB_ID_HET_GROUP_0") == environ.get("SLURM_JOB_ID"):
+        while nodes := environ.get(f"SLURM_JOB_NODELIST_HET_GROUP_{len(groups)}"):
+            groups.append(nodes)
+    return ",".join(groups) or own
 
 
 def _is_real_step(step: str) -> bool:

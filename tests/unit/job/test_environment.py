@@ -32,6 +32,17 @@ def test_a_later_run_has_one() -> None:
     assert JobContext.of(BATCH | {"SLURM_RESTART_COUNT": "3"}).restarts == 3
 
 
+def test_a_het_job_has_the_nodes_of_all_its_components() -> None:
+    het = {
+        "SLURM_JOB_ID_HET_GROUP_0": "42",
+        "SLURM_JOB_NODELIST_HET_GROUP_0": "worker-[0-1]",
+        "SLURM_JOB_NODELIST_HET_GROUP_1": "worker-7",
+    }
+    assert JobContext.of(BATCH | het).nodes == "worker-[0-1],worker-7"
+    from_another = het | {"SLURM_JOB_ID_HET_GROUP_0": "41"}
+    assert JobContext.of(BATCH | from_another).nodes == "worker-[0-1]"
+
+
 @pytest.mark.parametrize("step", ["-5", "4294967291", ""])
 def test_the_batch_scripts_own_pseudo_step_is_no_step(step: str) -> None:
     assert JobContext.of(BATCH | {"SLURM_STEP_ID": step}).job_id == 42
