@@ -26,8 +26,9 @@ class Journal:
     attempts: Sequence[Mapping[str, Any]]
 
 
-def local_verdict(run: Path, procfs: Path, name: str) -> dict[str, Any] | None:
-    """This node's verdict file, when this is that node. ``fresh`` tells whether it may be believed."""
+def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] | None:
+    """This node's verdict file, when this is the node ``name`` (None: whatever it is called).
+    ``fresh`` tells whether it may be believed."""
     try:
         text = (run / "verdict").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -38,7 +39,9 @@ def local_verdict(run: Path, procfs: Path, name: str) -> dict[str, Any] | None:
         detail = json.loads(rest)
     except (ValueError, RecursionError):
         detail = None
-    if len(words) < 4 or not isinstance(detail, dict) or detail.get("node", name) != name:
+    if len(words) < 4 or not isinstance(detail, dict):
+        return None
+    if name is not None and detail.get("node", name) != name:
         return None
     stale = _why_stale(words, procfs)
     return {

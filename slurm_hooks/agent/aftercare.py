@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.explain_files import local_verdict
+from holdfast.vocabulary import Severity
 from slurm_hooks.job.afterlife import Afterlife
 from slurm_hooks.settings import Settings
 
@@ -17,7 +20,14 @@ def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
     """Answers each request with one step: the lines that it logged, then seconds until the next."""
     slurm = SlurmCli(config.cluster.slurm.timeout_s, config.cluster.slurm.bin)
     said: list[str] = []
-    afterlife = Afterlife(slurm, config.cluster.paths.run, config.job, log=said.append)
+    paths = config.cluster.paths
+    afterlife = Afterlife(
+        slurm,
+        paths.run,
+        config.job,
+        log=said.append,
+        condemned=lambda: condemned(paths.run, paths.procfs),
+    )
 
     def serve(_request: object) -> Iterator[Any]:
         now = time.monotonic()
@@ -29,3 +39,12 @@ def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
             yield float(wait_s)
 
     return serve
+
+
+def condemned(run: Path, procfs: Path) -> bool:
+    """Whether work on this node is lost by its verdict, and its agent has drained it."""
+    verdict = local_verdict(run, procfs, None)
+    if verdict is None or verdict["status"] != "bad" or not verdict["decision"].get("made"):
+        return False
+    fatal = Severity.FATAL.name.lower()
+    return any(found.get("severity") == fatal for found in verdict["findings"])

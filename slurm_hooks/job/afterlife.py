@@ -17,7 +17,6 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.adapters.slurm import Slurm, SlurmJob
@@ -25,6 +24,7 @@ from holdfast.config.location import ALL, is_off
 from holdfast.errors import CommandError, Refused
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
+from slurm_hooks.job.case import Case
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.marker import Marker
 
@@ -43,6 +43,9 @@ itself.
 """
 
 
+_HUNG_S = 60.0
+"""A launcher that lives has acted on its node's fault long before. Where the lost mount holds its log
+or its checkpoints, it hangs there itself."""
 _SETTLED_S = 3.0
 """A job that runs for so long has begun its script: from here its own launcher speaks for it."""
 _MAX_STARTS = 3
@@ -60,19 +63,6 @@ def _to_stderr(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-@dataclass(slots=True)
-class _Case:
-    """One marker and what was seen of its job so far. Times are in the caller's seconds."""
-
-    marker: Marker
-    changed_ns: int
-    since: float
-    due: float
-    next: Callable[[_Case, float], None]
-    seen_pending_at: float | None = field(default=None)
-    starts: int = 0
-
-
 class Afterlife:
     """Looks after the markers of one node. ``step`` makes at most one question or change to Slurm.
 
@@ -80,9 +70,10 @@ class Afterlife:
     ``run_dir``  the agent's folder; ``jobs/`` and ``ended/`` below it are looked at.
     ``log``      takes one line about each thing done.
     ``wall``     this node's clock, epoch seconds; compared with slurmctld's.
+    ``condemned``  whether work on this node is lost, and its agent has drained it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is not Slurm's by name
         self,
         slurm: Slurm,
         run_dir: Path,
@@ -91,11 +82,12 @@ class Afterlife:
         log: Callable[[str], None] = _to_stderr,
         wall: Callable[[], float] = time.time,
         uid_of: Callable[[str], int | None] = markers.uid_of,
+        condemned: Callable[[], bool] = lambda: False,
     ) -> None:
         self._slurm, self._config, self._log = slurm, config, log
         self._jobs, self._ended = markers.folder(run_dir), markers.ended_folder(run_dir)
-        self._wall, self._uid_of = wall, uid_of
-        self._cases: dict[int, _Case] = {}
+        self._wall, self._uid_of, self._condemned = wall, uid_of, condemned
+        self._cases: dict[int, Case] = {}
 
     def step(self, now: float) -> None:
         """Looks once; ``now`` in seconds of any steady clock. Raises nothing for what Slurm
@@ -141,7 +133,7 @@ class Afterlife:
             self._cases.pop(job, None)
             return
         wait_s = _IDLE_S if marker.state == markers.RUNNING else 0.0
-        self._cases[job] = _Case(marker, changed_ns, now, now + wait_s, self._look)
+        self._cases[job] = Case(marker, changed_ns, now, now + wait_s, self._look)
 
     def _wake_ended(self, now: float) -> None:
         for job, (path, _) in markers.listed(self._ended, "").items():
@@ -150,19 +142,19 @@ class Afterlife:
                 self._cases[job].since = now
             path.unlink(missing_ok=True)
 
-    def _drop(self, case: _Case) -> None:
+    def _drop(self, case: Case) -> None:
         """Ends a case; a marker that a new launcher has put in its place stays."""
         path = self._jobs / f"{case.marker.job}.json"
         if markers.read(path) == case.marker:
             path.unlink(missing_ok=True)
         self._cases.pop(case.marker.job, None)
 
-    def _again(self, case: _Case, now: float) -> None:
+    def _again(self, case: Case, now: float) -> None:
         case.due = now + (_SOON_S if now - case.since < _HASTE_S else _LATER_S)
 
     # -- the job
 
-    def _look(self, case: _Case, now: float) -> None:
+    def _look(self, case: Case, now: float) -> None:
         marker = case.marker
         job = self._slurm.job(marker.job)
         if job is None:
@@ -177,13 +169,17 @@ class Afterlife:
         else:
             self._before_requeue(case, job, now)
 
-    def _before_requeue(self, case: _Case, job: SlurmJob, now: float) -> None:
+    def _before_requeue(self, case: Case, job: SlurmJob, now: float) -> None:
         states = set(job.state.split("+"))
         if "RUNNING" in states or "SUSPENDED" in states or "CONFIGURING" in states:
-            if case.marker.state == markers.RUNNING:
-                case.due = now + _IDLE_S
-            else:
+            if case.marker.state != markers.RUNNING:
                 self._again(case, now)  # the launcher is about to ask
+            elif not self._hangs(case, job, now):
+                case.due = now + _IDLE_S
+            elif self._may_requeue(case.marker, job):
+                case.next, case.due = self._requeue, now
+            else:
+                self._drop(case)
         elif "COMPLETING" in states:
             self._again(case, now)
         elif states & ENDED_BADLY and self._may_requeue(case.marker, job):
@@ -192,6 +188,14 @@ class Afterlife:
             self._again(case, now) if now - case.since < _HASTE_S else self._drop(case)
         else:
             self._drop(case)  # cancelled, timed out, completed: as its user wanted
+
+    def _hangs(self, case: Case, job: SlurmJob, now: float) -> bool:
+        if job.state != "RUNNING" or not self._condemned():
+            case.condemned_at = None
+            return False
+        if case.condemned_at is None:
+            case.condemned_at = now
+        return now - case.condemned_at >= _HUNG_S
 
     def _may_requeue(self, marker: Marker, job: SlurmJob) -> bool:
         if not job.requeue:
@@ -205,14 +209,15 @@ class Afterlife:
             return False
         return True
 
-    def _requeue(self, case: _Case, now: float) -> None:
+    def _requeue(self, case: Case, now: float) -> None:
         self._slurm.requeue(case.marker.job)
-        why = "its start failed" if case.starts else "its launcher was gone"
+        gone = "its launcher was gone" if case.condemned_at is None else "its launcher hangs"
+        why = "its start failed" if case.starts else gone
         self._log(f"job {case.marker.job}: {why}, requeued")
         case.next, case.since = self._look, now
         self._again(case, now)
 
-    def _after_requeue(self, case: _Case, job: SlurmJob, now: float) -> None:
+    def _after_requeue(self, case: Case, job: SlurmJob, now: float) -> None:
         states = set(job.state.split("+"))
         if "PENDING" not in states:
             self._drop(case)
@@ -232,7 +237,7 @@ class Afterlife:
     def _delay_s(self, job: SlurmJob) -> float:
         return job.start_at.timestamp() - self._wall() if job.start_at else 0.0
 
-    def _wait_for_clock(self, case: _Case, now: float) -> None:
+    def _wait_for_clock(self, case: Case, now: float) -> None:
         before = self._wall()
         controller = self._slurm.clock().timestamp()
         # Whole seconds: a difference below one second is none.
@@ -252,7 +257,7 @@ class Afterlife:
         else:
             self._again(case, now)
 
-    def _start(self, case: _Case, now: float) -> None:
+    def _start(self, case: Case, now: float) -> None:
         exclude = [SlurmName(name) for name in case.marker.exclude] if not case.starts else []
         self._slurm.start_now(case.marker.job, exclude)
         case.starts += 1
@@ -261,7 +266,7 @@ class Afterlife:
         case.next, case.since = self._confirm, now
         self._again(case, now)
 
-    def _confirm(self, case: _Case, now: float) -> None:
+    def _confirm(self, case: Case, now: float) -> None:
         """A start can fail before the new launcher runs and could speak for the job: a node's
         prolog refuses it, or slurmd the credential. Slurm's delay would begin anew then."""
         job = self._slurm.job(case.marker.job)

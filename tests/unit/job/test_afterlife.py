@@ -109,6 +109,7 @@ class Node:
         markers.ended_folder(run_dir).mkdir()
         self.log: list[str] = []
         self.owner = owner
+        self.condemned = False
         self.afterlife = Afterlife(
             slurm,
             run_dir,
@@ -116,6 +117,7 @@ class Node:
             log=self.log.append,
             wall=lambda: slurm.now + slurm.skew_s,
             uid_of=lambda user: ALICE if user == "alice" else 3000,
+            condemned=lambda: self.condemned,
         )
 
     def mark(self, state: str, **facts: object) -> None:
@@ -169,6 +171,37 @@ def test_a_requeued_job_starts_within_two_seconds(node: Node) -> None:
     node.run(4)
     assert node.changes == ["start_now n2"]
     assert not node.marked
+
+
+def test_a_launcher_that_hangs_on_a_lost_node_loses_its_job_to_another_node(node: Node) -> None:
+    """Its checkpoints' mount holds it: it would do nothing until the job's time limit."""
+    node.mark("running")
+    node.condemned = True
+    node.run(60)
+    assert node.changes == []
+    node.run(40)
+    assert node.changes == ["requeue", "start_now"]
+    assert "job 7: its launcher hangs, requeued" in node.log
+
+
+@pytest.mark.parametrize("state", ["SUSPENDED", "RUNNING+COMPLETING"])
+def test_only_a_launcher_that_could_act_hangs(node: Node, state: str) -> None:
+    node.slurm.job_now = replace(JOB, state=state)
+    node.mark("running")
+    node.condemned = True
+    node.run(200)
+    assert node.changes == []
+
+
+def test_a_launcher_on_a_node_that_is_well_again_hangs_no_more(node: Node) -> None:
+    node.mark("running")
+    node.condemned = True
+    node.run(50)
+    node.condemned = False
+    node.run(50)
+    node.condemned = True
+    node.run(50)
+    assert node.changes == []
 
 
 def test_a_start_that_a_prolog_refused_is_begun_again(node: Node) -> None:

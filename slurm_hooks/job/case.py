@@ -1,0 +1,25 @@
+"""What the agent knows of one job that it looks after (``afterlife``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slurm_hooks.job.marker import Marker
+
+
+@dataclass(slots=True)
+class Case:
+    """One marker and what was seen of its job so far. Times are in the caller's seconds.
+
+    ``condemned_at``  since when the job runs on although its node is lost.
+    """
+
+    marker: Marker
+    changed_ns: int
+    since: float
+    due: float
+    next: Callable[[Case, float], None]
+    seen_pending_at: float | None = None
+    starts: int = 0
+    condemned_at: float | None = None

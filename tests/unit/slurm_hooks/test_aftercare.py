@@ -1,0 +1,43 @@
+"""When an agent takes a job's launcher for one that its lost node holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slurm_hooks.agent.aftercare import condemned
+
+MADE = {"code": "MOUNT_HUNG"}
+
+
+@pytest.mark.parametrize(
+    ("first", "made", "severity", "answer"),
+    [
+        ("bad 130 b-1 holdfast/1", MADE, "fatal", True),
+        ("bad 130 b-1 holdfast/1", MADE, "warn", False),
+        ("bad 130 b-1 holdfast/1", None, "fatal", False),
+        ("bad 99 b-1 holdfast/1", MADE, "fatal", False),
+        ("bad 130 b-0 holdfast/1", MADE, "fatal", False),
+        ("suspect 130 b-1 holdfast/1", MADE, "fatal", False),
+    ],
+)
+def test_work_is_lost_by_a_fresh_verdict_and_a_drain_of_the_agents_own(
+    tmp_path: Path, first: str, made: object, severity: str, answer: bool
+) -> None:
+    boot = tmp_path / "proc/sys/kernel/random"
+    boot.mkdir(parents=True)
+    (boot / "boot_id").write_text("b-1\n")
+    (tmp_path / "proc/uptime").write_text("110.5 1.0\n")
+    detail = {
+        "node": "n1",
+        "findings": [{"code": "MOUNT_HUNG", "severity": severity}],
+        "decision": {"action": "drain", "made": made},
+    }
+    (tmp_path / "verdict").write_text(f"{first}\n{json.dumps(detail)}\n")
+    assert condemned(tmp_path, tmp_path / "proc") is answer
+
+
+def test_without_a_verdict_nothing_is_known(tmp_path: Path) -> None:
+    assert condemned(tmp_path, tmp_path) is False
