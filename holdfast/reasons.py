@@ -20,8 +20,11 @@ _FORMAT = re.compile(
     rf"(?P<problem>\[node_problem\] )?holdfast:(?P<code>{_CODE.pattern}): "
     rf"(?P<detail>[ -~]*?)(?P<pairs>(?: {_PAIR})*)"
 )
-# slurmctld appends these to the reason of a drained node that it loses, or that comes back anew.
-_SLURMS_WORDS = re.compile(r"(?: : (?:Not responding|Node unexpectedly rebooted))+\Z")
+# slurmctld appends these to the reason of a drained node that it loses, that comes back anew, or that
+# `scontrol reboot` was told to reboot without a reason of its own: often because Holdfast asks for it.
+_SLURMS_WORDS = re.compile(
+    r"(?: : (?:Not responding|Node unexpectedly rebooted|reboot (?:issued|complete|timed out)))+\Z"
+)
 
 
 def _one_line(text: str) -> str:

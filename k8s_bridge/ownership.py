@@ -11,17 +11,15 @@ from enum import Enum
 from typing import Any
 
 from holdfast.adapters.slurm import SlurmNode
-from holdfast.reasons import Reason
+from holdfast.reasons import Reason, without_slurms_words
 from k8s_bridge.names import KUBE_CORDON
 
 # slurmctld's clock is read just before the drain is sent, so its time stamp lies this little behind
 # the text's.
 _LATEST = timedelta(seconds=60)
 _EARLIEST = timedelta(seconds=-2)
-_LOST = "Not responding"
-_SUFFIX = f" : {_LOST}"
 # What Slurm itself says of a node; nobody's words, so a drain may take their place.
-_SLURMS_OWN_WORDS = ("", "none", _LOST, "Node unexpectedly rebooted")
+_SLURMS_OWN_WORDS = ("", "none", "Not responding", "Node unexpectedly rebooted")
 
 
 class Origin(str, Enum):
@@ -86,7 +84,7 @@ class Record:
         """The record of the drain that ``node`` carries now."""
         return cls(
             origin=origin,
-            reason=bare(node.reason),
+            reason=without_slurms_words(node.reason),
             by=node.reason_user,
             at=node.reason_at,
             cordon=cordon,
@@ -94,21 +92,15 @@ class Record:
         )
 
 
-def bare(reason: str) -> str:
-    """The reason without what Slurm appends when a drained node also stops responding."""
-    return reason[: -len(_SUFFIX)] if reason.endswith(_SUFFIX) else reason
-
-
 def same_drain(node: SlurmNode, record: Record) -> bool:
-    """Is the drain on ``node`` the one on record? Slurm's suffix brings a new time and actor, not a
-    new drain.
+    """Is the drain on ``node`` the one on record? What Slurm appends (the node is lost, or rebooted)
+    brings a new time and actor, not a new drain.
     """
-    if bare(node.reason) != record.reason:
+    text = without_slurms_words(node.reason)
+    if text != record.reason:
         return False
-    return node.reason.endswith(_SUFFIX) or (node.reason_user, node.reason_at) == (
-        record.by,
-        record.at,
-    )
+    appended = text != node.reason
+    return appended or (node.reason_user, node.reason_at) == (record.by, record.at)
 
 
 def cordon_reason(clock: datetime) -> str:
@@ -127,7 +119,7 @@ def is_cordon_drain(node: SlurmNode, record: Record | None, actor: str) -> bool:
     Slurm's.
 
     The proof needs no record, so a bridge that died right after its write still knows its own. Once
-    Slurm has appended its suffix the actor and time are Slurm's, and the record vouches for the
+    Slurm has appended words of its own the actor and time are Slurm's, and the record vouches for the
     text.
     """
     reason = Reason.parse(node.reason)

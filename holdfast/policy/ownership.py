@@ -4,9 +4,9 @@ The proof that a drain is ours is actor, time and exact text, each as slurmctld 
 after our own write. Text alone can be typed by anybody, and a node drained twice keeps the second
 reason.
 
-When a drained node stops responding, or comes back rebooted, slurmctld appends its own words to the
-reason and makes itself its author, with a new time (seen on 24.11.5 and 26.05.5: ``OUR TEXT : Not
-responding [slurm@LATER]``). That is still our drain.
+When a drained node stops responding, comes back rebooted, or is rebooted by ``scontrol reboot``,
+slurmctld appends its own words to the reason and makes itself its author, with a new time (seen on
+24.11.5 and 26.05.5: ``OUR TEXT : Not responding [slurm@LATER]``). That is still our drain.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ _CANNOT_RETURN = {
     NodeState.ERROR,
     NodeState.INVALID_REG,
     NodeState.NOT_RESPONDING,
+    NodeState.REBOOT_REQUESTED,  # somebody's `scontrol reboot ASAP` needs the same DRAIN flag
 }
 
 

@@ -89,6 +89,27 @@ def test_a_cordon_drains_and_an_uncordon_gives_back(clean_box: Box) -> None:
     cluster.wait_for(lambda: cluster.in_service(box, node), "given back after the uncordon", 15)
 
 
+def test_a_reboot_through_slurm_makes_no_drain_somebody_elses(clean_box: Box) -> None:
+    """slurmctld writes "reboot issued" behind the reason of what it reboots, under its own name."""
+    box, broken, cordoned = clean_box, "worker-1", "worker-2"
+
+    def reboot(node: str) -> None:
+        cluster.wait_for(lambda: cluster.drained(box, node), f"{node} drained", 15)
+        box.run(["scontrol", "reboot", "ASAP", node])
+        cluster.wait_for(
+            lambda: cluster.reason(box, node).endswith(" : reboot issued"), f"{node} rebooted", 15
+        )
+
+    box.fault(broken, "gpu-lost", "--gpu", "4")
+    box.kubectl("cordon", cluster.kube_name(box, cordoned))
+    reboot(broken)
+    reboot(cordoned)
+    box.heal(broken)
+    box.kubectl("uncordon", cluster.kube_name(box, cordoned))
+    cluster.wait_for(lambda: cluster.in_service(box, broken), "given back by its agent")
+    cluster.wait_for(lambda: cluster.in_service(box, cordoned), "given back by the bridge")
+
+
 def test_a_humans_drain_is_mirrored_and_left_alone(clean_box: Box) -> None:
     box, node = clean_box, "worker-3"
     box.run(["scontrol", "update", f"nodename={node}", "state=drain", "reason=burn-in"])

@@ -172,8 +172,10 @@ def test_text_alone_proves_nothing(node: SlurmNode) -> None:
     assert decision.move is Move.NONE
 
 
-def test_a_drain_stays_ours_when_slurmctld_signs_what_it_appended() -> None:
-    lost = drained(f"{OUR_TEXT} : Not responding", user="slurm", at=LATER)
+@pytest.mark.parametrize("words", ["Not responding", "reboot issued"])
+def test_a_drain_stays_ours_when_slurmctld_signs_what_it_appended(words: str) -> None:
+    """ "reboot issued": a person did what the reason asks for, by ``scontrol reboot``."""
+    lost = drained(f"{OUR_TEXT} : {words}", user="slurm", at=LATER)
     assert is_ours(record(), lost)
     assert ask(
         verdict=HEALTHY, node=lost, record=record(), boot_id=NEXT_BOOT, clean_passes=2
@@ -258,7 +260,14 @@ def test_never_while_blind() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", [NodeState.DOWN, NodeState.INVALID_REG, NodeState.NOT_RESPONDING, NodeState.FAIL]
+    "state",
+    [
+        NodeState.DOWN,
+        NodeState.INVALID_REG,
+        NodeState.NOT_RESPONDING,
+        NodeState.FAIL,
+        NodeState.REBOOT_REQUESTED,
+    ],
 )
 def test_never_while_slurm_holds_it_for_another_cause(state: NodeState) -> None:
     node = drained()

@@ -100,6 +100,8 @@ def test_slurmctlds_own_words_are_taken_off_again() -> None:
     text = "holdfast:XID79: x boot=1"
     assert without_slurms_words(f"{text} : Not responding") == text
     assert without_slurms_words(f"{text} : Node unexpectedly rebooted : Not responding") == text
+    assert without_slurms_words(f"{text} : reboot issued : reboot complete") == text
+    assert without_slurms_words(f"{text} : reboot issued : reboot timed out") == text
     assert without_slurms_words(f"{text} : Kill task failed") != text
 
 

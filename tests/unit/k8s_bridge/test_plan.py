@@ -201,6 +201,20 @@ def test_a_cordon_from_before_the_fault_outlives_it() -> None:
     assert world.view().taint is None
 
 
+@pytest.mark.parametrize(
+    "words", ["Not responding", "Node unexpectedly rebooted", "reboot issued : reboot timed out"]
+)
+def test_an_uncordon_gives_back_what_was_rebooted_while_cordoned(words: str) -> None:
+    world = World()
+    world.kube.cordon("computeinstance-0", True)
+    world.settle()
+    world.slurm.lose(W0, words)
+    world.settle()
+    world.kube.cordon("computeinstance-0", False)
+    world.settle()
+    assert not world.node().drained_flag
+
+
 def test_a_node_that_is_tested_undrained_stays_isolated_until_it_is_back() -> None:
     world = World()
     world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)

@@ -99,11 +99,11 @@ class FakeSlurm:
         node = self.by_name[name]
         self.by_name[name] = replace(node, reason=text, reason_user=user, reason_at=self._clock.now)
 
-    def lose(self, name: SlurmName) -> None:
+    def lose(self, name: SlurmName, words: str = "Not responding") -> None:
         """slurmctld appends its own words, under its own user and a new time."""
         node = self.by_name[name]
-        text = f"{node.reason} : Not responding" if node.reason else "Not responding"
-        if not node.reason.endswith("Not responding"):
+        text = f"{node.reason} : {words}" if node.reason else words
+        if not node.reason.endswith(words):
             self.by_name[name] = replace(
                 node, reason=text, reason_user="root", reason_at=self._clock.now
             )
