@@ -57,7 +57,13 @@ def decide(situation: NodeSituation, limits: Limits, now: datetime) -> Decision:
     ours_by_hook = worst is not None and node.reason in _HOOK_REASONS
     if node.drained_flag and not ours_by_hook:
         who = f"{node.reason_user or 'somebody'} ({node.reason or 'no reason'})"
-        return Decision(move=Move.NONE, why=f"drained by {who}: not ours to touch", forget=forget)
+        # The drain is theirs; a comment of ours about a fault that is over is not.
+        over = _told(situation) is None and not situation.verdict.blind and may_comment(node, "")
+        return Decision(
+            move=Move.COMMENT if over else Move.NONE,
+            why=f"drained by {who}: not ours to touch",
+            forget=forget,
+        )
     if worst is None:
         return _comment(situation, node, limits, forget=forget)
     return _leave_service(situation, node, worst, limits, forget=forget)
@@ -185,14 +191,7 @@ def _still_bad(
 
 def _comment(situation: NodeSituation, node: NodeView, limits: Limits, *, forget: bool) -> Decision:
     """No reason to drain: say what is seen, where a check may; take back what is over."""
-    audible = (Mode.COMMENT, Mode.DRAIN)
-    told = Verdict(
-        findings=tuple(
-            f
-            for f in situation.verdict.findings
-            if f.severity >= Severity.WARN and situation.modes.get(f.check, Mode.OBSERVE) in audible
-        )
-    ).worst
+    told = _told(situation)
     text = _reason(told, situation, limits) if told else ""
     if told is None and situation.verdict.blind:
         why = f"cannot look ({', '.join(situation.verdict.blind)})"
@@ -201,6 +200,18 @@ def _comment(situation: NodeSituation, node: NodeView, limits: Limits, *, forget
     if not may_comment(node, text):
         return Decision(move=Move.NONE, why=why, forget=forget)
     return Decision(move=Move.COMMENT, why=why, reason=text, forget=forget)
+
+
+def _told(situation: NodeSituation) -> Finding | None:
+    """The worst finding that may stand in the node's comment."""
+    audible = (Mode.COMMENT, Mode.DRAIN)
+    return Verdict(
+        findings=tuple(
+            f
+            for f in situation.verdict.findings
+            if f.severity >= Severity.WARN and situation.modes.get(f.check, Mode.OBSERVE) in audible
+        )
+    ).worst
 
 
 def _reason(finding: Finding, situation: NodeSituation, limits: Limits, *, prefix: str = "") -> str:

@@ -124,8 +124,11 @@ class Actor:
         return not self._looked or (bool(involved) and self._key(case) != self._done)
 
     def _key(self, case: Case) -> object:
-        """What a step was made for: each pass counts while the node's return depends on it."""
-        return (case.key, case.passes if self._drained or case.worst else 0)
+        """What a step was made for: each pass counts while the node's return depends on it, or
+        a comment of ours tells of what is over.
+        """
+        outdated = self.standing.commented and not case.audible
+        return (case.key, case.passes if self._drained or case.worst or outdated else 0)
 
     def _ask_if_due(self, now: float) -> None:
         # While a test runs the node is undrained on purpose, and only the test's end decides.

@@ -61,6 +61,7 @@ class Standing:
     ``why``      the decision's own words.
     ``problem``  why Slurm could not be asked, empty when it could.
     ``made``     the drain that this node's agent has on record; None: it made none that stands.
+    ``commented``  words of ours stand in the node's comment, to be taken back once they are over.
     """
 
     action: str = "none"
@@ -69,10 +70,7 @@ class Standing:
     why: str = ""
     problem: str = ""
     made: DrainRecord | None = None
-
-    @property
-    def commented(self) -> bool:
-        return self.action in ("comment", "over-budget")
+    commented: bool = False
 
     def failed(self, problem: str) -> Standing:
         return replace(self, problem=problem)

@@ -59,7 +59,8 @@ class Step:
             self._keep(None)
             text = "somebody put the node back into service: the drain record is dropped"
             self._did.append(_about(drained, text, RESUMED))
-            return Outcome(standing=Standing(), did=tuple(self._did), forgiven=True)
+            standing = Standing(commented=_says_ours(node))
+            return Outcome(standing=standing, did=tuple(self._did), forgiven=True)
         decision = self._decide(case, drained, node, table if case.worst else None)
         standing = self._apply(decision, case, drained, node)
         test = drained.record.reason if drained and decision.move is Move.TEST else ""
@@ -123,13 +124,12 @@ class Step:
                 self.slurm.undrain([self.name])
             self._let_go()
             self._keep(None)
-            if Reason.parse(node.comment) is not None:
+            if _says_ours(node):
                 self._comment("")  # of a test that was not passed, or of a time past the budget
             self._did.append(_about(drained, f"given back: {decision.why}", GIVEN_BACK))
             return Standing(why=decision.why)
         if decision.move is Move.WITHDRAW:
-            self._withdraw(decision, drained)
-            return Standing(action="over-budget", reason=decision.reason, why=decision.why)
+            return self._withdraw(decision, drained)
         if decision.move is Move.COMMENT:
             self._comment(decision.reason)
         if decision.forget and drained is not None:
@@ -161,8 +161,7 @@ class Step:
         node = self._own(table)
         again = self._decide(case, drained, node, table)
         if again.move is Move.WITHDRAW:
-            self._withdraw(again, drained)
-            return Standing(action="over-budget", reason=again.reason, why=again.why)
+            return self._withdraw(again, drained)
         seen = self._own(self.slurm.nodes([self.name]))
         if seen.drained_flag and seen.reason == decision.reason:
             self._keep(confirmed(drained, seen))
@@ -170,12 +169,15 @@ class Step:
             action="drain", reason=seen.reason, drained=seen.drained_flag, why=decision.why
         )
 
-    def _withdraw(self, decision: Decision, drained: Drained | None) -> None:
+    def _withdraw(self, decision: Decision, drained: Drained | None) -> Standing:
         self.slurm.undrain([self.name])
         self._keep(None)
         self._did.append(_about(drained, f"withdrawn: {decision.why}", WITHDRAWN))
         if decision.reason:  # else somebody else's comment stands there
             self._comment(decision.reason)
+        return Standing(
+            action="over-budget", reason=decision.reason, why=decision.why, commented=True
+        )
 
     def _let_go(self) -> None:
         """Free the node of the reservation that it was tested in. Raises ``Unavailable``: a job in it
@@ -276,6 +278,7 @@ def _recovered(case: Case, gpu: int | None) -> bool | None:
 def _standing(decision: Decision, node: SlurmNode, drained: Drained | None) -> Standing:
     ours = drained is not None and is_ours(drained.record, node)
     action = "none"
+    told = bool(decision.reason) if decision.move is Move.COMMENT else _says_ours(node)
     if decision.over_budget:
         action = "over-budget"
     elif ours:
@@ -287,4 +290,9 @@ def _standing(decision: Decision, node: SlurmNode, drained: Drained | None) -> S
         reason=node.reason if node.drained_flag else decision.reason,
         drained=node.drained_flag,
         why=decision.why,
+        commented=told or decision.over_budget,
     )
+
+
+def _says_ours(node: SlurmNode) -> bool:
+    return Reason.parse(node.comment) is not None

@@ -291,6 +291,26 @@ def test_past_the_budget_a_node_is_commented_only(bench: Bench) -> None:
     assert bench.slurm.mine.comment == ""
 
 
+def test_a_comment_that_is_over_is_taken_back_under_a_humans_drain_too(bench: Bench) -> None:
+    bench.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: x boot=1")
+    bench.run(fault())
+    bench.slurm.drain([ME], "ticket 9", "alice")
+    assert bench.run(fault()).standing.commented
+    assert bench.slurm.mine.comment.startswith("holdfast:XID79: over budget"), "it still holds"
+    outcome = bench.run(clean())
+    assert (bench.slurm.mine.comment, outcome.standing.commented) == ("", False)
+    assert (bench.slurm.mine.drained_flag, bench.slurm.mine.reason) == (True, "ticket 9")
+
+
+def test_a_comment_that_a_person_resumed_over_is_remembered(bench: Bench) -> None:
+    bench.run(fault())
+    bench.slurm.comment([ME], "holdfast:XID79: re-test host failed boot=1")
+    bench.slurm.undrain([ME])
+    assert bench.run(clean()).standing.commented
+    assert not bench.run(clean()).standing.commented
+    assert bench.slurm.mine.comment == ""
+
+
 def test_of_several_that_drain_at_once_the_surplus_withdraws(bench: Bench) -> None:
     bench.slurm.before_drain = ["worker-0"]
     outcome = bench.run(fault())
