@@ -51,6 +51,7 @@ def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] |
         "findings": [one for one in detail.get("findings") or () if isinstance(one, dict)],
         "blind": detail.get("blind") or [],
         "decision": _table(detail.get("decision")),
+        "drained": detail.get("drained") is True,
         "facts": _table(detail.get("facts")),
         "at": detail.get("at"),
     }

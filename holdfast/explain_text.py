@@ -90,7 +90,9 @@ def _verdict_lines(report: Report) -> Iterator[str]:
     decision = verdict["decision"]
     if decision.get("action"):
         about = decision.get("why") or decision.get("reason")
-        yield f"  decision  {decision['action']}{f': {about}' if about else ''}"
+        # Nothing has made its agent ask Slurm since.
+        before = " (before it came back)" if verdict["drained"] and report["out"] is False else ""
+        yield f"  decision  {decision['action']}{f': {about}' if about else ''}{before}"
 
 
 def _shadow(finding: Report) -> str:

@@ -25,6 +25,7 @@ _LEFT_BY_OTHERS = {NodeState.DOWN, NodeState.FAIL, NodeState.ERROR}
 _HOOK_REASONS = {"Prolog error", "Epilog error"}
 """What slurmctld itself writes when a hook exits non-zero; ours does so only for a bad node. While
 the fault is there the cause takes the place of the consequence, so that the drain can be undone."""
+SWITCHED_OFF = "switched off: off/all beside the configuration"
 _RANK = {action: rank for rank, action in enumerate(Action)}
 
 
@@ -45,7 +46,7 @@ def decide(situation: NodeSituation, limits: Limits, now: datetime) -> Decision:
     """One decision for this node at this moment."""
     node, record = situation.node, situation.record
     if situation.switched_off:
-        return Decision(move=Move.NONE, why="switched off: off/all beside the configuration")
+        return Decision(move=Move.NONE, why=SWITCHED_OFF)
     if node is None:
         return Decision(move=Move.NONE, why="slurmctld does not answer; what stands there stays")
     worst = draining(situation.verdict, situation.modes)

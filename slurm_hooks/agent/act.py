@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
+from holdfast.policy.node import SWITCHED_OFF
 from holdfast.vocabulary import Action, SlurmName
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
@@ -74,6 +75,8 @@ class Actor:
             self._load_record()
         if not case.may_act:
             self._next = float("inf")
+            # Slurm is asked anew once it is switched on again: what was decided is of before.
+            self._looked, self.standing = False, replace(self.standing, why=SWITCHED_OFF)
             return
         if self._news(case) and (not self._failures or case.key != self._failed_key):
             self._next = now  # a step that failed waits for its retry, unless there is news

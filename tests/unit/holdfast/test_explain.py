@@ -214,6 +214,18 @@ def test_a_node_of_ours(cluster: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "back      Reboot the node; then its agent's re-check" in out
 
 
+def test_a_decision_that_was_made_before_the_node_came_back_says_so(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict(cluster, "ok 130 b-1 holdfast/1", "n1", action="none", why="drained by root (x)")
+    detail = cluster / "run" / "verdict"
+    first, _, rest = detail.read_text().partition("\n")
+    detail.write_text(f"{first}\n{json.dumps({**json.loads(rest), 'drained': True})}\n")
+    _, out, _ = run(capsys, "explain", "n1")
+    assert "n1: in service" in out
+    assert "decision  none: drained by root (x) (before it came back)" in out
+
+
 def test_an_older_agents_verdict_proves_nothing_and_hides_nothing(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

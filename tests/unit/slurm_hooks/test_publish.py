@@ -16,6 +16,7 @@ from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.act import Actor
 from slurm_hooks.agent.brief import brief
+from slurm_hooks.agent.case import Case
 from slurm_hooks.agent.judge import Opened
 from slurm_hooks.agent.publish import Publisher
 from slurm_hooks.agent.record import Drained
@@ -89,6 +90,17 @@ def test_what_the_agent_has_on_record_proves_its_drain_to_a_reader(tmp_path: Pat
     word = agents_word(local_verdict(places.run, places.procfs, ME))
     assert word is not None
     assert standing(node, word).owner is Owner.OTHER
+
+
+def test_the_kill_switch_is_told_as_the_decision(tmp_path: Path) -> None:
+    config = Settings(path=tmp_path / "none.yaml", cluster=ClusterConfig(paths=paths(tmp_path)))
+    actor = Actor(ME, "b-1", config)
+    actor.consider(Case(may_act=False), now=1.0)
+    assert actor.standing.why == "switched off: off/all beside the configuration"
+    assert actor.next_at == float("inf")
+    actor.consider(Case(), now=2.0)
+    assert actor.workers, "Slurm is asked anew once it is on again"
+    actor.close()
 
 
 def test_the_facts_in_short() -> None:
