@@ -5,6 +5,9 @@ Fixed: dashboards and other controllers rely on them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 PREFIX = "holdfast.dev/"
 
 READY = "HoldfastSlurmReady"
@@ -35,6 +38,12 @@ RECORD = PREFIX + "record"
 TAINT = PREFIX + "drained"
 """Taint key; its value is the code of Holdfast's drain reason, its effect NoSchedule."""
 TAINT_EFFECT = "NoSchedule"
+
+
+def is_our_taint(taint: Mapping[str, Any]) -> bool:
+    """A taint is its key and its effect: with another effect it is one that a person set beside ours."""
+    return (taint.get("key"), taint.get("effect")) == (TAINT, TAINT_EFFECT)
+
 
 FIELD_MANAGER = "holdfast-bridge"
 """Who the API server records as writer of each field."""

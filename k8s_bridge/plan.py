@@ -182,7 +182,7 @@ def _when_drained_by_holdfast(
         kept = replace(
             mirrored,
             cordon=mirrored.cordon and _cordon_is_ours(view),
-            taint=mirrored.taint and view.taint is not None,
+            taint=mirrored.taint and view.taint == reason.code,
         )
         if kept != mirrored:
             # Somebody undid it or took it over by hand. So be it, until the next drain.

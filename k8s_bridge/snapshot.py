@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.vocabulary import KubeName
-from k8s_bridge.names import CONDITIONS, ORIGIN, RECORD, STATE_LABEL, TAINT
+from k8s_bridge.names import CONDITIONS, ORIGIN, RECORD, STATE_LABEL, is_our_taint
 from k8s_bridge.ownership import Record
 
 
@@ -88,8 +88,7 @@ def project(node: Mapping[str, Any]) -> KubeNode:
         unschedulable=unschedulable,
         cordoned_by=_manager(meta.get("managedFields") or ()) if unschedulable else "",
         taint=next(
-            (str(t.get("value", "")) for t in spec.get("taints") or () if t.get("key") == TAINT),
-            None,
+            (str(t.get("value", "")) for t in spec.get("taints") or () if is_our_taint(t)), None
         ),
         label=labels.get(STATE_LABEL),
         record=Record.load(text) if text is not None else None,

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from k8s_bridge.api import Edit, KubeGone, KubeUnavailable, Sighting
-from k8s_bridge.names import ORIGIN, RECORD, REPORTER, TAINT, TAINT_EFFECT
+from k8s_bridge.names import ORIGIN, RECORD, REPORTER, TAINT, TAINT_EFFECT, is_our_taint
 from k8s_bridge.plan import Announcement
 from k8s_bridge.snapshot import Condition, KubeNode, project
 
@@ -45,7 +45,7 @@ def _cordon(spec: Mapping[str, Any], edit: Edit) -> Iterator[Json]:
 
 
 def _taints(taints: Sequence[Mapping[str, Any]] | None, edit: Edit) -> Iterator[Json]:
-    index = next((i for i, taint in enumerate(taints or ()) if taint.get("key") == TAINT), None)
+    index = next((i for i, taint in enumerate(taints or ()) if is_our_taint(taint)), None)
     if edit.untaint and index is not None:
         yield _op("remove", f"/spec/taints/{index}")
     elif edit.taint is not None:

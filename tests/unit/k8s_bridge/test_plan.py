@@ -13,7 +13,7 @@ from holdfast.vocabulary import SlurmName
 from k8s_bridge import mirror
 from k8s_bridge.config import BridgeConfig, Join
 from k8s_bridge.join import join
-from k8s_bridge.names import BUSY, DRAINED, READY
+from k8s_bridge.names import BUSY, DRAINED, READY, TAINT
 from k8s_bridge.ownership import Origin, Record
 from k8s_bridge.plan import Tell, plan, plan_unreadable
 from tests.unit.k8s_bridge.world import AGENT, HUMAN, NOON, World
@@ -230,6 +230,38 @@ def test_a_node_that_is_tested_undrained_stays_isolated_until_it_is_back() -> No
     world.settle()
     assert not world.view().unschedulable
     assert world.view().taint is None
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_taint_of_a_person_beside_ours_is_theirs(when: str) -> None:
+    """Kubernetes tells taints apart by key and effect; kubectl puts the newest first."""
+    world = World()
+    taints = world.kube.raw["computeinstance-0"]["spec"]["taints"]
+    theirs = {"key": TAINT, "value": "burn-in", "effect": "NoExecute"}
+    if when == "before":
+        taints.insert(0, theirs)
+    world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    world.settle()
+    assert world.view().taint == "XID79"
+    if when == "after":
+        taints = world.kube.raw["computeinstance-0"]["spec"]["taints"]
+        taints.insert(0, theirs)
+    world.slurm.clear_drain(W0)
+    world.settle()
+    assert world.view().taint is None
+    assert theirs in world.kube.raw["computeinstance-0"]["spec"]["taints"]
+
+
+def test_our_taint_overwritten_by_a_person_is_theirs() -> None:
+    world = World()
+    world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    world.settle()
+    taints = world.kube.raw["computeinstance-0"]["spec"]["taints"]
+    next(taint for taint in taints if taint["key"] == TAINT)["value"] = "burn-in"
+    world.settle()
+    world.slurm.clear_drain(W0)
+    world.settle()
+    assert world.view().taint == "burn-in"
 
 
 def test_a_record_edited_by_hand_proves_nothing() -> None:
