@@ -141,8 +141,9 @@ def _actions(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[
     mirrored = view.record is not None and view.record.origin is Origin.SLURM
     if node.drained_flag:
         yield from _when_drained(node, view, policy)
-    elif mirrored and NodeState.MAINTENANCE in node.states:
-        # Undrained inside a reservation, for a test or a repair: it is not back in service yet.
+    elif mirrored and node.states & {NodeState.MAINTENANCE, NodeState.FAIL}:
+        # Undrained inside a reservation, for a test or a repair, or failed by a person, which takes the
+        # DRAIN flag off: it is not back in service yet.
         return
     else:
         yield from _when_in_service(node, view, policy)

@@ -215,13 +215,16 @@ def test_an_uncordon_gives_back_what_was_rebooted_while_cordoned(words: str) -> 
     assert not world.node().drained_flag
 
 
-def test_a_node_that_is_tested_undrained_stays_isolated_until_it_is_back() -> None:
+@pytest.mark.parametrize("states", [{S.MAINTENANCE, S.RESERVED}, {S.FAIL}])
+def test_a_node_undrained_for_a_test_or_failed_by_a_person_stays_isolated_until_it_is_back(
+    states: set[S],
+) -> None:
     world = World()
     world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
     world.settle()
     world.slurm.clear_drain(W0)
     tested = world.node()
-    kept = replace(tested, states=tested.states | {S.MAINTENANCE, S.RESERVED})
+    kept = replace(tested, states=tested.states | states)
     world.slurm.by_name[W0] = kept
     world.settle()
     assert world.view().unschedulable
