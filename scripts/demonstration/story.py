@@ -174,15 +174,24 @@ class Narrator:
         boot = cluster.box.node(victim).path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._note(story, _seen("healed", healed_s, "boot_id", f"booted anew as {boot[:8]}"))
 
+        given_back_s = 0.0
+
         def returned() -> Seen | None:
+            nonlocal given_back_s
             node = cluster.node(victim)
-            if node.states & {"DRAIN", "DOWN", "NOT_RESPONDING"}:
+            if node.states & {"DRAIN", "DOWN"}:
+                given_back_s = 0.0
+                return None
+            given_back_s = given_back_s or time.time()
+            # slurmctld calls each node NOT_RESPONDING from its undrain until its own next ping, up to
+            # a second later: the node is back at the undrain, if it answers.
+            if "NOT_RESPONDING" in node.states:
                 return None
             verdict = cluster.verdict(victim) or {}
             text = f"State={'+'.join(sorted(node.states))}, verdict {verdict.get('status', '?')}"
-            return _seen("undrain", time.time(), "scontrol show node", text)
+            return _seen("undrain", given_back_s, "scontrol show node", text)
 
-        self._await(story, "undrain", returned, 60, 0.2)
+        self._await(story, "undrain", returned, 60, 0.03)
 
         def clean(node: dict[str, Any]) -> bool:
             return not taint(node, TAINT) and condition(node, DRAINED).get("status") == "False"
