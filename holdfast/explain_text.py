@@ -66,8 +66,11 @@ def _owner(report: Report) -> str:
     who, proof = _OWNERS.get(report["owner"], report["owner"]), ""
     if report["owner"] == "holdfast-agent" and not report["proven"]:
         who, proof = _LIKE, "; by the reason's words, which only its agent can confirm"
+    elif report["owner"] == "slurm" and "MAINTENANCE" in report["states"] and not report["reason"]:
+        who = "whoever made its reservation (scontrol show reservation)"
     user = f" (user {report['reason_user']})" if report["reason_user"] else ""
-    return f"{who}{user}, since {_when(report['reason_at'])}{proof}"
+    since = f", since {_when(report['reason_at'])}" if report["reason_at"] else ""
+    return f"{who}{user}{since}{proof}"
 
 
 def _verdict_lines(report: Report) -> Iterator[str]:

@@ -68,12 +68,17 @@ def lemons() -> dict[str, dict[str, Any]]:
     In a process of its own, because the history may lie on a filesystem that does not answer.
     """
     argv = [sys.executable, "-I", "-m", "holdfast", "history", "--json"]
+    why: object
     try:
         rows = json.loads(run(argv, timeout_s=_HISTORY_S))
         return {row["name"]: {"score": row["score"], "says": row["says"]} for row in rows}
-    except (CommandError, ValueError, KeyError, TypeError) as error:
-        complain(f"holdfast nodes: no lemon scores: {error}")
-        return {}
+    except CommandError as error:
+        none = error.output.strip() == "[]"
+        why = "nothing has been written down yet (paths.history here)" if none else error
+    except (ValueError, KeyError, TypeError) as error:
+        why = error
+    complain(f"holdfast nodes: no lemon scores: {why}")
+    return {}
 
 
 def slurm_of_this_machine() -> SlurmCli:

@@ -173,7 +173,7 @@ def _undo(node: SlurmNode, owner: Owner, asks: Action | None, proof: Word | None
     if owner is Owner.NOBODY:
         return ""
     if owner is Owner.BRIDGE:
-        return "kubectl uncordon of its Kubernetes node gives it back."
+        return "If it is Holdfast's: kubectl uncordon of its Kubernetes node gives it back."
     if owner is Owner.AGENT and asks is not None:
         maybe = "" if proof else "If it is Holdfast's: "
         return maybe + _by_agent(asks, proof).format(resume=resume)

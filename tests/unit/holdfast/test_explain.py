@@ -16,7 +16,8 @@ from holdfast import commands
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.console import table
 from holdfast.explain_files import local_verdict, read_journal
-from holdfast.explain_text import job_page
+from holdfast.explain_text import job_page, node_page
+from holdfast.nodes_command import as_json
 from holdfast.owner import Owner, Word, asked_in, standing
 from holdfast.policy.ownership import DrainRecord
 from holdfast.reasons import Reason
@@ -39,7 +40,7 @@ def node(*states: NodeState, reason: str = "", user: str = "root") -> SlurmNode:
         ((NodeState.IDLE,), "", Owner.NOBODY, ""),
         ((NodeState.IDLE,), "holdfast:XID79: left over", Owner.NOBODY, ""),
         ((NodeState.IDLE, NodeState.DRAIN), "holdfast:XID79: x", Owner.AGENT, "Reboot the node"),
-        ((NodeState.IDLE, NodeState.DRAIN), "holdfast:KUBE_CORDON: x", Owner.BRIDGE, "uncordon"),
+        ((NodeState.IDLE, NodeState.DRAIN), "holdfast:KUBE_CORDON: x", Owner.BRIDGE, "If it is"),
         ((NodeState.IDLE, NodeState.DRAIN), "swap DIMM", Owner.OTHER, "Only root"),
         ((NodeState.IDLE, NodeState.DRAIN), "", Owner.OTHER, "Only root"),
         ((NodeState.DOWN,), "Not responding", Owner.SLURM, "Slurm's own"),
@@ -212,6 +213,15 @@ def test_a_node_of_ours(cluster: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "verdict   bad" in out
     assert "XID79 fatal on GPU-3: fell off" in out
     assert "back      Reboot the node; then its agent's re-check" in out
+
+
+def test_a_reservation_is_a_persons_and_of_no_known_time() -> None:
+    states = (NodeState.IDLE, NodeState.RESERVED, NodeState.MAINTENANCE)
+    there = node(*states, user="")
+    page = node_page(
+        {**as_json(there, standing(there)), "slurm": "", "fault": None, "undo": "", "verdict": None}
+    )
+    assert "owner     whoever made its reservation (scontrol show reservation)\n" in page
 
 
 def test_a_decision_that_was_made_before_the_node_came_back_says_so(
@@ -489,7 +499,7 @@ def test_nodes_with_their_lemon_scores(cluster: Path, capsys: pytest.CaptureFixt
     config.write_text(config.read_text().replace("paths: {", f"paths: {{history: {cluster}/h, "))
     status, out, err = run(capsys, "nodes", "--lemons")
     assert status == 0
-    assert "no lemon scores" in err, "nothing was written down yet"
+    assert "no lemon scores: nothing has been written down yet" in err
     assert out.splitlines()[0].split()[:2] == ["NODE", "PAST"]
     (cluster / "h").mkdir()
     drained = [
