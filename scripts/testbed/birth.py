@@ -200,7 +200,7 @@ def _start(shape: Shape, owner_pid: int | None) -> Box:
 def _open_owner(pid: int) -> int:
     try:
         return os.pidfd_open(pid)
-    except ProcessLookupError:
+    except (OSError, OverflowError):
         raise SandboxError(f"--owner-pid {pid}: no such process") from None
 
 
@@ -237,9 +237,10 @@ def _boot(box: Box) -> None:
     with ThreadPoolExecutor(max_workers=2) as pool:
         parts = [pool.submit(_boot_slurm, box, tell), pool.submit(control_plane.start, box, tell)]
         done, _ = wait(parts, return_when=FIRST_EXCEPTION)
-        if any(part.exception() for part in done):
+        failed = [part for part in done if part.exception()]
+        if failed:
             end_namespace(box.pid)  # so that the other one need not be waited for
-    for part in parts:
+    for part in (*failed, *parts):  # why the other one ended is no news
         part.result()
     if box.shape.bridge:
         box.ask("start", "bridge")

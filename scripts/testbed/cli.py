@@ -12,7 +12,7 @@ from typing import NoReturn
 from testbed import enter, status
 from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
-from testbed.paths import box_folder, cache, purge
+from testbed.paths import box_folder, boxes, cache, purge
 from testbed.shape import (
     ADMIN_KUBECONFIG,
     CONTROLLER,
@@ -77,6 +77,13 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a disk that is full, read-only or not there
+        where = error.filename or f"below {cache()} or {boxes()}"
+        print(
+            f"sandbox: {where}: {error.strerror or error}; HOLDFAST_CACHE and HOLDFAST_BOXES name other places",
+            file=sys.stderr,
+        )
+        return 2
 
 
 def _parser(verb: str) -> _Parser:

@@ -52,7 +52,7 @@ def start(box: Box, say: Callable[[str], None]) -> None:
     plane = _plane(box.folder)
     for daemon in plane.daemons():
         box.ask("start", daemon.name)
-    kube.wait_ready(box.kubectl)
+    kube.wait_ready(box.kubectl, alive=lambda: _all_run(box, plane))
     say("Kubernetes API server")
     try:
         kube.provision(box.kubectl, workers(box.shape))
@@ -67,6 +67,18 @@ def start(box: Box, say: Callable[[str], None]) -> None:
     os.chown(login, USERS["holdfast"], USERS["holdfast"])
     login.write_text(kube.bridge_kubeconfig(box.kubectl, plane))
     say(f"{box.shape.nodes} Nodes and worker Pods")
+
+
+def _all_run(box: Box, plane: kube.ControlPlane) -> None:
+    """Raises ``SandboxError`` when a daemon ended: nothing starts it again, so waiting would be in vain."""
+    running = box.ask("state")["daemons"]
+    assert isinstance(running, dict)  # noqa: S101 - the supervisor's own answer
+    for daemon in plane.daemons():
+        if daemon.name not in running:
+            raise SandboxError(
+                f"{daemon.name} ended at once; is its program in {cache() / 'kube'} whole? "
+                f"See: scripts/sandbox logs --name {box.shape.name} {daemon.name}"
+            )
 
 
 def workers(shape: Shape) -> list[kube.Worker]:

@@ -58,6 +58,19 @@ def test_bad_words_get_one_line_and_exit_status_2(
     assert err.count("\n") == 1
 
 
+def test_a_disk_that_takes_nothing_is_one_line_with_the_way_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOLDFAST_BOXES", str(tmp_path / "file/boxes"))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert cli.main(["down"]) == 2
+    err = capsys.readouterr().err
+    assert str(tmp_path / "file/boxes") in err
+    assert "HOLDFAST_BOXES" in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "refused"),
     [

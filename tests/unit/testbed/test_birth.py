@@ -1,0 +1,60 @@
+"""A box that cannot come up says why, and nothing else."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from testbed import birth, control_plane, kube
+from testbed.box import Box
+from testbed.errors import SandboxError
+from testbed.shape import Shape
+
+BOX = Box(
+    folder=Path("/nowhere"),
+    shape=Shape(name="b", nodes=1, slurm="24.11", root="/", layers=(), hooks=True, bridge=True),
+    pid=1,
+    started=0,
+)
+
+
+@pytest.mark.parametrize("pid", [-5, 0, 10**30])
+def test_an_owner_that_cannot_be_a_process_is_said_so(pid: int) -> None:
+    with pytest.raises(SandboxError, match=f"--owner-pid {pid}: no such process"):
+        birth._open_owner(pid)
+
+
+def test_the_half_that_failed_is_told_and_not_the_one_that_was_ended_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = threading.Event()
+
+    def slurm(*_: object) -> None:
+        assert ended.wait(10)
+        raise SandboxError("boot ended with -9")
+
+    def plane(*_: object) -> None:
+        raise SandboxError("etcd ended at once")
+
+    monkeypatch.setattr(birth, "_boot_slurm", slurm)
+    monkeypatch.setattr(control_plane, "start", plane)
+    monkeypatch.setattr(birth, "end_namespace", lambda _: ended.set())
+    with pytest.raises(SandboxError, match="etcd ended at once"):
+        birth._boot(BOX)
+
+
+def test_a_daemon_of_kubernetes_that_ended_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ready(_: object, *, alive: object) -> None:
+        assert callable(alive)
+        alive()
+
+    monkeypatch.setattr(Box, "ask", lambda _, verb, name="": {"daemons": {"kube-apiserver": 7}})
+    daemons = [SimpleNamespace(name="kube-apiserver"), SimpleNamespace(name="etcd")]
+    monkeypatch.setattr(control_plane, "_plane", lambda _: SimpleNamespace(daemons=lambda: daemons))
+    monkeypatch.setattr(kube, "wait_ready", ready)
+    with pytest.raises(SandboxError, match="etcd ended at once"):
+        control_plane.start(BOX, print)
