@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -58,7 +59,9 @@ def run(argv: Sequence[str], *, shown: Sequence[str], timeout_s: float, check: b
     try:
         out, err = child.communicate(stdin, timeout=timeout_s)
     except BaseException as error:
-        os.killpg(child.pid, signal.SIGKILL)
+        # After Ctrl-C communicate has waited a moment, and nothing of the group may be left.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         for stream in (child.stdin, child.stdout, child.stderr):
             if stream is not None:
                 stream.close()
