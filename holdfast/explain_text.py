@@ -7,6 +7,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from holdfast.console import table
+from holdfast.remedy import to_do
+from holdfast.vocabulary import Action
 
 Report = Mapping[str, Any]
 
@@ -18,13 +20,6 @@ _OWNERS = {
 }
 _LIKE = "looks like Holdfast's agent"
 _THERE = "on the node itself (by ssh or kubectl exec)"
-_DO = {
-    "wait": "Nothing, the fault passes by itself",
-    "reset-gpu": "Reset the GPU, or reboot the node",
-    "reboot": "Reboot the node",
-    "replace": "Replace the node or the GPU",
-    "contact-support": "Have the hardware repaired",
-}
 
 
 def node_page(report: Report) -> str:
@@ -56,10 +51,8 @@ def _node_lines(report: Report) -> Iterator[str]:
 
 
 def _to_do(fault: Report, asks: str | None) -> str:
-    """The runbook, unless more is asked for here than the code by itself asks for."""
-    if asks is None or asks == fault["asks"] or asks not in _DO:
-        return str(fault["runbook"])
-    return f"{_DO[asks]}. {fault['code']} by itself: {fault['runbook']}"
+    asked = None if asks is None else Action(asks)
+    return to_do(fault["code"], fault["runbook"], Action(fault["asks"]), asked)
 
 
 def _owner(report: Report) -> str:

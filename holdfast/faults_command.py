@@ -11,7 +11,8 @@ from typing import Any
 
 from holdfast.console import complain, say, say_json, table
 from holdfast.faults import FAULTS, Fault
-from holdfast.vocabulary import Action, Severity
+from holdfast.remedy import NEEDS
+from holdfast.vocabulary import Severity
 
 EXAMPLE = """\
 examples:
@@ -35,16 +36,6 @@ _SEVERITY = {
     Severity.WARN: "the node is degraded and goes on working",
     Severity.INFO: "a record, no opinion about the node",
 }
-ACTION_WORDS = {
-    Action.NONE: "nothing",
-    Action.RESTART_JOB: "restart the job; the node needs nothing",
-    Action.WAIT: "nothing but time: it clears by itself",
-    Action.RESET_GPU: "a GPU reset (nvidia-smi -r) or a reboot",
-    Action.REBOOT: "a reboot",
-    Action.REPLACE: "another machine",
-    Action.CONTACT_SUPPORT: "a person: open a case, then resume the node in Slurm",
-}
-"""What must happen before a node returns, as people say it."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -155,7 +146,7 @@ def _page(row: Fault) -> str:
         ("severity", f"{row.severity.name.lower()}: {_SEVERITY[row.severity]}"),
         ("part", row.fault_class.value),
         ("drains", _drains(row)),
-        ("needs", f"{ACTION_WORDS[row.action]} ({row.action.value})"),
+        ("needs", f"{NEEDS[row.action]} ({row.action.value})"),
         ("do", row.runbook),
         ("source", row.source),
     ]

@@ -14,6 +14,7 @@ from holdfast.policy.budget import KUBE_CORDON
 from holdfast.policy.demand import of_nvml
 from holdfast.policy.ownership import DrainRecord, is_ours
 from holdfast.reasons import Reason
+from holdfast.remedy import DO
 from holdfast.vocabulary import Action, NodeState
 
 _OUT = {
@@ -43,15 +44,6 @@ _SLURM = (
 )
 
 _THEN = "then its agent's re-check gives it back"
-_UNDO = {
-    Action.NONE: "The agent gives it back once the re-check passes.",
-    Action.RESTART_JOB: "The agent gives it back once the re-check passes.",
-    Action.WAIT: f"Nothing but time, until the fault is gone; {_THEN}.",
-    Action.RESET_GPU: f"Reset the GPU or reboot the node; {_THEN}.",
-    Action.REBOOT: f"Reboot the node; {_THEN}.",
-    Action.REPLACE: f"Replace the node or the GPU; {_THEN}.",
-    Action.CONTACT_SUPPORT: "A person: have the hardware repaired, then {resume}.",
-}
 _BY_ITSELF = {
     NodeState.MAINTENANCE: "The end of its reservation gives it back.",
     NodeState.NOT_RESPONDING: "It returns by itself once its slurmd answers again: start it there. If it "
@@ -188,7 +180,13 @@ def _undo(node: SlurmNode, owner: Owner, asks: Action | None, proof: Word | None
 
 def _by_agent(asks: Action, proof: Word | None) -> str:
     if proof is None or proof.until is None:
-        return _UNDO[asks]
+        if asks is Action.CONTACT_SUPPORT:
+            return f"A person: {DO[asks].lower()}, then {{resume}}."
+        return (
+            f"{DO[asks]}; {_THEN}."
+            if asks in DO
+            else "The agent gives it back once the re-check passes."
+        )
     at = datetime.fromtimestamp(proof.until, timezone.utc).astimezone()
     return (
         f"It counts until {at:%Y-%m-%d %H:%M}; {_THEN}. Before that {{resume}} is honoured: what was "

@@ -19,6 +19,7 @@ from holdfast.errors import ProbeError, UsageError
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.node import draining
+from holdfast.remedy import to_do
 from holdfast.vocabulary import Mode, Severity
 from slurm_hooks import checks, machine, settings
 from slurm_hooks.agent import state
@@ -203,7 +204,7 @@ def _row(
         row,
         verdict=finding.severity.name.lower(),
         code=finding.code,
-        remedy=fault.runbook,
+        remedy=to_do(finding.code, fault.runbook, fault.action, finding.action),
         effect=_effect(name, mode, finding),
         needs=finding.action,
         cause=finding.cause,

@@ -10,7 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.faults_command import ACTION_WORDS
+from holdfast.remedy import NEEDS
 from holdfast.vocabulary import Action
 from slurm_hooks.check_layout import lines
 from slurm_hooks.check_row import BAD, BLIND, FATAL, OK, ORDER, UNSEEN, Look, Row
@@ -69,7 +69,7 @@ def _below(node: str, rows: Sequence[Row], look: Look) -> Iterator[str]:
         yield from textwrap.wrap(f"not here, so not looked at: {', '.join(unseen)}", width)
     yield from textwrap.wrap(summary(node, rows), width)
     for action, what in _needed(rows).items():
-        yield from textwrap.wrap(f"needs {ACTION_WORDS[action]}: {names(what, whole=True)}", width)
+        yield from textwrap.wrap(f"needs {NEEDS[action]}: {names(what, whole=True)}", width)
     effects: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.effect and not row.follows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,15 @@ def test_no_check_is_well_on_a_node_where_nothing_was_looked_at(name: str) -> No
     """Law 2, as far as people see it: what was not looked at must not read as ok."""
     found = rows(NodeFacts(expected_gpus=8), name)
     assert [row for row in found if row.verdict == "ok" and row.subject not in ("node", "-")] == []
+
+
+def test_a_harmless_xid_that_the_driver_wants_something_for_says_what_to_do() -> None:
+    """What drains the node for Xid 63 must not be told with "nothing to do"."""
+    remapped = XidEvent(seq=1, pci="0000:86:00", xid=63, at_s=1.0, text="row", uuid="GPU-3", gpu=3)
+    asks = replace(remapped, seq=2, xid=154, recovery="GPU Reset Required", recovery_value=1)
+    alone, *_ = rows(NodeFacts(expected_gpus=8, kmsg=KmsgFacts(xids=(remapped,))), "gpu_xid")
+    asked, *_ = rows(NodeFacts(expected_gpus=8, kmsg=KmsgFacts(xids=(remapped, asks))), "gpu_xid")
+    assert (alone.code, alone.verdict) == ("XID63", "info")
+    assert alone.remedy.startswith("Nothing to do.")
+    assert (asked.code, asked.verdict) == ("XID63", "fatal")
+    assert asked.remedy.startswith("Reset the GPU or reboot the node. XID63 by itself: Nothing")
