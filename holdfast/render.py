@@ -60,7 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("what", metavar="WHAT", help=", ".join(TABLE))
-    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], dest="settings")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        dest="settings",
+        help="another value than its default; may be repeated",
+    )
     parser.add_argument("--values", action="store_true", help="print the values it takes instead")
     arguments = parser.parse_args(argv)
     try:

@@ -31,7 +31,12 @@ def main(argv: Sequence[str]) -> int:
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="check")
     verb = verbs.add_parser(
-        "check", allow_abbrev=False, help="print every problem of the file, with its line"
+        "check",
+        allow_abbrev=False,
+        help="print every problem of the file, with its line",
+        description="Every problem of a configuration file at once, each with its line.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verb.add_argument("file", nargs="?", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
     verb.add_argument("--json", action="store_true", help="print {file, problems, unchecked}")

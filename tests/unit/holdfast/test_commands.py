@@ -32,9 +32,9 @@ def test_every_section_of_the_configuration_has_a_schema() -> None:
         assert hasattr(importlib.import_module(module), name), target
 
 
-@pytest.mark.parametrize("name", ["explain", "nodes", "faults", "config"])
+@pytest.mark.parametrize("name", ["explain", "nodes", "faults", "config", "config check"])
 def test_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.main([name, "--help"]) == 0
+    assert commands.main([*name.split(), "--help"]) == 0
     assert "example" in capsys.readouterr().out
 
 
