@@ -23,7 +23,7 @@ _FORMAT = re.compile(
 # slurmctld appends these to the reason of a drained node that it loses, that comes back anew, or that
 # `scontrol reboot` was told to reboot without a reason of its own: often because Holdfast asks for it.
 _SLURMS_WORDS = re.compile(
-    r"(?: : (?:Not responding|Node unexpectedly rebooted|reboot (?:issued|complete|timed out)))+\Z"
+    r"(?: : (?:Not responding|Node unexpectedly rebooted|reboot (?:requested|issued|complete|timed out)))+\Z"
 )
 
 

@@ -162,10 +162,11 @@ class SlurmCli:
 
     def _nodes_json(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
         argv = argv_of.show_nodes(self._checked(names), json=True)
+        wanted = frozenset(names)
         for last in (False, True):
             found = self._parsed(argv, parse.nodes_json)
-            nodes = [node for node in found if node.name in names]
-            missing = set(names) - {node.name for node in nodes}
+            nodes = [node for node in found if node.name in wanted]
+            missing = wanted - {node.name for node in nodes}
             if not missing:
                 return nodes
             if not last:
