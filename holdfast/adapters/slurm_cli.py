@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.adapters import slurm_argv as argv_of
+from holdfast.adapters import slurm_events
 from holdfast.adapters import slurm_parse as parse
 from holdfast.adapters.command import run
 from holdfast.adapters.slurm import SlurmJob, SlurmNode
 from holdfast.errors import CommandError, Refused, Unavailable
+from holdfast.policy.ownership import PastDrain
 from holdfast.vocabulary import SlurmName
 
 T = TypeVar("T")
@@ -159,6 +161,11 @@ class SlurmCli:
 
     def clock(self) -> datetime:
         return self._parsed(argv_of.clock(), parse.clock)
+
+    def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
+        """What accounting knows of a node's drains that stood at ``since`` or began later."""
+        (checked,) = self._checked([name])
+        return list(slurm_events.past_drains(self._run(slurm_events.argv(checked, since))))
 
     def _nodes_json(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
         argv = argv_of.show_nodes(self._checked(names), json=True)

@@ -11,6 +11,7 @@ slurmctld appends its own words to the reason and makes itself its author, with 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -64,6 +65,45 @@ class DrainRecord:
     boot_id: str
     instance_id: str = ""
     gpu: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastDrain:
+    """A drain that accounting remembers. ``end_at``: None while it stands. slurmctld's clock, whole
+    seconds."""
+
+    start_at: datetime
+    end_at: datetime | None
+    user: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undrained:
+    """What to look for after an undrain: the drain that was meant (``reason``, ``since``: when it began)
+    and slurmctld's clock just after the write."""
+
+    reason: str
+    since: datetime
+    until: datetime
+
+
+def overtaken(past: Iterable[PastDrain], undrained: Undrained) -> PastDrain | None:
+    """The drain that the undrain really ended: somebody else's, made since our last look. ``None``: it
+    was the one that was meant.
+
+    Slurm changes a node whatever it was before, so between a look and a write there are always some
+    milliseconds. Raises ``LookupError`` while accounting does not know yet what the undrain ended.
+    """
+    ended = [one for one in past if undrained.since <= one.start_at <= undrained.until]
+    if not ended:
+        raise LookupError("no drain known")
+    last = max(ended, key=lambda one: one.start_at)
+    if last.end_at is None:
+        raise LookupError("the drain has not ended")
+    if last.end_at > undrained.until or without_slurms_words(last.reason) == undrained.reason:
+        return None
+    return last
 
 
 def is_ours(record: DrainRecord | None, node: NodeView) -> bool:

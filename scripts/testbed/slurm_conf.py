@@ -64,7 +64,7 @@ SlurmdParameters=config_overrides
 SlurmctldParameters=enable_stepmgr
 RebootProgram=/opt/sandbox/reboot
 AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=localhost
+AccountingStorageHost={controller_address}
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment
 {hooks}

@@ -19,15 +19,16 @@ from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
 from slurm_hooks.agent.held import Gate
 from slurm_hooks.agent.record import Drained
 from slurm_hooks.agent.slurm_step import Step
+from slurm_hooks.agent.witness import Witness
 from slurm_hooks.contain import Answer, Worker
 from slurm_hooks.machine import stamp
 from slurm_hooks.settings import Settings
 
 log = Log("agent")
 
-_CALLS = 7
-"""The most Slurm commands that one step makes: look, count, drain, look, count, withdraw,
-comment.
+_CALLS = 10
+"""The most Slurm commands that one step makes: look (twice without a partition), drain, the same look,
+withdraw, its time, comment, look, and one in hand.
 """
 
 
@@ -52,15 +53,19 @@ class Actor:
         self._forgiven = False
         self._deeds: tuple[Deed, ...] = ()
         self._gate = Gate(node, config)
+        self._witness = Witness(node, config)
+        self._restore = self._asked_restore = ""
 
     @property
     def workers(self) -> list[Worker]:
-        return [*([self._worker] if self._worker.busy else []), *self._gate.workers]
+        own = [self._worker] if self._worker.busy else []
+        return [*own, *self._gate.workers, *self._witness.workers]
 
     @property
     def next_at(self) -> float:
         """Monotonic time at which a step is due."""
-        return float("inf") if self._worker.busy or self._gate.busy else self._next
+        step = float("inf") if self._worker.busy or self._gate.busy else self._next
+        return min(step, self._witness.next_at)
 
     @property
     def waits_for_reset(self) -> bool:
@@ -95,6 +100,12 @@ class Actor:
             log.warning(deed.text, node=self._node)
             self._deeds += (deed,)
             self._next = now
+        ended = self._witness.turn(now)
+        if ended is not None:
+            log.warning(
+                "an undrain met somebody else's drain", user=ended.user, reason=ended.reason
+            )
+            self._restore, self._next = ended.reason or f"drained by {ended.user}", now
         self._ask_if_due(now)
         return answer is not None or deed is not None
 
@@ -111,6 +122,7 @@ class Actor:
     def close(self) -> None:
         self._worker.close()
         self._gate.close()
+        self._witness.close()
 
     def _load_record(self) -> None:
         self._drained_seen = stamp(self._path)
@@ -143,7 +155,8 @@ class Actor:
         self._asked = self._case
         case = replace(self._case, trial=self._gate.trial)
         slurm = self._config.cluster.slurm
-        self._worker.ask((case, self._drained), deadline_s=slurm.timeout_s * _CALLS)
+        self._asked_restore = self._restore
+        self._worker.ask((case, self._drained, self._restore), deadline_s=slurm.timeout_s * _CALLS)
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
         slurm = self._config.cluster.slurm
@@ -156,8 +169,7 @@ class Actor:
         )
 
         def serve(request: Any) -> Iterator[Outcome]:
-            case, drained = request
-            yield step.run(case, drained)
+            yield step.run(*request)
 
         return serve
 
@@ -174,6 +186,10 @@ class Actor:
             self._next = now + self._config.agent.act_retry_s
             return
         self._failures, self._looked = 0, True
+        if self._restore == self._asked_restore:
+            self._restore = ""
+        if outcome.undrained is not None:
+            self._witness.watch(outcome.undrained, now)
         self._done = self._key(self._asked)
         self._forgiven = self._forgiven or outcome.forgiven
         for deed in outcome.did:

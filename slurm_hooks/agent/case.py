@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.gate import Trial
 from holdfast.policy.node import draining
-from holdfast.policy.ownership import DrainRecord
+from holdfast.policy.ownership import DrainRecord, Undrained
 from holdfast.vocabulary import Mode
 
 
@@ -99,10 +99,12 @@ class Outcome:
     """What a step found and did; ``did`` holds one deed for each change.
 
     ``forgiven``: somebody else put a node back into service that we had drained. ``test``: the
-    reason of the drain for which an active check is to run now; empty: none.
+    reason of the drain for which an active check is to run now; empty: none. ``undrained``: whether
+    that was the drain that was meant is still to be asked.
     """
 
     standing: Standing
     did: tuple[Deed, ...] = ()
     forgiven: bool = False
     test: str = ""
+    undrained: Undrained | None = None

@@ -7,20 +7,21 @@ disk before Slurm is told, and after a drain everything is counted again (law 4)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
-from holdfast.errors import Refused, Unavailable
+from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
 from holdfast.policy import budget
 from holdfast.policy.gate import Held
 from holdfast.policy.node import decide
-from holdfast.policy.ownership import DrainRecord, is_ours
+from holdfast.policy.ownership import DrainRecord, Undrained, is_ours
 from holdfast.policy.situation import Decision, Limits, Move, NodeSituation
-from holdfast.reasons import Reason
+from holdfast.reasons import Reason, without_slurms_words
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active.keeper import Keeper, this_process
 from slurm_hooks.agent import held as tests
@@ -46,13 +47,17 @@ class Step:
     record_path: Path
     _did: list[Deed] = field(default_factory=list)
     _holding: Holding | None = None
+    _undrained: Undrained | None = None
 
-    def run(self, case: Case, drained: Drained | None) -> Outcome:
-        """One look, at most one drain or undrain."""
-        self._did = []
+    def run(self, case: Case, drained: Drained | None, restore: str = "") -> Outcome:
+        """One look, at most one drain or undrain. ``restore``: the reason of a person's drain that our
+        last undrain ended; it comes before all else."""
+        self._did, self._undrained = [], None
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
         table = self._table() if case.worst else self.slurm.nodes([self.name])
         node = self._own(table)
+        if restore and (not node.drained_flag or (drained and is_ours(drained.record, node))):
+            return self._restore(restore)
         self._holding = tests.look(self.slurm, self.name, node, drained)
         undrained = drained is not None and drained.record.at is not None and not node.drained_flag
         if drained is not None and undrained and self._holding is None:
@@ -64,7 +69,26 @@ class Step:
         decision = self._decide(case, drained, node, table if case.worst else None)
         standing = self._apply(decision, case, drained, node)
         test = drained.record.reason if drained and decision.move is Move.TEST else ""
-        return Outcome(standing=standing, did=tuple(self._did), test=test)
+        did = tuple(self._did)
+        return Outcome(standing=standing, did=did, test=test, undrained=self._undrained)
+
+    def _restore(self, reason: str) -> Outcome:
+        self.slurm.drain([self.name], reason)
+        self._keep(None)
+        why = "somebody drained the node in the moment of its return"
+        deed = Deed(text=f"{why}: drained again with that reason: {reason}")
+        return Outcome(standing=Standing(reason=reason, drained=True, why=why), did=(deed,))
+
+    def _undrain(self, node: SlurmNode) -> None:
+        """``node`` as it was seen last. What it is at the write itself, accounting tells later."""
+        self.slurm.undrain([self.name])
+        if node.reason_at is None:
+            return
+        with suppress(CommandError):  # the undrain counts
+            until = self.slurm.clock()
+            self._undrained = Undrained(
+                reason=without_slurms_words(node.reason), since=node.reason_at, until=until
+            )
 
     def _table(self) -> list[SlurmNode]:
         """Every node, and this one also where no partition has it: sinfo leaves such nodes out."""
@@ -121,7 +145,7 @@ class Step:
             return self._drain(decision, case, node)
         if decision.move is Move.UNDRAIN:
             if node.drained_flag:
-                self.slurm.undrain([self.name])
+                self._undrain(node)
             self._let_go()
             self._keep(None)
             if _says_ours(node):
@@ -129,7 +153,7 @@ class Step:
             self._did.append(_about(drained, f"given back: {decision.why}", GIVEN_BACK))
             return Standing(why=decision.why)
         if decision.move is Move.WITHDRAW:
-            return self._withdraw(decision, drained)
+            return self._withdraw(decision, drained, node)
         if decision.move is Move.COMMENT:
             self._comment(decision.reason)
         if decision.forget and drained is not None:
@@ -161,7 +185,7 @@ class Step:
         node = self._own(table)
         again = self._decide(case, drained, node, table)
         if again.move is Move.WITHDRAW:
-            return self._withdraw(again, drained)
+            return self._withdraw(again, drained, node)
         seen = self._own(self.slurm.nodes([self.name]))
         if seen.drained_flag and seen.reason == decision.reason:
             self._keep(confirmed(drained, seen))
@@ -169,8 +193,8 @@ class Step:
             action="drain", reason=seen.reason, drained=seen.drained_flag, why=decision.why
         )
 
-    def _withdraw(self, decision: Decision, drained: Drained | None) -> Standing:
-        self.slurm.undrain([self.name])
+    def _withdraw(self, decision: Decision, drained: Drained | None, node: SlurmNode) -> Standing:
+        self._undrain(node)
         self._keep(None)
         self._did.append(_about(drained, f"withdrawn: {decision.why}", WITHDRAWN))
         if decision.reason:  # else somebody else's comment stands there

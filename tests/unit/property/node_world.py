@@ -16,6 +16,7 @@ from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
+from holdfast.policy.ownership import PastDrain, overtaken
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent import slurm_step
@@ -85,6 +86,8 @@ class Slurmctld:
     dies: bool = False
     on_drain: Callable[[str], None] = lambda _reason: None
     on_undrain: Callable[[], None] = lambda: None
+    events: list[PastDrain] = field(default_factory=list)
+    """Of this agent's node, as accounting has them."""
 
     def __post_init__(self) -> None:
         for name in (ME, *OTHERS):
@@ -128,6 +131,10 @@ class Slurmctld:
 
         self._call(write)
 
+    def clock(self) -> datetime:
+        self._call(lambda: None)
+        return self.now.replace(microsecond=0)
+
     def comment(self, names: Sequence[SlurmName], text: str) -> None:
         assert list(names) == [ME]
 
@@ -168,8 +175,18 @@ class Slurmctld:
             reason_at=self.now.replace(microsecond=0),
         )
         self.owner[name] = owner
+        if name == ME:
+            self._event_ends()
+            at = self.now.replace(microsecond=0)
+            self.events.append(PastDrain(start_at=at, end_at=None, user=user, reason=reason))
+
+    def _event_ends(self) -> None:
+        if self.events and self.events[-1].end_at is None:
+            self.events[-1] = replace(self.events[-1], end_at=self.now.replace(microsecond=0))
 
     def clear_drain(self, name: SlurmName) -> None:
+        if name == ME:
+            self._event_ends()
         node = self.table[name]
         self.table[name] = replace(
             node, states=node.states - {NodeState.DRAIN}, reason="", reason_user="", reason_at=None
@@ -219,7 +236,10 @@ class World:
         # what the agent knows
         self.known: list[Fault] = []
         self.passes = self.clean_passes = 0
-        self.forget = False
+        self.restore = ""
+        """The reason of a person's drain that an undrain ended, until it stands there again."""
+        self.ambush = False
+        """A person drains the node between the agent's next last look and its undrain."""
 
     # --- the agent
 
@@ -248,9 +268,16 @@ class World:
         module, before = vars(slurm_step), datetime
         module["datetime"] = _Clock(self.slurm)
         try:
-            outcome = step.run(self._case(), self.record)
+            outcome = step.run(self._case(), self.record, self.restore)
+            self.restore = ""
             if outcome.forgiven:
                 self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
+            if outcome.undrained is not None:
+                ended = overtaken(self.slurm.events, outcome.undrained)
+                if ended is not None:
+                    self.restore = ended.reason
+                    step.run(self._case(), self.record, self.restore)
+                    self.restore, self.slurm.owner[ME] = "", HUMAN
         except Unavailable:
             pass
         except Died:
@@ -298,6 +325,8 @@ class World:
 
     def _drains(self, reason: str) -> None:
         node, owner = self.slurm.mine, self.slurm.owner[ME]
+        if reason == self.restore and owner is None:
+            return
         if self.switched_off:
             raise Violation("drained although switched off")
         if owner == HUMAN:

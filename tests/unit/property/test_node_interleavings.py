@@ -180,6 +180,16 @@ class Story(World):
         self.slurm.now += timedelta(seconds=1)
         self._human(text, "root")
 
+    def human_drains_in_the_moment_of_the_return(self) -> None:
+        """Between the last look and the undrain, when that comes and Slurm answers."""
+        self.ambush = True
+
+    def _undrains(self) -> None:
+        super()._undrains()
+        if self.ambush and self.slurm.fails is None:
+            self.ambush = False
+            self._human("swapping DIMM", "alice")
+
     def human_undrains(self) -> None:
         self.slurm.clear_drain(ME)
         self.words, self.since = None, None
@@ -342,6 +352,9 @@ STORIES = {
     "a reset is enough for a double-bit error": "fault_double_bit pass_ mend_gpu_reset pass_ pass_ pass_",
     "a person drains over our drain": (
         "fault_double_bit pass_ human_drains mend_gpu_reset pass_ pass_ pass_"
+    ),
+    "a person drains in the moment of the return": (
+        "fault_double_bit pass_ human_drains_in_the_moment_of_the_return mend_gpu_reset pass_ pass_ pass_ pass_"
     ),
     "a person drains with our words": (
         "fault_double_bit pass_ human_drains_with_our_words mend_gpu_reset pass_ pass_ pass_"

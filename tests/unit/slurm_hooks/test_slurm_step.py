@@ -101,6 +101,10 @@ class FakeSlurm:
         self.writes.append("unreserve")
         return True
 
+    def clock(self) -> datetime:
+        self._ask()
+        return self.now
+
     def cancel_in(self, name: str) -> None:
         self.writes.append("cancel")
 
@@ -468,3 +472,23 @@ def test_a_job_that_does_not_end_keeps_the_node_kept_and_drained(bench: Bench) -
         bench.run(clean())
     assert bench.slurm.mine.drained_flag
     assert bench.path.exists()
+
+
+def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> None:
+    """Accounting told (`slurm_hooks.agent.witness`); the person's words come before all of ours."""
+    drained, _ = records.load(bench.path)
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.path)
+    outcome = step.run(Case(), drained, "ticket 9")
+    assert bench.slurm.mine.reason == "ticket 9"
+    assert bench.slurm.mine.drained_flag
+    assert outcome.standing.drained
+    assert [deed.text for deed in outcome.did if "ticket 9" in deed.text]
+    assert step.run(Case(passes=9, clean_passes=9), None).undrained is None
+    assert bench.slurm.mine.reason == "ticket 9"
+
+
+def test_a_person_who_drained_it_meanwhile_keeps_the_later_words(bench: Bench) -> None:
+    bench.slurm._drain(ME, "ticket 10", "alice")
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.path)
+    step.run(Case(), None, "ticket 9")
+    assert bench.slurm.mine.reason == "ticket 10"

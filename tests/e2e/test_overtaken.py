@@ -1,0 +1,61 @@
+"""A person drains a node in the very moment in which its agent gives it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from testbed.box import Box
+
+from tests.e2e import cluster, detecting
+
+pytestmark = pytest.mark.e2e
+
+TOOLS = "/opt/overtaking"
+_SCONTROL = """\
+#!/bin/sh
+case "$*" in
+  *State=UNDRAIN*)
+    rm /run/overtake 2>/dev/null && {real} update "$2" State=DRAIN Reason="ticket 9 | ask Anna" ;;
+esac
+exec {real} "$@"
+"""
+
+
+@pytest.fixture
+def overtaking_box(clean_box: Box) -> Iterator[Box]:
+    """Its agents' scontrol lets a person in between each last look and its undrain, where a node's
+    /run/overtake asks for it."""
+    folder = clean_box.path(TOOLS)
+    folder.mkdir(exist_ok=True)
+    for tool in ("sinfo", "sdiag", "sacctmgr", "scontrol"):
+        real = clean_box.run(["sh", "-c", f"command -v {tool}"]).stdout.strip()
+        text = _SCONTROL if tool == "scontrol" else '#!/bin/sh\nexec {real} "$@"\n'
+        (folder / tool).write_text(text.format(real=real))
+        (folder / tool).chmod(0o755)
+    before = detecting.configure(
+        clean_box, lambda text: text.replace("slurm: {", f"slurm: {{bin: {TOOLS}, ")
+    )
+    yield clean_box
+    detecting.configure(clean_box, lambda _text: before)
+
+
+def test_a_drain_between_the_last_look_and_the_undrain_stays(overtaking_box: Box) -> None:
+    box, node, other = overtaking_box, "worker-1", "worker-2"
+    for name in (node, other):
+        box.fault(name, "gpu-lost", "--gpu", "4")
+        cluster.wait_for(lambda name=name: cluster.drained(box, name), f"{name} drained", 10)  # type: ignore[misc]
+    box.node(node).run(["touch", "/run/overtake"])
+    for name in (node, other):
+        box.heal(name)
+    box.node(node).run(["touch", "/run/overtake"])  # /run begins anew with each boot
+    cluster.wait_for(lambda: cluster.in_service(box, other), f"{other} given back")
+    cluster.wait_for(
+        lambda: cluster.reason(box, node) == "ticket 9 | ask Anna", "the person's drain", 40
+    )
+    assert not box.node(node).path("/run/overtake").exists(), "the agent gave the node back"
+    cluster.stays(
+        lambda: cluster.reason(box, node) == "ticket 9 | ask Anna" and cluster.drained(box, node),
+        "the person's drain stays with its reason",
+        8,
+    )

@@ -1,0 +1,90 @@
+"""Accounting's word on what an undrain ended, as ``sacctmgr`` of 24.11.5 and 26.05.5 printed it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from holdfast.adapters.slurm_events import argv, past_drains
+from holdfast.policy.ownership import PastDrain, Undrained, overtaken
+from holdfast.vocabulary import SlurmName
+
+OURS = "holdfast:XID79: GPU 3 0000:86:00 Xid 79 boot=aaaaaaaa gpu=3"
+SHOWN = f"""\
+1795267430|1795267430|UNK|root(0)|node-update
+1795267433|1795267436|DRAIN|root(0)|{OURS}
+1795267436|1795267437|DRAIN|alice(1000)|ticket 9 | Anna
+1|knows|more
+1795267450|Unknown|DOWN*+DRAIN|root(0)|{OURS} : Not responding
+"""
+
+
+def at(second: int) -> datetime:
+    return datetime.fromtimestamp(1795267400 + second, timezone.utc)
+
+
+def drain(start: int, end: int | None, reason: str = OURS) -> PastDrain:
+    end_at = None if end is None else at(end)
+    return PastDrain(start_at=at(start), end_at=end_at, user="root(0)", reason=reason)
+
+
+def test_rows_with_bars_and_line_breaks_in_their_reasons() -> None:
+    ours, human, down = past_drains(SHOWN)
+    assert ours == drain(33, 36)
+    assert (human.user, human.start_at, human.end_at) == ("alice(1000)", at(36), at(37))
+    assert human.reason == "ticket 9 | Anna\n1|knows|more"
+    assert down == drain(50, None, f"{OURS} : Not responding")
+
+
+def test_nothing_shown_is_nothing_known() -> None:
+    assert list(past_drains("")) == []
+
+
+def test_the_question_names_one_node_and_a_time_without_zone() -> None:
+    words = argv(SlurmName("worker-1"), at(33))
+    assert "nodes=worker-1" in words
+    assert "start=uts1795267433" in words
+
+
+UNDRAINED = Undrained(reason=OURS, since=at(33), until=at(60))
+
+
+@pytest.mark.parametrize(
+    "past",
+    [
+        [drain(33, 60)],
+        [drain(10, 20, "ticket 7"), drain(33, 60)],
+        [drain(33, 50), drain(50, 59, f"{OURS} : Not responding")],
+        # a person drained it after our undrain in that second, and resumed it later
+        [drain(33, 60), drain(60, 65, "ticket 9")],
+    ],
+    ids=["ours", "an older one", "with Slurm's words", "drained and resumed later"],
+)
+def test_our_own_drain_was_meant(past: list[PastDrain]) -> None:
+    assert overtaken(past, UNDRAINED) is None
+
+
+@pytest.mark.parametrize(
+    "past",
+    [
+        [drain(33, 60), drain(60, 60, "ticket 9")],
+        [drain(33, 58), drain(58, 60, "ticket 9")],
+        [drain(60, 60, "ticket 9"), drain(33, 60)],
+        [drain(33, 33, "ticket 9")],
+    ],
+    ids=["in one second", "just before", "in any order", "over ours in its own second"],
+)
+def test_somebody_elses_was_met(past: list[PastDrain]) -> None:
+    found = overtaken(past, UNDRAINED)
+    assert found is not None
+    assert found.reason == "ticket 9"
+
+
+@pytest.mark.parametrize(
+    "past", [[], [drain(10, 20)], [drain(33, None)], [drain(70, 80)]],
+    ids=["nothing", "only before", "not ended yet", "only after"],
+)  # fmt: skip
+def test_accounting_that_is_behind_is_asked_again(past: list[PastDrain]) -> None:
+    with pytest.raises(LookupError):
+        overtaken(past, UNDRAINED)
