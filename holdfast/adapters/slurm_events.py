@@ -16,6 +16,8 @@ from holdfast.vocabulary import SlurmName
 
 _FIELDS = "TimeStart,TimeEnd,State,User,Reason"
 # A reason may hold line breaks and bars, so it comes last, and a row begins with its two times.
+_BOOKKEEPING = "node-update"
+"""What slurmdbd itself writes when a node's instance or other facts change, with the state as it is."""
 _ROW = re.compile(r"^([0-9]+)\|([0-9]+|Unknown)\|([^|\n]*)\|([^|\n]*)\|", re.MULTILINE)
 
 
@@ -32,11 +34,7 @@ def past_drains(text: str) -> Iterator[PastDrain]:
     ends = [row.start() for row in rows[1:]] + [len(text)]
     for row, end in zip(rows, ends, strict=False):
         start_at = epoch(row[1])
-        if start_at is None or "DRAIN" not in row[3]:
+        reason = text[row.end() : end].removesuffix("\n")
+        if start_at is None or "DRAIN" not in row[3] or reason == _BOOKKEEPING:
             continue
-        yield PastDrain(
-            start_at=start_at,
-            end_at=epoch(row[2]),
-            user=row[4],
-            reason=text[row.end() : end].removesuffix("\n"),
-        )
+        yield PastDrain(start_at=start_at, end_at=epoch(row[2]), user=row[4], reason=reason)

@@ -80,11 +80,12 @@ class PastDrain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undrained:
-    """What to look for after an undrain: the drain that was meant (``reason``, ``since``: when it began)
-    and slurmctld's clock just after the write."""
+    """What to look for after an undrain: the drain that was meant (``reason``, ``since``: when it began),
+    and the time from our last look to just after the write. slurmctld's clock, whole seconds."""
 
     reason: str
     since: datetime
+    looked_at: datetime
     until: datetime
 
 
@@ -101,9 +102,8 @@ def overtaken(past: Iterable[PastDrain], undrained: Undrained) -> PastDrain | No
     last = max(ended, key=lambda one: one.start_at)
     if last.end_at is None:
         raise LookupError("the drain has not ended")
-    if last.end_at > undrained.until or without_slurms_words(last.reason) == undrained.reason:
-        return None
-    return last
+    met = last.start_at >= undrained.looked_at and last.end_at <= undrained.until
+    return last if met and without_slurms_words(last.reason) != undrained.reason else None
 
 
 def is_ours(record: DrainRecord | None, node: NodeView) -> bool:

@@ -6,10 +6,11 @@ disk before Slurm is told, and after a drain everything is counted again (law 4)
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from holdfast.adapters.slurm import SlurmNode
@@ -48,11 +49,12 @@ class Step:
     _did: list[Deed] = field(default_factory=list)
     _holding: Holding | None = None
     _undrained: Undrained | None = None
+    _began: float = 0.0
 
     def run(self, case: Case, drained: Drained | None, restore: str = "") -> Outcome:
         """One look, at most one drain or undrain. ``restore``: the reason of a person's drain that our
         last undrain ended; it comes before all else."""
-        self._did, self._undrained = [], None
+        self._did, self._undrained, self._began = [], None, time.monotonic()
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
         table = self._table() if case.worst else self.slurm.nodes([self.name])
         node = self._own(table)
@@ -86,8 +88,14 @@ class Step:
             return
         with suppress(CommandError):  # the undrain counts
             until = self.slurm.clock()
+            took = timedelta(
+                seconds=time.monotonic() - self._began + 1
+            )  # whole seconds: one is none
             self._undrained = Undrained(
-                reason=without_slurms_words(node.reason), since=node.reason_at, until=until
+                reason=without_slurms_words(node.reason),
+                since=node.reason_at,
+                looked_at=until - took,
+                until=until,
             )
 
     def _table(self) -> list[SlurmNode]:

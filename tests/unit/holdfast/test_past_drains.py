@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
@@ -37,6 +38,11 @@ def test_rows_with_bars_and_line_breaks_in_their_reasons() -> None:
     assert down == drain(50, None, f"{OURS} : Not responding")
 
 
+def test_slurmdbds_own_bookkeeping_is_no_drain() -> None:
+    """Seen on 26.05.5 after a node's boot, with the state of the drain that stood."""
+    assert list(past_drains("1795267430|1795267436|IDLE+DRAIN|root(0)|node-update\n")) == []
+
+
 def test_nothing_shown_is_nothing_known() -> None:
     assert list(past_drains("")) == []
 
@@ -47,7 +53,8 @@ def test_the_question_names_one_node_and_a_time_without_zone() -> None:
     assert "start=uts1795267433" in words
 
 
-UNDRAINED = Undrained(reason=OURS, since=at(33), until=at(60))
+UNDRAINED = Undrained(reason=OURS, since=at(33), looked_at=at(58), until=at(60))
+AT_ONCE = replace(UNDRAINED, looked_at=at(32), until=at(34))
 
 
 @pytest.mark.parametrize(
@@ -56,10 +63,18 @@ UNDRAINED = Undrained(reason=OURS, since=at(33), until=at(60))
         [drain(33, 60)],
         [drain(10, 20, "ticket 7"), drain(33, 60)],
         [drain(33, 50), drain(50, 59, f"{OURS} : Not responding")],
+        # words of Slurm's, or of anybody's, that stood there when we looked
+        [drain(33, 40), drain(40, 60, "power saving")],
         # a person drained it after our undrain in that second, and resumed it later
         [drain(33, 60), drain(60, 65, "ticket 9")],
     ],
-    ids=["ours", "an older one", "with Slurm's words", "drained and resumed later"],
+    ids=[
+        "ours",
+        "an older one",
+        "with Slurm's words",
+        "before the look",
+        "drained and resumed later",
+    ],
 )
 def test_our_own_drain_was_meant(past: list[PastDrain]) -> None:
     assert overtaken(past, UNDRAINED) is None
@@ -71,12 +86,18 @@ def test_our_own_drain_was_meant(past: list[PastDrain]) -> None:
         [drain(33, 60), drain(60, 60, "ticket 9")],
         [drain(33, 58), drain(58, 60, "ticket 9")],
         [drain(60, 60, "ticket 9"), drain(33, 60)],
-        [drain(33, 33, "ticket 9")],
     ],
-    ids=["in one second", "just before", "in any order", "over ours in its own second"],
+    ids=["in one second", "just before", "in any order"],
 )
 def test_somebody_elses_was_met(past: list[PastDrain]) -> None:
     found = overtaken(past, UNDRAINED)
+    assert found is not None
+    assert found.reason == "ticket 9"
+
+
+def test_a_withdrawal_in_the_second_of_its_drain_met_somebody_elses() -> None:
+    """Then accounting has the later one in place of ours."""
+    found = overtaken([drain(33, 33, "ticket 9")], AT_ONCE)
     assert found is not None
     assert found.reason == "ticket 9"
 
