@@ -231,7 +231,8 @@ def test_a_node_without_a_process_to_spare_costs_no_descriptor(
 
 def test_a_child_that_left_is_collected() -> None:
     """A zombie for every answer would fill the process table of a node that stays up for months."""
-    before = zombies_of(os.getpid())
+    # Workers of other tests end when they please, so only children born here count.
+    before = children_of(os.getpid())
     worker = Worker("leaver", lambda: lambda _request: iter((1,)), keep=False)
     for _ in range(30):
         assert call(worker, "", deadline_s=5).items == (1,)
@@ -243,12 +244,17 @@ def test_a_child_that_left_is_collected() -> None:
 
 def zombies_of(parent: int) -> set[int]:
     """Children of ``parent`` that ended and that nobody collected (proc(5))."""
+    return children_of(parent, "Z")
+
+
+def children_of(parent: int, states: str = "") -> set[int]:
+    """In any of these states; none given: in any."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, ppid = stat.read_text(errors="replace").rsplit(")", 1)[1].split()[:2]
         except OSError:
             continue
-        if state == "Z" and int(ppid) == parent:
+        if int(ppid) == parent and (not states or state in states):
             found.add(int(stat.parent.name))
     return found
