@@ -88,9 +88,8 @@ class Step:
             return
         with suppress(CommandError):  # the undrain counts
             until = self.slurm.clock()
-            took = timedelta(
-                seconds=time.monotonic() - self._began + 1
-            )  # whole seconds: one is none
+            # Slurm tells whole seconds, so a difference of one is none.
+            took = timedelta(seconds=time.monotonic() - self._began + 1)
             self._undrained = Undrained(
                 reason=without_slurms_words(node.reason),
                 since=node.reason_at,
