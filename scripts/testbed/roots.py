@@ -131,9 +131,12 @@ def _unpack(suite: str, part: Path, log: Path) -> None:
         source = f"deb {_mirror()} {suite} main"
         include = f"--include={','.join(PACKAGES)}"
         argv = [*_ENDS_WITH_US, program, *_OPTIONS, include, suite, str(part), source]
+        # It looks up its own helpers (mmtarfilter) in PATH.
+        path = f"{Path(program).parent}:{os.environ.get('PATH', os.defpath)}"
         done = subprocess.run(
-            argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=False
-        )
+            argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=False,
+            env={**os.environ, "PATH": path},
+        )  # fmt: skip
     if done.returncode:
         shutil.rmtree(part, ignore_errors=True)
         said = [line for line in log.read_text(errors="replace").splitlines() if line[:2] == "E:"]
