@@ -6,8 +6,23 @@ import contextlib
 import itertools
 import os
 import signal
+import time
+from collections.abc import Callable
 
 from testbed.box import Box
+
+KILL_WITHIN_S = 20.0
+"""Longer than a job is without a launcher between two attempts."""
+
+
+def once_it_runs(kill: Callable[[], bool]) -> bool:
+    """Try ``kill`` until it has killed something. False when nothing ran for ``KILL_WITHIN_S``."""
+    end = time.monotonic() + KILL_WITHIN_S
+    while not kill():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def kill_agent(box: Box, node: str) -> bool:

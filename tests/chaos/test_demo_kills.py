@@ -15,7 +15,7 @@ from demonstration.jobs import Job, Order, install, submit, weights_digest
 from demonstration.observe import Cluster, NotSeenError
 from testbed.box import Box
 
-from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher
+from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher, once_it_runs
 from tests.e2e import cluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
@@ -64,7 +64,11 @@ def test_a_kill_at_any_moment_of_the_demo(
     job = submit(Cluster(box), order)
     batch, victim = job.wait_state("RUNNING", timeout_s=60).nodes
     job.wait_step(FAULT_STEP)
-    kill = threading.Timer(moment_s - EARLIEST_S, _kill, (box, part, batch, victim))
+    killed: list[bool] = []
+    kill = threading.Timer(
+        moment_s - EARLIEST_S,
+        lambda: killed.append(once_it_runs(lambda: _kill(box, part, batch, victim))),
+    )
     fault = threading.Timer(-EARLIEST_S, box.fault, (victim, "gpu-lost", "--gpu", "1"))
     for timer in (kill, fault):
         timer.start()
@@ -74,6 +78,7 @@ def test_a_kill_at_any_moment_of_the_demo(
             lambda: "holdfast.dev/drained" in cluster.taints(box, victim), "Kubernetes knows", 40
         )
         kill.join()
+        assert killed == [True], f"no {part} ran that could be killed"
         box.heal(victim)
         _completes(job)
     finally:
@@ -94,12 +99,12 @@ def _completes(job: Job) -> None:
         raise AssertionError(f"{error}\n{error.scene}") from None
 
 
-def _kill(box: Box, part: str, batch: str, victim: str) -> None:
+def _kill(box: Box, part: str, batch: str, victim: str) -> bool:
+    """Kill that part. False when none ran."""
+    if part == "bridge":
+        return kill_bridge(box)
     if part == "agent":
-        kill_agent(box, victim)
-        kill_agent(box, batch)
-    elif part == "bridge":
-        kill_bridge(box)
-    else:
-        for node in box.nodes:  # by now the job may have moved
-            kill_launcher(box, node.name)
+        killed = [kill_agent(box, victim), kill_agent(box, batch)]
+    else:  # by now the job may have moved
+        killed = [kill_launcher(box, node.name) for node in box.nodes]
+    return any(killed)

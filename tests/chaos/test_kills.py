@@ -9,7 +9,7 @@ import time
 import pytest
 from testbed.box import Box
 
-from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher
+from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher, once_it_runs
 from tests.e2e import cluster, training
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
@@ -36,7 +36,7 @@ def test_a_kill_around_the_fault_changes_only_time(
     elif victim_part == "bridge":
         assert kill_bridge(box)
     else:
-        kill_launcher(box, nodes[0])
+        assert once_it_runs(lambda: kill_launcher(box, nodes[0]))
 
     cluster.wait_for(lambda: cluster.drained(box, nodes[1]), "the bad node is drained", 30)
     job.wait_state("COMPLETED", 180)

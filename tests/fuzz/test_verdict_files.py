@@ -170,26 +170,53 @@ def test_the_gate_refuses_by_no_broken_verdict(
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_the_sh_hook_lets_no_healthy_node_go(tmp_path: Path) -> None:
-    """150 broken verdicts, each by the real hook: 0, by itself or by the slow path that it asks."""
+def _believable(data: bytes, path: Path) -> bool:
+    """Whether the first line alone is a fresh verdict that keeps the node in service.
+
+    The hook splits words as sh does and reads the second line only of a bad verdict.
+    """
+    first = " ".join(data.decode("utf-8", "replace").partition("\n")[0].split())
+    status = first.partition(" ")[0]
+    path.write_text(f'{first}\n{{"status": "{status}"}}\n')
+    found = verdict_file.read(path, boot_id=machine.boot_id(), uptime_s=machine.uptime_s())
+    return found.status in (Status.OK, Status.SUSPECT)
+
+
+@pytest.fixture
+def asked_prolog(tmp_path: Path) -> Path:
+    """The real hook as a prolog; its slow path notes that it was asked, and refuses the node."""
     (tmp_path / "run" / "ended").mkdir(parents=True)
     (tmp_path / "bin").mkdir()
     slow = tmp_path / "bin" / "python"
-    slow.write_text("#!/bin/sh\nexit 0\n")
+    slow.write_text(f"#!/bin/sh\n: >{tmp_path}/asked\nexit 10\n")
     slow.chmod(0o755)
     prolog = tmp_path / "prolog"
     prolog.symlink_to(HOOK)
-    chance = random.Random(7)
+    return prolog
+
+
+@pytest.mark.parametrize("status", ["ok", "suspect", "bad"])
+def test_the_sh_hook_believes_no_broken_verdict(asked_prolog: Path, status: str) -> None:
+    """50 broken verdicts of each status. The hook by itself refuses no node; and it lets a job start
+    without asking only where the first line says so. The gate, which it asks, is tested above."""
+    folder = asked_prolog.parent
+    chance = random.Random(f"7 {status}")
     text = verdict_file.render(
-        Status.OK,
+        Status(status),
         expires_s=int(machine.uptime_s()) + 600,
         boot_id=machine.boot_id(),
         detail={**ABOUT, "findings": []},
     )
-    env = {"HOLDFAST_RUN": str(tmp_path / "run"), "HOLDFAST_HOME": str(tmp_path)}
-    for turn in range(150):
-        data = _garbage(chance, text if turn % 2 else text.replace("ok ", "suspect ", 1))
-        (tmp_path / "run" / "verdict").write_bytes(data)
-        done = subprocess.run([os.fspath(prolog)], env=env, capture_output=True, check=False)
-        assert done.returncode == 0, data
+    env = {"HOLDFAST_RUN": str(folder / "run"), "HOLDFAST_HOME": str(folder)}
+    answers = set()
+    for _ in range(50):
+        data = _garbage(chance, text)
+        (folder / "run" / "verdict").write_bytes(data)
+        (folder / "asked").unlink(missing_ok=True)
+        done = subprocess.run([os.fspath(asked_prolog)], env=env, capture_output=True, check=False)
+        asked = (folder / "asked").exists()
+        assert done.returncode == (10 if asked else 0), data
+        assert asked or _believable(data, folder / "read"), data
         assert done.stderr == b"", data
+        answers.add(done.returncode)
+    assert answers == ({10} if status == "bad" else {0, 10}), "both answers were seen"

@@ -115,9 +115,13 @@ def test_without_a_folder_the_job_starts_all_the_same(run: Path) -> None:
 def test_where_the_site_allows_it_a_job_skips_the_checks(run: Path, comment: str) -> None:
     publish(run, "bad")
     (run / "allow_skip").touch()
-    result = hook(run, "prolog", **JOB, SLURM_JOB_COMMENT=comment)
+    log = run / "agent.w.log"
+    log.touch()
+    env = {"HOLDFAST_LOG": str(run), "SLURMD_NODENAME": "w"}
+    result = hook(run, "prolog", **JOB, **env, SLURM_JOB_COMMENT=comment)
     assert result.returncode == 0
     assert read_one(run).skip
+    assert "starts on a bad node at its user's word" in log.read_text()
 
 
 @pytest.mark.parametrize("comment", ["", "dont_skip_checks", "skip_checks_please", "SKIP_CHECKS"])

@@ -80,24 +80,71 @@ def test_a_bad_node_is_refused_only_where_the_slow_path_says_so(node: Node) -> N
 @pytest.mark.parametrize("status", ["bad", "blind"])
 def test_the_prolog_asks_python_about_the_rest(node: Node, status: str) -> None:
     node.publish(status)
-    assert node.hook("prolog").returncode == 0
+    result = node.hook("prolog")
+    assert (result.returncode, result.stderr) == (0, "")
     assert node.asked == "-I -m slurm_hooks.prolog\n"
 
 
-@pytest.mark.parametrize("what", ["expired", "another boot", "garbage", "empty", "missing"])
-def test_what_cannot_be_believed_is_blind(node: Node, what: str) -> None:
+def test_the_slow_path_has_a_path_to_look_programs_up_in(node: Node) -> None:
+    """Slurm gives its hooks no PATH."""
+    node.python(f"/usr/bin/env >{node.home}/env")
+    node.publish("bad")
+    node.hook("prolog")
+    assert "\nPATH=/usr/local/sbin:" in "\n" + (node.home / "env").read_text()
+
+
+@pytest.mark.parametrize("status", ["ok", "suspect", "bad"])
+@pytest.mark.parametrize(
+    "what", ["expired", "another boot", "format", "garbage", "empty", "missing"]
+)
+def test_what_cannot_be_believed_is_blind(node: Node, what: str, status: str) -> None:
+    """Then the slow path decides, whatever the file says: here it refuses the node."""
     path = verdict_file.path_in(node.run)
     if what == "expired":
-        node.publish("bad", ttl_s=-5)
+        node.publish(status, ttl_s=-5)
     elif what == "another boot":
-        node.publish("bad", boot="11111111-2222-3333-4444-555555555555")
+        node.publish(status, boot="11111111-2222-3333-4444-555555555555")
+    elif what == "format":
+        node.publish(status)
+        path.write_text(path.read_text().replace("holdfast/1", "holdfast/2"))
     elif what == "garbage":
-        path.write_text("bad soon here holdfast/1\n")
+        path.write_text(f"{status} soon here holdfast/1\n")
     elif what == "empty":
         path.write_text("")
+    node.python("exit 10")
     result = node.hook("prolog")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "slurm_hooks.prolog" in node.asked
+    assert (result.returncode, result.stderr) == (10, "")
+    assert node.asked == "-I -m slurm_hooks.prolog\n"
+
+
+def test_a_verdict_counts_until_the_second_in_which_it_expires(node: Node) -> None:
+    node.publish("ok", ttl_s=0)
+    node.python("exit 10")
+    # The next second may begin meanwhile; then it has expired.
+    before = int(machine.uptime_s())
+    result = node.hook("prolog")
+    if int(machine.uptime_s()) == before:
+        assert (result.returncode, node.asked) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("reservation", "uid", "asked"),
+    [
+        ("holdfast_worker-0", "0", False),
+        ("holdfast_worker-0", "2001", True),
+        ("holdfast_worker-0", "", True),
+        ("maintenance", "0", True),
+        ("", "0", True),
+    ],
+)
+def test_only_roots_job_in_a_reservation_of_holdfast_starts_on_a_bad_node(
+    node: Node, reservation: str, uid: str, asked: bool
+) -> None:
+    node.publish("bad")
+    node.python("exit 10")
+    result = node.hook("prolog", SLURM_JOB_RESERVATION=reservation, SLURM_JOB_UID=uid)
+    assert result.returncode == (10 if asked else 0)
+    assert bool(node.asked) is asked
 
 
 @pytest.mark.parametrize(
@@ -111,13 +158,14 @@ def test_what_cannot_be_believed_is_blind(node: Node, what: str) -> None:
         ("sleep 60", 0),
     ],
 )
-def test_only_ten_stays_ten(node: Node, body: str, code: int) -> None:
+def test_only_ten_stays_ten(node: Node, tmp_path: Path, body: str, code: int) -> None:
     node.python(body)
-    result = node.hook("prolog", HOLDFAST_HOOK_TIMEOUT_S="0.5")
+    log = tmp_path / "agent.w.log"
+    log.touch()
+    env = {"HOLDFAST_LOG": str(tmp_path), "SLURMD_NODENAME": "w"}
+    result = node.hook("prolog", HOLDFAST_HOOK_TIMEOUT_S="0.5", **env)
     assert result.returncode == code
-    said = result.stderr.replace("Killed\n", "")
-    if code == 0 and said:  # where syslog runs, logger takes it
-        assert "the node stays in service" in said
+    assert ("the node stays in service" in log.read_text()) == (code == 0)
 
 
 def test_what_it_says_is_in_the_agents_log_and_never_lost_in_a_logger_without_syslog(
@@ -134,6 +182,9 @@ def test_what_it_says_is_in_the_agents_log_and_never_lost_in_a_logger_without_sy
     assert re.fullmatch(rf"20\d\d-\S+Z error x: {said}\n", log.read_text())
     if not Path("/dev/log").exists():
         assert result.stderr == f"holdfast-x: {said}\n"
+    log.unlink()
+    node.hook("prolog", HOLDFAST_HOOK="x", SLURMD_NODENAME="w", **env)
+    assert not log.exists(), "only the agent makes its log"
 
 
 def test_without_an_interpreter_the_node_stays(node: Node) -> None:
@@ -145,8 +196,27 @@ def test_the_epilog_leaves_a_note_for_the_agent(node: Node) -> None:
     node.publish("ok")
     assert node.hook("epilog", SLURM_JOB_ID="4711").returncode == 0
     assert [path.name for path in (node.run / "ended").iterdir()] == ["4711"]
-    node.hook("epilog", SLURM_JOB_ID="../../etc/x")
-    assert [path.name for path in (node.run / "ended").iterdir()] == ["4711"]
+    assert node.asked == ""
+
+
+@pytest.mark.parametrize("name", ["prolog", "epilog"])
+@pytest.mark.parametrize(
+    ("job", "restarts"),
+    [("../x", "0"), ("7/../x", "0"), ("x", "0"), ("", "0"), ("7", "0/../../x"), ("7", "x")],
+)
+def test_notes_go_nowhere_else(node: Node, name: str, job: str, restarts: str) -> None:
+    (node.run / "notes" / "7").mkdir(parents=True)
+    node.publish("ok")
+    node.hook(name, SLURM_JOB_ID=job, SLURM_JOB_RESTART_COUNT=restarts)
+    made = {path.name for path in node.run.rglob("*") if path.is_file()} - {"verdict"}
+    assert made <= ({"7"} if job == "7" and name == "epilog" else set())
+
+
+@pytest.mark.parametrize("status", ["ok", "suspect"])
+def test_the_epilog_of_a_node_in_service_answers_without_python(node: Node, status: str) -> None:
+    node.publish(status)
+    assert node.hook("epilog").returncode == 0
+    assert node.asked == ""
 
 
 def test_the_epilog_leaves_a_drained_node_to_the_agent(node: Node) -> None:
@@ -180,6 +250,13 @@ def test_the_health_check_sees_to_a_dead_agent_and_never_fails(node: Node) -> No
     (node.run / "agent.lock").write_text(f"{child.pid}\n")
     node.python("exit 10")
     assert node.hook("health_check").returncode == 0
+    assert "slurm_hooks.health_check" in node.asked
+
+
+def test_the_health_check_sees_to_an_agent_that_publishes_nothing(node: Node) -> None:
+    node.publish("ok", ttl_s=-5)
+    (node.run / "agent.lock").write_text(f"{os.getpid()}\n")
+    node.hook("health_check")
     assert "slurm_hooks.health_check" in node.asked
 
 

@@ -1,0 +1,87 @@
+"""``scripts/test mutants [FILE …]``: which changes to the code that decides about nodes does no test notice?"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import yaml
+from testbed.errors import SandboxError, did_you_mean
+
+from mutants.mutant import Mutant
+from mutants.run import copy_tree, mutants_of
+from mutants.target import TARGETS, Target
+
+_EXPLAINED = Path(__file__).with_name("explained.yaml")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0: every survivor is explained; 1: some are not; 2: used wrongly."""
+    known = {target.file: target for target in TARGETS}
+    parser = argparse.ArgumentParser(
+        prog="scripts/test mutants",
+        description=__doc__,
+        epilog=f"Files: {', '.join(known)}. About 20 minutes for all of them. "
+        "Survivors that are no defect are listed with the reason in scripts/mutants/explained.yaml.",
+    )
+    parser.add_argument("file", nargs="*", metavar="FILE", help="only these (default: all)")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="files that are mutated side by side (default: 2)"
+    )
+    args = parser.parse_args(argv)
+    for name in args.file:
+        if name not in known:
+            parser.error(f"{name}: not one of the mutated files{did_you_mean(name, known)}")
+    begin = time.monotonic()
+    try:
+        with ThreadPoolExecutor(args.jobs) as pool:
+            found = list(pool.map(_run, [known[name] for name in args.file or known]))
+    except SandboxError as error:
+        print(f"scripts/test mutants: {error}", file=sys.stderr)
+        return 2
+    return _report([mutant for one in found for mutant in one], time.monotonic() - begin)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _run(target: Target) -> list[Mutant]:
+    with tempfile.TemporaryDirectory() as folder:
+        copy_tree(Path(folder))
+        found = list(mutants_of(target, Path(folder), _say))
+    survived = sum(mutant.survived for mutant in found)
+    _say(f"  {target.file}: {len(found)} mutants, {survived} survived")
+    return found
+
+
+def _report(found: Sequence[Mutant], took_s: float) -> int:
+    table: dict[str, list[dict[str, str]]] = yaml.safe_load(_EXPLAINED.read_text()) or {}
+    survivors = [mutant for mutant in found if mutant.survived]
+    unexplained = [mutant for mutant in survivors if not _explained(mutant, table)]
+    for mutant in unexplained:
+        print(mutant)
+    print(
+        f"{len(found)} mutants in {took_s / 60:.0f} min: {len(found) - len(survivors)} noticed by a test, "
+        f"{len(survivors) - len(unexplained)} survivors explained, {len(unexplained)} unexplained"
+    )
+    return 1 if unexplained else 0
+
+
+def _explained(mutant: Mutant, table: dict[str, list[dict[str, str]]]) -> bool:
+    """An entry names the line before the change, and may name the line after it; both are patterns."""
+    return any(
+        re.fullmatch(entry["before"], mutant.before)
+        and re.fullmatch(entry.get("after", ".*"), mutant.after)
+        for entry in [*table.get(mutant.file, ()), *table.get("all", ())]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""The files that are mutated, and the tests that must notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """``tests`` are run with each mutant of ``file``, in this order, until one fails. Paths in the repository."""
+
+    file: str
+    tests: tuple[str, ...]
+
+    @property
+    def is_shell(self) -> bool:
+        return not self.file.endswith(".py")
+
+
+_HOOKS = "tests/unit/slurm_hooks"
+_POLICY = "tests/unit/holdfast"
+
+TARGETS = (
+    Target(
+        file="slurm_hooks/hook",
+        tests=(
+            f"{_HOOKS}/test_hook_sh.py",
+            "tests/unit/job_health/test_gate_skip.py",
+            "tests/unit/job_health/test_note.py",
+            "tests/fuzz/test_verdict_files.py",
+        ),
+    ),
+    Target(
+        file="slurm_hooks/verdict_file.py",
+        tests=(f"{_HOOKS}/test_hook_sh.py", "tests/fuzz/test_verdict_files.py"),
+    ),
+    Target(
+        file="slurm_hooks/gate.py",
+        tests=(
+            f"{_HOOKS}/test_gate.py",
+            "tests/unit/job_health/test_gate_skip.py",
+            "tests/fuzz/test_verdict_files.py",
+        ),
+    ),
+    Target(
+        file="holdfast/policy/ownership.py",
+        tests=(
+            f"{_POLICY}/test_policy_node.py",
+            f"{_POLICY}/test_policy_node_laws.py",
+            f"{_POLICY}/test_past_drains.py",
+        ),
+    ),
+    Target(file="holdfast/policy/budget.py", tests=(f"{_POLICY}/test_policy_budget.py",)),
+    Target(file="holdfast/reasons.py", tests=(f"{_POLICY}/test_reasons.py",)),
+)
