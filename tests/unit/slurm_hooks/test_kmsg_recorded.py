@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slurm_hooks.facts import KernelEvent, XidEvent
 from slurm_hooks.probes.kmsg import Record, xid_of
 from slurm_hooks.probes.kmsg_events import ALL_CODES, TEXT_CHARS, EventReader
-from slurm_hooks.probes.kmsg_rules import BY_MARK
+from slurm_hooks.probes.kmsg_rules import BY_START
 from tests.unit.slurm_hooks.kernel_lines import Block, blocks
 
 BLOCKS = list(blocks())
@@ -177,7 +177,7 @@ def test_an_absurd_number_of_errors_is_bounded() -> None:
 
 WORDS = st.sampled_from(
     [
-        *BY_MARK, "SXid (PCI:0000:04:00.0): ", "22013, ", "Fatal, ", "nvidia-nvswitch0: ", "0000:04:00.0", ": ",
+        *BY_START, "SXid (PCI:0000:04:00.0): ", "22013, ", "Fatal, ", "nvidia-nvswitch0: ", "0000:04:00.0", ": ",
         "severity=Uncorrectable (Fatal)", "{1}[Hardware Error]: ", "event severity: fatal", "section_type: memory",
         "device_id: 0000:04:00.0", "INFO: task a:1 blocked for more than 120 seconds.", " x+0x1 [nvidia]", "[ 5] SDES",
         "Out of memory: Killed process 1 (x)", "oom-kill:constraint=X,task_memcg=/job_1/,", "CPU 1: Machine Check:",
