@@ -1,7 +1,8 @@
 """What the checks of the kernel log share: events → findings, by a limit for each code.
 
 Not a check itself. The fault catalogue says how bad a code is; what a record says of itself ("Fatal",
-"Non-fatal") outranks the catalogue, in either direction.
+"Non-fatal") outranks the catalogue, in either direction. What users can bring the kernel to say of a device of
+theirs is a warning until another probe knows the device (decision 023).
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ def event_finding(event: KernelEvent, seen: int = 0) -> Finding:
     text = event.text if known else f"{event.subject}: {event.text}"
     found = finding(event.code, subject=event.subject, detail=f"{text}{often}")
     row = fault_of(event.code)
+    if event.confirmed is False and row.severity is Severity.FATAL:
+        detail = (
+            f"{found.detail}; the kernel log alone says so, {event.subject} is not mounted here"
+        )
+        return replace(found, severity=Severity.WARN, action=Action.NONE, detail=detail)
     if event.fatal is False and row.severity is Severity.FATAL:
         return replace(found, severity=Severity.WARN, action=Action.NONE)
     if event.fatal is True and row.severity is not Severity.FATAL:

@@ -47,8 +47,8 @@ _XID = re.compile(
     rf"NVRM: Xid \({_PCI}(?: GPU-I:\w{{1,4}})?(?: GPU-CI:\w{{1,4}})?\): ([0-9]{{1,6}})(?:, ?(.*))?",
     re.S,
 )
-"""The whole record (open-gpu-kernel-modules, krcReportXid, drivers 515 to 595). With MIG, the GPU instance stands behind
-the address. The driver prints it with KERN_CONT, so its level is the machine's default and says nothing."""
+"""The whole record (open-gpu-kernel-modules, krcReportXid, drivers 515 to 595). With MIG, the GPU instance stands
+behind the address. The driver prints it with KERN_CONT: its level is the machine's default and says nothing."""
 
 _OFF_THE_BUS = re.compile(
     rf"NVRM: (?:GPU {_PCI}: GPU has|GPU at {_PCI}(?:: GPU-[0-9a-f-]{{1,40}})? has"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from slurm_hooks.facts import KernelEvent, pci_address
 from slurm_hooks.probes.kmsg import Record, plain
-from slurm_hooks.probes.kmsg_rules import CODES, Rule, rule_for
+from slurm_hooks.probes.kmsg_rules import CODES, TO_CONFIRM, Rule, rule_for
 from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
 
 TEXT_CHARS = 300
@@ -59,8 +59,8 @@ _FRAME = re.compile(
 )
 """One function of a stack, the whole record: no name of a process can complete it."""
 _DRIVER_MODULE = re.compile(r"nvidia(?:_uvm|_modeset|_drm|_peermem|_fs)?")
-_WAITS_IN_MODULES = frozenset(
-    "fuse virtiofs nfs nfsv4 sunrpc lustre ptlrpc obdclass xfs ext4 ceph mlx5_core ib_core".split()
+_WAITS_IN_MODULES = re.compile(
+    r"fuse|virtiofs|nfs|nfsv4|sunrpc|lustre|ptlrpc|obdclass|xfs|ext4|ceph|mlx5_core|ib_core"
 )
 _WAITS_IN = re.compile(r"(request_wait_answer|fuse|virtio_fs|nfs|xfs|ext4|nvme)")
 _NAMES = {
@@ -160,7 +160,7 @@ def _ruled(record: Record, report: _Report, rule: Rule, match: re.Match[str]) ->
         _event(record, rule.kind, rule.code, _subject(rule, said), fatal=rule.fatal),
         count=min(int(said["n"][:9]), MOST_COUNT) if said.get("n") else 1,
         over=rule.over,
-        confirmed=False if rule.confirm else None,
+        confirmed=False if rule.code in TO_CONFIRM else None,
     )
     report.aer = event if rule.kind == "aer" else None
     return event
@@ -244,7 +244,7 @@ def _stack(record: Record, report: _Report) -> Iterator[KernelEvent]:
         yield replace(task, kind="driver", code="DRIVER_TASK_HUNG", text=text)
         return
     known = _WAITS_IN.match(function)
-    name = module if module in _WAITS_IN_MODULES else known.group(1) if known else ""
+    name = module if _WAITS_IN_MODULES.fullmatch(module) else known.group(1) if known else ""
     if name and " Waits in " not in task.text:
         report.task = replace(task, text=f"{task.text} Waits in {_NAMES.get(name, name)}.", count=0)
         yield report.task

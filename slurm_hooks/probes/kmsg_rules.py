@@ -25,8 +25,7 @@ class Rule:
     """A record that ``pattern`` matches as a whole is an event. Group ``on`` of the pattern is its subject
     (none: ``node``), group ``n`` how many errors it stands for. ``over``: it ends such an event.
 
-    ``level``: the least urgent level at which any of these kernels writes it. ``confirm``: users can bring
-    the kernel to write it of a device of theirs, so another probe has to know the device.
+    ``level``: the least urgent level at which any of these kernels writes it.
     """
 
     kind: str
@@ -35,7 +34,6 @@ class Rule:
     fatal: bool | None = None
     over: bool = False
     level: int = WARNING
-    confirm: bool = False
 
 
 def _rule(
@@ -46,9 +44,8 @@ def _rule(
     fatal: bool | None = None,
     over: bool = False,
     level: int = WARNING,
-    confirm: bool = False,
 ) -> Rule:
-    return Rule(kind, code, re.compile(pattern, re.DOTALL), fatal, over, level, confirm)
+    return Rule(kind, code, re.compile(pattern, re.DOTALL), fatal, over, level)
 
 
 _PCI = r"(?P<on>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
@@ -113,28 +110,29 @@ _BTRFS_DEVICE = rf"\(device {_FS_DEVICE}(?:: state [A-Z]{{1,12}})?\)"
 
 _EXT4_RULES = (
     _rule("fs", "FS_SHUTDOWN", rf"EXT4-fs \({_FS_DEVICE}\): Remounting filesystem read-only",
-          fatal=True, confirm=True),
+          fatal=True),
     _rule("fs", "FS_ERROR", rf"EXT4-fs (?:error|critical) \(device {_FS_DEVICE}\)(?::.*)?", fatal=False),
     _rule("fs", "FS_ERROR",
           rf"EXT4-fs \({_FS_DEVICE}\): (?:I/O error.*|[\w ,]{{1,80}} -- potential data loss!.*)", fatal=False),
 )  # fmt: skip
 _JOURNAL_RULES = (
     _rule("fs", "FS_SHUTDOWN", r"Aborting journal on device (?P<on>[^\s():]{1,40}?)(?:-\d+)?\.",
-          fatal=True, confirm=True),
+          fatal=True),
 )  # fmt: skip
 _XFS_RULES = (
     _rule("fs", "FS_SHUTDOWN",
           rf"XFS \({_FS_DEVICE}\): (?:[A-Z][\w/ -]{{3,60}}(?: \(0x[0-9a-f]+\))? (?:[Dd]etected|received)"
           r"[^\"\n]{0,200} [Ss]hutting down filesystem\.?|Filesystem has been shut down.*"
           r"|[Ll]og I/O error.*|Please (?:unmount|umount) the filesystem.*|log mount failed.*)",
-          fatal=True, confirm=True),
+          fatal=True),
     _rule("fs", "FS_ERROR",
-          rf"XFS \({_FS_DEVICE}\): (?:metadata I/O error|Metadata (?:corruption|CRC error)|Corruption|Internal error).*",
+          rf"XFS \({_FS_DEVICE}\): (?:metadata I/O error|Metadata (?:corruption|CRC error)|Corruption"
+          r"|Internal error).*",
           fatal=False),
 )  # fmt: skip
 _BTRFS_RULES = (
     _rule("fs", "FS_SHUTDOWN", rf"BTRFS(?: info|: error|: info)? {_BTRFS_DEVICE}: forced readonly",
-          fatal=True, level=INFO, confirm=True),
+          fatal=True, level=INFO),
     _rule("fs", "FS_ERROR", rf"BTRFS(?: critical|: error|: critical| error) {_BTRFS_DEVICE}(?::| in ).*",
           fatal=False),
 )  # fmt: skip
@@ -175,7 +173,8 @@ _RCU_RULES = (
 )  # fmt: skip
 _DIE_REST = r"\[#\d+\](?: [A-Z_]+(?:\([\w+]+\))?)*\s*"
 _OOPS_RULES = (
-    _rule("hung_task", "KERNEL_OOPS", r"BUG: (?:unable to handle |kernel NULL |Bad page (?:state|map|cache) in process ).*", fatal=False),
+    _rule("hung_task", "KERNEL_OOPS",
+          r"BUG: (?:unable to handle |kernel NULL |Bad page (?:state|map|cache) in process ).*", fatal=False),
     _rule("hung_task", "KERNEL_OOPS", r"kernel BUG at [\w./-]{1,120}:\d+!", fatal=False, level=ANY_LEVEL),
     _rule("hung_task", "KERNEL_OOPS", r"Oops: [\w ,.:-]{1,120} " + _DIE_REST, fatal=False, level=ANY_LEVEL),
     _rule("hung_task", "KERNEL_OOPS", r"general protection fault(?:, [\w ,.-]{1,120})?: [0-9a-f]{4} " + _DIE_REST,
@@ -235,6 +234,11 @@ _AER_MARK = "PCIe Bus Error: severity="
 
 CODES = frozenset(rule.code for rules in (_AER_RULES, *BY_START.values()) for rule in rules)
 """Every code that a single record can become."""
+
+
+TO_CONFIRM = frozenset({"FS_SHUTDOWN"})
+"""Codes that users can bring the kernel to write, truly, of a device of theirs: an image that is damaged, in a mount
+namespace of their own (setuid programs of containers mount some). Another probe has to know the device."""
 
 
 def rule_for(text: str, level: int) -> tuple[Rule, re.Match[str]] | None:

@@ -188,7 +188,6 @@ NO_HANG = replace(HUNG, kind="driver", code="GPU_INIT_FAILED", text="NVRM: RmIni
     [
         ({"system": SystemFacts(d_state_tasks=(ASLEEP,))}, "task python3 (pid 9) sleeps in x"),
         ({"kmsg": KmsgFacts(xids=(GSP,), now_s=700.0)}, "kernel log: Xid 119"),
-        ({"kmsg": KmsgFacts(events=(HUNG,), now_s=700.0)}, "kernel log: task nvidia-smi"),
         (
             {"kmsg": KmsgFacts(events=(IN_DRIVER,), now_s=700.0)},
             "In the NVIDIA driver: nvidia_ioctl",
