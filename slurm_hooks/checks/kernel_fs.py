@@ -37,6 +37,7 @@ class Limits:
 def _rules(_limits: Limits) -> Rules:
     return {
         "FS_SHUTDOWN": Most(),
+        "FS_SHUTDOWN_UNCONFIRMED": Most(),  # what the one above is until its device is known
         "FS_ERROR": Most(),
         "FS_SERVER_LOST": Most(),
         "FS_EVICTED": Most(),

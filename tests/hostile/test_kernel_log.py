@@ -76,7 +76,7 @@ def test_names_in_the_kernel_log_drain_no_node(clean_box: Box, job: int) -> None
     cluster.wait_for(
         lambda: "FS_SERVER_LOST" in cluster.codes(clean_box, "worker-0"), "the last line is read"
     )
-    wanted = {"FS_SERVER_LOST", "HUNG_TASK", "FS_SHUTDOWN"}
+    wanted = {"FS_SERVER_LOST", "HUNG_TASK", "FS_SHUTDOWN_UNCONFIRMED"}
     assert cluster.codes(clean_box, "worker-0") <= wanted
     cluster.stays(
         lambda: cluster.in_service(clean_box, "worker-0") and running(clean_box, job),
@@ -91,7 +91,8 @@ def test_names_in_the_kernel_log_drain_no_node(clean_box: Box, job: int) -> None
 def test_a_damaged_image_is_no_fault_of_the_node_but_its_own_disk_is(clean_box: Box) -> None:
     clean_box.fault("worker-1", "kernel-line", IMAGE, "--level", "3")
     cluster.wait_for(
-        lambda: "FS_SHUTDOWN" in cluster.codes(clean_box, "worker-1"), "the line is read"
+        lambda: "FS_SHUTDOWN_UNCONFIRMED" in cluster.codes(clean_box, "worker-1"),
+        "the line is read",
     )
     cluster.stays(lambda: cluster.in_service(clean_box, "worker-1"), "a warning, no drain", 3)
     clean_box.fault("worker-1", "kernel-log", "fs-shutdown")

@@ -276,7 +276,8 @@ def test_disks_and_filesystems() -> None:
     assert (found.severity, found.action) == (Severity.FATAL, Action.REBOOT)
     (found,) = judged("kernel_fs", replace(shut, confirmed=False))
     assert (found.severity, found.action) == (Severity.WARN, Action.NONE)
-    assert found.detail.endswith("the kernel log alone says so, dm-4 is not mounted here")
+    assert found.code == "FS_SHUTDOWN_UNCONFIRMED"
+    assert not FAULTS[found.code].drains
     (found,) = judged("kernel_fs", event("FS_SERVER_LOST", subject="nas1"))
     assert (found.severity, found.action) == (Severity.WARN, Action.WAIT)
 
@@ -419,6 +420,9 @@ def test_an_observer_hears_both_kinds_and_tells_what_is_new() -> None:
     assert observer.hear([]) == []
 
 
+UNCONFIRMED = ("FS_SHUTDOWN_UNCONFIRMED", Severity.WARN)
+
+
 def shut_down(observer: Observer, seq: int, device: str = "dm-4") -> list[tuple[str, Severity]]:
     """What stands after the kernel wrote that this filesystem shut itself down."""
     observer.hear([record(seq, f"XFS ({device}): Filesystem has been shut down due to log error")])
@@ -438,16 +442,16 @@ def looked(observer: Observer, mounted: frozenset[str] | None) -> None:
 def test_a_filesystem_that_shut_down_counts_where_it_is_mounted() -> None:
     """An image that a user brings, damaged on purpose, is mounted in a namespace of its own."""
     observer = Observer(8, "boot", Memory(boot_id="boot"))
-    assert shut_down(observer, 1) == [("FS_SHUTDOWN", Severity.WARN)], "nobody looked yet"
+    assert shut_down(observer, 1) == [UNCONFIRMED], "nobody looked yet"
     looked(observer, None)
-    assert shut_down(observer, 2) == [("FS_SHUTDOWN", Severity.WARN)], "nobody could look"
+    assert shut_down(observer, 2) == [UNCONFIRMED], "nobody could look"
     looked(observer, frozenset({"nvme0n1p1"}))
-    assert shut_down(observer, 3) == [("FS_SHUTDOWN", Severity.WARN)], "not mounted here"
+    assert shut_down(observer, 3) == [UNCONFIRMED], "not mounted here"
     looked(observer, frozenset({"dm-4"}))
     assert shut_down(observer, 4) == [("FS_SHUTDOWN", Severity.FATAL)]
     looked(observer, frozenset())
     assert shut_down(observer, 5) == [("FS_SHUTDOWN", Severity.FATAL)], "unmounted since"
-    assert shut_down(observer, 6, "dm-5")[-1] == ("FS_SHUTDOWN", Severity.WARN)
+    assert shut_down(observer, 6, "dm-5")[-1] == UNCONFIRMED
 
 
 def test_a_mounted_filesystem_that_shuts_down_counts_at_once() -> None:
