@@ -197,7 +197,7 @@ def test_a_killed_task_is_charged_to_no_other_job(group: str, task: str, killed:
     [
         ("EXT4-fs (sda1): Remounting filesystem read-only", 5),
         ("mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400", 5),
-        ("pcieport 0000:50:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer", 6),
+        ("pcieport 0000:50:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer", 5),
         ("nfs: server 10.0.0.5 not responding, still trying", 6),
     ],
 )  # fmt: skip
