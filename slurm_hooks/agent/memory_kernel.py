@@ -78,11 +78,18 @@ def _counted(slots: tuple[tuple[int, int], ...], new: KernelEvent) -> tuple[tupl
 def _at_most(
     known: Mapping[tuple[str, str], KernelEvent], demand: Demand
 ) -> dict[tuple[str, str], KernelEvent]:
-    """Drop the least telling, oldest first."""
+    """Drop the least telling, oldest first. What asks for something outlasts what asks for nothing: users can
+    cause as many of the latter as they have images and names.
+    """
     excess = len(known) - MAX_EVENTS
     if excess <= 0:
         return dict(known)
-    order = sorted(known, key=lambda key: (demand(known[key])[0], known[key].at_s))
+
+    def telling(key: tuple[str, str]) -> tuple[Severity, bool, float]:
+        severity, action = demand(known[key])
+        return severity, action not in _PASSING, known[key].at_s
+
+    order = sorted(known, key=telling)
     dropped = set(order[:excess])
     return {key: event for key, event in known.items() if key not in dropped}
 

@@ -116,6 +116,19 @@ def test_a_storm_keeps_the_memory_small_and_the_worst_in_it() -> None:
     assert xids.xids[0].xid == 79
 
 
+def test_images_of_a_user_do_not_make_the_agent_forget_a_fault_of_the_node() -> None:
+    """Each damaged image is an event of its own; some containers mount as many as their user likes."""
+    oops = event("KERNEL_OOPS", 0, subject="node", kind="hung_task")
+    images = [event("FS_ERROR", 1 + at, subject=f"loop{at}") for at in range(1000)]
+    shut = [
+        event("FS_SHUTDOWN", 1 + at, subject=f"dm-{at}", fatal=True, confirmed=False)
+        for at in range(1000)
+    ]
+    memory = heard(event("FS_SHUTDOWN", 0, fatal=True, confirmed=True), oops, *images, *shut)
+    assert {"KERNEL_OOPS", "FS_SHUTDOWN"} <= {kept.code for kept in memory.events}
+    assert any(kept.confirmed for kept in memory.events)
+
+
 def test_an_end_ends_its_own_event_only() -> None:
     lost = event("FS_SERVER_LOST", subject="nas1")
     memory = heard(lost, replace(lost, subject="nas2"), replace(lost, over=True))
