@@ -4,7 +4,7 @@ network adapters. How many of a kind are too many is the checks' word (slurm_hoo
 
 from __future__ import annotations
 
-from holdfast.faults.row import Fault, row
+from holdfast.faults.row import OWN, Fault, row
 from holdfast.vocabulary import Action, FaultClass, Severity
 
 _FATAL, _WARN, _INFO = Severity.FATAL, Severity.WARN, Severity.INFO
@@ -89,6 +89,12 @@ KERNEL_FAULTS: tuple[Fault, ...] = (
         (_FATAL, FaultClass.STORAGE, Action.REBOOT, True),
         "Look for the disk's errors just before it. Reboot, check it (fsck, xfs_repair) before jobs write to it.",
         "node-problem-detector (FilesystemIsReadOnly, XfsHasShutDown)",
+    ),
+    row(
+        "FS_SHUTDOWN_UNCONFIRMED", "a filesystem shut itself down that is not mounted on the node",
+        (_WARN, FaultClass.STORAGE, Action.NONE, False),
+        "The kernel log alone says so: mostly a damaged image that a user mounted where only his processes see it. "
+        "Is it a disk of the node that could not be mounted: check it (fsck, xfs_repair).", OWN,
     ),
     row(
         "FS_ERROR", "a filesystem found errors in itself", (_WARN, FaultClass.STORAGE, Action.NONE, False),

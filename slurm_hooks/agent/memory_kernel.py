@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from holdfast.vocabulary import Action, Severity
-from slurm_hooks.facts import KernelEvent
+from slurm_hooks.facts import HostFacts, KernelEvent
 from slurm_hooks.facts.kernel import SLOT_S, SLOTS
 
 MAX_EVENTS = 200
@@ -60,8 +60,11 @@ def _folded(old: KernelEvent | None, new: KernelEvent) -> KernelEvent | None:
     if not new.count:
         return replace(old, text=new.text)
     fatal = True if True in (old.fatal, new.fatal) else new.fatal
+    confirmed = old.confirmed or new.confirmed
     count = old.count + new.count
-    return replace(new, count=count, slots=_counted(old.slots, new), fatal=fatal)
+    return replace(
+        new, count=count, slots=_counted(old.slots, new), fatal=fatal, confirmed=confirmed
+    )
 
 
 def _counted(slots: tuple[tuple[int, int], ...], new: KernelEvent) -> tuple[tuple[int, int], ...]:
@@ -75,13 +78,35 @@ def _counted(slots: tuple[tuple[int, int], ...], new: KernelEvent) -> tuple[tupl
 def _at_most(
     known: Mapping[tuple[str, str], KernelEvent], demand: Demand
 ) -> dict[tuple[str, str], KernelEvent]:
-    """Drop the least telling, oldest first."""
+    """Drop the least telling, oldest first. What asks for something outlasts what asks for nothing: users can
+    cause as many of the latter as they have images and names.
+    """
     excess = len(known) - MAX_EVENTS
     if excess <= 0:
         return dict(known)
-    order = sorted(known, key=lambda key: (demand(known[key])[0], known[key].at_s))
+
+    def telling(key: tuple[str, str]) -> tuple[Severity, bool, float]:
+        severity, action = demand(known[key])
+        return severity, action not in _PASSING, known[key].at_s
+
+    order = sorted(known, key=telling)
     dropped = set(order[:excess])
     return {key: event for key, event in known.items() if key not in dropped}
+
+
+def confirmed(events: Events, host: HostFacts | None) -> Events:
+    """With what the mounts of this node confirm (decision 023). It stays confirmed: a filesystem whose device
+    is lost may be unmounted later.
+    """
+    mounted = host.mounted if host is not None else None
+    if not mounted or all(event.confirmed is not False for event in events):
+        return events
+    return tuple(
+        replace(event, confirmed=True)
+        if event.confirmed is False and event.subject in mounted
+        else event
+        for event in events
+    )
 
 
 def aged(events: Events, now_s: float, demand: Demand) -> Events:

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
 from slurm_hooks.agent import memory as remember
+from slurm_hooks.agent import memory_kernel
 from slurm_hooks.agent.judge import Opened, Table, fold, opened, speaks_for_the_node
 from slurm_hooks.agent.memory import Memory
 from slurm_hooks.agent.memory_kept import booted, forgiven, recognised
@@ -101,6 +102,7 @@ class Observer:
             lost=sum(record.lost for record in records),
             demand=demand,
         )
+        self._confirm()
         return xids
 
     def see(self, readings: Readings, *, log_problem: str, uptime_s: float) -> None:
@@ -115,7 +117,13 @@ class Observer:
         self._looked = readings.looked
         self._answered |= readings.asked
         self._awaited = readings.under_way - self._answered
+        self._confirm()
         self.facts = self._facts()
+
+    def _confirm(self) -> None:
+        """What other probes know of the devices that the kernel log names."""
+        events = memory_kernel.confirmed(self.memory.events, self._found.get("host"))
+        self.memory = replace(self.memory, events=events)
 
     def _took(self, memory: Memory, readings: Readings, log_problem: str) -> Memory:
         """Of a probe that was not asked in this pass, what it last said still stands."""

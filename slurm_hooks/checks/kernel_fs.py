@@ -1,5 +1,6 @@
 """Filesystems in the kernel log: shut down, damaged, or without their server (ext4, xfs, btrfs, NFS, Lustre,
-virtiofs). Whether a mount that jobs need still answers is the check ``mounts``.
+virtiofs). Whether a mount that jobs need still answers is the check ``mounts``. A filesystem that shut itself down is
+a fault of the node where its device is mounted on the node; else it is an image of a user's, and a warning.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from slurm_hooks.checks.kernel_log import (
 from slurm_hooks.facts import NodeFacts
 
 NEEDS = "kmsg"
+ALSO = frozenset({"host"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class Limits:
 def _rules(_limits: Limits) -> Rules:
     return {
         "FS_SHUTDOWN": Most(),
+        "FS_SHUTDOWN_UNCONFIRMED": Most(),  # what the one above is until its device is known
         "FS_ERROR": Most(),
         "FS_SERVER_LOST": Most(),
         "FS_EVICTED": Most(),

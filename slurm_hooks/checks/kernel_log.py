@@ -1,7 +1,8 @@
 """What the checks of the kernel log share: events → findings, by a limit for each code.
 
 Not a check itself. The fault catalogue says how bad a code is; what a record says of itself ("Fatal",
-"Non-fatal") outranks the catalogue, in either direction.
+"Non-fatal") outranks the catalogue, in either direction. What users can bring the kernel to say of a device of
+theirs is a warning until another probe knows the device (decision 023).
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class Most:
     window_s: float = DAY_S
 
 
+UNCONFIRMED: Mapping[str, str] = {"FS_SHUTDOWN": "FS_SHUTDOWN_UNCONFIRMED"}
+"""What a record of the kernel's means as long as no other probe knows the device that it names (decision 023)."""
+
 Rules = Mapping[str, Most]
 """By fault code."""
 
@@ -52,8 +56,11 @@ def event_finding(event: KernelEvent, seen: int = 0) -> Finding:
     often = f" ({seen} of them lately)" if seen > 1 else ""
     known = event.subject in event.text or event.subject == "node"
     text = event.text if known else f"{event.subject}: {event.text}"
-    found = finding(event.code, subject=event.subject, detail=f"{text}{often}")
-    row = fault_of(event.code)
+    code = UNCONFIRMED[event.code] if event.confirmed is False else event.code
+    found = finding(code, subject=event.subject, detail=f"{text}{often}")
+    if event.confirmed is False:
+        return found
+    row = fault_of(code)
     if event.fatal is False and row.severity is Severity.FATAL:
         return replace(found, severity=Severity.WARN, action=Action.NONE)
     if event.fatal is True and row.severity is not Severity.FATAL:

@@ -38,6 +38,8 @@ class HostFacts:
     ``load``          run queue means of 1, 5 and 15 minutes.
     ``clock_synced``  whether the kernel's clock is being disciplined (adjtimex); None: it would not
                       say. ``clock_error_s``: its own bound of the error.
+    ``mounted``       kernel's names of the block devices whose filesystems are mounted here, where jobs run
+                      ("dm-4"); None: nobody could look.
     """
 
     memory_total_bytes: int | None = None
@@ -47,6 +49,7 @@ class HostFacts:
     disks: tuple[DiskFacts, ...] = ()
     clock_synced: bool | None = None
     clock_error_s: float | None = None
+    mounted: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

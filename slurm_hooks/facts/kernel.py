@@ -55,6 +55,8 @@ class KernelEvent:
     ``slots``    (number of the slot of SLOT_S since boot, records in it), newest last.
     ``fatal``    what the record itself says: True fatal, False not; None where it does not say.
     ``over``     True for a record that says that it is over ("nfs: server X OK").
+    ``confirmed``  whether another probe knows the device too: without that, False, no job is ended for
+                 it, since users can bring the kernel to write it of a device of theirs. None: no user can.
     """
 
     kind: str
@@ -67,6 +69,7 @@ class KernelEvent:
     slots: tuple[tuple[int, int], ...] = ()
     fatal: bool | None = None
     over: bool = False
+    confirmed: bool | None = None
 
     def within(self, window_s: float, now_s: float) -> int:
         """Records of the last ``window_s`` seconds before ``now_s`` (since boot), to a slot's

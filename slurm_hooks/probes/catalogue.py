@@ -50,7 +50,7 @@ def _mounts(sources: Sources) -> Serve:
 def _host(sources: Sources) -> Serve:
     from slurm_hooks.probes import host  # noqa: PLC0415 - only in the worker
 
-    return host.open_probe(sources.paths.procfs, sources.node.disks)
+    return host.open_probe(sources.paths.procfs, sources.node.disks, sources.paths.sysfs)
 
 
 def _system(sources: Sources) -> Serve:

@@ -17,16 +17,18 @@ _STA_UNSYNC = 0x40
 """adjtimex(2): nobody has told the kernel's clock the time for long."""
 
 
-def open_probe(procfs: Path, disks: Sequence[str]) -> Callable[[object], Iterator[HostFacts]]:
+def open_probe(
+    procfs: Path, disks: Sequence[str], sysfs: Path
+) -> Callable[[object], Iterator[HostFacts]]:
     """Answers with ``read``."""
 
     def serve(_request: object) -> Iterator[HostFacts]:
-        yield read(procfs, disks)
+        yield read(procfs, disks, sysfs)
 
     return serve
 
 
-def read(procfs: Path, disks: Sequence[str]) -> HostFacts:
+def read(procfs: Path, disks: Sequence[str], sysfs: Path = Path("/sys")) -> HostFacts:
     """All of it. A file that is missing leaves its part None."""
     memory = _memory(files.text(f"{procfs}/meminfo"))
     synced, error_s = kernel_clock()
@@ -38,6 +40,7 @@ def read(procfs: Path, disks: Sequence[str]) -> HostFacts:
         disks=tuple(disk for path in disks if (disk := _disk(path)) is not None),
         clock_synced=synced,
         clock_error_s=error_s,
+        mounted=_mounted(procfs, sysfs),
     )
 
 
@@ -74,6 +77,28 @@ def _disk(path: str) -> DiskFacts | None:
         inodes=space.f_files,
         read_only=bool(space.f_flag & os.ST_RDONLY),
     )
+
+
+def _mounted(procfs: Path, sysfs: Path) -> frozenset[str] | None:
+    """Block devices in this mount namespace (proc(5), mountinfo), by the names that the kernel has for them. Only
+    names are read: neither the mounts nor the devices are touched.
+    """
+    try:
+        text = Path(procfs, "self/mountinfo").read_text(errors="replace")
+    except OSError:
+        return None
+    found = set()
+    for line in text.splitlines():
+        words = line.split(" ")
+        if len(words) < 10 or "-" not in words[6:-2]:
+            continue
+        source = words[words.index("-", 6) + 2]
+        if source.startswith("/dev/"):
+            found.add(Path(os.path.realpath(source)).name)
+        link = f"{sysfs}/dev/block/{words[2]}"
+        if os.path.islink(link):  # noqa: PTH114 - a Path for each mount costs twice
+            found.add(Path(os.readlink(link)).name)  # noqa: PTH115
+    return frozenset(found)
 
 
 class _Timex(ctypes.Structure):

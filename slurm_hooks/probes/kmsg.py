@@ -17,6 +17,7 @@ from pathlib import Path
 from holdfast.errors import ProbeError
 from slurm_hooks.facts import XidEvent, pci_address
 from slurm_hooks.probes import inotify
+from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
 
 _READ_BYTES = 8192
 """A shorter buffer makes the device answer EINVAL to a long record."""
@@ -41,13 +42,28 @@ would hide everything that comes after it.
 _NUMBER = re.compile(rb"[0-9]{1,19}")
 """Of a record's header: below 2^64, so that int() takes it."""
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
-_PCI = r"(?:PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?"
-_XID = re.compile(rf"NVRM: Xid \({_PCI}(?: GPU-I:\w+)?\): ([0-9]{{1,6}})\b,? ?(.*)", re.S)
-"""With MIG, the GPU instance stands behind the address."""
+_PCI = r"(?:PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?"
+_XID = re.compile(
+    rf"NVRM: Xid \({_PCI}(?: GPU-I:\w{{1,4}})?(?: GPU-CI:\w{{1,4}})?\): ([0-9]{{1,6}})(?:, ?(.*))?",
+    re.S,
+)
+"""The whole record (open-gpu-kernel-modules, krcReportXid, drivers 515 to 595). With MIG, the GPU instance stands
+behind the address. The driver prints it with KERN_CONT: its level is the machine's default and says nothing."""
 
-_OFF_THE_BUS = re.compile(rf"NVRM: .*?{_PCI}.*fallen off the bus", re.S)
-_RECOVERY = re.compile(r"recovery action changed from .*?to 0x([0-9a-fA-F]{1,4}) \(([^)]*)\)", re.I)
-_PREVIOUS = re.compile(r"caused by previous Xid", re.I)
+_OFF_THE_BUS = re.compile(
+    rf"NVRM: (?:GPU {_PCI}: GPU has|GPU at {_PCI}(?:: GPU-[0-9a-f-]{{1,40}})? has"
+    rf"|The NVIDIA GPU {_PCI}\s(?:NVRM: )?\(PCI ID: [0-9a-f:]+\)(?:\sinstalled in this system)? has)\s"
+    r"(?:NVRM: )?fallen off the bus(?: and is not responding to commands)?\.?\s*"
+)
+_RECOVERY = re.compile(
+    r"(?:pid=[^,]{1,20}, )?(?:name=.{0,20}, )?GPU recovery action changed from 0x[0-9a-fA-F]{1,8} \([^()]*\) "
+    r"to 0x([0-9a-fA-F]{1,4}) \(([^()]*)\)\.?\s*",
+    re.S,
+)
+_PREVIOUS = re.compile(r"\bcaused by previous Xid \d+\s*$")
+"""At the end, and longer than the name of a process, which stands before it."""
+
+_UNPLAIN = re.compile(r"[^ -~]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,29 +240,41 @@ def parse_line(line: bytes) -> Record | None:
     )
 
 
+def plain(text: str) -> str:
+    """On one line, in printable ASCII; the rest as ``\\xNN``. A record holds names that users chose, and
+    what is told of it reaches Slurm, logs and terminals."""
+    return _UNPLAIN.sub(_escaped, " ".join(text.split()))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in match[0].encode("utf-8", "replace"))
+
+
 def xid_of(record: Record) -> XidEvent | None:
     """The Xid that a record reports, else None.
 
-    Only facility 0 counts: the kernel never lets user space write it, so nobody can forge a fault.
+    Only facility 0 counts, which user space cannot write, and only a record that is the driver's from
+    its first byte to its last: the kernel also prints text that users choose (decision 023).
     """
-    if record.facility or "NVRM:" not in record.text:
+    text = record.text
+    if record.facility or not text.startswith("NVRM: ") or begins_with_user_text(text):
         return None
-    match = _XID.search(record.text)
+    match = _XID.fullmatch(text)
     if match:
-        number, text = int(match.group(2)), match.group(3).strip()
+        pci, number, said = match[1], int(match[2]), (match[3] or "").strip()
     else:
-        match = _OFF_THE_BUS.search(record.text)
+        match = _OFF_THE_BUS.fullmatch(text)
         if not match:
             return None
-        number, text = 79, "GPU has fallen off the bus"
-    recovery = _RECOVERY.search(text) if number == 154 else None
+        pci, number, said = match[1] or match[2] or match[3], 79, "GPU has fallen off the bus"
+    recovery = _RECOVERY.fullmatch(said) if number == 154 else None
     return XidEvent(
         xid=number,
-        pci=pci_address(match.group(1)),
+        pci=pci_address(pci),
         seq=record.seq,
         at_s=record.at_s,
-        text=" ".join(text.split())[:300],
-        recovery=recovery.group(2) if recovery else None,
-        recovery_value=int(recovery.group(1), 16) if recovery else None,
-        consequence=bool(_PREVIOUS.search(text)),
+        text=plain(said)[:300],
+        recovery=plain(recovery[2]) if recovery else None,
+        recovery_value=int(recovery[1], 16) if recovery else None,
+        consequence=bool(_PREVIOUS.search(said)),
     )

@@ -8,12 +8,13 @@ of a stuck task. What is kept between records is small, and forgotten after seco
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from slurm_hooks.facts import KernelEvent, pci_address
-from slurm_hooks.probes.kmsg import Record
-from slurm_hooks.probes.kmsg_rules import CODES, Rule, rule_for
+from slurm_hooks.probes.kmsg import Record, plain
+from slurm_hooks.probes.kmsg_rules import CODES, TO_CONFIRM, Rule, rule_for
+from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
 
 TEXT_CHARS = 300
 """More of a record than this nobody reads, and the memory on disk stays small."""
@@ -25,14 +26,19 @@ MOST_COUNT = 1_000_000
 """No record stands for more errors than this: a larger number is a misread one."""
 
 _SXID = re.compile(
-    r"^nvidia-nvswitch\d*: SXid \(PCI:([0-9a-fA-F:]+)(?:\.\d)?\): (\d{5}), "
-    r"(?!Severity \d|Data \{)(?:(Fatal|Non-fatal|Correctable), )?(.*)"
+    r"nvidia-nvswitch\d*: SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{5}), "
+    r"(?!Severity \d|Data \{)(?:(Fatal|Non-fatal|Correctable), )?(.*)",
+    re.S,
 )
 _FATAL = {"Fatal": True, "Non-fatal": False, "Correctable": False}
-_SWITCH_TAKEN_ON = re.compile(r"^nvidia-nvswitch: Probing device ([0-9a-fA-F:]+)\.\d,")
-_AER_BIT = re.compile(r"^\S+ ([0-9a-f:]+\.\d):\s+\[ ?\d+\] (\w[\w /-]*?)\s*(?:\(First\))?\s*$")
+_SWITCH_TAKEN_ON = re.compile(
+    r"nvidia-nvswitch: Probing device ([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.[0-7], Vendor Id = 0x.*"
+)
+_AER_BIT = re.compile(
+    r"[\w-]{1,40} ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):\s+\[ ?\d+\] (\w[\w /-]*?)\s*(?:\(First\))?\s*"
+)
 _APEI = re.compile(
-    r"^\{\d+\}\[Hardware Error\]:\s+(?:(?:Error \d+, type|event severity): (?P<severity>\w+)"
+    r"\{(?P<report>\d{1,10})\}\[Hardware Error\]:\s+(?:(?:Error \d+, type|event severity): (?P<severity>\w+)"
     r"|section_type: (?P<section>.+)|device_id: (?P<device>[0-9a-f:]+\.\d))"
 )
 _APEI_CODES = {
@@ -43,26 +49,40 @@ _APEI_CODES = {
     ("memory", "recoverable"): ("edac", "DIMM_UNCORRECTED", True),
     ("memory", "corrected"): ("edac", "DIMM_CORRECTED", False),
 }
-_HUNG = re.compile(r"^INFO: task (.{1,64}):(\d+) blocked for more than (\d+) seconds")
-_DRIVER_FRAME = re.compile(
-    r"^\s.*\[nvidia(?:_uvm|_modeset|_drm|_peermem|_fs)?(?: [0-9a-f]+)?\]\s*$"
+_HUNG = re.compile(
+    r"INFO: task (.{0,15}):(\d+) (?:is )?blocked(?: [\w/ -]{1,40})? for more than (\d+) seconds\.",
+    re.S,
 )
-_WAITS_IN = re.compile(
-    r"\[(fuse|virtiofs|nfs|nfsv4|sunrpc|lustre|ptlrpc|obdclass|xfs|ext4|ceph|mlx5_core|ib_core)\]\s*$"
-    r"|\b(request_wait_answer|fuse|virtio_fs|nfs|xfs|ext4|nvme)\w*\+0x"
+_FRAME = re.compile(
+    r"\s+(?:\[<[0-9a-f]{8,16}>\] )?(?P<unsure>\? )?(?P<name>[\w.$]{1,128}\+0x[0-9a-f]+/0x[0-9a-f]+)"
+    r"(?: \[(?P<module>[\w-]{1,56})(?: [0-9a-f]{1,40})?\])?\s*"
 )
+"""One function of a stack, the whole record: no name of a process can complete it."""
+_DRIVER_MODULE = re.compile(r"nvidia(?:_uvm|_modeset|_drm|_peermem|_fs)?")
+_WAITS_IN_MODULES = re.compile(
+    r"fuse|virtiofs|nfs|nfsv4|sunrpc|lustre|ptlrpc|obdclass|xfs|ext4|ceph|mlx5_core|ib_core"
+)
+_WAITS_IN = re.compile(r"(request_wait_answer|fuse|virtio_fs|nfs|xfs|ext4|nvme)")
 _NAMES = {
     "request_wait_answer": "fuse",
     "virtio_fs": "virtiofs",
     "sunrpc": "nfs",
     "ptlrpc": "lustre",
 }
-_STACK_END = re.compile(r"^\s*</TASK>")
-_OOM_VICTIM = re.compile(r"^oom-kill:constraint=(\w+),.*task_memcg=([^,]*),")
-_OOM = re.compile(
-    r"^(Memory cgroup o|O)ut of memory:? (?:OOM victim|Kill(?:ed)? process) (\d+) \((.+?)\)(?: |,|$)"
+_STACK_END = re.compile(r"\s*</TASK>\s*")
+_OTHER_STACK = re.compile(r"CPU: \d+ (?:UID: \d+ )?PID: \d+ Comm: .*", re.S)
+"""The stack that follows is that of another report (dump_stack)."""
+_OOM_VICTIM = re.compile(
+    r"oom-kill:constraint=(\w+),.*,task_memcg=(.*),task=.{0,15},pid=(\d+),uid=\d+", re.S
 )
-_JOB = re.compile(r"/job_(\d+)(?:/|$)")
+_OOM = re.compile(
+    r"(Memory cgroup o|O)ut of memory(?: \(oom_kill_allocating_task\))?:? "
+    r"(?:OOM victim|Kill(?:ed)? process) (\d+) \((.{0,15})\)(?:,? (?:total-vm:|UID|score|is already).*)?",
+    re.S,
+)
+_JOB = re.compile(r"/job_(\d{1,10})(?:/|$)")
+_USERS_OWN = re.compile(r"/user\.slice/|/user@\d")
+"""Cgroups that systemd gives to a user, who names those below as he likes."""
 
 ALL_CODES = CODES | {"DRIVER_TASK_HUNG", "HUNG_TASK", "OOM_JOB", "OOM_SYSTEM"}
 """Every code that this reader gives, beside ``SXID<number>``."""
@@ -74,10 +94,11 @@ class _Report:
 
     at_s: float = float("-inf")
     aer: KernelEvent | None = None
-    apei_severity: str = ""
-    apei_section: str = ""
+    apei: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Severity and section of each report of the firmware, by its number."""
     task: KernelEvent | None = None
-    victim: tuple[str, str] = ("", "")
+    victims: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Constraint and cgroup of each task to be killed, by its pid."""
 
 
 class EventReader:
@@ -88,12 +109,12 @@ class EventReader:
         self._report = _Report()
 
     def read(self, records: Iterable[Record]) -> list[KernelEvent]:
-        """The events of these records, oldest first. Only facility 0 counts: the kernel never lets user
-        space write it, so nobody can forge a fault."""
+        """The events of these records, oldest first. Only facility 0 counts, which user space cannot
+        write, and of it only what does not begin with text that a user chose."""
         return [
-            replace(event, text=" ".join(event.text.split())[:TEXT_CHARS])
+            replace(event, text=plain(event.text)[:TEXT_CHARS])
             for record in records
-            if not record.facility
+            if not record.facility and not begins_with_user_text(record.text)
             for event in self._events(record)
         ]
 
@@ -107,24 +128,16 @@ class EventReader:
 
     def _parse(self, record: Record, report: _Report) -> Iterator[KernelEvent]:
         text = record.text
-        if "SXid" in text:
-            yield from _sxid(record)
-        elif "Probing device" in text:
-            yield from _switch_taken_on(record)
-        elif "blocked for more than" in text:
-            yield from _hung_task(record, report)
-        elif "of memory" in text or text.startswith("oom-kill:"):
-            yield from _oom(record, report)
-        elif report.task is not None and text.startswith(" "):
-            yield from _stack_frame(record, report)
-        elif report.aer is not None and "[" in text and _AER_BIT.match(text):
+        for start, parse in _BY_START.items():
+            if text.startswith(start):
+                yield from parse(record, report)
+                return
+        if report.aer is not None and "[" in text and _AER_BIT.fullmatch(text):
             yield from _aer_bit(record, report)
-        elif "}[Hardware Error]" in text:
-            yield from _firmware(record, report)
-        else:
-            found = rule_for(text)
-            if found is not None:
-                yield _ruled(record, report, *found)
+            return
+        found = rule_for(text, record.level)
+        if found is not None:
+            yield _ruled(record, report, *found)
 
 
 def _event(
@@ -133,7 +146,7 @@ def _event(
     return KernelEvent(
         kind=kind,
         code=code,
-        subject=subject[:100],
+        subject=plain(subject)[:100],
         text=record.text,
         seq=record.seq,
         at_s=record.at_s,
@@ -147,6 +160,7 @@ def _ruled(record: Record, report: _Report, rule: Rule, match: re.Match[str]) ->
         _event(record, rule.kind, rule.code, _subject(rule, said), fatal=rule.fatal),
         count=min(int(said["n"][:9]), MOST_COUNT) if said.get("n") else 1,
         over=rule.over,
+        confirmed=False if rule.code in TO_CONFIRM else None,
     )
     report.aer = event if rule.kind == "aer" else None
     return event
@@ -158,27 +172,25 @@ def _subject(rule: Rule, said: Mapping[str, str | None]) -> str:
     return name.lower() if rule.kind in ("aer", "mlx5", "driver") else name
 
 
-def _sxid(record: Record) -> Iterator[KernelEvent]:
-    """The line that says what happened; those with the registers of the same error say no more."""
-    match = _SXID.match(record.text)
+def _switch(record: Record, _: _Report) -> Iterator[KernelEvent]:
+    """An error of an NVSwitch: the line that says what happened; those with the registers of the same
+    error say no more. Or the driver initialises it: whatever it said of it before is over."""
+    match = _SXID.fullmatch(record.text)
     if match:
         pci, number, word, text = match.groups()
         event = _event(
             record, "sxid", f"SXID{int(number)}", pci_address(pci), fatal=_FATAL.get(word or "")
         )
         yield replace(event, text=f"{word}, {text}" if word else text)
-
-
-def _switch_taken_on(record: Record) -> Iterator[KernelEvent]:
-    """The driver initialises a switch: whatever it said of it before is over."""
-    match = _SWITCH_TAKEN_ON.match(record.text)
+        return
+    match = _SWITCH_TAKEN_ON.fullmatch(record.text)
     if match:
         yield replace(_event(record, "sxid", "SXID", pci_address(match.group(1))), over=True)
 
 
 def _aer_bit(record: Record, report: _Report) -> Iterator[KernelEvent]:
     """``[ 5] SDES (First)``: which error it was, named after the record that counts."""
-    match, event = _AER_BIT.match(record.text), report.aer
+    match, event = _AER_BIT.fullmatch(record.text), report.aer
     if match and event is not None and match.group(1).lower() == event.subject:
         report.aer = replace(event, text=f"{event.text} {match.group(2)}", count=0)
         yield report.aer
@@ -186,66 +198,94 @@ def _aer_bit(record: Record, report: _Report) -> Iterator[KernelEvent]:
 
 def _firmware(record: Record, report: _Report) -> Iterator[KernelEvent]:
     """The report of a platform that handles errors first (ACPI APEI): severity, section, device."""
-    match = _APEI.match(record.text)
+    match = _APEI.fullmatch(record.text)
     if not match:
         return
     report.at_s = record.at_s
+    severity, section = report.apei.get(match["report"], ("", ""))
     if match["severity"]:
-        report.apei_severity, report.apei_section = match["severity"].lower(), ""
+        severity, section = match["severity"].lower(), ""
     elif match["section"]:
-        report.apei_section = match["section"].partition(" ")[0].lower()
-    section, at_section = report.apei_section, bool(match["section"])
-    meant = _APEI_CODES.get((section, report.apei_severity))
+        section = match["section"].partition(" ")[0].lower()
+    report.apei[match["report"]] = severity, section
+    meant, at_section = _APEI_CODES.get((section, severity)), bool(match["section"])
     if meant and (at_section if section == "memory" else match["device"]):
         kind, code, fatal = meant
         subject = "memory" if section == "memory" else match["device"].lower()
         event = _event(record, kind, code, subject, fatal=fatal)
-        yield replace(event, text=f"firmware reports a {report.apei_severity} {section} error")
+        yield replace(event, text=f"firmware reports a {severity} {section} error")
 
 
 def _hung_task(record: Record, report: _Report) -> Iterator[KernelEvent]:
-    match = _HUNG.match(record.text)
+    match = _HUNG.fullmatch(record.text)
     if match:
         report.task = _event(record, "hung_task", "HUNG_TASK", match.group(1), fatal=False)
         yield report.task
 
 
-def _stack_frame(record: Record, report: _Report) -> Iterator[KernelEvent]:
+def _stack(record: Record, report: _Report) -> Iterator[KernelEvent]:
     """A frame of the stuck task's stack: what it waits for. In the NVIDIA driver, it is a witness that
     the driver hangs. Frames behind a question mark are what earlier calls left on the stack."""
-    report.at_s = record.at_s
     task, text = report.task, record.text
-    if task is None or "? " in text:
+    if task is None:
         return
-    where = _WAITS_IN.search(text)
-    if _DRIVER_FRAME.match(text):
+    match = _FRAME.fullmatch(text)
+    if _STACK_END.fullmatch(text):
         report.task = None
-        frame = text.split("+0x")[0].split("] ")[-1].strip()
-        yield replace(
-            task,
-            kind="driver",
-            code="DRIVER_TASK_HUNG",
-            text=f"{task.text} In the NVIDIA driver: {frame}",
-        )
-    elif where and " Waits in " not in task.text:
-        name = where.group(1) or where.group(2)
+    if match is None:
+        return
+    report.at_s = record.at_s
+    module, function = match["module"] or "", match["name"].partition("+")[0]
+    if match["unsure"]:
+        return
+    if _DRIVER_MODULE.fullmatch(module):
+        report.task = None
+        text = f"{task.text} In the NVIDIA driver: {function}"
+        yield replace(task, kind="driver", code="DRIVER_TASK_HUNG", text=text)
+        return
+    known = _WAITS_IN.match(function)
+    name = module if _WAITS_IN_MODULES.fullmatch(module) else known.group(1) if known else ""
+    if name and " Waits in " not in task.text:
         report.task = replace(task, text=f"{task.text} Waits in {_NAMES.get(name, name)}.", count=0)
         yield report.task
-    elif _STACK_END.match(text):
+
+
+def _another_stack(record: Record, report: _Report) -> Iterator[KernelEvent]:
+    if _OTHER_STACK.fullmatch(record.text):
         report.task = None
+    return iter(())
+
+
+def _oom_victim(record: Record, report: _Report) -> Iterator[KernelEvent]:
+    victim = _OOM_VICTIM.fullmatch(record.text)
+    if victim:
+        constraint, group, pid = victim.groups()
+        # Where the path of a cgroup itself holds this word, nobody can say where it begins.
+        clear = record.text.count(",task_memcg=") == 1
+        report.victims[pid] = constraint, group if clear else ""
+        report.at_s = record.at_s
+    return iter(())
 
 
 def _oom(record: Record, report: _Report) -> Iterator[KernelEvent]:
-    victim = _OOM_VICTIM.match(record.text)
-    if victim:
-        report.victim, report.at_s = (victim.group(1), victim.group(2)), record.at_s
-        return
-    match = _OOM.match(record.text)
+    match = _OOM.fullmatch(record.text)
     if not match:
         return
-    constraint, group = report.victim
+    constraint, group = report.victims.pop(match.group(2), ("", ""))
     limited = match.group(1).startswith("Memory") or constraint == "CONSTRAINT_MEMCG"
-    job = _JOB.search(group)
+    job = None if _USERS_OWN.search(group) else _JOB.search(group)
     subject = f"job {job.group(1)}" if job else match.group(3)
-    report.victim = ("", "")
     yield _event(record, "oom", "OOM_JOB" if limited else "OOM_SYSTEM", subject, fatal=False)
+
+
+_BY_START: Mapping[str, Callable[[Record, _Report], Iterator[KernelEvent]]] = {
+    "nvidia-nvswitch": _switch,
+    "INFO: task ": _hung_task,
+    " ": _stack,
+    "oom-kill:": _oom_victim,
+    "Out of memory": _oom,
+    "Memory cgroup out of memory": _oom,
+    "{": _firmware,
+    "CPU: ": _another_stack,
+}
+"""How the records begin that are more than one rule's business."""

@@ -300,6 +300,7 @@ NOT_MENDED = {
 
 NOT_JUDGED: Mapping[str, str] = {
     "gpu-process": "memory in use is no fault; job_leftovers judges it at a job's end (tests of job health)",
+    "kernel-line": "any line at all; what users can bring the kernel to write is no fault (tests/hostile)",
     "power-off": "nobody on the node is left to look; slurmctld itself says NOT_RESPONDING",
     "network-cut": "the node itself is well; slurmctld says NOT_RESPONDING, and the agent cannot reach it",
     "agent-killed": "the health check starts another one (test_faults_show)",

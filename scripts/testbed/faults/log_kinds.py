@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from testbed.faults.effects import Effects, Remedy, State
-from testbed.faults.kind import BY_POWER, Kind
+from testbed.faults.kind import BY_ITSELF, BY_POWER, Kind
 from testbed.faults.words import Args, Word
 from testbed.h100.board import gpu_address, hca_address
 from testbed.h100.sysfs import root_port_folder
@@ -141,6 +141,12 @@ def kernel_log(args: Args, _: State) -> Effects:
     return Effects(log=told.lines, remedy=Remedy.POWER_CYCLE if told.lasting else Remedy.NOTHING)
 
 
+def kernel_line(args: Args, _: State) -> Effects:
+    """printk() takes one end of line off the record; the rest stays in it, escaped for its readers."""
+    text = str(args["text"]).removesuffix("\n")
+    return Effects(log=(text,), log_prio=int(args["level"]))
+
+
 LOG_KINDS: tuple[Kind, ...] = (
     Kind(
         name="sxid",
@@ -160,5 +166,13 @@ LOG_KINDS: tuple[Kind, ...] = (
         heals=BY_POWER,
         words=(Word(name="WHAT", choices=tuple(TOLD)),),
         effects=kernel_log,
+    ),
+    Kind(
+        name="kernel-line",
+        meaning="the kernel writes TEXT into its log (facility 0)",
+        heals=BY_ITSELF,
+        words=(Word(name="TEXT", text=True), Word(name="--level", high=7, default=4)),
+        effects=kernel_line,
+        passing=True,
     ),
 )

@@ -18,7 +18,7 @@ _MANY = 6
 class Word:
     """One thing that a fault takes: an option (``--gpu``) or a bare word (``NUMBER``).
 
-    A number from ``low`` to ``high``, or one of ``choices``. ``default`` None: it must be said.
+    A number from ``low`` to ``high``, one of ``choices``, or any ``text``. ``default`` None: it must be said.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Word:
     low: int = 0
     high: int = 0
     default: int | str | None = None
+    text: bool = False
 
     @property
     def key(self) -> str:
@@ -47,6 +48,8 @@ class Word:
 
     def value(self, text: str) -> int | str:
         """Raises ``ValueError`` with the end of a sentence that says what it takes."""
+        if self.text:
+            return text
         if self.choices:
             if text not in self.choices:
                 raise ValueError(

@@ -55,7 +55,7 @@ def record(prio: int, seq: int, usec: int, text: str) -> str:
     """One line. Control, non-ASCII bytes and the backslash are ``\\xNN``, as in the kernel."""
     plain = "".join(
         chr(byte) if 32 <= byte < 127 and byte != 0x5C else f"\\x{byte:02x}"
-        for byte in text.encode()
+        for byte in text.encode("utf-8", "surrogateescape")
     )
     return f"{prio},{seq},{usec},-;{plain}\n"
 

@@ -61,6 +61,9 @@ def _own_filesystems(node: str) -> None:
         source.mkdir(parents=True, exist_ok=True)
         Path(target).mkdir(parents=True, exist_ok=True)
         _mount("--bind", str(source), target)
+    # A local disk, as far as the table of mounts goes: the kernel log's faults of filesystems are of this one.
+    Path("/mnt/scratch").mkdir(exist_ok=True)
+    _mount("-t", "tmpfs", "-o", "mode=1777,size=16m", "/dev/nvme0n1p1", "/mnt/scratch")
     _mount("--bind", "/sim/boot_id", "/proc/sys/kernel/random/boot_id")
 
 

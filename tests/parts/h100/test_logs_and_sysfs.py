@@ -7,6 +7,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from testbed.faults import KINDS
+from testbed.faults.log_kinds import kernel_line
+from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.board import HCAS
 
@@ -39,6 +42,16 @@ def test_records_follow_on_with_the_time_since_boot(sim: Path) -> None:
 def test_what_does_not_print_is_escaped_as_the_kernel_does(sim: Path) -> None:
     kmsg.append(sim / "kmsg", ["a\nb\\c é"])
     assert records(sim / "kmsg")[-1][3] == r"a\x0ab\x5cc \xc3\xa9"
+
+
+def test_any_line_of_the_kernels_has_its_level_and_no_end_of_line(sim: Path) -> None:
+    wanted = parse(
+        "kernel-line", KINDS["kernel-line"].words, ["x[1]: a\nb\udcff\n", "--level", "6"]
+    )
+    effects = kernel_line(wanted, {})
+    kmsg.append(sim / "kmsg", effects.log, effects.log_prio)
+    prio, _, _, text = records(sim / "kmsg")[-1]
+    assert (prio, text) == (6, r"x[1]: a\x0ab\xff")
 
 
 def test_two_writers_mix_nothing(sim: Path) -> None:

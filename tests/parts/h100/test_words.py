@@ -32,6 +32,7 @@ def read(text: str) -> Args:
         ("clock-skew --seconds -30", {"seconds": -30}),
         ("thermal", {"gpu": 0}),
         ("power-brake", {}),
+        ("kernel-line --level 6 x[1]:", {"text": "x[1]:", "level": 6}),
     ],
 )
 def test_understood(text: str, args: Args) -> None:
@@ -55,6 +56,7 @@ def test_understood(text: str, args: Args) -> None:
         ("recovery-action rebot", "did you mean 'reboot'?"),
         ("pcie-width", "--width is missing"),
         ("power-brake now", "'now' is one word too many"),
+        ("kernel-line x --level 8", "--level takes a number from 0 to 7"),
     ],
 )
 def test_refused_in_one_line_with_the_usage(text: str, problem: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.faults import FAULTS
 from holdfast.findings import Finding, Verdict
-from holdfast.vocabulary import Action, Severity
+from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
 from slurm_hooks.agent import memory as remember
 from slurm_hooks.agent import memory_kept, memory_kernel, state
@@ -19,8 +19,19 @@ from slurm_hooks.agent.memory import Memory
 from slurm_hooks.agent.memory_gpu import GpuSeen
 from slurm_hooks.agent.news import REPEAT_S, Event, news
 from slurm_hooks.agent.observer import Observer, demand
-from slurm_hooks.facts import GpuFacts, KernelEvent, KmsgFacts, NodeFacts, NvmlFacts, XidEvent
+from slurm_hooks.checks import kernel_fs
+from slurm_hooks.config import CheckConfig
+from slurm_hooks.facts import (
+    GpuFacts,
+    HostFacts,
+    KernelEvent,
+    KmsgFacts,
+    NodeFacts,
+    NvmlFacts,
+    XidEvent,
+)
 from slurm_hooks.facts.kernel import SLOT_S, SLOTS
+from slurm_hooks.prober import Readings
 from slurm_hooks.probes.kmsg import Record
 
 PCI = "0000:53:00"
@@ -103,6 +114,19 @@ def test_a_storm_keeps_the_memory_small_and_the_worst_in_it() -> None:
     xids = heard(xid(79, 0), *(xid(45, at) for at in range(20_000)))
     assert len(xids.xids) == remember.MAX_EVENTS
     assert xids.xids[0].xid == 79
+
+
+def test_images_of_a_user_do_not_make_the_agent_forget_a_fault_of_the_node() -> None:
+    """Each damaged image is an event of its own; some containers mount as many as their user likes."""
+    oops = event("KERNEL_OOPS", 0, subject="node", kind="hung_task")
+    images = [event("FS_ERROR", 1 + at, subject=f"loop{at}") for at in range(1000)]
+    shut = [
+        event("FS_SHUTDOWN", 1 + at, subject=f"dm-{at}", fatal=True, confirmed=False)
+        for at in range(1000)
+    ]
+    memory = heard(event("FS_SHUTDOWN", 0, fatal=True, confirmed=True), oops, *images, *shut)
+    assert {"KERNEL_OOPS", "FS_SHUTDOWN"} <= {kept.code for kept in memory.events}
+    assert any(kept.confirmed for kept in memory.events)
 
 
 def test_an_end_ends_its_own_event_only() -> None:
@@ -260,8 +284,13 @@ def test_disks_and_filesystems() -> None:
     }
     assert codes == {"NVME_TIMEOUT", "NVME_FAILED"}
     assert judged("kernel_fs", event("FS_SHUTDOWN", subject="loop1", fatal=True)) == []
-    (found,) = judged("kernel_fs", event("FS_SHUTDOWN", subject="dm-4", fatal=True))
+    shut = event("FS_SHUTDOWN", subject="dm-4", fatal=True, confirmed=True)
+    (found,) = judged("kernel_fs", shut)
     assert (found.severity, found.action) == (Severity.FATAL, Action.REBOOT)
+    (found,) = judged("kernel_fs", replace(shut, confirmed=False))
+    assert (found.severity, found.action) == (Severity.WARN, Action.NONE)
+    assert found.code == "FS_SHUTDOWN_UNCONFIRMED"
+    assert not FAULTS[found.code].drains
     (found,) = judged("kernel_fs", event("FS_SERVER_LOST", subject="nas1"))
     assert (found.severity, found.action) == (Severity.WARN, Action.WAIT)
 
@@ -402,6 +431,46 @@ def test_an_observer_hears_both_kinds_and_tells_what_is_new() -> None:
     (kept,) = observer.memory.events
     assert kept.count == 2
     assert observer.hear([]) == []
+
+
+UNCONFIRMED = ("FS_SHUTDOWN_UNCONFIRMED", Severity.WARN)
+
+
+def shut_down(observer: Observer, seq: int, device: str = "dm-4") -> list[tuple[str, Severity]]:
+    """What stands after the kernel wrote that this filesystem shut itself down."""
+    observer.hear([record(seq, f"XFS ({device}): Filesystem has been shut down due to log error")])
+    found = observer.hear_and_judge(
+        {"kernel_fs": CheckConfig(limits=kernel_fs.Limits(), mode=Mode.DRAIN)}
+    )
+    return [(entry.finding.code, entry.finding.severity) for entry in found]
+
+
+def looked(observer: Observer, mounted: frozenset[str] | None) -> None:
+    host = HostFacts(mounted=mounted)
+    names = {"host"}
+    readings = Readings(facts={"host": host}, looked=names, asked=names, wanted=frozenset(names))
+    observer.see(readings, log_problem="", uptime_s=100.0)
+
+
+def test_a_filesystem_that_shut_down_counts_where_it_is_mounted() -> None:
+    """An image that a user brings, damaged on purpose, is mounted in a namespace of its own."""
+    observer = Observer(8, "boot", Memory(boot_id="boot"))
+    assert shut_down(observer, 1) == [UNCONFIRMED], "nobody looked yet"
+    looked(observer, None)
+    assert shut_down(observer, 2) == [UNCONFIRMED], "nobody could look"
+    looked(observer, frozenset({"nvme0n1p1"}))
+    assert shut_down(observer, 3) == [UNCONFIRMED], "not mounted here"
+    looked(observer, frozenset({"dm-4"}))
+    assert shut_down(observer, 4) == [("FS_SHUTDOWN", Severity.FATAL)]
+    looked(observer, frozenset())
+    assert shut_down(observer, 5) == [("FS_SHUTDOWN", Severity.FATAL)], "unmounted since"
+    assert shut_down(observer, 6, "dm-5")[-1] == UNCONFIRMED
+
+
+def test_a_mounted_filesystem_that_shuts_down_counts_at_once() -> None:
+    observer = Observer(8, "boot", Memory(boot_id="boot"))
+    looked(observer, frozenset({"dm-4"}))
+    assert shut_down(observer, 1) == [("FS_SHUTDOWN", Severity.FATAL)]
 
 
 def test_the_facts_of_no_log_open_nothing() -> None:

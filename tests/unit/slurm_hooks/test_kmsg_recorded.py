@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slurm_hooks.facts import KernelEvent, XidEvent
 from slurm_hooks.probes.kmsg import Record, xid_of
 from slurm_hooks.probes.kmsg_events import ALL_CODES, TEXT_CHARS, EventReader
-from slurm_hooks.probes.kmsg_rules import BY_MARK
+from slurm_hooks.probes.kmsg_rules import BY_START
 from tests.unit.slurm_hooks.kernel_lines import Block, blocks
 
 BLOCKS = list(blocks())
@@ -169,6 +169,44 @@ def test_a_killed_task_names_its_job() -> None:
     assert (event.code, event.subject) == ("OOM_JOB", "job 4711")
 
 
+SLURM_JOB = "/system.slice/slurmstepd.scope/job_7/step_0/user/task_0"
+
+
+@pytest.mark.parametrize(
+    ("group", "task", "killed"),
+    [
+        ("/user.slice/user-2002.slice/user@2002.service" + SLURM_JOB, "python3", 99),
+        ("/x,task_memcg=" + SLURM_JOB, "python3", 99),
+        (SLURM_JOB, "python3", 98),
+    ],
+    ids=["in a cgroup that the user named", "in a path with the word in it", "another task"],
+)
+def test_a_killed_task_is_charged_to_no_other_job(group: str, task: str, killed: int) -> None:
+    (event,) = heard(
+        lines(
+            f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,oom_memcg=/x,"
+            f"task_memcg={group},task={task},pid=99,uid=2002",
+            f"Memory cgroup out of memory: Killed process {killed} ({task}) total-vm:1kB, anon-rss:1kB",
+        )
+    )
+    assert (event.code, event.subject) == ("OOM_JOB", "python3")
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("EXT4-fs (sda1): Remounting filesystem read-only", 5),
+        ("mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400", 5),
+        ("pcieport 0000:50:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer", 5),
+        ("nfs: server 10.0.0.5 not responding, still trying", 6),
+    ],
+)  # fmt: skip
+def test_a_line_of_a_level_at_which_no_kernel_writes_it_is_none(text: str, level: int) -> None:
+    (record,) = lines(text)
+    assert heard((replace(record, level=level),)) == []
+    assert len(heard((replace(record, level=level - 1),))) == 1
+
+
 def test_an_absurd_number_of_errors_is_bounded() -> None:
     (event,) = heard(lines("EDAC MC1: 99999999999999 CE memory read error on DIMM_A1 (x)"))
     assert isinstance(event, KernelEvent)
@@ -177,7 +215,7 @@ def test_an_absurd_number_of_errors_is_bounded() -> None:
 
 WORDS = st.sampled_from(
     [
-        *BY_MARK, "SXid (PCI:0000:04:00.0): ", "22013, ", "Fatal, ", "nvidia-nvswitch0: ", "0000:04:00.0", ": ",
+        *BY_START, "SXid (PCI:0000:04:00.0): ", "22013, ", "Fatal, ", "nvidia-nvswitch0: ", "0000:04:00.0", ": ",
         "severity=Uncorrectable (Fatal)", "{1}[Hardware Error]: ", "event severity: fatal", "section_type: memory",
         "device_id: 0000:04:00.0", "INFO: task a:1 blocked for more than 120 seconds.", " x+0x1 [nvidia]", "[ 5] SDES",
         "Out of memory: Killed process 1 (x)", "oom-kill:constraint=X,task_memcg=/job_1/,", "CPU 1: Machine Check:",

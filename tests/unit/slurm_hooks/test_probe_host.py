@@ -61,6 +61,29 @@ def test_a_procfs_that_says_nothing_is_no_opinion(tmp_path: Path) -> None:
     assert (facts.memory_total_bytes, facts.load, facts.disks) == (None, None, ())
 
 
+MOUNTINFO = """\
+22 1 253:4 / / rw,relatime shared:1 - ext4 /dev/mapper/root rw,errors=remount-ro
+23 22 0:31 / /proc rw - proc proc rw
+24 22 0:40 / /mnt/b rw,noatime shared:5 master:7 - btrfs /dev/nvme9n9p9 rw,ssd
+25 22 0:41 / /mnt/x\\040- rw - nfs4 10.0.0.5:/dev/sda rw,addr=10.0.0.5
+garbage - x
+"""
+
+
+def test_devices_that_are_mounted_have_the_kernels_names(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/mountinfo").write_text(MOUNTINFO)
+    block = tmp_path / "sys/dev/block"
+    block.mkdir(parents=True)
+    (block / "253:4").symlink_to("../../devices/virtual/block/dm-4")
+    facts = host.read(tmp_path, [], tmp_path / "sys")
+    assert facts.mounted is not None
+    assert facts.mounted >= {"dm-4", "nvme9n9p9"}
+    assert "sda" not in facts.mounted
+    (tmp_path / "self/mountinfo").unlink()
+    assert host.read(tmp_path, []).mounted is None
+
+
 def test_the_kernel_tells_of_its_clock() -> None:
     synced, error_s = host.kernel_clock()
     assert synced in (True, False)
