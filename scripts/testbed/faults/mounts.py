@@ -45,6 +45,28 @@ dd if=/dev/zero of=/tmp/.full-disk bs=4k 2>/dev/null || true
 _DISK_EMPTY = "rm -f /tmp/.full-disk && mount -o remount,size=50% /tmp"
 
 
+# /run of a node is a tmpfs of its own. It becomes as small as what is in it: to the last block and file.
+_RUN_FULL = """
+set -e
+blocks=$(stat -f -c '%b - %f' /run)
+files=$(stat -f -c '%c - %d' /run)
+mount -o "remount,size=$((($blocks + 8) * 4096)),nr_inodes=$(($files + 8))" /run
+mkdir -p /run/.full-run
+dd if=/dev/zero of=/run/.full-run/blocks bs=4k 2>/dev/null || true
+number=0
+while : 2>/dev/null >"/run/.full-run/$number"; do number=$((number + 1)); done
+"""
+_RUN_EMPTY = "rm -rf /run/.full-run && mount -o remount,size=50%,nr_inodes=0 /run"
+
+
+def fill_run(box: Box, node: str, _: Args) -> None:
+    _on(box, node, "bash", "-c", _RUN_FULL)
+
+
+def empty_run(box: Box, node: str, _: Args) -> None:
+    _on(box, node, "bash", "-c", _RUN_EMPTY)
+
+
 def fill_disk(box: Box, node: str, _: Args) -> None:
     _on(box, node, "sh", "-c", _DISK_FULL)
 

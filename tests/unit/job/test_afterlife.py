@@ -76,6 +76,9 @@ class FakeSlurm:
     def hold(self, job_id: int, why: str) -> None:
         raise AssertionError("the agent holds no job")
 
+    def never_requeue(self, job_id: int) -> None:
+        raise AssertionError("the launcher's, not the agent's")
+
     def nodes(self, names: object = ()) -> list[SlurmNode]:
         raise AssertionError("not the job's business")
 
@@ -121,8 +124,8 @@ class Node:
         )
 
     def mark(self, state: str, **facts: object) -> None:
-        marker = Marker(job=7, restarts=0, state=state, at=0.0)
-        assert markers.write(self.run_dir, replace(marker, **facts))  # type: ignore[arg-type]
+        marker = Marker(job=7, restarts=0, state=state, at=0.0, owner=ALICE)
+        markers.store(self.run_dir, replace(marker, **facts))  # type: ignore[arg-type]
 
     def ended(self) -> None:
         (markers.ended_folder(self.run_dir) / "7").touch()
@@ -147,10 +150,6 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "holdfast.yaml"))
-    made = markers.read
-    monkeypatch.setattr(
-        markers, "read", lambda path: (lambda m: m and replace(m, owner=ALICE))(made(path))
-    )
     return Node(tmp_path, FakeSlurm(JOB))
 
 
