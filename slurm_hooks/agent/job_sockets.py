@@ -83,7 +83,7 @@ class JobSockets:
 
     def serve(self, jobs: Jobs) -> None:
         """Opens the sockets of users who have come, and closes those of users who have gone."""
-        if jobs == self._jobs:
+        if jobs == self._jobs and not self._said:
             return
         self._jobs = jobs
         for uid in [uid for uid in self._users if uid not in jobs]:

@@ -134,7 +134,7 @@ class Telemetry:
         try:
             write_atomic(self._path, self._text, durable=False)
         except OSError as error:
-            problem = str(error)
+            problem = error.strerror or str(error)
         if problem and problem != self._problem:
             log.error("metrics not written", why=problem)
         self._problem = problem
