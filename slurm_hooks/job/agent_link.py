@@ -23,6 +23,7 @@ _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _SAID_AFTER = 5
 """Tries: the agent may open the socket a moment after the job's start, or be restarting."""
 _CREDENTIALS = struct.Struct("3i")
+_ROOT = 0
 _OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")
 
 
@@ -103,4 +104,4 @@ def _is_roots(link: socket.socket) -> bool:
     size = _CREDENTIALS.size
     found = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     uid = _CREDENTIALS.unpack(found)[1]
-    return uid in (0, os.geteuid(), int(_OVERFLOW_UID.read_text()))
+    return uid in (_ROOT, os.geteuid(), int(_OVERFLOW_UID.read_text()))

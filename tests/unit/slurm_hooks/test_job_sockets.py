@@ -14,6 +14,7 @@ from slurm_hooks.job.agent_link import AgentLink, deliver
 from slurm_hooks.job.marker import Marker
 from tests.unit.slurm_hooks.listening import ME, Agent, listening
 
+_socket_of = markers.socket_of
 MARKER = Marker(job=7, restarts=0, state="running", at=1.0)
 
 
@@ -146,3 +147,14 @@ def test_the_launcher_says_once_that_nobody_listens_and_goes_on_trying(
     assert [one.state for one in agent.kept] == ["requeue"]
     said += capsys.readouterr().err
     assert [str(agent.run_dir) in line for line in said.splitlines()].count(True) == 1
+
+
+def test_a_launcher_tells_nobody_but_root(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or itself, as in these tests."""
+    monkeypatch.setattr("slurm_hooks.job.agent_link.os.geteuid", lambda: ME + 1)
+    monkeypatch.setattr(
+        "slurm_hooks.job.agent_link.markers.socket_of", lambda *_: _socket_of(agent.run_dir, ME)
+    )
+    monkeypatch.setattr("slurm_hooks.job.agent_link._ROOT", ME + 2)
+    assert deliver(agent.run_dir, MARKER).endswith("is not root's")
+    assert agent.kept == []
