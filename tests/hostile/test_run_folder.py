@@ -77,7 +77,7 @@ def agent_cpu_s(box: Box) -> float:
 
 
 def verdict(box: Box, node: str) -> dict[str, Any]:
-    """A verdict that may be believed; none: empty."""
+    """What the verdict file says; no file: empty."""
     return Cluster(box).verdict(node) or {}
 
 

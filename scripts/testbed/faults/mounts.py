@@ -45,18 +45,27 @@ dd if=/dev/zero of=/tmp/.full-disk bs=4k 2>/dev/null || true
 _DISK_EMPTY = "rm -f /tmp/.full-disk && mount -o remount,size=50% /tmp"
 
 
-# /run of a node is a tmpfs of its own. It becomes as small as what is in it: to the last block and file.
+# /run of a node is a tmpfs of its own. It becomes hardly larger than what is in it, and somebody takes every block and
+# every file that becomes free.
 _RUN_FULL = """
 set -e
 blocks=$(stat -f -c '%b - %f' /run)
 files=$(stat -f -c '%c - %d' /run)
-mount -o "remount,size=$((($blocks + 8) * 4096)),nr_inodes=$(($files + 8))" /run
 mkdir -p /run/.full-run
-dd if=/dev/zero of=/run/.full-run/blocks bs=4k 2>/dev/null || true
+mount -o "remount,size=$((($blocks + 8) * 4096)),nr_inodes=$(($files + 8))" /run
+cd /run/.full-run
+fill() {
+    dd if=/dev/zero bs=4k count=64 2>/dev/null >>blocks || true
+    while : 2>/dev/null >"$number"; do number=$((number + 1)); done
+}
 number=0
-while : 2>/dev/null >"/run/.full-run/$number"; do number=$((number + 1)); done
+fill
+{ while [ -e blocks ]; do fill; sleep 0.05; done; } </dev/null >/dev/null 2>&1 &
 """
-_RUN_EMPTY = "rm -rf /run/.full-run && mount -o remount,size=50%,nr_inodes=0 /run"
+_RUN_EMPTY = """
+mount -o remount,size=50%,nr_inodes=0 /run
+until rm -rf /run/.full-run 2>/dev/null && sleep 0.2 && [ ! -e /run/.full-run ]; do :; done
+"""
 
 
 def fill_run(box: Box, node: str, _: Args) -> None:
