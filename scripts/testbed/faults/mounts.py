@@ -54,17 +54,20 @@ files=$(stat -f -c '%c - %d' /run)
 mkdir -p /run/.full-run
 mount -o "remount,size=$((($blocks + 8) * 4096)),nr_inodes=$(($files + 8))" /run
 cd /run/.full-run
+: >on
 fill() {
     dd if=/dev/zero bs=4k count=64 2>/dev/null >>blocks || true
-    while : 2>/dev/null >"$number"; do number=$((number + 1)); done
+    for try in {1..64}; do : 2>/dev/null >"$number" || return 0; number=$((number + 1)); done
 }
 number=0
 fill
-{ while [ -e blocks ]; do fill; sleep 0.05; done; } </dev/null >/dev/null 2>&1 &
+{ while [ -e on ]; do fill; sleep 0.05; done; } </dev/null >/dev/null 2>&1 &
 """
 _RUN_EMPTY = """
+rm -f /run/.full-run/on
+sleep 0.3
 mount -o remount,size=50%,nr_inodes=0 /run
-until rm -rf /run/.full-run 2>/dev/null && sleep 0.2 && [ ! -e /run/.full-run ]; do :; done
+until rm -rf /run/.full-run 2>/dev/null; do sleep 0.1; done
 """
 
 
