@@ -6,9 +6,11 @@ agent is started in a session of its own, with nothing of the hook's open, befor
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from holdfast.adapters.log import Log
@@ -81,7 +83,10 @@ def _is_time(run: Path, node: str) -> bool:
             f"next in {wait_s:.0f} s, or when the configuration changes; see {_log_path(node)}"
         )
         return False
-    restarts.save(path, restarts.started(starts, now, config))
+    with contextlib.suppress(
+        OSError
+    ):  # /run is full: an agent that is not counted is better than none
+        restarts.save(path, restarts.started(starts, now, config))
     return True
 
 
@@ -162,8 +167,11 @@ def _environment() -> dict[str, str]:
 def _silent_s(*files: Path) -> float:
     """Seconds since the newest of these files changed, by the clock that stamps them."""
     probe = files[-1].with_name(".clock")
-    probe.touch()
-    now = probe.stat().st_mtime
+    try:
+        probe.touch()
+        now = probe.stat().st_mtime
+    except OSError:  # /run is full
+        now = time.time()
     return now - max((path.stat().st_mtime for path in files if path.exists()), default=now)
 
 

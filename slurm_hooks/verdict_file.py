@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters.reserve import Reserve
 from holdfast.adapters.statefile import write_atomic
 from holdfast.version import WIRE
 from holdfast.vocabulary import Status
+
+_RESERVED_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +55,18 @@ def render(status: Status, *, expires_s: int, boot_id: str, detail: dict[str, An
     return f"{status.value} {expires_s} {boot_id} {WIRE}\n{body}\n"
 
 
-def write(path: Path, text: str) -> None:
+def reserve_for(run: Path) -> Reserve:
+    """Room for verdicts where the run folder's filesystem is full: without a fresh one the hooks would
+    not know a bad node."""
+    return Reserve(run, "verdict", size=_RESERVED_BYTES, count=2)
+
+
+def write(path: Path, text: str, reserve: Reserve | None = None) -> None:
     """Replace the file in one step, readable by everybody. Raises OSError."""
-    write_atomic(path, text, mode=0o644, durable=False)
+    if reserve is None:
+        write_atomic(path, text, mode=0o644, durable=False)
+    else:
+        reserve.write(path, text, mode=0o644)
 
 
 def read(path: Path, *, boot_id: str, uptime_s: float) -> Published:

@@ -102,6 +102,10 @@ class Slurm(Protocol):
         """Requeue the job held, so that a person looks before it runs again."""
         ...
 
+    def never_requeue(self, job_id: int) -> None:
+        """Let nobody requeue the job any more (``Requeue=0``)."""
+        ...
+
     def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
         """Move a pending job's start time up to now, skipping Slurm's requeue delay."""
         ...

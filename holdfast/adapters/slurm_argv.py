@@ -68,6 +68,11 @@ def job_admin_comment(job: str, text: str) -> list[str]:
     return ["scontrol", "update", f"JobId={job}", f"AdminComment={text}"]
 
 
+def never_requeue(job: str) -> list[str]:
+    """As ``sbatch --no-requeue`` would have. The job's own user may do it, also while it runs."""
+    return ["scontrol", "update", f"JobId={job}", "Requeue=0"]
+
+
 def start_now(job: str, exclude: Sequence[str]) -> list[str]:
     """Ends the delay after a requeue (121 s by default). The job's own user may do it."""
     apart = [f"ExcNodeList={compress(exclude)}"] if exclude else []

@@ -156,6 +156,9 @@ class SlurmCli:
         name = job.exact or str(job.job_id)
         self._run(argv_of.job_admin_comment(name, _one_line(text)))
 
+    def never_requeue(self, job_id: int) -> None:
+        self._run(argv_of.never_requeue(self._exact(job_id)))
+
     def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
         self._run(argv_of.start_now(self._exact(job_id), self._checked(exclude)))
 

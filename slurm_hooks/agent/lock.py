@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -48,8 +49,9 @@ def take(path: Path) -> Held | None:
             time.sleep(_AGAIN_S)
         os.close(fd)  # or the file was replaced meanwhile: what we hold is nobody's lock
     crashed = bool(os.pread(fd, 32, 0).strip())
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    with contextlib.suppress(OSError):  # /run is full: ``holder`` answers 0, which is a holder too
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return Held(fd, crashed)
 
 

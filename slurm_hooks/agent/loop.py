@@ -70,7 +70,8 @@ class Agent:
         self.history = self._telemetry.recorder
         """Where every part of this agent may note what happened."""
         self._health = JobHealth(node, boot_id, config, self.history.note)
-        self._looking_after_jobs = (Jobs(config), self._health)
+        self._jobs = Jobs(config, lambda: self._health.ledger)
+        self._looking_after_jobs = (self._health, self._jobs)
         self._log: KmsgFollower | None = None
         self._log_problem = ""
         self._opened: tuple[Opened, ...] = ()
@@ -112,7 +113,7 @@ class Agent:
         fds += [part.fd for part in self._looking_after_jobs]
         fds += [worker.fd for worker in self._workers()]
         waited = [(fd, select.POLLIN) for fd in fds if fd >= 0]
-        for fd, events in (*waited, *self._telemetry.fds()):
+        for fd, events in (*waited, *self._jobs.fds(), *self._telemetry.fds()):
             poll.register(fd, events)
         poll.poll(max(0.0, self._wake_at() - time.monotonic()) * 1000)
         self._wake.clear()

@@ -97,6 +97,7 @@ class Publisher:
     def __init__(self, node: str, boot_id: str, paths: PathsConfig, ttl_s: float) -> None:
         self._node, self._boot_id, self._ttl_s = node, boot_id, ttl_s
         self._path, self._procfs = verdict_file.path_in(paths.run), paths.procfs
+        self._reserve = verdict_file.reserve_for(paths.run)
         self._said: tuple[object, ...] = ()
         self.word = Status.BLIND
         """What was published last."""
@@ -122,7 +123,7 @@ class Publisher:
         )
         expires_s = int(machine.uptime_s(self._procfs) + self._ttl_s)
         text = verdict_file.render(word, expires_s=expires_s, boot_id=self._boot_id, detail=story)
-        verdict_file.write(self._path, text)
+        verdict_file.write(self._path, text, self._reserve)
         self.word = word
         said = (word, [entry.finding.code for entry in opened], standing.action, verdict.blind)
         if said != self._said:

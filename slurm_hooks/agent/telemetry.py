@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from holdfast.adapters.log import Log
 from holdfast.adapters.statefile import write_atomic
 from holdfast.vocabulary import Status
-from slurm_hooks.agent import supervised
+from slurm_hooks.agent import own_log, supervised
 from slurm_hooks.agent.case import Deed, Standing
 from slurm_hooks.agent.chronicle import Chronicle
 from slurm_hooks.agent.judge import Opened
@@ -84,6 +84,7 @@ class Telemetry:
         self._server.turn(now)
         if now >= self._next_sign:
             supervised.lives()
+            own_log.keep_small()
             self._next_sign = now + _SIGN_S
 
     def passed(self, facts: NodeFacts, pass_s: float) -> None:
@@ -134,7 +135,7 @@ class Telemetry:
         try:
             write_atomic(self._path, self._text, durable=False)
         except OSError as error:
-            problem = str(error)
+            problem = error.strerror or str(error)
         if problem and problem != self._problem:
             log.error("metrics not written", why=problem)
         self._problem = problem

@@ -9,7 +9,7 @@ home='{{ home }}'
 config='{{ config }}'
 run=/run/holdfast
 pause_s=5
-capabilities=dac_override,dac_read_search,fowner,kill,sys_admin,sys_ptrace,syslog
+capabilities=chown,dac_override,dac_read_search,fowner,kill,sys_admin,sys_ptrace,syslog
 
 # The pid of a slurmd in whose files Holdfast lies, or nothing. /opt/holdfast may be a link that holds only in there.
 find_slurmd() {

@@ -88,6 +88,7 @@ class Afterlife:
         self._jobs, self._ended = markers.folder(run_dir), markers.ended_folder(run_dir)
         self._wall, self._uid_of, self._condemned = wall, uid_of, condemned
         self._cases: dict[int, Case] = {}
+        self._last_at: dict[int, float] = {}
 
     def step(self, now: float) -> None:
         """Looks once; ``now`` in seconds of any steady clock. Raises nothing for what Slurm
@@ -98,7 +99,9 @@ class Afterlife:
         due = [case for case in self._cases.values() if case.due <= now]
         if not due or is_off(ALL):
             return
-        case = min(due, key=lambda one: one.due)
+        # Users take turns: however many jobs one has here, another's waits for one of them at most.
+        case = min(due, key=lambda one: (self._last_at.get(one.marker.owner, -math.inf), one.due))
+        self._last_at[case.marker.owner] = now
         try:
             case.next(case, now)
         except Refused as error:
@@ -119,6 +122,8 @@ class Afterlife:
         found = markers.listed(self._jobs, ".json")
         for job in set(self._cases) - set(found):
             del self._cases[job]
+        owners = {case.marker.owner for case in self._cases.values()}
+        self._last_at = {uid: at for uid, at in self._last_at.items() if uid in owners}
         for job, (path, changed_ns) in found.items():
             case = self._cases.get(job)
             if case is None or case.changed_ns != changed_ns:
@@ -133,7 +138,10 @@ class Afterlife:
             self._cases.pop(job, None)
             return
         wait_s = _IDLE_S if marker.state == markers.RUNNING else 0.0
-        self._cases[job] = Case(marker, changed_ns, now, now + wait_s, self._look)
+        before = self._cases.get(job)
+        # The same said again is no news: it must not keep the job looked at often.
+        since = before.since if before is not None and _alike(before.marker, marker) else now
+        self._cases[job] = Case(marker, changed_ns, since, now + wait_s, self._look)
 
     def _wake_ended(self, now: float) -> None:
         for job, (path, _) in markers.listed(self._ended, "").items():
@@ -285,6 +293,10 @@ class Afterlife:
             case.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
         else:
             self._drop(case)
+
+
+def _alike(one: Marker, other: Marker) -> bool:
+    return (one.state, one.restarts) == (other.state, other.restarts)
 
 
 def _patience_s(states: set[str]) -> float:

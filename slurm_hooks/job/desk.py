@@ -1,4 +1,4 @@
-"""What the launcher asks of Slurm for its own job, and the marker that tells the agent of it."""
+"""What the launcher asks of Slurm for its own job, and the markers that tell the agent of it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from collections.abc import Callable, Sequence
 
 from holdfast.errors import CommandError, Unavailable
 from slurm_hooks.job import marker as markers
+from slurm_hooks.job.agent_link import AgentLink
 from slurm_hooks.job.attempt import Tools
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.log import say
 
 _AFTER_REQUEUE_S = 60.0
 """Slurm ends the batch script within KillWait; until then the script must not go on."""
+_BEFORE_REQUEUE_S = 1.0
+_AT_END_S = 5.0
+"""How long an agent that restarts is waited for: nobody is there to tell it later."""
 
 
 class Desk:
@@ -21,33 +25,49 @@ class Desk:
 
     def __init__(self, context: JobContext, tools: Tools) -> None:
         self._context, self._tools = context, tools
+        self._agent = AgentLink(tools.run_dir)
         self.deaths = 0
         """How often in a row the launcher of this job died before this one."""
 
-    def mark(self, state: str, exclude: Sequence[str] = ()) -> None:
-        """Nothing happens where no agent runs: then Slurm's own requeue delay stays."""
-        markers.write(
-            self._tools.run_dir,
-            markers.Marker(
-                job=self._context.job_id,
-                restarts=self._context.restarts,
-                state=state,
-                at=round(time.time(), 3),
-                exclude=tuple(exclude),
-                deaths=self.deaths,
-            ),
+    def mark(self, state: str) -> None:
+        """Tells the agent that the job runs, or has ended for good. Where no agent runs, Slurm's own
+        requeue delay stays."""
+        if state != markers.FINISHED:
+            self._send(state)
+        elif not self._send(state, for_s=_AT_END_S):
+            self._end_without_agent()
+
+    def _send(self, state: str, exclude: Sequence[str] = (), for_s: float = 0.0) -> bool:
+        marker = markers.Marker(
+            job=self._context.job_id,
+            restarts=self._context.restarts,
+            state=state,
+            at=round(time.time(), 3),
+            exclude=tuple(exclude),
+            deaths=self.deaths,
         )
+        return self._agent.send(marker, for_s=for_s)
+
+    def _end_without_agent(self) -> None:
+        """An agent that comes back would find that the launcher of this job is gone, and requeue the
+        job if it failed: Slurm is told that this must not be."""
+        if self._agent.last is None:
+            return
+        try:
+            self._tools.slurm.never_requeue(self._context.job_id)
+        except CommandError as error:
+            say(f"not told that this job has ended: agent and Slurm ({error.problem})")
 
     def requeue(self, exclude: Sequence[str]) -> bool:
         """Requeues the job. The marker comes first: Slurm's answer is SIGTERM. False: Slurm said
         no.
         """
-        self.mark(markers.REQUEUE, exclude)
+        self._send(markers.REQUEUE, exclude, _BEFORE_REQUEUE_S)
         return self._asked("requeue", lambda: self._tools.slurm.requeue(self._context.job_id))
 
     def hold(self, why: str) -> bool:
         """Requeues the job held."""
-        self.mark(markers.FINISHED)
+        self._send(markers.FINISHED, for_s=_BEFORE_REQUEUE_S)
         return self._asked("hold", lambda: self._tools.slurm.hold(self._context.job_id, why))
 
     def _asked(self, what: str, call: Callable[[], None]) -> bool:

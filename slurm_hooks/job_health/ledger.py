@@ -6,6 +6,7 @@ seconds since boot, the kernel log's own clock.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -107,8 +108,15 @@ def started(ledger: Ledger, note: Note, no_judgement: str = "") -> Ledger:
     }
     runs[key] = _run(note, no_judgement)
     while len(runs) > MAX_RUNS:
-        del runs[next(iter(runs))]
+        del runs[_least_missed(runs)]
     return Ledger(runs=runs)
+
+
+def _least_missed(runs: Mapping[Key, Run]) -> Key:
+    """The oldest run of the user who has most of them: what one user starts drops no other's."""
+    number = Counter(run.uid for run in runs.values())
+    most = max(number.values())
+    return next(key for key, run in runs.items() if number[run.uid] == most)
 
 
 def _run(note: Note, no_judgement: str) -> Run:

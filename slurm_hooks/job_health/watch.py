@@ -21,7 +21,7 @@ from slurm_hooks.facts import NodeFacts, XidEvent
 from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.job_health import ending, files, ledger, note, ownership
 from slurm_hooks.job_health.book import Book
-from slurm_hooks.job_health.ledger import Key, Run
+from slurm_hooks.job_health.ledger import Key, Ledger, Run
 from slurm_hooks.job_health.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.job_health.report import Remains
 from slurm_hooks.job_health.reporter import NOTHING, Note, Reporter
@@ -122,6 +122,11 @@ class JobHealth:
         return min(times)
 
     @property
+    def ledger(self) -> Ledger:
+        """The runs on this node, by the prologs' word. Another object whenever it changes."""
+        return self._ledger
+
+    @property
     def leftovers(self) -> tuple[LeftoverFacts, ...]:
         return self._standing.facts
 
@@ -191,6 +196,8 @@ class JobHealth:
                     over.append(note.start_of(self._run_dir, *run.key))
             else:
                 self._begin(found)
+                if (found.job, found.restarts) not in self._ledger.runs:
+                    over.append(path)  # too many: it would push out others at each look
         self._book.save(self._ledger)  # before the notes go: what they said is on disk then
         files.remove(over)
 
@@ -198,8 +205,10 @@ class JobHealth:
         known = (found.job, found.restarts) in self._ledger.runs
         lost = self._lost if found.at_s < self._begin_s else ""
         self._ledger = ledger.started(self._ledger, found, lost and "its baseline was lost")
-        run = self._ledger.runs[found.job, found.restarts]
+        run = self._ledger.runs.get((found.job, found.restarts))
         seen = self._seen
+        if run is None:
+            return
         if not known and not lost and seen.facts is not None and seen.began_s <= found.at_s:
             others = self._ledger.others(run)
             run = ledger.take_baseline(run, others, seen.facts, seen.began_s, time.time())

@@ -303,6 +303,7 @@ NOT_JUDGED: Mapping[str, str] = {
     "kernel-line": "any line at all; what users can bring the kernel to write is no fault (tests/hostile)",
     "power-off": "nobody on the node is left to look; slurmctld itself says NOT_RESPONDING",
     "network-cut": "the node itself is well; slurmctld says NOT_RESPONDING, and the agent cannot reach it",
+    "run-full": "who fills it harms no job; verdicts have room of their own (tests/hostile/test_run_folder)",
     "agent-killed": "the health check starts another one (test_faults_show)",
     "slurmctld-stopped": "of the cluster, not of a node: an agent says that Slurm was not asked",
     "slurmctld-killed": "of the cluster, not of a node",

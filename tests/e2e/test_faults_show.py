@@ -87,6 +87,7 @@ LOOKS = [
         "0",
     ),
     Look("disk-full", sh("df --output=pcent /tmp | tail -n 1"), "100%"),
+    Look("run-full", sh("touch /run/looked; rm -f /run/looked"), "No space left"),
     Look("disk-read-only", sh("touch /tmp/looked; rm -f /tmp/looked"), "Read-only file system"),
     Look("thermal --gpu 4", nvml("n.nvmlDeviceGetTemperature(h(4), 0)"), "91"),
     Look("power-brake", nvml("n.nvmlDeviceGetCurrentClocksEventReasons(h(7))"), "136"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 from testbed.box import Box
 
@@ -49,3 +52,26 @@ def test_a_healthy_run_completes_once(clean_box: Box) -> None:
     job.wait_state("COMPLETED")
     assert job.restarts == 0
     assert [step["step"] for step in job.steps()] == list(range(1, 13))
+
+
+def test_what_ended_for_good_while_its_agent_was_down_stays_so(clean_box: Box) -> None:
+    """To the agent that comes back its launcher is gone and the job failed, as after a kill."""
+    job = training.submit(clean_box, steps=15, code=93)
+    job.wait_step(3)
+    host = job.nodes()[0]
+    agents = [pid for pid, argv in clean_box.pids(host) if "slurm_hooks.agent" in argv]
+    assert agents
+    for pid in agents:
+        os.kill(pid, signal.SIGSTOP)
+    job.wait_state("FAILED")
+    for pid in agents:
+        os.kill(pid, signal.SIGKILL)
+    assert job.job()["requeue"] is False
+    old = agents[0]
+    cluster.wait_for(
+        lambda: any(
+            pid != old and "slurm_hooks.agent" in argv for pid, argv in clean_box.pids(host)
+        ),
+        "the next agent",
+    )
+    cluster.stays(lambda: job.state == "FAILED" and job.restarts == 0, "93 means 93", 8)

@@ -181,6 +181,14 @@ _NODE = (
         exclusive="path",
     ),
     Kind(
+        name="run-full",
+        meaning="the node's /run has no room: no block and no file more",
+        heals=AT_ONCE,
+        begin=mounts.fill_run,
+        end=mounts.empty_run,
+        until_boot=True,
+    ),
+    Kind(
         name="power-off",
         meaning="power loss: everything on the node is gone at once",
         heals="switched on again",

@@ -45,6 +45,40 @@ dd if=/dev/zero of=/tmp/.full-disk bs=4k 2>/dev/null || true
 _DISK_EMPTY = "rm -f /tmp/.full-disk && mount -o remount,size=50% /tmp"
 
 
+# /run of a node is a tmpfs of its own. It becomes hardly larger than what is in it, and somebody takes every block and
+# every file that becomes free.
+_RUN_FULL = """
+set -e
+blocks=$(stat -f -c '%b - %f' /run)
+files=$(stat -f -c '%c - %d' /run)
+mkdir -p /run/.full-run
+mount -o "remount,size=$((($blocks + 8) * 4096)),nr_inodes=$(($files + 8))" /run
+cd /run/.full-run
+: >on
+fill() {
+    dd if=/dev/zero bs=4k count=64 2>/dev/null >>blocks || true
+    for try in {1..64}; do : 2>/dev/null >"$number" || return 0; number=$((number + 1)); done
+}
+number=0
+fill
+{ while [ -e on ]; do fill; sleep 0.05; done; } </dev/null >/dev/null 2>&1 &
+"""
+_RUN_EMPTY = """
+rm -f /run/.full-run/on
+sleep 0.3
+mount -o remount,size=50%,nr_inodes=0 /run
+until rm -rf /run/.full-run 2>/dev/null; do sleep 0.1; done
+"""
+
+
+def fill_run(box: Box, node: str, _: Args) -> None:
+    _on(box, node, "bash", "-c", _RUN_FULL)
+
+
+def empty_run(box: Box, node: str, _: Args) -> None:
+    _on(box, node, "bash", "-c", _RUN_EMPTY)
+
+
 def fill_disk(box: Box, node: str, _: Args) -> None:
     _on(box, node, "sh", "-c", _DISK_FULL)
 

@@ -76,6 +76,9 @@ class FakeSlurm:
     def hold(self, job_id: int, why: str) -> None:
         raise AssertionError("the agent holds no job")
 
+    def never_requeue(self, job_id: int) -> None:
+        raise AssertionError("the launcher's, not the agent's")
+
     def nodes(self, names: object = ()) -> list[SlurmNode]:
         raise AssertionError("not the job's business")
 
@@ -121,8 +124,8 @@ class Node:
         )
 
     def mark(self, state: str, **facts: object) -> None:
-        marker = Marker(job=7, restarts=0, state=state, at=0.0)
-        assert markers.write(self.run_dir, replace(marker, **facts))  # type: ignore[arg-type]
+        marker = Marker(job=7, restarts=0, state=state, at=0.0, owner=ALICE)
+        markers.store(self.run_dir, replace(marker, **facts))  # type: ignore[arg-type]
 
     def ended(self) -> None:
         (markers.ended_folder(self.run_dir) / "7").touch()
@@ -147,10 +150,6 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "holdfast.yaml"))
-    made = markers.read
-    monkeypatch.setattr(
-        markers, "read", lambda path: (lambda m: m and replace(m, owner=ALICE))(made(path))
-    )
     return Node(tmp_path, FakeSlurm(JOB))
 
 
@@ -430,6 +429,36 @@ def test_what_one_user_puts_there_does_not_keep_another_users_job_waiting(node: 
     node.slurm.requeued()
     node.run(5)
     assert node.changes == ["start_now"]
+
+
+def test_however_many_jobs_a_user_has_here_anothers_is_the_next(node: Node) -> None:
+    for job in range(100, 150):
+        markers.store(
+            node.run_dir, Marker(job=job, restarts=0, state="requeue", at=0.0, owner=3000)
+        )
+    asked: list[int] = []
+    look = node.slurm.job
+
+    def job_of(job_id: int) -> SlurmJob | None:
+        asked.append(job_id)
+        found = look(job_id)
+        return found if job_id == 7 or found is None else replace(found, user="bob")
+
+    node.slurm.job = job_of  # type: ignore[method-assign]
+    node.run(1)
+    assert 7 not in asked
+    node.mark("requeue")
+    before = len(asked)
+    node.run(0.4)
+    assert 7 in asked[before : before + 2], "among the next two"
+
+
+def test_the_same_said_again_and_again_is_no_haste(node: Node) -> None:
+    """Asked ten times a second for half a minute; who says it anew each second gets no more."""
+    for second in range(60):
+        node.mark("requeue", at=float(second))
+        node.run(1)
+    assert 300 < len(node.slurm.asked) < 400
 
 
 def test_a_new_run_on_the_same_node_is_not_disturbed(node: Node) -> None:

@@ -16,6 +16,7 @@ from slurm_hooks.job.desk import Desk
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.step import Signals
+from tests.unit.slurm_hooks.listening import listening
 
 CONTEXT = JobContext(
     job_id=42, restarts=0, nodes="worker-[0-1]", node_count=2, host="worker-0", started_at=1.0
@@ -23,10 +24,14 @@ CONTEXT = JobContext(
 
 
 class Answers:
-    """A Slurm whose scontrol ends with ``status``."""
+    """A Slurm whose scontrol ends with ``status``; ``spared``: jobs that nobody may requeue."""
 
     def __init__(self, status: int) -> None:
         self._status = status
+        self.spared: list[int] = []
+
+    def never_requeue(self, job_id: int) -> None:
+        self.spared.append(job_id)
 
     def requeue(self, _job_id: int) -> None:
         raise CommandError(["scontrol", "requeue"], f"exit status {self._status}", "", self._status)
@@ -35,10 +40,9 @@ class Answers:
         self.requeue(_job_id)
 
 
-def desk(run_dir: Path, status: int) -> Desk:
-    run_dir.joinpath("jobs").mkdir(parents=True)
+def desk(run_dir: Path, slurm: Answers) -> Desk:
     tools = Tools(
-        slurm=cast("Slurm", Answers(status)),
+        slurm=cast("Slurm", slurm),
         journal=Journal(run_dir / "journal.jsonl", lambda: 0.0),
         config=JobConfig(slurm_patience_s=0),
         run_dir=run_dir,
@@ -49,17 +53,40 @@ def desk(run_dir: Path, status: int) -> Desk:
 
 @pytest.mark.parametrize(("status", "taken"), [(-15, True), (-9, True), (1, False)])
 def test_a_requeue_that_ends_its_own_scontrol_was_taken(
-    tmp_path: Path, status: int, taken: bool, capsys: pytest.CaptureFixture[str]
+    status: int, taken: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Slurm's SIGTERM comes to all processes of the job, and may outrun its answer (seen on 26.05)."""
-    asking = desk(tmp_path, status)
-    assert asking.requeue(["worker-1"]) is taken
-    marker = markers.read(tmp_path / "jobs" / "42.json")
-    assert marker is not None
+    with listening(42) as agent:
+        asking = desk(agent.run_dir, Answers(status))
+        assert agent.while_it_runs(lambda: asking.requeue(["worker-1"])) is taken
+        (marker,) = agent.kept
     assert (marker.state, marker.exclude) == (markers.REQUEUE, ("worker-1",))
     assert ("requeue not taken by Slurm" in capsys.readouterr().err) is not taken
 
 
+def test_without_an_agent_slurm_knows_that_a_job_has_ended_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The agent's next start would find a launcher gone and a job failed, and requeue it."""
+    monkeypatch.setattr("slurm_hooks.job.desk._AT_END_S", 0.3)
+    with listening(42) as agent:
+        slurm = Answers(0)
+        asking = desk(agent.run_dir, slurm)
+        agent.while_it_runs(lambda: asking.mark(markers.RUNNING))
+        agent.sockets.close()
+        asking.mark(markers.FINISHED)
+    assert [one.state for one in agent.kept] == [markers.RUNNING]
+    assert slurm.spared == [42]
+
+
+def test_where_no_agent_ever_was_nothing_is_asked_of_slurm(tmp_path: Path) -> None:
+    slurm = Answers(0)
+    asking = desk(tmp_path, slurm)
+    asking.mark(markers.RUNNING)
+    asking.mark(markers.FINISHED)
+    assert slurm.spared == []
+
+
 @pytest.mark.parametrize(("status", "taken"), [(-15, True), (1, False)])
 def test_a_hold_likewise(tmp_path: Path, status: int, taken: bool) -> None:
-    assert desk(tmp_path, status).hold("the same failure 3 times") is taken
+    assert desk(tmp_path, Answers(status)).hold("the same failure 3 times") is taken

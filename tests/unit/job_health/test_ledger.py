@@ -180,6 +180,14 @@ def test_runs_that_never_end_do_not_pile_up() -> None:
     assert (MAX_RUNS + 49, 0) in book.runs
 
 
+def test_what_one_user_starts_pushes_out_no_other_users_runs() -> None:
+    book = begin(EMPTY, uid=3000)
+    for job in range(100, 100 + 3 * MAX_RUNS):
+        book = begin(book, job=job)
+    assert len(book.runs) == MAX_RUNS
+    assert (7, 0) in book.runs
+
+
 def test_a_requeued_runs_epilog_already_has_the_next_runs_count() -> None:
     """Seen on 24.11.5: prolog with 0, requeue, epilog with 1, prolog with 1, epilog with 1."""
     book = finish(begin(EMPTY), restarts=1, at_s=200.0)

@@ -24,7 +24,7 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.run, self.home, self.hooks = folder / "run", folder / "home", folder / "hooks"
-        for path in (self.run / "ended", self.home / "bin", self.hooks):
+        for path in (self.run / "ended", self.run / "jobs", self.home / "bin", self.hooks):
             path.mkdir(parents=True)
         for name in ("prolog", "epilog", "health_check"):
             (self.hooks / name).symlink_to(HOOK)
@@ -194,6 +194,7 @@ def test_without_an_interpreter_the_node_stays(node: Node) -> None:
 
 def test_the_epilog_leaves_a_note_for_the_agent(node: Node) -> None:
     node.publish("ok")
+    (node.run / "jobs" / "4711.json").touch()
     assert node.hook("epilog", SLURM_JOB_ID="4711").returncode == 0
     assert [path.name for path in (node.run / "ended").iterdir()] == ["4711"]
     assert node.asked == ""
@@ -217,6 +218,34 @@ def test_the_epilog_of_a_node_in_service_answers_without_python(node: Node, stat
     node.publish(status)
     assert node.hook("epilog").returncode == 0
     assert node.asked == ""
+
+
+def test_a_job_that_nobody_looks_after_leaves_nothing_behind(node: Node) -> None:
+    """While the agent is down, a user's ten thousand little jobs would fill the node's memory."""
+    node.publish("ok")
+    assert node.hook("epilog", SLURM_JOB_ID="4711").returncode == 0
+    assert list((node.run / "ended").iterdir()) == []
+
+
+def test_a_job_that_starts_before_the_first_agent_is_known_to_it(node: Node) -> None:
+    """A node that has just booted: nobody has made the folder yet."""
+    node.run = node.run / "not" / "there"
+    assert node.hook("prolog", SLURM_JOB_ID="4711").returncode == 0
+    assert (node.run / "notes" / "4711.0.start").read_text().startswith("holdfast-job/1 start 4711")
+    assert (node.run / "notes").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(("verdict", "left"), [("fresh", True), ("expired", False)])
+def test_without_an_agent_notes_do_not_pile_up(node: Node, verdict: str, left: bool) -> None:
+    node.publish("ok", ttl_s=60 if verdict == "fresh" else -5)
+    notes = node.run / "notes"
+    notes.mkdir()
+    for number in range(1024):
+        (notes / f"{number}.0.start").touch()
+    node.hook("prolog", SLURM_JOB_ID="4711")
+    assert (notes / "4711.0.start").exists()
+    node.hook("epilog", SLURM_JOB_ID="4711")
+    assert (notes / "4711.0.end").exists() is left
 
 
 def test_the_epilog_leaves_a_drained_node_to_the_agent(node: Node) -> None:

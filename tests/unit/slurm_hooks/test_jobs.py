@@ -2,26 +2,63 @@
 
 from __future__ import annotations
 
+import json
+import os
 import select
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from slurm_hooks import settings
 from slurm_hooks.agent.jobs import Jobs
+from slurm_hooks.job import marker as markers
+from slurm_hooks.job.agent_link import deliver
+from slurm_hooks.job.marker import Marker
+from slurm_hooks.job_health.ledger import Ledger, Run
+
+ME = os.geteuid()
 
 
-def test_no_user_can_fill_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Any user may put files into the folder, as fast as they are removed."""
-    config = tmp_path / "holdfast.yaml"
-    config.write_text(f"paths: {{run: {tmp_path}, state: {tmp_path}}}\nslurm: {{bin: /nowhere}}\n")
-    jobs = Jobs(settings.load(config))
-    made = [tmp_path / "jobs" / f"{number}.json" for number in range(200)]
+class Node:
+    """One node's run folder, and the part of its agent that looks after jobs."""
+
+    def __init__(self, run: Path) -> None:
+        self.run, self.ledger = run, Ledger()
+        config = run / "holdfast.yaml"
+        config.write_text(f"paths: {{run: {run}, state: {run}}}\nslurm: {{bin: /nowhere}}\n")
+        self._config = settings.load(config)
+
+    def agent(self) -> Jobs:
+        return Jobs(self._config, lambda: self.ledger)
+
+    def starts(self, *jobs: int, ended_s: float | None = None) -> None:
+        for job in jobs:
+            run = Run(job=job, restarts=0, started_s=1.0, uid=ME, ended_s=ended_s)
+            self.ledger = self.ledger.with_run(run)
+
+    @property
+    def marked(self) -> list[str]:
+        return sorted(one.name for one in (self.run / "jobs").glob("[!.]*"))
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with tempfile.TemporaryDirectory() as folder:  # tmp_path is too long a name for a socket
+        yield Node(Path(folder))
+
+
+def test_no_user_can_fill_the_log(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    """As fast as files are removed others may come, and each may be worth a line."""
+    jobs = node.agent()
+    made = [node.run / "jobs" / f"{number}.json" for number in range(200)]
     until, now = time.monotonic() + 20, 0.0
     for _ in range(2):
         for path in made:
             path.touch()
+        (node.run / "ended" / "1").touch()
         while any(path.exists() for path in made) or jobs.workers:
             assert time.monotonic() < until
             jobs.turn(now)
@@ -32,3 +69,72 @@ def test_no_user_can_fill_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[
     removed = [line for line in told if "no marker of ours" in line]
     assert 2 <= len(removed) <= 120
     assert any("more happened than is told lines=140" in line for line in told)
+
+
+def test_users_write_to_no_folder(node: Node) -> None:
+    node.starts(7)
+    jobs = node.agent()
+    jobs.turn(0.0)
+    for folder in [node.run, *(path for path in node.run.rglob("*") if path.is_dir())]:
+        assert folder.stat().st_mode & 0o022 == 0, folder
+    jobs.close()
+
+
+def test_a_run_that_ended_hands_in_no_more(node: Node) -> None:
+    node.starts(7)
+    jobs = node.agent()
+    jobs.turn(0.0)
+    assert markers.socket_of(node.run, ME).is_socket()
+    node.starts(7, ended_s=2.0)
+    jobs.turn(0.1)
+    assert not markers.socket_of(node.run, ME).exists()
+    jobs.close()
+
+
+def test_what_every_user_could_write_to_is_taken_over_by_root(node: Node) -> None:
+    """The folder of an earlier release: its jobs go on, its junk goes."""
+    old = node.run / "jobs"
+    old.mkdir()
+    old.chmod(0o1777)
+    marker = {
+        "job": 7,
+        "restarts": 0,
+        "state": "requeue",
+        "at": 1.5,
+        "exclude": ["n2"],
+        "deaths": 1,
+    }
+    (old / "7.json").write_text(json.dumps(marker))
+    (old / "8.json").mkdir()
+    os.mkfifo(old / "9.json")
+    (old / "10.json").write_text(json.dumps({**marker, "job": 10}))
+    node.starts(7, 8, 9)
+    jobs = node.agent()
+    until = time.monotonic() + 20
+    jobs.turn(0.0)
+    assert node.marked == ["7.json"]
+    found = markers.read(old / "7.json")
+    assert found == Marker(
+        job=7, restarts=0, state="requeue", at=1.5, exclude=("n2",), deaths=1, owner=ME
+    )
+    while list(node.run.glob(".jobs.old*")):
+        assert time.monotonic() < until
+        jobs.turn(0.0)
+        time.sleep(0.01)
+    jobs.close()
+
+
+def test_a_marker_handed_in_is_a_file_of_roots(node: Node) -> None:
+    node.starts(7)
+    jobs = node.agent()
+    jobs.turn(0.0)
+    child = os.fork()
+    if child == 0:
+        os._exit(len(deliver(node.run, Marker(job=7, restarts=0, state="running", at=1.0))))
+    ended = 0
+    while not ended:
+        jobs.turn(0.0)
+        ended, status = os.waitpid(child, os.WNOHANG)
+    assert status == 0
+    assert node.marked == ["7.json"]
+    jobs.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import socket
@@ -181,6 +182,18 @@ def test_a_lock_that_somebody_removed_is_not_held(tmp_path: Path) -> None:
     assert lock.is_held(other.fd, path)
     os.close(held.fd)
     os.close(other.fd)
+
+
+def test_a_start_that_cannot_be_counted_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """/run is full: the node would have no agent as long as it is."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(restarts, "save", full)
+    assert health_check._is_time(tmp_path, "n1")
 
 
 # --- restarts ---------------------------------------------------------------------------------------

@@ -1,0 +1,160 @@
+"""What the agent takes from launchers, and what a user who means ill gets from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from slurm_hooks.agent import job_sockets
+from slurm_hooks.agent.job_sockets import JobSockets
+from slurm_hooks.job import marker as markers
+from slurm_hooks.job.agent_link import AgentLink, deliver
+from slurm_hooks.job.marker import Marker
+from tests.unit.slurm_hooks.listening import ME, Agent, listening
+
+_socket_of = markers.socket_of
+MARKER = Marker(job=7, restarts=0, state="running", at=1.0)
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    with listening(7) as found:
+        yield found
+
+
+def test_a_launcher_hands_in_its_marker(agent: Agent) -> None:
+    assert agent.while_it_runs(lambda: deliver(agent.run_dir, MARKER)) == ""
+    assert agent.kept == [replace(MARKER, owner=ME)]
+
+
+def test_the_owner_is_who_the_kernel_says(agent: Agent) -> None:
+    assert agent.ask(markers.encoded(replace(MARKER, owner=ME + 1))) == markers.TAKEN
+    assert agent.kept == [replace(MARKER, owner=ME)]
+
+
+def test_only_a_job_of_his_on_this_node(agent: Agent) -> None:
+    assert agent.ask(markers.encoded(replace(MARKER, job=8))).startswith("no: job 8 is not on")
+    agent.sockets.serve({ME: frozenset({7, 9}), ME + 1: frozenset({8})})
+    assert agent.ask(markers.encoded(replace(MARKER, job=8))).startswith("no: job 8 is not on")
+    assert agent.ask(markers.encoded(replace(MARKER, job=9))) == markers.TAKEN
+    assert [one.job for one in agent.kept] == [9]
+
+
+@pytest.mark.parametrize(
+    "data", [b"x", b"[]", b"\0" * 4096, b"{" * 5000, b"\xff\xfe", b"x" * 60000]
+)
+def test_garbage_is_refused(agent: Agent, data: bytes) -> None:
+    assert agent.ask(data).startswith("no: ")
+    assert agent.kept == []
+
+
+def test_another_user_is_sent_away_where_the_socket_could_not_be_given(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_sockets, "peer", lambda _: ME + 1)
+    assert agent.ask(markers.encoded(MARKER)) == "no: this is another user's socket"
+    assert agent.kept == []
+
+
+def test_the_socket_is_its_users_alone(agent: Agent) -> None:
+    found = markers.socket_of(agent.run_dir, ME).stat()
+    assert (found.st_uid, found.st_mode & 0o777) == (ME, 0o600)
+    assert markers.socket_folder(agent.run_dir).stat().st_mode & 0o022 == 0
+
+
+def test_a_user_without_a_job_here_has_no_socket(agent: Agent) -> None:
+    agent.sockets.serve({})
+    assert list(markers.socket_folder(agent.run_dir).iterdir()) == []
+    assert "No such file" in deliver(agent.run_dir, MARKER)
+    assert list(agent.sockets.fds()) == []
+
+
+def test_what_an_earlier_agent_left_is_in_nobodys_way(agent: Agent) -> None:
+    again = JobSockets(agent.run_dir, lambda _: "")
+    assert list(markers.socket_folder(agent.run_dir).iterdir()) == []
+    again.serve({ME: frozenset({7})})
+    assert markers.socket_of(agent.run_dir, ME).is_socket()
+    again.close()
+
+
+def test_a_flood_is_taken_at_its_rate_and_wakes_nobody(agent: Agent) -> None:
+    taken = 0
+    for tick in range(1000):  # ten seconds
+        now = tick / 100
+        links = [link for _ in range(10) if (link := agent.connect()) is not None]
+        for link in links:
+            link.send(markers.encoded(MARKER))
+        agent.sockets.turn(now)
+        taken = len(agent.kept)
+        for link in links:
+            link.close()
+    assert taken == 32 + 9
+    assert list(agent.sockets.fds()) == [], "not waited for before its time"
+    assert now < agent.sockets.next_at <= now + 0.5
+
+
+def test_a_flood_of_silence_holds_four_places_for_two_seconds(agent: Agent) -> None:
+    links = [link for _ in range(10) if (link := agent.connect()) is not None]
+    assert len(links) == 10
+    agent.sockets.turn(0.0)
+    assert len(list(agent.sockets.fds())) == 4, "its clients, and not the next ones"
+    agent.sockets.turn(1.9)
+    assert len(list(agent.sockets.fds())) == 4
+    for now in (2.0, 2.1, 4.1, 4.2, 6.3):
+        agent.sockets.turn(now)
+    assert len(list(agent.sockets.fds())) == 1, "none but the socket itself"
+    assert agent.ask(markers.encoded(MARKER), 7.0) == markers.TAKEN
+    for link in links:
+        link.close()
+
+
+def test_one_who_leaves_at_once_costs_nothing(agent: Agent) -> None:
+    for _ in range(8):
+        link = agent.connect()
+        assert link is not None
+        link.close()
+    agent.sockets.turn(0.0)
+    assert len(list(agent.sockets.fds())) == 1
+
+
+def test_what_could_not_be_kept_is_said(agent: Agent) -> None:
+    agent.answer = "No space left on device"
+    assert agent.ask(markers.encoded(MARKER)) == "no: No space left on device"
+
+
+def test_the_launcher_says_once_that_nobody_listens_and_goes_on_trying(
+    agent: Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slurm_hooks.job.agent_link._PAUSES_S", (0.01,))
+    agent.sockets.close()
+    link = AgentLink(agent.run_dir)
+    assert not link.send(MARKER)
+    assert not link.send(replace(MARKER, state="requeue"), for_s=1.0)
+    said = ""
+    while str(agent.run_dir) not in said:
+        said += capsys.readouterr().err
+    agent.sockets = JobSockets(agent.run_dir, agent._take)
+    agent.sockets.serve({ME: frozenset({7})})
+
+    def heard() -> str:
+        while link.last is None:
+            pass
+        return link.last.state
+
+    assert agent.while_it_runs(heard) == "requeue", "the newest"
+    assert [one.state for one in agent.kept] == ["requeue"]
+    said += capsys.readouterr().err
+    assert [str(agent.run_dir) in line for line in said.splitlines()].count(True) == 1
+
+
+def test_a_launcher_tells_nobody_but_root(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or itself, as in these tests."""
+    monkeypatch.setattr("slurm_hooks.job.agent_link.os.geteuid", lambda: ME + 1)
+    monkeypatch.setattr(
+        "slurm_hooks.job.agent_link.markers.socket_of", lambda *_: _socket_of(agent.run_dir, ME)
+    )
+    monkeypatch.setattr("slurm_hooks.job.agent_link._ROOT", ME + 2)
+    assert deliver(agent.run_dir, MARKER).endswith("is not root's")
+    assert agent.kept == []

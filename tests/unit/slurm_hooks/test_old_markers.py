@@ -1,0 +1,86 @@
+"""The folder of an earlier release, in which every user could leave what he liked."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurm_hooks.agent import old_markers
+from slurm_hooks.job import marker as markers
+from slurm_hooks.job.marker import Marker
+
+MARKER = Marker(job=7, restarts=0, state="running", at=0.0)
+MINE = os.getuid()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Path:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+def test_a_folder_that_all_may_write_to_is_put_aside_for_root_alone(jobs: Path) -> None:
+    (jobs / "7.json").mkdir()
+    (aside,) = old_markers.put_aside(jobs)
+    assert not jobs.exists()
+    assert aside.stat().st_mode & 0o777 == 0o700
+    assert [one.name for one in aside.iterdir()] == ["7.json"]
+    assert old_markers.put_aside(jobs) == [aside], "an earlier agent did not come to remove it"
+
+
+def test_the_agents_own_folder_stays(jobs: Path) -> None:
+    jobs.chmod(0o700)
+    assert old_markers.put_aside(jobs) == []
+    assert jobs.exists()
+    assert old_markers.put_aside(jobs.parent / "nothing") == []
+
+
+def test_the_marker_of_a_job_that_is_here_is_taken_over(jobs: Path) -> None:
+    (jobs / "7.json").write_bytes(markers.encoded(MARKER))
+    (jobs / "8.json").write_bytes(markers.encoded(MARKER))
+    folders = old_markers.put_aside(jobs)
+    found = list(old_markers.of_jobs(folders, {MINE: {7, 8, 9}}))
+    assert found == [replace(MARKER, owner=MINE)], "8.json speaks of job 7"
+    assert list(old_markers.of_jobs(folders, {MINE + 1: {7}})) == [], "the file is not that user's"
+
+
+def test_a_pipe_is_no_marker_even_with_one_in_it(jobs: Path) -> None:
+    """Without the check of its type it would be read like a file."""
+    path = jobs / "7.json"
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    os.write(writer, markers.encoded(MARKER))
+    assert old_markers.read_users(path, MINE) is None
+    os.close(writer)
+
+
+def test_links_folders_and_sockets_are_none(jobs: Path) -> None:
+    (jobs / "real").write_bytes(markers.encoded(MARKER))
+    (jobs / "7.json").symlink_to(jobs / "real")
+    assert old_markers.read_users(jobs / "7.json", MINE) is None
+    (jobs / "8.json").mkdir()
+    assert old_markers.read_users(jobs / "8.json", MINE) is None
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = os.open(jobs, os.O_RDONLY)
+        listener.bind(f"/proc/self/fd/{here}/9.json")
+        os.close(here)
+        assert old_markers.read_users(jobs / "9.json", MINE) is None
+
+
+def test_all_of_it_is_removed_and_nothing_that_a_link_names(jobs: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").touch()
+    (jobs / "7.json").symlink_to(precious)
+    (jobs / "8.json").mkdir(mode=0o000)
+    os.mkfifo(jobs / "9.json")
+    folders = old_markers.put_aside(jobs)
+    list(old_markers.open_removal()([str(one) for one in folders]))
+    assert [one.name for one in tmp_path.iterdir()] == ["precious"]
+    assert (precious / "data").exists()
