@@ -112,14 +112,14 @@ def test_a_user_follows_anybodys_link(tmp_path: Path) -> None:
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"said")
     os.mkfifo(tmp_path / "pipe")
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         safe_file.read_bytes(tmp_path / "a", max_bytes=4)
         refusal(tmp_path / "pipe")
         list(safe_file.scan(tmp_path, most=9))
         with pytest.raises(FileNotFoundError):
             safe_file.open_regular(tmp_path / "no" / "such")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_line_without_an_end_is_cut(tmp_path: Path) -> None:
@@ -153,5 +153,5 @@ def test_a_library_gets_no_more_than_its_limit(tmp_path: Path) -> None:
 
 def test_a_refusal_survives_the_way_back_from_a_worker() -> None:
     error = safe_file.not_readable("a reason", Path("/a"))
-    again = pickle.loads(pickle.dumps(error))
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert (type(again), again.strerror) == (NotReadable, "a reason")

@@ -174,7 +174,20 @@ def test_a_working_folder_of_any_number_of_folders_has_an_end(tmp_path: Path) ->
     assert bounded(tmp_path).path.parent.parent == tmp_path
 
 
-KINDS = ("text", 7, -1, 1.5, 1e300, None, True, [], ["a"], {}, {"path": 7, "step": "x"}, "\x1b\n")
+KINDS: tuple[object, ...] = (
+    "text",
+    7,
+    -1,
+    1.5,
+    1e300,
+    None,
+    True,
+    [],
+    ["a"],
+    {},
+    {"path": 7, "step": "x"},
+    "\x1b\n",
+)
 
 
 @pytest.mark.parametrize("value", KINDS, ids=repr)
