@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import resource
 import shutil
 import struct
@@ -112,17 +111,18 @@ def test_a_pickle_that_asks_for_all_memory_ends(tmp_path: Path) -> None:
     assert "yes, resumed from here" in said
 
 
-def hash_bomb() -> bytes:
-    """A key of a dictionary whose hash takes 2 to the 60th steps."""
-    nested = b"".join(pickle.DUP + pickle.TUPLE2 for _ in range(60))
-    return b"\x80\x02" + b"}" + b")" + nested + b"K\x01s."
+def endless() -> bytes:
+    """A dictionary of 200,000 keys whose hashes are all 0: each is compared with all before it."""
+    keys = (number * (2**61 - 1) for number in range(1, 200_001))
+    items = (b"\x8a\x0b" + key.to_bytes(11, "little") + b"K\x01" for key in keys)
+    return b"\x80\x02}(" + b"".join(items) + b"u."
 
 
 def test_a_pickle_without_an_end_is_left_at_its_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good(tmp_path)
-    (tmp_path / "step_2.pt").write_bytes(hash_bomb())
+    (tmp_path / "step_2.pt").write_bytes(endless())
     monkeypatch.setattr(command, "_ONE_S", 1.0)
     assert command.main([str(tmp_path)]) == 0
     said = capsys.readouterr().out
@@ -134,7 +134,7 @@ def test_all_of_them_together_have_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for step in range(3):
-        (tmp_path / f"step_{step}.pt").write_bytes(hash_bomb())
+        (tmp_path / f"step_{step}.pt").write_bytes(endless())
     monkeypatch.setattr(command, "_ONE_S", 1.0)
     monkeypatch.setattr(command, "_ALL_S", 1.0)
     assert command.main([str(tmp_path)]) == 1
