@@ -177,6 +177,7 @@ def job_report(
         "job_id": job_id,
         "job": _job(job) if job else None,
         "journal": str(journal.path) if journal else None,
+        "journal_problem": journal.problem if journal else "",
         "attempts": list(journal.attempts) if journal else [],
         "befell": [
             entry.record() for entry in job_evidence.parse(job.admin_comment if job else "")

@@ -1,38 +1,49 @@
 """What ``holdfast explain`` reads beside Slurm: this node's verdict file and a job's journal.
 
-Both are other parts' files; only their documented wire format is used here, and neither raises.
+Both are other parts' files; only their documented wire format is used here, and neither raises. The
+journal is the user's to write: nothing in it is believed to be of the right kind.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters import safe_file
 from holdfast.adapters.typed_json import typed
 from holdfast.owner import Word
 from holdfast.policy.ownership import DrainRecord
 
 _BOOT_ID = Path("sys/kernel/random/boot_id")
+_MAX_VERDICT_BYTES = 4 << 20
+_MAX_JOURNAL_BYTES = 32 << 20
+_MAX_FOLDERS = 2000
+"""Looked into below a job's working folder, which may hold any number."""
+_LATEST_S = 32e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """A job's journal, folded to one mapping for each attempt, oldest first."""
+    """A job's journal, folded to one mapping for each attempt, oldest first. ``problem``: it is there
+    and cannot be read."""
 
     path: Path
     attempts: Sequence[Mapping[str, Any]]
+    problem: str = ""
 
 
 def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] | None:
     """This node's verdict file, when this is the node ``name`` (None: whatever it is called).
     ``fresh`` tells whether it may be believed."""
     try:
-        text = (run / "verdict").read_text(encoding="utf-8", errors="replace")
+        data = safe_file.read_bytes(run / "verdict", max_bytes=_MAX_VERDICT_BYTES)
     except OSError:
         return None
+    text = data.decode("utf-8", "replace")
     first, _, rest = text.partition("\n")
     words = first.split()
     try:
@@ -99,38 +110,61 @@ def _why_stale(words: Sequence[str], procfs: Path) -> str:
 def local_report(run: Path, job_id: int) -> dict[str, Any] | None:
     """This node's own report of the job's last run here, when it had one."""
     try:
-        found = json.loads((run / "reports" / f"{job_id}.json").read_bytes())
-    except (OSError, ValueError):
+        path = run / "reports" / f"{job_id}.json"
+        found = json.loads(safe_file.read_bytes(path, max_bytes=_MAX_VERDICT_BYTES))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
 def read_journal(job_id: int, checkpoints: Path | None, work_dir: Path | None) -> Journal | None:
     """The job's journal below ``checkpoints``, else near its working folder; ``None``: not found."""
-    name = f"job-{job_id}.jsonl"
-    for path in _places(checkpoints, work_dir, name):
+    refused = None
+    for folder in _places(checkpoints, work_dir):
+        path = folder / ".holdfast" / f"job-{job_id}.jsonl"
         try:
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            data = safe_file.read_bytes(path, max_bytes=_MAX_JOURNAL_BYTES)
+        except safe_file.NotReadable as error:
+            refused = refused or Journal(path=path, attempts=(), problem=error.strerror or "")
+            continue
         except OSError:
             continue
-        return Journal(path=path, attempts=fold(_events(lines)))
-    return None
+        return Journal(path=path, attempts=fold(_events(data.decode("utf-8", "replace"))))
+    return refused
 
 
-def _places(checkpoints: Path | None, work_dir: Path | None, name: str) -> Iterator[Path]:
+def _places(checkpoints: Path | None, work_dir: Path | None) -> Iterator[Path]:
+    """Folders that may hold the journal's: that of the checkpoints, the working folder, and what is
+    one or two levels below it."""
     if checkpoints is not None:
-        yield checkpoints / ".holdfast" / name
-    if work_dir is None:
-        return
-    for pattern in (f".holdfast/{name}", f"*/.holdfast/{name}", f"*/*/.holdfast/{name}"):
-        try:
-            yield from sorted(work_dir.glob(pattern))
-        except OSError:
-            continue
+        yield checkpoints
+    level, left = [work_dir] if work_dir is not None else [], _MAX_FOLDERS
+    for _ in range(3):
+        yield from level
+        below: list[Path] = []
+        for folder in level:
+            found, left = _folders_in(folder, left)
+            below += found
+        level = below
 
 
-def _events(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    for line in lines:
+def _folders_in(folder: Path, left: int) -> tuple[list[Path], int]:
+    """Folders in a folder, sorted, and how many more may be looked at: ``left`` without them. A link
+    is judged when what it leads to is opened."""
+    found: list[Path] = []
+    try:
+        for entry in safe_file.scan(folder, most=50 * _MAX_FOLDERS):
+            if len(found) >= left:
+                break
+            if entry.is_dir(follow_symlinks=os.geteuid() != 0) or entry.is_symlink():
+                found.append(folder / entry.name)
+    except OSError:
+        pass  # what was seen until then is looked at
+    return sorted(found), left - len(found)
+
+
+def _events(text: str) -> Iterator[Mapping[str, Any]]:
+    for line in text.split("\n"):
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
@@ -153,10 +187,10 @@ def fold(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _attempt(event: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "attempt": event.get("attempt"),
-        "restarts": event.get("restarts"),
-        "started_at": event.get("t"),
-        "nodes": str(event.get("nodes") or ""),
+        "attempt": _number(event.get("attempt")),
+        "restarts": _number(event.get("restarts")),
+        "started_at": _moment(event.get("t")),
+        "nodes": _text(event.get("nodes")) or "",
         "resumed_from": None,
         "resumed_step": None,
         "rejected": 0,
@@ -171,17 +205,37 @@ def _attempt(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _add(attempt: dict[str, Any], kind: str, event: Mapping[str, Any]) -> None:
     if kind == "checkpoint":
-        chosen = event.get("chosen") or {}
-        attempt["resumed_from"], attempt["resumed_step"] = chosen.get("path"), chosen.get("step")
-        attempt["rejected"] = len(event.get("rejected") or ())
+        chosen = _table(event.get("chosen"))
+        attempt["resumed_from"] = _text(chosen.get("path"))
+        attempt["resumed_step"] = _number(chosen.get("step"))
+        attempt["rejected"] = len(_items(event.get("rejected")))
     elif kind == "step_end":
-        attempt["exit_code"] = event.get("exit_code")
-        attempt["ended_why"] = event.get("ended_why") or event.get("first_death") or None
+        attempt["exit_code"] = _number(event.get("exit_code"))
+        attempt["ended_why"] = _text(event.get("ended_why")) or _text(event.get("first_death"))
     elif kind == "evidence":
-        attempt["cause"] = event.get("cause_text") or event.get("cause") or None
-        attempt["faults"] = [one for one in event.get("faults") or () if isinstance(one, dict)]
+        attempt["cause"] = _text(event.get("cause_text")) or _text(event.get("cause"))
+        faults = _items(event.get("faults"))
+        attempt["faults"] = [one for one in faults if isinstance(one, dict)]
     elif kind == "decision":
-        attempt["decision"], attempt["why"] = event.get("action"), event.get("why")
+        attempt["decision"], attempt["why"] = _text(event.get("action")), _text(event.get("why"))
     elif kind == "finish":
-        attempt["exit_code"] = event.get("exit_code")
-        attempt["decision"], attempt["why"] = "finish", event.get("why") or attempt["why"]
+        attempt["exit_code"] = _number(event.get("exit_code"))
+        attempt["decision"], attempt["why"] = "finish", _text(event.get("why")) or attempt["why"]
+
+
+def _text(said: Any) -> str | None:
+    return said if isinstance(said, str) and said else None
+
+
+def _number(said: Any) -> int | None:
+    return said if type(said) is int and abs(said) < 1 << 63 else None
+
+
+def _moment(said: Any) -> float | None:
+    """Epoch seconds of this millennium."""
+    fits = isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said < _LATEST_S
+    return said if fits else None
+
+
+def _items(said: Any) -> Sequence[Any]:
+    return said if isinstance(said, list) else ()

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from holdfast.console import table
+from holdfast.printable import values
 from holdfast.remedy import to_do
 from holdfast.vocabulary import Action
 
@@ -24,7 +25,7 @@ _THERE = "on the node itself (by ssh or kubectl exec)"
 
 def node_page(report: Report) -> str:
     """One node, without its past."""
-    return "\n".join(_node_lines(report))
+    return "\n".join(_node_lines(values(report)))
 
 
 def _node_lines(report: Report) -> Iterator[str]:
@@ -105,6 +106,7 @@ def _fades(finding: Report, at: Any) -> str:
 
 def past_lines(report: Report, past: Report | None, problem: str) -> str:
     """What came before, or where that is to be asked."""
+    report, past, problem = values(report), values(past), values(problem)
     command = f"holdfast history {report['name']}"
     if problem:
         return f"  before    the history cannot be read: {problem}"
@@ -123,7 +125,7 @@ def past_lines(report: Report, past: Report | None, problem: str) -> str:
 
 def job_page(report: Report) -> str:
     """One job."""
-    return "\n".join(_job_lines(report))
+    return "\n".join(_job_lines(values(report)))
 
 
 def _job_lines(report: Report) -> Iterator[str]:
@@ -142,13 +144,17 @@ def _job_lines(report: Report) -> Iterator[str]:
             yield f"  nodes     {job['nodes']}"
         if job["excluded"]:
             yield f"  excluded  {job['excluded']}"
-    yield f"  journal   {report['journal'] or 'none found: not under holdfast run?'}"
+    yield f"  journal   {report['journal'] or 'none found: not under holdfast run?'}{_unread(report)}"
     yield from _befell(report)
     if report["attempts"]:
         yield from _indented(_attempts(report["attempts"]))
         yield from (f"  {line}" for line in _verdicts(report["attempts"]))
     if report["nodes"]:
         yield from _indented(_nodes(report["nodes"]))
+
+
+def _unread(report: Report) -> str:
+    return f" (not read: {report['journal_problem']})" if report.get("journal_problem") else ""
 
 
 _BLAMES = {"job": "the job's own", "node": "the machine's", "nobody": "explains others"}

@@ -120,6 +120,7 @@ def _as_json(row: Fault) -> dict[str, Any]:
         "action": row.action.value,
         "drains": row.drains,
         "consequence": row.consequence,
+        "by_users": row.by_users,
         "runbook": row.runbook,
         "source": row.source,
     }
@@ -152,6 +153,9 @@ def _page(row: Fault) -> str:
     ]
     if row.consequence:
         facts.insert(1, ("follows", "another fault or a kill: look for what came just before it"))
+    if row.by_users:
+        said = "any user with a job there can cause it: counts against node.budget.users_share too"
+        facts.insert(3, ("users", said))
     return "\n".join([f"{row.code}: {row.title}", *(_line(name, text) for name, text in facts)])
 
 

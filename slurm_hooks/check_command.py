@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.config.location import config_path
-from holdfast.console import complain, say, say_json
+from holdfast.console import complain, say_coloured, say_json
 from holdfast.errors import ProbeError, UsageError
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
     if asked.json:
         say_json([row.plain for row in rows])
     else:
-        say(page(machine.node_name(), rows, _terminal(asked.all)))
+        say_coloured(page(machine.node_name(), rows, _terminal(asked.all)))
     return 1 if is_bad(rows) else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from holdfast.printable import line as one_line
 from slurm_hooks.check_row import BLIND, FATAL, INFO, OK, WARN, Look, Row
 
 _COLOURS = {FATAL: "1;31", WARN: "33", BLIND: "35", INFO: "36", OK: "32"}
@@ -29,11 +30,11 @@ def lines(rows: Sequence[Row], look: Look) -> Iterator[str]:
 
 def _cells(row: Row) -> tuple[str, ...]:
     texts = (row.check, row.name, row.value, row.limit, row.verdict)
-    return tuple(" ".join(text.split()) for text in texts)
+    return tuple(one_line(" ".join(text.split())) for text in texts)
 
 
 def _todo(row: Row) -> str:
-    return f"{row.code}: {row.remedy}" if row.code else row.remedy
+    return one_line(f"{row.code}: {row.remedy}" if row.code else row.remedy)
 
 
 def _table(rows: Sequence[Row], widths: Sequence[int], look: Look) -> Iterator[str]:

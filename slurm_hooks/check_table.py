@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from holdfast.printable import line as one_line
 from holdfast.remedy import NEEDS
 from holdfast.vocabulary import Action
 from slurm_hooks.check_layout import lines
@@ -28,7 +29,7 @@ def page(node: str, rows: Sequence[Row], look: Look) -> str:
     shown = list(rows) if look.everything else list(condensed(rows))
     shown = [row for row in shown if row.verdict != UNSEEN or look.everything]
     shown = _in_order(shown)
-    return "\n".join((*lines(shown, look), *_below(node, rows, look)))
+    return "\n".join((*lines(shown, look), *map(one_line, _below(node, rows, look))))
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:

@@ -57,11 +57,14 @@ class BudgetConfig:
     max_nodes: int = 2
     max_share: float = 0.1
     """Of all nodes, 0 to 1."""
+    users_share: float = 0.5
+    """How much of it, 0 to 1, drains may take for faults that any user can bring about
+    (DISK_FULL, JOB_LEFTOVER, …): the rest stays free for hardware."""
 
     def __post_init__(self) -> None:
         if self.max_nodes < 0:
             raise ValueError(f"max_nodes must not be negative, got {self.max_nodes}")
-        within(self, max_share=(0, 1))
+        within(self, max_share=(0, 1), users_share=(0, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,7 @@ def _refuse(code: str, detail: str, cluster: ClusterConfig, node: NodeConfig) ->
         if _resumed(cluster):
             complain(f"holdfast: {code} {detail}, but somebody put the node back: in service")
             return NODE_IN_SERVICE
-        admission = budget.admit(name, table, node.budget)
+        admission = budget.admit(name, table, node.budget, code)
         if not admission.admitted:
             complain(f"holdfast: {code} {detail}, but over budget ({admission.why}): in service")
             return NODE_IN_SERVICE

@@ -21,6 +21,7 @@ from holdfast.errors import ConfigError
 from slurm_hooks import machine, restarts, settings, verdict_file
 from slurm_hooks.agent import lock
 from slurm_hooks.guard import complain, guarded
+from slurm_hooks.process import send
 
 LOG_FOLDER = Path(os.environ.get("HOLDFAST_LOG") or "/var/log/holdfast")
 _LOG_MAX_BYTES = 10 << 20
@@ -45,7 +46,7 @@ def main() -> int:
         if silent_s < max(_HUNG_AFTER_S, 2 * config.agent.verdict_ttl_s) or not _is_agent(pid):
             return 0
         complain(f"holdfast: agent {pid} has said nothing for {silent_s:.0f} s: replaced")
-        os.kill(pid, signal.SIGKILL)
+        send(pid, signal.SIGKILL, lambda: lock.holder(paths.run) == pid and _is_agent(pid))
     if _is_time(paths.run, node):
         complain(f"holdfast: starting the agent of {node}")
         start(node)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+MAX_ENVIRONMENT_BYTES = 1 << 20
+"""A process chooses where its environment begins and ends (prctl(2), PR_SET_MM): it may be all memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,53 @@ def process_state(pid: int, procfs: str = "/proc") -> tuple[str, int] | None:
         return rest[0], int(rest[19])
     except (OSError, IndexError, ValueError):
         return None
+
+
+def environment(folder: Path) -> bytes:
+    """The first part of a process's environment; ``folder`` is its own in /proc. Raises OSError. May
+    wait for that process's memory: only for contained workers and for the user's own processes."""
+    with (folder / "environ").open("rb", buffering=0) as file:
+        data = b""
+        while len(data) < MAX_ENVIRONMENT_BYTES:
+            chunk = file.read(MAX_ENVIRONMENT_BYTES - len(data))
+            if not chunk:
+                break
+            data += chunk
+    return data
+
+
+def send(pid: int, number: int, is_it: Callable[[], bool]) -> bool:
+    """Sends a signal to the process with this pid if ``is_it`` says that it is the one that is meant;
+    whether it was sent.
+
+    ``is_it`` is asked after a descriptor of the process is open: no other process that got its pid
+    meanwhile is ever hit (pidfd_open(2)). Raises PermissionError.
+    """
+    fd = -1
+    try:
+        fd = _descriptor(pid)
+        if not is_it():
+            return False
+        if fd < 0:
+            os.kill(pid, number)
+        else:
+            signal.pidfd_send_signal(fd, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        if fd >= 0:
+            os.close(fd)
+    return True
+
+
+def _descriptor(pid: int) -> int:
+    """-1 on a kernel before 5.3: then a look just before must do. Raises ProcessLookupError."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except (AttributeError, OSError):
+        return -1
 
 
 def evidence_of(pid: int, procfs: str = "/proc") -> str:

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from holdfast.adapters import safe_file
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Records(NamedTuple):
@@ -29,13 +34,21 @@ def append(path: Path, lines: bytes) -> None:
     """Adds whole lines and waits until they are on disk, making the folder if need be.
 
     Raises ``OSError``; a part of the lines may have been written then, and writing them again is
-    the caller's choice.
+    the caller's choice. Only a regular file with one name is written, through no symbolic link that a
+    user made: the folder may be one to which users can write.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # One write with O_APPEND: two writers on one machine cannot mix their lines.
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    folder = safe_file.open_folder(path.parent)
     try:
-        size = os.fstat(descriptor).st_size
+        descriptor = os.open(path.name, _FLAGS, 0o644, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
+            raise safe_file.not_readable("not a regular file with one name: not written to", path)
+        size = facts.st_size
+        # One write with O_APPEND: two writers on one machine cannot mix their lines.
         torn = bool(size) and os.pread(descriptor, 1, size - 1) != b"\n"
         data = b"\n" + lines if torn else lines
         if os.write(descriptor, data) != len(data):

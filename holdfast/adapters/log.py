@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TextIO
 
+from holdfast.printable import folded
+
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
@@ -48,13 +50,13 @@ def line(at: datetime, level: str, name: str, event: str, facts: dict[str, objec
     """One log line without its end; values with blanks are quoted, ``None`` is left out. Pure."""
     stamp = at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     pairs = [f"{key}={_value(value)}" for key, value in facts.items() if value is not None]
-    return " ".join([stamp, level, f"{name}:", *event.split(), *pairs])
+    return " ".join([stamp, level, f"{name}:", *folded(event).split(), *pairs])
 
 
 def _value(value: object) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    folded = "".join(c if c.isprintable() else " " for c in text)
-    if folded and not any(c in folded for c in ' "=\\'):
-        return folded
-    escaped = folded.replace("\\", "\\\\").replace('"', '\\"')
+    plain = folded(text)
+    if plain and not any(c in plain for c in ' "=\\'):
+        return plain
+    escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -24,6 +24,7 @@ from holdfast.adapters.command import run
 from holdfast.adapters.slurm import SlurmJob, SlurmNode
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.policy.ownership import PastDrain
+from holdfast.printable import folded
 from holdfast.vocabulary import SlurmName
 
 T = TypeVar("T")
@@ -55,7 +56,6 @@ _NO_JOB = re.compile(r"invalid job id", re.IGNORECASE)
 _NO_NODE = re.compile(r"^Node (\S+) not found", re.MULTILINE)
 _PENDING = re.compile(r"job is pending", re.IGNORECASE)
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
 class SlurmCli:
@@ -217,7 +217,7 @@ class SlurmCli:
 
 
 def _one_line(text: str) -> str:
-    return _CONTROL.sub(" ", text)
+    return folded(text)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

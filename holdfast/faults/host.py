@@ -84,12 +84,13 @@ HOST_FAULTS: tuple[Fault, ...] = (
         (_WARN, FaultClass.HOST, Action.WAIT, True),
         "The next job would find the memory taken. End the process, or have it ended: "
         "node.leftovers: kill. The node returns once the memory is free.",
-        "gcm running_procs; Soperator alloc_gpus_busy",
+        "gcm running_procs; Soperator alloc_gpus_busy", by_users=True,
     ),
     row(
         "JOB_UNKILLABLE", "a process of an ended job does not end by SIGKILL",
         (_WARN, FaultClass.HOST, Action.WAIT, True),
         "It sleeps in the kernel: look at /proc/PID/stack, the driver and the storage. The node "
         "returns once it is gone; where it stays, reboot.", "gcm running_procs_and_kill",
+        by_users=True,
     ),
 )  # fmt: skip

@@ -17,6 +17,7 @@ OWN_FAULTS: tuple[Fault, ...] = (
         "PROBE_BLIND", "a probe gave no answer several times in a row",
         (_WARN, FaultClass.HOLDFAST, Action.WAIT, True),
         "Run holdfast check on the node and read the agent's log.", "law 2 of the design",
+        by_users=True,
     ),
     row(
         "PROLOG", "the prolog refused the node", (_FATAL, FaultClass.HOLDFAST, Action.WAIT, True),

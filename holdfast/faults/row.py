@@ -24,6 +24,8 @@ class Fault:
     ``source``    where severity and action come from.
     ``consequence``  True for what only follows another fault or a kill (Xid 45): it never outranks
                   a cause, and alone it is no evidence against the node.
+    ``by_users``  True for what any user with a job on the node can bring about. Such drains get a
+                  part of the budget only (``node.budget.users_share``).
     """
 
     code: str
@@ -35,9 +37,10 @@ class Fault:
     runbook: str
     source: str
     consequence: bool = False
+    by_users: bool = False
 
 
-def row(
+def row(  # noqa: PLR0913 - a table's columns
     code: str,
     title: str,
     kind: tuple[Severity, FaultClass, Action, bool],
@@ -45,6 +48,7 @@ def row(
     source: str,
     *,
     consequence: bool = False,
+    by_users: bool = False,
 ) -> Fault:
     """A row written as in a table; ``kind`` is (severity, class, action, drains)."""
     severity, fault_class, action, drains = kind
@@ -58,4 +62,5 @@ def row(
         runbook=runbook,
         source=source,
         consequence=consequence,
+        by_users=by_users,
     )

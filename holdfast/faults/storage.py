@@ -39,7 +39,7 @@ STORAGE_FAULTS: tuple[Fault, ...] = (
     row(
         "DISK_FULL", "a local filesystem is nearly full", (_WARN, FaultClass.STORAGE, Action.WAIT, True),
         "Make room: logs, container images, files that jobs left in /tmp.",
-        "gcm check_storage; kubelet eviction thresholds",
+        "gcm check_storage; kubelet eviction thresholds", by_users=True,
     ),
     row(
         "DISK_READ_ONLY", "a local filesystem turned read-only",

@@ -7,18 +7,20 @@ hang with the filesystem: an agent calls it in a contained worker only.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.adapters import jsonl
+from holdfast.adapters import jsonl, safe_file
 from holdfast.history.event import Event, of_record
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _SUFFIX = ".jsonl"
 _OLDER = ".1"
+_MAX_BYTES = 256 << 20
+"""Of one file: far more than any ``max_bytes``."""
+_MAX_FILES = 200_000
 
 
 class Reading(NamedTuple):
@@ -42,7 +44,7 @@ def append(folder: Path, node: str, lines: bytes, *, max_bytes: int) -> None:
     """
     path = file_of(folder, node)
     try:
-        full = path.stat().st_size + len(lines) > max_bytes // 2
+        full = path.lstat().st_size + len(lines) > max_bytes // 2
     except FileNotFoundError:
         full = False
     if full:
@@ -68,7 +70,7 @@ def read(
     problems = []
     for path in (each for newest in paths for each in (_older(newest), newest)):
         try:
-            data = path.read_bytes()
+            data = safe_file.read_bytes(path, max_bytes=_MAX_BYTES)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -91,8 +93,8 @@ def _holding(lines: Iterable[bytes], needles: list[bytes] | None) -> Iterator[by
 def _files(folder: Path) -> list[Path]:
     """The newer file of every node that has one of the two."""
     try:
-        with os.scandir(folder) as entries:
-            names = {entry.name.removesuffix(_OLDER) for entry in entries}
+        entries = safe_file.scan(folder, most=_MAX_FILES)
+        names = {entry.name.removesuffix(_OLDER) for entry in entries}
     except OSError:
         return []
     return [folder / name for name in sorted(names) if name.endswith(_SUFFIX)]

@@ -4,6 +4,9 @@ Agents have no leader. Each counts, drains, and counts again; when several drain
 moment all but the first (by drain time, then name) withdraw. Every agent computes the same order
 from the same table, so exactly the surplus withdraws. Recoveries always pass: giving a node back is
 never refused.
+
+What users can bring about (a full disk, processes left behind) counts against the whole and against
+a part of it besides, so that no user can use up what real hardware faults need (decision 022).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Protocol
 
+from holdfast.faults import fault_of
 from holdfast.reasons import Reason
 from holdfast.vocabulary import NodeState, SlurmName
 
@@ -40,27 +44,33 @@ class NodeRow(Protocol):
 
 
 class Limits(Protocol):
-    """``max_nodes`` in nodes, ``max_share`` of all nodes (0 to 1); the larger of the two counts."""
+    """``max_nodes`` in nodes, ``max_share`` of all nodes (0 to 1); the larger of the two counts.
+    ``users_share`` of that (0 to 1) is for faults that users can bring about."""
 
     @property
     def max_nodes(self) -> int: ...
     @property
     def max_share(self) -> float: ...
+    @property
+    def users_share(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Whether one more node may leave service: ``out`` of ``allowed`` are out, ``total`` exist."""
+    """Whether one more node may leave service: ``out`` of ``allowed`` are out, ``total`` exist.
+    ``by_users``: both count only what users can bring about."""
 
     admitted: bool
     out: int
     allowed: int
     total: int
+    by_users: bool = False
 
     @property
     def why(self) -> str:
         """One clause for people."""
-        return f"{self.out} of at most {self.allowed} nodes are out by Holdfast"
+        why = f"{self.out} of at most {self.allowed} nodes are out by Holdfast"
+        return f"{why} for faults that users can cause" if self.by_users else why
 
 
 def allowed(limits: Limits, total: int) -> int:
@@ -69,23 +79,50 @@ def allowed(limits: Limits, total: int) -> int:
     return max(limits.max_nodes, math.floor(limits.max_share * total + 1e-9))
 
 
+def allowed_by_users(limits: Limits, total: int) -> int:
+    """Of those, for faults that users can bring about. A part of one node is none: a budget of one
+    node is for hardware."""
+    return math.floor(limits.users_share * allowed(limits, total) + 1e-9)
+
+
 def is_charged(node: NodeRow) -> bool:
     """True when the node is out of service by Holdfast's own judgement."""
     reason = Reason.parse(node.reason) if node.drained_flag else None
     return reason is not None and reason.code != KUBE_CORDON
 
 
-def admit(name: SlurmName, table: Iterable[NodeRow], limits: Limits) -> Admission:
-    """May the node ``name`` be drained? A node that is out by us already may always be again."""
+def is_by_users(node: NodeRow) -> bool:
+    """True when it is out for a fault that users can bring about."""
+    reason = Reason.parse(node.reason) if is_charged(node) else None
+    return reason is not None and fault_of(reason.code).by_users
+
+
+def admit(name: SlurmName, table: Iterable[NodeRow], limits: Limits, code: str) -> Admission:
+    """May the node ``name`` be drained for the fault ``code``? A node that is out by us already may
+    always be again."""
     nodes = [node for node in table if not node.states & _NOT_THERE]
     out = {node.name for node in nodes if is_charged(node)}
     most = allowed(limits, len(nodes))
     admitted = name in out or len(out) < most
+    if admitted and name not in out and fault_of(code).by_users:
+        users = sum(map(is_by_users, nodes))
+        users_most = allowed_by_users(limits, len(nodes))
+        return Admission(
+            admitted=users < users_most,
+            out=users,
+            allowed=users_most,
+            total=len(nodes),
+            by_users=True,
+        )
     return Admission(admitted=admitted, out=len(out), allowed=most, total=len(nodes))
 
 
 def withdrawals(table: Iterable[NodeRow], limits: Limits) -> tuple[SlurmName, ...]:
-    """The nodes whose agents must withdraw their drain, newest last; empty within the budget."""
+    """The nodes whose agents must withdraw their drain; empty within the budget. First, newest last,
+    those beyond the users' part; then those beyond the whole."""
     nodes = [node for node in table if not node.states & _NOT_THERE]
     out = sorted(filter(is_charged, nodes), key=lambda node: (node.reason_at or _NEVER, node.name))
-    return tuple(node.name for node in out[allowed(limits, len(nodes)) :])
+    by_users = [node for node in out if is_by_users(node)]
+    over = by_users[allowed_by_users(limits, len(nodes)) :]
+    left = [node for node in out if node not in over]
+    return tuple(node.name for node in (*over, *left[allowed(limits, len(nodes)) :]))

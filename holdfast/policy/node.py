@@ -30,8 +30,11 @@ _RANK = {action: rank for rank, action in enumerate(Action)}
 
 
 def draining(verdict: Verdict, modes: Mapping[str, Mode]) -> Finding | None:
-    """The finding for which the node should leave service: the worst whose check and code may."""
-    return Verdict(findings=tuple(f for f in verdict.findings if _may_drain(f, modes))).worst
+    """The finding for which the node should leave service: the worst whose check and code may. One
+    that no user could bring about comes first: it has the larger part of the budget."""
+    may = [finding for finding in verdict.findings if _may_drain(finding, modes)]
+    others = [finding for finding in may if not fault_of(finding.code).by_users]
+    return Verdict(findings=tuple(others or may)).worst
 
 
 def _may_drain(finding: Finding, modes: Mapping[str, Mode]) -> bool:

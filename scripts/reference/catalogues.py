@@ -36,7 +36,8 @@ node. `holdfast faults CODE` shows one of them, with the source of its row.
 - needs: what must have happened before Holdfast gives the node back. `contact-support`: a person
   resumes it.
 - drains: whether a check in mode `drain` takes the node out of service. A `warn` that drains lets
-  the running jobs go on.
+  the running jobs go on. `yes (users)`: any user with a job there can cause it, so it gets a part of the
+  budget only (`node.budget.users_share`).
 - An Xid that is not listed is `warn` and never drains; nor does an SXid, unless the log line itself
   says `Fatal`.
 - The sources of the rows, and where they disagree: `holdfast faults CODE` and the modules' docstrings.
@@ -153,6 +154,6 @@ def _table(rows: list[Fault]) -> Iterator[str]:
     for row in rows:
         cells = (
             f"`{row.code}`", row.title, row.severity.name.lower(), row.fault_class.value, row.action.value,
-            "yes" if row.drains else "no", row.runbook,
+            ("yes (users)" if row.by_users else "yes") if row.drains else "no", row.runbook,
         )  # fmt: skip
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

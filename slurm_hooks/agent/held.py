@@ -33,7 +33,7 @@ from slurm_hooks.active.smallest import checks_for
 from slurm_hooks.agent.case import Deed
 from slurm_hooks.agent.record import Drained
 from slurm_hooks.contain import Worker
-from slurm_hooks.process import Process
+from slurm_hooks.process import Process, send
 from slurm_hooks.settings import Settings
 
 log = Log("agent")
@@ -75,9 +75,11 @@ def stop_maker(holding: Holding) -> None:
     me, maker = this_process(), holding.keep.maker
     process = Process(maker.pid, maker.start)
     same_boot = (maker.host, maker.boot_id) == (me.host, me.boot_id)
-    if holding.keep.purpose is Purpose.GATE and same_boot and process.alive():
+    if holding.keep.purpose is Purpose.GATE and same_boot:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(maker.pid, signal.SIGKILL)
+            # Stopped, it cannot end by itself: its number stays its own until its group is killed.
+            if send(maker.pid, signal.SIGSTOP, process.alive):
+                os.killpg(maker.pid, signal.SIGKILL)
 
 
 def reopened(drained: Drained) -> Drained:

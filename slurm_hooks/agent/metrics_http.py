@@ -2,6 +2,10 @@
 
 A client that is slow, silent or wrong costs one descriptor for a few seconds. Each answer is the text
 of the last pass, so a scrape costs no probe.
+
+Any user may connect. No user holds more than a few connections: his next one takes the place of his
+oldest. Where all places are taken, who has the most gives one up. Of a flood of connections so many a
+second are taken, that the agent has time for its work.
 """
 
 from __future__ import annotations
@@ -9,15 +13,21 @@ from __future__ import annotations
 import select
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from holdfast.adapters.log import Log
+from slurm_hooks.agent import tcp_owner
 from slurm_hooks.agent.metrics_text import CONTENT_TYPE
 
 log = Log("agent")
 
 HOST = "127.0.0.1"
 MAX_CLIENTS = 16
+MAX_OF_ONE_USER = 4
+_BACKLOG = 128
+_PER_SECOND = 100
+"""Connections taken in one second; one costs some 100 microseconds."""
 MAX_REQUEST_BYTES = 8192
 _PATIENCE_S = 5.0
 _RETRY_S = 60.0
@@ -33,10 +43,17 @@ class MetricsServer:
         self._clients: list[_Client] = []
         self._next_try = 0.0
         self._said = ""
+        self._second, self._taken = 0, 0
+
+    @property
+    def next_at(self) -> float:
+        """Monotonic time from which more connections are taken, or one must be let go."""
+        paused = [self._second + 1.0] if self._taken >= _PER_SECOND else []
+        return min([client.until for client in self._clients] + paused, default=float("inf"))
 
     def fds(self) -> Iterator[tuple[int, int]]:
         """Descriptors and what to wait for at each, as ``select.poll`` takes them."""
-        if self._listener is not None and len(self._clients) < MAX_CLIENTS:
+        if self._listener is not None and self._taken < _PER_SECOND:
             yield self._listener.fileno(), select.POLLIN
         for client in self._clients:
             yield client.socket.fileno(), select.POLLOUT if client.answer else select.POLLIN
@@ -50,8 +67,7 @@ class MetricsServer:
         self._accept(now)
         for client in list(self._clients):
             if now >= client.until or not self._serve(client):
-                client.socket.close()
-                self._clients.remove(client)
+                self._let_go(client)
 
     def close(self) -> None:
         for client in self._clients:
@@ -68,7 +84,7 @@ class MetricsServer:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setblocking(False)
             listener.bind((HOST, self._port))
-            listener.listen(MAX_CLIENTS)
+            listener.listen(_BACKLOG)
         except OSError as error:
             listener.close()
             why = f"{HOST}:{self._port}: {error.strerror or error}"
@@ -79,13 +95,37 @@ class MetricsServer:
         self._listener, self._said = listener, ""
 
     def _accept(self, now: float) -> None:
-        while self._listener is not None and len(self._clients) < MAX_CLIENTS:
+        if int(now) != self._second:
+            self._second, self._taken = int(now), 0
+        while self._listener is not None and self._taken < _PER_SECOND:
             try:
                 accepted, _ = self._listener.accept()
             except OSError:  # nobody is there, or left again, or we have no descriptor to spare
                 return
             accepted.setblocking(False)
-            self._clients.append(_Client(accepted, now + _PATIENCE_S))
+            self._taken += 1
+            client = _Client(accepted, now + _PATIENCE_S, tcp_owner.owner(accepted))
+            # A scraper's request comes with its connection: most are answered here and now.
+            if self._serve(client):
+                self._make_room(client.owner)
+                self._clients.append(client)
+            else:
+                client.socket.close()
+
+    def _make_room(self, owner: int | None) -> None:
+        """For one more connection of this user. The oldest come first in the list."""
+        held = Counter(client.owner for client in self._clients)
+        if held[owner] >= MAX_OF_ONE_USER:
+            most = owner
+        elif len(self._clients) >= MAX_CLIENTS:
+            most = held.most_common(1)[0][0]
+        else:
+            return
+        self._let_go(next(client for client in self._clients if client.owner == most))
+
+    def _let_go(self, client: _Client) -> None:
+        client.socket.close()
+        self._clients.remove(client)
 
     def _serve(self, client: _Client) -> bool:
         """False once there is nothing more to do for the client."""
@@ -109,10 +149,10 @@ class MetricsServer:
 
 
 class _Client:
-    """One connection: what it asked so far, and what of the answer is not sent yet."""
+    """One connection: whose it is, what it asked so far, and what of the answer is not sent yet."""
 
-    def __init__(self, accepted: socket.socket, until: float) -> None:
-        self.socket, self.until = accepted, until
+    def __init__(self, accepted: socket.socket, until: float, owner: int | None) -> None:
+        self.socket, self.until, self.owner = accepted, until, owner
         self.request, self.answer = b"", b""
 
 

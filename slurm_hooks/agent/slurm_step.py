@@ -18,6 +18,7 @@ from holdfast.adapters.slurm_maintenance import SlurmMaintenance
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
 from holdfast.policy import budget
+from holdfast.policy.budget import Admission
 from holdfast.policy.gate import Held
 from holdfast.policy.node import decide
 from holdfast.policy.ownership import DrainRecord, Undrained, is_ours
@@ -30,7 +31,7 @@ from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
 from slurm_hooks.agent.held import Holding
 from slurm_hooks.agent.record import Drained
-from slurm_hooks.config import ReasonStyle
+from slurm_hooks.config import BudgetConfig, ReasonStyle
 from slurm_hooks.settings import Settings
 
 _ECHOES = ("Prolog error", "Epilog error")
@@ -129,7 +130,7 @@ class Step:
             record=record,
             clean_passes=case.clean_passes,
             gpu_recovered=_recovered(case, gpu),
-            admission=budget.admit(self.name, table, limits) if table is not None else None,
+            admission=_admission(self.name, table, limits, case),
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
             trial=case.trial,
             held=self._holding.held if self._holding else Held.NO,
@@ -259,6 +260,15 @@ class Step:
 
     def _keep(self, drained: Drained | None) -> None:
         records.save(self.record_path, drained)
+
+
+def _admission(
+    name: SlurmName, table: Sequence[SlurmNode] | None, limits: BudgetConfig, case: Case
+) -> Admission | None:
+    """The budget's answer for what is the worst here; ``None``: not asked."""
+    if table is None or case.worst is None:
+        return None
+    return budget.admit(name, table, limits, case.worst.code)
 
 
 def _about(drained: Drained | None, text: str, event: str) -> Deed:

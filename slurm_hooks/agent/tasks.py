@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_hooks.probes import files
+from slurm_hooks.process import environment, process_state, send
 
 _OURS = b"HOLDFAST_ATTEMPT="
 _STEP = b"SLURM_STEP_ID="
@@ -45,34 +46,41 @@ def open_sweep(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[Ende
     def serve(request: object) -> Iterator[Ended]:
         if not isinstance(request, Doomed):
             raise TypeError(f"expected Doomed, got {request!r}")
-        for pid, env in tasks(procfs):
-            if not affected(env, request):
-                continue
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            yield Ended(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
+        for pid, start, env in tasks(procfs):
+            if affected(env, request) and send(pid, signal.SIGKILL, _same(procfs, pid, start)):
+                yield Ended(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
 
     return serve
 
 
-def tasks(procfs: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Every process of a step of a job under ``holdfast run``, with its initial environment."""
+def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:
+    """Asks whether the pid is still that of the process whose environment was read."""
+
+    def same() -> bool:
+        now = process_state(pid, str(procfs))
+        return now is not None and now[1] == start
+
+    return same
+
+
+def tasks(procfs: Path) -> Iterator[tuple[int, int, dict[str, str]]]:
+    """Every process of a step of a job under ``holdfast run``: its pid, its start time in ticks since
+    boot, and its initial environment."""
     for entry in os.listdir(procfs):  # noqa: PTH208 - names alone are wanted
         if not entry.isdigit() or int(entry) in (1, os.getpid()):
             continue
+        state = process_state(int(entry), str(procfs))
         try:
-            raw = (procfs / entry / "environ").read_bytes()
+            raw = environment(procfs / entry)
         except OSError:
             continue
-        if _OURS not in raw or _STEP not in raw:
+        if state is None or _OURS not in raw or _STEP not in raw:
             continue
         env = dict(
             item.split("=", 1) for item in raw.decode(errors="replace").split("\0") if "=" in item
         )
         if "HOLDFAST_ATTEMPT" in env and "SLURM_STEP_ID" in env:
-            yield int(entry), env
+            yield int(entry), state[1], env
 
 
 def affected(env: Mapping[str, str], doomed: Doomed) -> bool:

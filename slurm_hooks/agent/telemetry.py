@@ -72,7 +72,7 @@ class Telemetry:
 
     @property
     def next_at(self) -> float:
-        return self.recorder.next_at
+        return min(self.recorder.next_at, self._server.next_at)
 
     def fds(self) -> Iterator[tuple[int, int]]:
         """Descriptors beside the workers' and what to wait for, as ``select.poll`` takes them."""

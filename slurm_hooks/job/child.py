@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from slurm_hooks.job.srun_output import TaskDeath, death_in, ended_step_in
+from slurm_hooks.process import send
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -107,8 +108,9 @@ class Child:
         if self.pid in left:
             self.signal(signal.SIGKILL)
         elif len(left) == 1:
-            with suppress(ProcessLookupError):
-                os.kill(min(left), signal.SIGKILL)
+            pid = min(left)
+            with suppress(PermissionError):
+                send(pid, signal.SIGKILL, lambda: pid in self.sruns())
 
     def status(self) -> int | None:
         """Exit status as ``subprocess`` tells it (negative: a signal), ``None`` while it runs."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import IO
 
+from holdfast.adapters import safe_file
 from holdfast.console import complain, say, say_json
 from slurm_hooks.job.diagnosis import CLASS_OF, RETRY_OF, Diagnosis, Line, diagnose
 from slurm_hooks.job.signatures import Kind
@@ -15,11 +18,20 @@ from slurm_hooks.job.signatures import Kind
 _EPILOG = """example:
   holdfast diagnose slurm-4711.out
   holdfast diagnose --json train-*.err /var/log/kern.log
+  zcat old.log.gz | holdfast diagnose -
 
+A LOG is a regular file, or - for standard input. Root does not follow symbolic links that a user made.
 Keys of --json: cause {code, class, text, file, line, host, rank}, retry, suspects, others.
 class: hardware, network, storage, infrastructure, application, user, scheduler or unknown.
 retry: same (again), exclude (elsewhere), hold (a person must look), fail (nothing to try again).
 Exit status: 0 a cause was found, 1 none was, 2 a LOG cannot be read."""
+
+_MAX_LINE_BYTES = 64 << 10
+"""Of a longer line the rest is left out."""
+_READ_BYTES = 1 << 20
+_MAX_BYTES = 16 << 30
+"""Minutes of reading. A user can make a file of any size without writing a byte of it."""
+_OWN_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
 
 _TIME = re.compile(r"\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
 _ENDED = re.compile(r"DUE TO (?:TIME LIMIT|PREEMPTION|JOB REQUEUE)")
@@ -35,26 +47,50 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "logs", metavar="LOG", type=Path, nargs="+", help="the job's output, in any number of files"
+        "logs",
+        metavar="LOG",
+        nargs="+",
+        help="the job's output, in any number of files; - is stdin",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     args = parser.parse_args(argv)
     found: list[Diagnosis] = []
-    for path in args.logs:
+    for name in args.logs:
         try:
-            found.append(diagnose(_lines(path)))
+            found.append(diagnose(_lines(name)))
         except OSError as error:
-            complain(f"holdfast diagnose: {path}: {error.strerror}; name a log that you may read")
+            complain(f"holdfast diagnose: {name}: {error.strerror}; name a log that you may read")
             return 2
     merged = merge(found)
     say_json(record(merged)) if args.json else say(_text(merged))
     return 0 if merged.cause else 1
 
 
-def _lines(path: Path) -> Iterator[Line]:
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        for number, text in enumerate(file, start=1):
-            yield Line(file=str(path), number=number, text=text.rstrip("\r\n"))
+def _lines(name: str) -> Iterator[Line]:
+    """Raises ``OSError``. A pipe is read only where the caller himself handed it over."""
+    file: IO[bytes]
+    size_bytes: int | None
+    descriptor = _own_descriptor(name)
+    if descriptor is not None:
+        file, size_bytes = os.fdopen(os.dup(descriptor), "rb"), None
+    else:
+        file, size_bytes, _ = safe_file.open_regular(Path(name), buffer_bytes=_READ_BYTES)
+        if size_bytes > _MAX_BYTES:
+            file.close()
+            raise safe_file.not_readable(f"larger than {_MAX_BYTES >> 30} GiB", Path(name))
+    with file:
+        found = safe_file.lines(file, max_line_bytes=_MAX_LINE_BYTES, max_bytes=size_bytes)
+        for number, raw in enumerate(found, start=1):
+            text = raw.decode("utf-8", "replace")
+            yield Line(file=name, number=number, text=text.rstrip("\r\n"))
+
+
+def _own_descriptor(name: str) -> int | None:
+    """The number of the open file that a name such as ``/dev/stdin`` stands for."""
+    if name in ("-", "/dev/stdin"):
+        return 0
+    found = _OWN_DESCRIPTOR.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def merge(found: Sequence[Diagnosis]) -> Diagnosis:

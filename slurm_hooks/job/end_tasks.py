@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_hooks.process import environment, process_state, send
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Which:
@@ -36,26 +38,39 @@ class Which:
         )
 
 
-def processes(procfs: Path, which: Which) -> Iterator[tuple[int, str | None]]:
-    """The attempt's processes on this node: pid, and step (``None``: below the batch script)."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A process of the attempt. ``start`` in ticks since boot tells it from a later one with its pid;
+    ``step`` is ``None`` below the batch script."""
+
+    pid: int
+    start: int
+    step: str | None
+
+
+def processes(procfs: Path, which: Which) -> Iterator[Found]:
+    """The attempt's processes on this node."""
     for entry in procfs.iterdir():
         if not entry.name.isdigit():
             continue
+        state = process_state(int(entry.name), str(procfs))
         try:
-            raw = (entry / "environ").read_bytes()
+            raw = environment(entry)
         except OSError:
             continue  # another user's, or gone
         environ = dict(pair.split(b"=", 1) for pair in raw.split(b"\0") if b"=" in pair)
-        if which.started(environ):
+        if state is not None and which.started(environ):
             step = environ.get(b"SLURM_STEP_ID")
-            yield int(entry.name), None if step is None else os.fsdecode(step)
+            yield Found(int(entry.name), state[1], None if step is None else os.fsdecode(step))
 
 
-def tasks(procfs: Path, which: Which, own_step: str, steps: Collection[str] = ()) -> Iterator[int]:
-    """Pids of the attempt's tasks: those of ``steps``, or of all but ``own_step``."""
-    for pid, step in processes(procfs, which):
-        if step is not None and step != own_step and (not steps or step in steps):
-            yield pid
+def tasks(
+    procfs: Path, which: Which, own_step: str, steps: Collection[str] = ()
+) -> Iterator[Found]:
+    """The attempt's tasks: those of ``steps``, or of all but ``own_step``."""
+    for one in processes(procfs, which):
+        if one.step is not None and one.step != own_step and (not steps or one.step in steps):
+            yield one
 
 
 def clear_away(
@@ -63,17 +78,22 @@ def clear_away(
 ) -> None:
     """Ends what an attempt left behind on this node; SIGTERM first: an orphaned srun then ends its
     step. Returns when nothing is left, or ``grace_s`` later, with SIGKILL."""
-    _send((pid for pid, _ in processes(procfs, which)), signal.SIGTERM)
+    _send(processes(procfs, which), signal.SIGTERM, procfs)
     end = time.monotonic() + grace_s
     while any(processes(procfs, which)) and time.monotonic() < end:
         sleep(0.05)
-    _send((pid for pid, _ in processes(procfs, which)), signal.SIGKILL)
+    _send(processes(procfs, which), signal.SIGKILL, procfs)
 
 
-def _send(pids: Iterable[int], number: int) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
+def _send(found: Iterable[Found], number: int, procfs: Path = Path("/proc")) -> None:
+    for one in found:
+        with suppress(PermissionError):
+            send(one.pid, number, lambda one=one: _is(one, procfs))  # type: ignore[misc]
+
+
+def _is(one: Found, procfs: Path) -> bool:
+    now = process_state(one.pid, str(procfs))
+    return now is not None and now[1] == one.start
 
 
 def command(which: Which, steps: Collection[str] = ()) -> list[str]:

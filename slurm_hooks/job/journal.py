@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.adapters import jsonl
+from holdfast.adapters import jsonl, safe_file
 
 Event = Mapping[str, Any]
 
 FOLDER = ".holdfast"
+_MAX_BYTES = 256 << 20
 
 
 def path_for(checkpoints: Path, job_id: int) -> Path:
@@ -51,7 +52,7 @@ class Journal:
     def events(self) -> list[Event]:
         """Every whole event of this job, oldest first; none when there is no journal yet."""
         try:
-            lines = self.path.read_bytes().splitlines()
+            lines = safe_file.read_bytes(self.path, max_bytes=_MAX_BYTES).splitlines()
         except OSError:
             lines = []
         whole = [e for e in jsonl.parse(lines).whole if isinstance(e.get("event"), str)]

@@ -144,7 +144,7 @@ class Run:
         left = list(end_tasks.processes(Path("/proc"), self._which))
         if not left:
             return
-        pids = ", ".join(str(pid) for pid, _ in left[:8])
+        pids = ", ".join(str(one.pid) for one in left[:8])
         say(f"ending what attempt {self._number} left behind here: pid {pids}")
         end_tasks.clear_away(self._which, self._tools.config.end_grace_s, self._desk.sleep)
         if self._job.context.node_count > 1:

@@ -11,7 +11,6 @@ never where that user is root.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import select
@@ -24,7 +23,7 @@ from typing import Any
 
 from slurm_hooks.agent.tasks import Doomed, affected
 from slurm_hooks.probes import files
-from slurm_hooks.process import process_state
+from slurm_hooks.process import environment, process_state, send
 
 _CGROUP = re.compile(r"/job_([0-9]{1,10})(?:/step_([A-Za-z0-9]+))?(?:/|$)", re.MULTILINE)
 _UID = re.compile(r"^Uid:\t([0-9]+)", re.MULTILINE)
@@ -37,7 +36,6 @@ _ENV = (
     "CUDA_VISIBLE_DEVICES",
 )
 _COMMAND_CHARS = 80
-_MAX_ENV_BYTES = 1 << 20
 _POLL_S = 0.05
 
 
@@ -178,28 +176,7 @@ def end(request: End, procfs: Path) -> Iterator[Fate]:
 def _signal(one: JobProcess, which: signal.Signals, procfs: Path) -> None:
     """Through a descriptor of the process, opened before it is looked at once more: so no other
     process that got its pid meanwhile is ever hit."""
-    with contextlib.suppress(ProcessLookupError):
-        fd = _descriptor(one.pid)
-        try:
-            if not _same(one, procfs):
-                return
-            if fd is None:
-                os.kill(one.pid, which)
-            else:
-                signal.pidfd_send_signal(fd, which)
-        finally:
-            if fd is not None:
-                os.close(fd)
-
-
-def _descriptor(pid: int) -> int | None:
-    """None on a kernel before 5.3: then a look just before must do. Raises ProcessLookupError."""
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise
-    except (AttributeError, OSError):
-        return None
+    send(one.pid, which, lambda: _same(one, procfs))
 
 
 def _alive(one: JobProcess, procfs: Path) -> bool:
@@ -217,8 +194,7 @@ def _same(one: JobProcess, procfs: Path) -> bool:
 
 def _environment(folder: Path) -> dict[str, str]:
     try:
-        with (folder / "environ").open("rb") as file:
-            raw = file.read(_MAX_ENV_BYTES)
+        raw = environment(folder)
     except OSError:
         return {}
     if b"SLURM_JOB_ID=" not in raw:
@@ -240,7 +216,5 @@ def _command(folder: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except OSError:
-        return ""
+    """What a process chose the length of too (its command line): so much of it and no more."""
+    return files.text(str(path))

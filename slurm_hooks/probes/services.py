@@ -2,10 +2,15 @@
 
 A service counts as stopped only where it could have been seen: its unit is installed here or its
 pid file names a process that is gone. In a container without the host's processes nothing is known.
+
+Any user can give his process any name, also one of root's by running a set-user-ID program through a link. A
+process counts only where all of its four user ids are a system account's (some of these services leave
+root) and the file that it runs has the service's name too.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,12 +49,19 @@ SERVICES = (
 )
 """Those that an HGX H100 node lives on. Units and paths as in NVIDIA's packages."""
 
+PROGRAMS: Mapping[str, str] = {service.process[:_COMM]: service.process for service in SERVICES}
+"""Name of a process → name of the file that it runs."""
+
+_FIRST_USER = 1000
+"""Users' numbers begin here (login.defs(5), UID_MIN)."""
+
 _UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a scan of /proc found: program names of running processes → pid. ``whole``: of all."""
+    """What a scan of /proc found: program names of running processes → pid; of services only those
+    that ``is_genuine``. ``whole``: of all."""
 
     names: Mapping[str, int]
     whole: bool = True
@@ -74,12 +86,29 @@ def _look(
         return True, f"cgroup of {service.unit}"
     noted = files.number(root + service.pid_file) if service.pid_file else None
     if noted is not None:
-        if Path(f"{procfs}/{noted}").exists():
+        if is_genuine(f"{procfs}/{noted}", service.process[:_COMM]):
             return True, f"pid file, process {noted}"
         return False, f"its pid file names process {noted}, which is gone"
     if seen.whole and _sees_the_host(procfs) and _installed(service.unit, root):
         return False, f"{service.unit} is installed and has no process"
     return None, "cannot be seen from here"
+
+
+def is_genuine(folder: str, name: str) -> bool:
+    """Whether the process whose folder in /proc this is may be the service that its name says."""
+    for line in files.text(f"{folder}/status").splitlines():
+        if line.startswith("Uid:"):
+            ids = [files.whole(word) for word in line.split()[1:]]
+            if len(ids) != 4 or any(uid is None or uid >= _FIRST_USER for uid in ids):
+                return False
+            break
+    else:
+        return False
+    try:
+        program = os.readlink(f"{folder}/exe")  # noqa: PTH115 - as cheap as it can be
+    except OSError:
+        return True  # who may not trace other processes is not told (proc(5)); the user ids decide
+    return os.path.basename(program.removesuffix(" (deleted)")) == PROGRAMS.get(name)  # noqa: PTH119
 
 
 def _sees_the_host(procfs: Path) -> bool:

@@ -1,8 +1,8 @@
 """What changes slowly: kernel modules, services, tasks that sleep beyond signals, zombies.
 
 One scan of /proc answers for services, sleepers and zombies. Only ``stat`` is read of every process
-(it takes no lock of that process's memory, so it never hangs); ``wchan`` and ``stack`` only of the
-few that sleep uninterruptibly. No environment and no command line is read.
+(it takes no lock of that process's memory, so it never hangs); ``status`` of those with a service's
+name, ``wchan`` and ``stack`` of the few that sleep uninterruptibly. No environment and no command line is read.
 """
 
 from __future__ import annotations
@@ -83,19 +83,19 @@ def walk(procfs: Path, start: int = 0, most: int = MAX_TASKS) -> _Scan:
         if scan.looked >= most:
             scan.cut_at = pid
             return scan
-        threads = _note(scan, f"{procfs}/{pid}/stat", pid, pid)
+        threads = _note(scan, f"{procfs}/{pid}", pid, pid)
         if threads > 1:
             tids = files.names(f"{procfs}/{pid}/task")[:_MAX_THREADS]
             for tid in tids[: most - scan.looked]:
                 if tid != str(pid) and (number := files.whole(tid)):
-                    _note(scan, f"{procfs}/{pid}/task/{tid}/stat", pid, number)
+                    _note(scan, f"{procfs}/{pid}/task/{tid}", pid, number)
     return scan
 
 
-def _note(scan: _Scan, path: str, pid: int, tid: int) -> int:
+def _note(scan: _Scan, folder: str, pid: int, tid: int) -> int:
     """Take in one task; how many threads its process has (proc(5), stat)."""
     scan.looked += 1
-    head, _, rest = files.text(path).rpartition(")")
+    head, _, rest = files.text(f"{folder}/stat").rpartition(")")
     name, words = head.partition("(")[2], rest.split()
     if len(words) < 20:
         return 0  # it has gone meanwhile
@@ -104,7 +104,8 @@ def _note(scan: _Scan, path: str, pid: int, tid: int) -> int:
         scan.sleepers.append((pid, tid, name, start))
     elif words[0] == "Z" and pid == tid:
         scan.zombies.append((pid, start))
-    if pid == tid and words[0] not in "ZX":
+    known = name not in services.PROGRAMS or services.is_genuine(folder, name)
+    if pid == tid and words[0] not in "ZX" and known:
         scan.names.setdefault(name, pid)
     return threads
 

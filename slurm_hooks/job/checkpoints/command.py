@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Sequence
+import resource
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from slurm_hooks.job.checkpoints.candidate import Checkpoint
-from slurm_hooks.job.checkpoints.find import all_judged
+from holdfast.console import complain, say, say_json, table
+from slurm_hooks.contain import Answer, Worker, call
+from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
+from slurm_hooks.job.checkpoints.find import candidates, judge, unjudged
+from slurm_hooks.worker_child import Serve
+
+_ONE_S, _ALL_S = 20.0, 300.0
+"""For the listing and for each checkpoint, and for all of them."""
+_MEMORY_BYTES = 4 << 30
+"""Address space. A pickle of a few bytes can ask for more than a machine has."""
 
 _EPILOG = """example:
   holdfast checkpoints /mnt/training/checkpoints
@@ -38,12 +47,64 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = all_judged(args.dir)
     except OSError as error:
-        sys.stderr.write(f"holdfast checkpoints: {args.dir}: {error.strerror}; {_remedy(error)}\n")
+        complain(f"holdfast checkpoints: {args.dir}: {error.strerror}; {_remedy(error)}")
         return 2
-    sys.stdout.write(
-        json.dumps([_record(one) for one in found]) + "\n" if args.json else _table(args.dir, found)
-    )
+    if args.json:
+        say_json([_record(one) for one in found], indent=None)
+    else:
+        say(_page(args.dir, found))
     return 0 if any(one.valid for one in found) else 1
+
+
+def all_judged(folder: Path) -> list[Checkpoint]:
+    """Every checkpoint of ``folder``, newest first. Raises OSError when it cannot be listed.
+
+    A worker looks, with a time limit and a memory limit: whatever is in the files, this ends.
+    """
+    worker = Worker("checkpoints", _open)
+    try:
+        return list(_judged(folder, worker))
+    finally:
+        worker.close()
+
+
+def _judged(folder: Path, worker: Worker) -> Iterator[Checkpoint]:
+    until = time.monotonic() + _ALL_S
+    listed = call(worker, folder, deadline_s=_ONE_S)
+    if not listed.complete:
+        raise OSError(0, _why(listed))
+    for found in listed.items:
+        if isinstance(found, OSError):
+            raise found
+    for candidate in listed.items:
+        left_s = until - time.monotonic()
+        answer = Answer(error=f"no time left, the others took {_ALL_S:g} s")
+        if left_s > 0:
+            answer = call(worker, candidate, deadline_s=min(_ONE_S, left_s))
+        yield answer.items[0] if answer.complete else unjudged(candidate, _why(answer))
+
+
+def _why(answer: Answer) -> str:
+    return f"no answer in {_ONE_S:g} s" if answer.hung else answer.error
+
+
+def _open() -> Serve:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(hard, _MEMORY_BYTES)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    return _serve
+
+
+def _serve(request: Any) -> Iterator[Candidate | Checkpoint | OSError]:
+    """Answers a folder with its candidates, or with the error that hid them; a candidate with what
+    was found of it."""
+    if isinstance(request, Candidate):
+        yield judge(request)
+        return
+    try:
+        yield from candidates(request)
+    except OSError as error:
+        yield error
 
 
 def _remedy(error: OSError) -> str:
@@ -64,23 +125,14 @@ def _record(one: Checkpoint) -> dict[str, object]:
     }
 
 
-def _table(folder: Path, found: list[Checkpoint]) -> str:
+def _page(folder: Path, found: list[Checkpoint]) -> str:
     if not found:
-        return f"no checkpoints in {folder}\n"
-    rows = [("CHECKPOINT", "STEP", "FRAMEWORK", "VALID")]
+        return f"no checkpoints in {folder}"
     resumed = next((one for one in found if one.valid), None)
+    rows = [("CHECKPOINT", "STEP", "FRAMEWORK", "VALID")]
     for one in found:
-        verdict = (
-            ("yes, resumed from here" if one is resumed else "yes")
-            if one.valid
-            else f"no: {one.reason}"
-        )
-        rows.append(
-            (one.path.name, "-" if one.step is None else str(one.step), one.framework, verdict)
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
-        for row in rows
-    ]
-    return "\n".join(lines) + "\n"
+        good = "yes, resumed from here" if one is resumed else "yes"
+        step = "-" if one.step is None else str(one.step)
+        verdict = good if one.valid else f"no: {one.reason}"
+        rows.append((one.path.name, step, one.framework, verdict))
+    return table(rows)

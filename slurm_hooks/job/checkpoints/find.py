@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from holdfast.adapters import safe_file
 from slurm_hooks.job.checkpoints import torch_dcp, torch_file
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint, Framework
 from slurm_hooks.job.checkpoints.names import is_temporary, step_in
@@ -22,6 +23,8 @@ RECENT_S = 5.0
 looked at twice.
 """
 SETTLE_S = 0.25
+MAX_ENTRIES = 100_000
+"""In the folder of all checkpoints. One with more holds something else."""
 
 
 def candidates(folder: Path) -> list[Candidate]:
@@ -31,11 +34,10 @@ def candidates(folder: Path) -> list[Candidate]:
     OSError when ``folder`` cannot be listed.
     """
     found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            candidate = _candidate(entry)
-            if candidate:
-                found.append(candidate)
+    for entry in safe_file.scan(folder, most=MAX_ENTRIES):
+        candidate = _candidate(folder, entry)
+        if candidate:
+            found.append(candidate)
     return _newest_first(found)
 
 
@@ -53,10 +55,10 @@ def _newest_first(found: list[Candidate]) -> list[Candidate]:
     )
 
 
-def _candidate(entry: os.DirEntry[str]) -> Candidate | None:
-    path = Path(entry.path)
+def _candidate(folder: Path, entry: os.DirEntry[str]) -> Candidate | None:
+    path = folder / entry.name
     try:
-        if _is_inner_link(entry):
+        if _is_inner_link(path, entry):
             return None
         is_folder = entry.is_dir()
         framework = _framework_of(entry.name, _names_in(path) if is_folder else None)
@@ -77,8 +79,7 @@ def _candidate(entry: os.DirEntry[str]) -> Candidate | None:
 
 
 def _names_in(folder: Path) -> frozenset[str]:
-    with os.scandir(folder) as entries:
-        return frozenset(entry.name for entry in entries)
+    return frozenset(entry.name for entry in safe_file.scan(folder, most=torch_dcp.MAX_ENTRIES))
 
 
 def _framework_of(name: str, inside: frozenset[str] | None) -> Framework | None:
@@ -92,13 +93,11 @@ def _framework_of(name: str, inside: frozenset[str] | None) -> Framework | None:
     return next((one for one in FRAMEWORKS if any(one.owns_file(each) for each in names)), None)
 
 
-def _is_inner_link(entry: os.DirEntry[str]) -> bool:
+def _is_inner_link(path: Path, entry: os.DirEntry[str]) -> bool:
     """A link to a sibling (``last.pt``) would only count its target twice."""
     if not entry.is_symlink():
         return False
-    return Path(os.path.realpath(entry.path)).parent == Path(
-        os.path.realpath(Path(entry.path).parent)
-    )
+    return Path(os.path.realpath(path)).parent == Path(os.path.realpath(path.parent))
 
 
 def _cannot_look(path: Path, entry: os.DirEntry[str], error: OSError) -> Candidate | None:
@@ -136,6 +135,11 @@ def judge(candidate: Candidate) -> Checkpoint:
         reason=reason,
         unreadable=unreadable,
     )
+
+
+def unjudged(candidate: Candidate, why: str) -> Checkpoint:
+    """One that nobody could look at."""
+    return judge(replace(candidate, rejected=f"cannot be read: {why}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +218,3 @@ def signature(path: Path) -> tuple[tuple[str, int, int], ...]:
     except OSError:
         return ()
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
-
-
-def all_judged(folder: Path) -> list[Checkpoint]:
-    """Every checkpoint of ``folder``, newest first. Raises OSError when it cannot be listed."""
-    return [judge(candidate) for candidate in candidates(folder)]

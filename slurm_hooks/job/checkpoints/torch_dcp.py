@@ -9,14 +9,22 @@ tensor.
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
+from typing import IO, cast
 
+from holdfast.adapters import safe_file
+from holdfast.adapters.safe_file import Limited, NotReadable
 from slurm_hooks.job.checkpoints.candidate import Framework
 from slurm_hooks.job.checkpoints.inert_pickle import Reader, Truncated, attributes
 
 _METADATA = ".metadata"
 _SHARD = ".distcp"
 _MAX_NAMED = 3
+_MAX_METADATA_BYTES = 512 << 20
+"""Some two million stored items."""
+MAX_ENTRIES = 200_000
+"""In one checkpoint's folder: each rank writes a shard or a few."""
 
 
 def _owns_folder(names: frozenset[str]) -> bool:
@@ -24,19 +32,31 @@ def _owns_folder(names: frozenset[str]) -> bool:
 
 
 def _fault(path: Path) -> str:
-    metadata = path / _METADATA
-    sizes = {
-        entry.name: entry.stat().st_size for entry in path.iterdir() if entry.name.endswith(_SHARD)
-    }
-    if not metadata.exists():
+    sizes: dict[str, int] = {}
+    has_metadata = False
+    for entry in safe_file.scan(path, most=MAX_ENTRIES):
+        has_metadata |= entry.name == _METADATA
+        if entry.name.endswith(_SHARD):
+            facts = entry.stat()
+            if not stat.S_ISREG(facts.st_mode):
+                return f"not a checkpoint: {entry.name} is not a regular file"
+            sizes[entry.name] = facts.st_size
+    if not has_metadata:
         return f"no {_METADATA}: the save did not finish ({len(sizes)} shards)"
-    if not metadata.stat().st_size:
-        return f"empty {_METADATA}"
+    try:
+        file, size_bytes, _ = safe_file.open_regular(path / _METADATA)
+    except NotReadable as error:
+        return f"not a checkpoint: {_METADATA}: {error.strerror}"
+    with file:
+        return _shard_fault(file, sizes) if size_bytes else f"empty {_METADATA}"
+
+
+def _shard_fault(file: IO[bytes], sizes: dict[str, int]) -> str:
     empty = sorted(name for name, size in sizes.items() if not size)
     if empty:
         return f"empty shard {_some(empty)}"
     try:
-        needed = _needed_bytes(metadata)
+        needed = _needed_bytes(file)
     except Truncated as error:
         return f"{_METADATA} cannot be read ({error})"
     missing = sorted(name for name in needed if name not in sizes)
@@ -49,11 +69,11 @@ def _fault(path: Path) -> str:
     return "" if sizes else "no shard at all"
 
 
-def _needed_bytes(metadata: Path) -> dict[str, int]:
+def _needed_bytes(file: IO[bytes]) -> dict[str, int]:
     """Shard name → the end of the last item that ``.metadata`` places in it."""
-    with metadata.open("rb") as file:
-        reader = Reader(file, frozenset({"_StorageInfo"}))
-        reader.next()
+    limited = cast("IO[bytes]", Limited(file, _MAX_METADATA_BYTES))
+    reader = Reader(limited, frozenset({"_StorageInfo"}))
+    reader.next()
     needed: dict[str, int] = {}
     for info in attributes(reader.found):
         name, offset, length = info.get("relative_path"), info.get("offset"), info.get("length")

@@ -7,32 +7,39 @@ object, ``NAME/data/*`` the storages.
 
 from __future__ import annotations
 
-import os
 import zipfile
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
+from holdfast.adapters import safe_file
+from holdfast.adapters.safe_file import Limited, NotReadable, TooLarge
 from slurm_hooks.job.checkpoints import torch_legacy
 from slurm_hooks.job.checkpoints.candidate import Framework
 
 _LOCAL_HEADER = b"PK\x03\x04"
 _MAX_PICKLE_BYTES = 64 << 20
+_MAX_DIRECTORY_BYTES = 32 << 20
+"""Of a zip's central directory: some 300,000 tensors."""
+_UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Other methods may make gigabytes of a kilobyte in one call; torch uses the first."""
 
 
 def _fault(path: Path) -> str:
-    if not path.is_file():
-        return "not a regular file"
-    with path.open("rb") as file:
-        size_bytes = os.fstat(file.fileno()).st_size
+    try:
+        file, size_bytes, _ = safe_file.open_regular(path)
+    except NotReadable as error:
+        return f"not a checkpoint: {error.strerror}"
+    with file:
         if not size_bytes:
             return "empty file"
         start = file.read(4)
-        if start == _LOCAL_HEADER:
-            return _zip_fault(file, size_bytes)
         if not start.strip(b"\0"):
             return "starts with zeros: its data never reached the disk"
         file.seek(0)
-        return torch_legacy.fault(file, size_bytes)
+        limited = Limited(file, _MAX_DIRECTORY_BYTES + _MAX_PICKLE_BYTES)
+        if start == _LOCAL_HEADER:
+            return _zip_fault(cast("IO[bytes]", limited), size_bytes)
+        return torch_legacy.fault(cast("IO[bytes]", limited), size_bytes)
 
 
 def _zip_fault(file: IO[bytes], size_bytes: int) -> str:
@@ -40,6 +47,8 @@ def _zip_fault(file: IO[bytes], size_bytes: int) -> str:
         archive = zipfile.ZipFile(file)
     except OSError:
         raise
+    except TooLarge:
+        return "not a checkpoint: its central directory is too large for one that torch wrote"
     except Exception as error:  # noqa: BLE001 - a broken zip can raise nearly anything
         return f"truncated: no central directory at its end ({error})"
     entries = archive.infolist()
@@ -64,6 +73,8 @@ def _content_fault(
         file.seek(entry.header_offset)
         if file.read(4) != _LOCAL_HEADER:
             return f"{entry.filename} has no header: a hole in the file"
+    if sampled[0].compress_type not in _UNPACKED:
+        return "data.pkl is compressed in a way that torch never uses"
     if sampled[0].file_size <= _MAX_PICKLE_BYTES:
         try:
             archive.read(sampled[0])

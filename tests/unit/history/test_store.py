@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,9 +100,67 @@ def test_what_cannot_be_read_is_told_and_hides_nothing_else(tmp_path: Path) -> N
 
 def test_a_full_disk_is_an_error_and_the_lines_stay_whole(tmp_path: Path) -> None:
     store.append(tmp_path, "w", line(1), max_bytes=MAX)
-    with pytest.raises(OSError, match="No space"):
-        jsonl.append(Path("/dev/full"), line(2))
+    path = store.file_of(tmp_path, "w")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 3, before[1]))
+    try:
+        with pytest.raises(OSError, match="only a part"):
+            jsonl.append(path, line(2))
+        with pytest.raises(OSError, match="too large"):
+            jsonl.append(path, line(2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert len(store.read(tmp_path).events) == 1
+
+
+def _link(path: Path, secret: Path) -> None:
+    path.symlink_to(secret)
+
+
+def _second_name(path: Path, secret: Path) -> None:
+    path.hardlink_to(secret)
+
+
+def _pipe(path: Path, secret: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("make", [_link, _second_name, _pipe])
+def test_what_a_user_put_in_the_files_place_is_not_written_to(
+    make: Callable[[Path, Path], None], tmp_path: Path
+) -> None:
+    """A history to which every node writes as nobody is in a folder to which users can write."""
+    secret = tmp_path / "secret"
+    secret.write_text("root:x:0:0\n")
+    folder = tmp_path / "history"
+    folder.mkdir()
+    make(store.file_of(folder, "w"), secret)
+    with pytest.raises(OSError, match=r"not written to|symbolic link"):
+        store.append(folder, "w", line(1), max_bytes=MAX)
+    assert secret.read_text() == "root:x:0:0\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes another user's links")
+def test_a_users_link_leads_neither_reader_nor_writer_elsewhere(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    store.append(real, "w", line(1), max_bytes=MAX)
+    folder = tmp_path / "history"
+    folder.symlink_to(real)
+    assert len(store.read(folder).events) == 1, "root's own link"
+    os.lchown(folder, 2002, 2002)
+    with pytest.raises(OSError, match="root does not follow"):
+        store.append(folder, "w", line(2), max_bytes=MAX)
+    reading = store.read(folder, ["w"])
+    assert not reading.events
+    assert "root does not follow" in reading.problems[0]
+
+
+def test_a_pipe_among_the_files_holds_no_reader(tmp_path: Path) -> None:
+    os.mkfifo(store.file_of(tmp_path, "v"))
+    store.append(tmp_path, "w", line(1), max_bytes=MAX)
+    reading = store.read(tmp_path)
+    assert len(reading.events) == 1
+    assert "v.jsonl: cannot be read (not a regular file: a named pipe)" in reading.problems[0]
 
 
 _TEXT = st.text(max_size=20)

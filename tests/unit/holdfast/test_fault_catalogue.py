@@ -114,7 +114,8 @@ def test_the_page_has_each_row_of_the_table_and_no_other() -> None:
         assert (severity, part, needs) == (
             row.severity.name.lower(), row.fault_class.value, row.action.value,
         ), code  # fmt: skip
-        assert drains == ("yes" if row.drains else "no"), code
+        yes = "yes (users)" if row.by_users else "yes"
+        assert drains == (yes if row.drains else "no"), code
         assert (title.replace("\\|", "|"), runbook.replace("\\|", "|")) == (row.title, row.runbook)
 
 

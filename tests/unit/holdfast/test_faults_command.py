@@ -47,7 +47,10 @@ def test_every_page_says_what_is_needed(code: str, capsys: pytest.CaptureFixture
     status, out, _ = ran(capsys, code)
     assert status == 0
     assert [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2] != " "] == (
-        ["severity", *(["follows"] if FAULTS[code].consequence else []), "part", "drains", "needs", "do", "source"]
+        [
+            "severity", *(["follows"] if FAULTS[code].consequence else []), "part", "drains",
+            *(["users"] if FAULTS[code].by_users else []), "needs", "do", "source",
+        ]
     )  # fmt: skip
 
 

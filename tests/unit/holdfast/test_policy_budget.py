@@ -10,12 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.adapters.slurm import SlurmNode
-from holdfast.policy.budget import admit, allowed, is_charged, withdrawals
+from holdfast.policy.budget import (
+    Admission,
+    admit,
+    allowed,
+    allowed_by_users,
+    is_by_users,
+    is_charged,
+    withdrawals,
+)
 from holdfast.vocabulary import NodeState, SlurmName
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 OURS = "holdfast:XID79: GPU 3 boot=abcdef01"
 HUMAN = "swapping DIMM"
+FULL = "holdfast:DISK_FULL: / has no room boot=abcdef01"
 CORDON = "holdfast:KUBE_CORDON: cordoned"
 
 
@@ -23,6 +32,7 @@ CORDON = "holdfast:KUBE_CORDON: cordoned"
 class Budget:
     max_nodes: int = 2
     max_share: float = 0.1
+    users_share: float = 0.5
 
 
 def node(number: int, reason: str = "", second: int = 0) -> SlurmNode:
@@ -34,6 +44,10 @@ def node(number: int, reason: str = "", second: int = 0) -> SlurmNode:
         reason_user="root" if reason else "",
         reason_at=NOON + timedelta(seconds=second) if reason else None,
     )
+
+
+def ask(number: int, table: list[SlurmNode], code: str = "XID79") -> Admission:
+    return admit(SlurmName(f"worker-{number}"), table, Budget(), code)
 
 
 @pytest.mark.parametrize(
@@ -56,15 +70,15 @@ def test_only_our_own_judgement_is_charged() -> None:
 
 def test_humans_drains_do_not_use_up_the_budget() -> None:
     table = [node(0), node(1, HUMAN), node(2, HUMAN), node(3, CORDON)]
-    assert admit(SlurmName("worker-0"), table, Budget()).admitted
+    assert ask(0, table).admitted
 
 
 def test_past_the_budget_nobody_leaves_and_who_is_out_stays_admitted() -> None:
     table = [node(0), node(1, OURS), node(2, OURS)]
-    refused = admit(SlurmName("worker-0"), table, Budget())
+    refused = ask(0, table)
     assert not refused.admitted
     assert refused.why == "2 of at most 2 nodes are out by Holdfast"
-    assert admit(SlurmName("worker-1"), table, Budget()).admitted
+    assert ask(1, table).admitted
 
 
 def test_surplus_withdraws_by_time_and_then_name() -> None:
@@ -77,13 +91,47 @@ def test_future_nodes_do_not_count_as_cluster() -> None:
     ghosts = [
         SlurmNode(name=SlurmName(f"f{i}"), states=frozenset({NodeState.FUTURE})) for i in range(90)
     ]
-    assert admit(SlurmName("worker-0"), [node(0), *ghosts], Budget()).total == 1
+    assert ask(0, [node(0), *ghosts]).total == 1
+
+
+@pytest.mark.parametrize(
+    ("max_nodes", "share", "users", "expected"),
+    [(2, 0.0, 0.5, 1), (1, 0.0, 0.5, 0), (10, 0.0, 0.3, 3), (3, 0.0, 0.0, 0), (3, 0.0, 1.0, 3)],
+)
+def test_users_have_a_part_of_the_budget(
+    max_nodes: int, share: float, users: float, expected: int
+) -> None:
+    assert allowed_by_users(Budget(max_nodes, share, users), 4) == expected
+
+
+def test_full_disks_do_not_use_up_what_hardware_needs() -> None:
+    table = [node(0), node(1, FULL), node(2)]
+    assert is_by_users(table[1])
+    refused = ask(0, table, "DISK_FULL")
+    assert not refused.admitted
+    assert refused.why == "1 of at most 1 nodes are out by Holdfast for faults that users can cause"
+    assert not ask(0, table, "JOB_LEFTOVER").admitted, "one part for all that users can cause"
+    assert ask(0, table, "XID79").admitted
+    assert ask(1, table, "DISK_FULL").admitted, "who is out stays"
+
+
+def test_hardware_counts_against_the_whole_alone() -> None:
+    table = [node(0), node(1, OURS), node(2, OURS)]
+    assert ask(0, table, "DISK_FULL").why == "2 of at most 2 nodes are out by Holdfast"
+    assert ask(0, table[:2], "DISK_FULL").admitted
+
+
+def test_beyond_the_users_part_their_own_withdraw_first() -> None:
+    table = [node(0, FULL, 0), node(1, FULL, 1), node(2, OURS, 2), node(3)]
+    assert withdrawals(table, Budget()) == ("worker-1",)
 
 
 NODES = st.lists(
-    st.tuples(st.sampled_from(["", OURS, HUMAN, CORDON]), st.integers(0, 3)), max_size=25
+    st.tuples(st.sampled_from(["", OURS, FULL, HUMAN, CORDON]), st.integers(0, 3)), max_size=25
 ).map(lambda rows: [node(i, reason, second) for i, (reason, second) in enumerate(rows)])
-BUDGETS = st.builds(Budget, st.integers(0, 5), st.sampled_from([0.0, 0.1, 0.3, 1.0]))
+SHARES = st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0])
+BUDGETS = st.builds(Budget, st.integers(0, 5), SHARES, SHARES)
+CODES = st.sampled_from(["XID79", "DISK_FULL"])
 
 
 @settings(max_examples=300, deadline=None)
@@ -98,20 +146,44 @@ def test_after_the_withdrawals_exactly_the_budget_is_out(
     assert withdrawals(shuffled, budget) == leaving
     out = {row.name for row in table if is_charged(row)}
     assert set(leaving) <= out
-    assert len(out - set(leaving)) == min(len(out), allowed(budget, len(table)))
+    by_users = {row.name for row in table if is_by_users(row)}
+    users_most = allowed_by_users(budget, len(table))
+    fit = len(out - by_users) + min(len(by_users), users_most)
+    assert len(out - set(leaving)) == min(fit, allowed(budget, len(table)))
+    assert len(by_users - set(leaving)) <= users_most
 
 
 @settings(max_examples=300, deadline=None)
-@given(NODES, BUDGETS, st.lists(st.integers(0, 24), max_size=25))
+@given(NODES, BUDGETS, st.lists(st.tuples(st.integers(0, 24), CODES), max_size=25))
 def test_agents_that_ask_one_after_the_other_never_exceed_it(
-    table: list[SlurmNode], budget: Budget, asking: list[int]
+    table: list[SlurmNode], budget: Budget, asking: list[tuple[int, str]]
 ) -> None:
     most = max(allowed(budget, len(table)), sum(map(is_charged, table)))
+    users_most = max(allowed_by_users(budget, len(table)), sum(map(is_by_users, table)))
+    for number, code in asking:
+        free = number < len(table) and not table[number].drained_flag
+        if free and admit(table[number].name, table, budget, code).admitted:
+            table[number] = node(number, OURS if code == "XID79" else FULL)
+        assert sum(map(is_charged, table)) <= most
+        assert sum(map(is_by_users, table)) <= users_most
+
+
+@settings(max_examples=200, deadline=None)
+@given(NODES, BUDGETS, st.lists(st.integers(0, 24), max_size=40))
+def test_users_never_take_what_is_kept_for_hardware(
+    table: list[SlurmNode], budget: Budget, asking: list[int]
+) -> None:
+    """Whatever users bring about, and wherever: the rest of the budget is there for hardware."""
+    table = [row if row.reason != FULL else node(i) for i, row in enumerate(table)]
+    hardware = sum(map(is_charged, table))
     for number in asking:
         free = number < len(table) and not table[number].drained_flag
-        if free and admit(table[number].name, table, budget).admitted:
-            table[number] = node(number, OURS)
-        assert sum(map(is_charged, table)) <= most
+        if free and admit(table[number].name, table, budget, "DISK_FULL").admitted:
+            table[number] = node(number, FULL)
+    kept = allowed(budget, len(table)) - allowed_by_users(budget, len(table))
+    free_nodes = [row.name for row in table if not row.drained_flag]
+    if hardware < kept and free_nodes:
+        assert admit(free_nodes[0], table, budget, "XID79").admitted
 
 
 @settings(max_examples=200, deadline=None)
@@ -120,7 +192,9 @@ def test_agents_that_all_drain_at_once_settle_within_it(
     table: list[SlurmNode], budget: Budget
 ) -> None:
     """Each saw room, all drained in the same second, each counts again and obeys."""
-    drained = [row if row.drained_flag else node(i, OURS, 9) for i, row in enumerate(table)]
+    drained = [
+        row if row.drained_flag else node(i, (OURS, FULL)[i % 2], 9) for i, row in enumerate(table)
+    ]
     leaving = set(withdrawals(drained, budget))
     settled = [node(i) if row.name in leaving else row for i, row in enumerate(drained)]
     assert withdrawals(settled, budget) == ()

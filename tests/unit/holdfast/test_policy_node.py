@@ -309,3 +309,13 @@ def test_surplus_withdraws_and_says_so() -> None:
     assert "over budget" in decision.reason
     theirs = drained(comment="reserved for Ada until Friday")
     assert back(verdict=BAD, must_withdraw=True, node=theirs).reason == ""
+
+
+def test_a_fault_that_no_user_can_cause_comes_before_one_that_users_can() -> None:
+    """Else a user who fills the disk of a node with a worn-out link keeps that link in service."""
+    full = replace(FELL_OFF, code="DISK_FULL", severity=Severity.WARN, check="disks", gpu=None)
+    flap = replace(FELL_OFF, code="IB_FLAP", severity=Severity.WARN, check="infiniband", gpu=None)
+    modes = {"disks": Mode.DRAIN, "infiniband": Mode.DRAIN}
+    for findings in ((full, flap), (flap, full)):
+        decision = ask(verdict=Verdict(findings=findings), modes=modes)
+        assert decision.finding == flap

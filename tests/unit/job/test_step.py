@@ -248,6 +248,7 @@ def test_only_the_jobs_own_tasks_are_ended(tmp_path: Path) -> None:
         folder = tmp_path / str(pid)
         folder.mkdir()
         (folder / "environ").write_bytes(b"\0".join(one.encode() for one in environ) + b"\0")
+        (folder / "stat").write_text(f"{pid} (python) S " + "0 " * 18 + "900 0")
 
     ours = ("HOLDFAST_ATTEMPT=1", "HOLDFAST_JOURNAL=/c/j")
     process(1, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", *ours)
@@ -260,9 +261,9 @@ def test_only_the_jobs_own_tasks_are_ended(tmp_path: Path) -> None:
     process(8, "SLURM_JOB_ID=7", "SLURM_STEP_ID=12", *ours)
     process(9, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=2", "HOLDFAST_JOURNAL=/c/j")
     which = end_tasks.Which(job_id=7, journal="/c/j", attempt=1)
-    assert sorted(end_tasks.tasks(tmp_path, which, "3")) == [1, 8]
-    assert list(end_tasks.tasks(tmp_path, which, "3", ["12"])) == [8]
-    left = dict(end_tasks.processes(tmp_path, which))
+    assert sorted(one.pid for one in end_tasks.tasks(tmp_path, which, "3")) == [1, 8]
+    assert [one.pid for one in end_tasks.tasks(tmp_path, which, "3", ["12"])] == [8]
+    left = {one.pid: one.step for one in end_tasks.processes(tmp_path, which)}
     assert left == {1: "0", 3: None, 5: "3", 8: "12"}
 
 

@@ -138,6 +138,7 @@ def test_a_stranger_on_gpus_that_only_this_job_had_is_told_as_such() -> None:
 def test_only_the_jobs_own_users_processes_may_be_ended() -> None:
     left = ending.look(OVER, RUN, [process()], facts())
     assert ending.to_end(RUN, left, [process(), process(9)]) == (process(),)
+    assert ending.to_end(RUN, left, [process(uid=BOB)]) == (), "it runs as another user by now"
     assert ending.to_end(replace(RUN, uid=0), left, [process(uid=0)]) == ()
     assert ending.to_end(replace(RUN, uid=None), left, [process()]) == ()
 

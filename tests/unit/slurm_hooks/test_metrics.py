@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import select
 import socket
+import subprocess
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +24,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity, Status
-from slurm_hooks.agent import metrics_http
+from slurm_hooks.agent import metrics_http, tcp_owner
 from slurm_hooks.agent.case import Standing
 from slurm_hooks.agent.judge import Opened
 from slurm_hooks.agent.metrics import Snapshot, Tally, text_of
-from slurm_hooks.agent.metrics_http import MAX_CLIENTS, MetricsServer, answer
+from slurm_hooks.agent.metrics_http import MAX_CLIENTS, MAX_OF_ONE_USER, MetricsServer, answer
 from slurm_hooks.agent.metrics_text import Sample, counter, gauge, render
 from slurm_hooks.facts import (
     Blind,
@@ -272,6 +276,82 @@ def test_clients_that_say_nothing_or_too_much_are_let_go(monkeypatch: pytest.Mon
             loud.settimeout(10)
             loud.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9000)
             assert loud.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def connected(port: int, user: int, count: int) -> subprocess.Popen[str]:
+    """A process of another user that holds so many connections and says nothing."""
+    code = (
+        "import os, socket, sys\n"
+        "port, user, count = map(int, sys.argv[1:])\n"
+        "os.setuid(user)\n"
+        "held = []\n"
+        "for _ in range(count):\n"
+        "    one = socket.socket(); one.connect(('127.0.0.1', port)); held.append(one)\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    argv = [sys.executable, "-c", code, str(port), str(user), str(count)]
+    pipe = subprocess.PIPE
+    started = subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True)
+    assert started.stdout is not None
+    assert started.stdout.readline() == "held\n"
+    return started
+
+
+def test_whose_a_connection_is() -> None:
+    with socket.create_server((metrics_http.HOST, 0)) as listener:
+        with socket.create_connection(listener.getsockname()):
+            accepted, _ = listener.accept()
+            with accepted:
+                assert tcp_owner.owner(accepted) == os.getuid()
+        with socket.socket() as nobody:
+            assert tcp_owner.owner(nobody) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="plays several users")
+def test_no_user_holds_the_places_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_http, "_PATIENCE_S", 60.0)
+    with serving("up 1\n") as (server, port):
+        get(port)
+        users = [connected(port, uid, 4 * MAX_CLIENTS) for uid in (2001, 2002)]
+        try:
+            with socket.create_connection((metrics_http.HOST, port)) as slow:
+                slow.sendall(b"GET /metrics HTTP/1.1\r\n")
+                again = connected(port, 2003, 4 * MAX_CLIENTS)
+                users.append(again)
+                assert get(port)[0] == 200, "served while every user holds what he can"
+                held = Counter(client.owner for client in list(server._clients))
+                assert held[2001] <= MAX_OF_ONE_USER
+                assert sum(held.values()) <= MAX_CLIENTS
+                slow.sendall(b"\r\n")
+                slow.settimeout(10)
+                assert slow.recv(100).startswith(b"HTTP/1.1 200"), (
+                    "and one who is slow keeps his place"
+                )
+        finally:
+            for one in users:
+                one.communicate()
+
+
+def test_a_flood_of_connections_is_taken_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_http, "_PER_SECOND", 5)
+    with socket.socket() as free:
+        free.bind((metrics_http.HOST, 0))
+        port = free.getsockname()[1]
+    server = MetricsServer(port, str)
+    server.turn(10.0)
+    flood = [socket.create_connection((metrics_http.HOST, port)) for _ in range(8)]
+    server.turn(10.1)
+    server.turn(10.2)
+    assert server._taken == 5
+    assert [fd for fd, _ in server.fds() if fd == server._listener.fileno()] == []  # type: ignore[union-attr]
+    assert server.next_at == 11.0
+    server.turn(11.0)
+    assert server._taken == 3
+    assert server._listener.fileno() in [fd for fd, _ in server.fds()]  # type: ignore[union-attr]
+    server.close()
+    for one in flood:
+        one.close()
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,51 @@ def look(root: Path, *names: str, whole: bool = True) -> dict[str, tuple[bool | 
     return {service.name: (service.running, service.how) for service in found}
 
 
+def process(folder: Path, program: str, uids: str = "0 0 0 0") -> None:
+    """What /proc says of a process whose name is a service's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "status").write_text("Name:\tx\nUid:\t" + uids.replace(" ", "\t") + "\n")
+    (folder / "exe").unlink(missing_ok=True)
+    (folder / "exe").symlink_to(f"/usr/bin/{program}")
+
+
+@pytest.mark.parametrize(
+    ("program", "uids", "counts"),
+    [
+        ("nv-fabricmanager", "0 0 0 0", True),
+        ("nv-fabricmanager (deleted)", "0 0 0 0", True),
+        ("nv-fabricmanager", "112 112 112 112", True),
+        ("nv-fabricmanager", "2002 2002 2002 2002", False),
+        ("python3", "2002 2002 2002 2002", False),
+        ("passwd", "2002 0 0 0", False),
+        ("sudo", "0 0 0 0", False),
+        ("nv-fabricmanager", "0 0", False),
+    ],
+)
+def test_a_process_with_a_services_name_is_not_believed_for_it(
+    program: str, uids: str, counts: bool, tmp_path: Path
+) -> None:
+    """A user's own, one in his namespace, a set-user-ID program that he started through a link."""
+    task(tmp_path, 5, "nv-fabricmanage")
+    process(tmp_path / "5", program, uids)
+    task(tmp_path, 6, "sshd")
+    assert system.walk(tmp_path).names == ({"nv-fabricmanage": 5} if counts else {}) | {"sshd": 6}
+
+
+def test_the_first_with_the_name_hides_no_later_one(tmp_path: Path) -> None:
+    for pid, uids in ((5, "2002 2002 2002 2002"), (6, "0 0 0 0")):
+        task(tmp_path, pid, "nv-fabricmanage")
+        process(tmp_path / str(pid), "nv-fabricmanager", uids)
+    assert system.walk(tmp_path).names == {"nv-fabricmanage": 6}
+
+
+def test_where_the_program_may_not_be_looked_at_the_user_ids_decide(tmp_path: Path) -> None:
+    task(tmp_path, 5, "nv-fabricmanage")
+    process(tmp_path / "5", "x")
+    (tmp_path / "5/exe").unlink()
+    assert system.walk(tmp_path).names == {"nv-fabricmanage": 5}
+
+
 def test_a_process_a_cgroup_or_a_pid_file_tells_of_a_service(tmp_path: Path) -> None:
     cgroup = tmp_path / "sys/fs/cgroup/system.slice/nvidia-dcgm.service"
     cgroup.mkdir(parents=True)
@@ -206,14 +251,14 @@ def test_a_process_a_cgroup_or_a_pid_file_tells_of_a_service(tmp_path: Path) -> 
     note = tmp_path / "run/nvidia-persistenced/nvidia-persistenced.pid"
     note.parent.mkdir(parents=True)
     note.write_text("33\n")
-    (tmp_path / "proc/33").mkdir(parents=True)
+    process(tmp_path / "proc/33", "nvidia-persistenced", uids="113 113 113 113")
     found = look(tmp_path, "nv-fabricmanager")
     assert {name: running for name, (running, _) in found.items()} == {
         "fabricmanager": True,
         "persistenced": True,
         "dcgm": True,
     }
-    (tmp_path / "proc/33").rmdir()
+    process(tmp_path / "proc/33", "bash", uids="2002 2002 2002 2002")
     assert look(tmp_path)["persistenced"] == (
         False,
         "its pid file names process 33, which is gone",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ import pytest
 from holdfast.findings import Finding
 from holdfast.vocabulary import Severity
 from slurm_hooks.agent.sweep import doomed_by
-from slurm_hooks.agent.tasks import Doomed, affected, open_sweep
+from slurm_hooks.agent.tasks import Doomed, affected, open_sweep, tasks
 from slurm_hooks.contain import Worker, call
 
 
@@ -77,3 +80,58 @@ def test_real_processes(tmp_path: Path) -> None:
         for child in children:
             child.kill()
             child.wait()
+
+
+OURS = {"HOLDFAST_ATTEMPT": "1", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}
+
+
+def test_init_and_the_sweep_itself_are_never_among_the_tasks(tmp_path: Path) -> None:
+    """Whatever their environment says: what starts a container may hand a job's to process 1."""
+    child = subprocess.Popen(["sleep", "60"], env=OURS)
+    try:
+        time.sleep(0.1)
+        for pid in (1, os.getpid(), child.pid):
+            (tmp_path / str(pid)).symlink_to(f"/proc/{child.pid}")
+        assert [pid for pid, _, _ in tasks(tmp_path)] == [child.pid]
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_process_that_has_the_pid_by_now_is_left_alone(tmp_path: Path) -> None:
+    """The environment was that of a process that has ended; its pid was given out again."""
+    other = subprocess.Popen(["sleep", "60"])
+    folder = tmp_path / str(other.pid)
+    folder.mkdir()
+    environ = "".join(f"{name}={value}\0" for name, value in OURS.items())
+    (folder / "environ").write_text(environ)
+    start = (folder / "stat", f"{other.pid} (python) S " + "0 " * 18 + "{} 0")
+    start[0].write_text(start[1].format(900))
+    try:
+        assert [(pid, began) for pid, began, _ in tasks(tmp_path)] == [(other.pid, 900)]
+        with once_opened(lambda: start[0].write_text(start[1].format(901))):
+            assert list(open_sweep(tmp_path)(Doomed())) == []
+        assert other.poll() is None
+        assert [ended.pid for ended in open_sweep(tmp_path)(Doomed())] == [other.pid]
+        assert other.wait(5) == -signal.SIGKILL
+    finally:
+        other.kill()
+        other.wait()
+
+
+@contextmanager
+def once_opened(after: Callable[[], object]) -> Iterator[None]:
+    """Between the look at the environment and the signal, ``after`` happens: as a test can say it, at
+    the moment in which the descriptor is opened."""
+    real = os.pidfd_open
+
+    def opened(pid: int, flags: int = 0) -> int:
+        fd = real(pid, flags)
+        after()
+        return fd
+
+    os.pidfd_open = opened
+    try:
+        yield
+    finally:
+        os.pidfd_open = real

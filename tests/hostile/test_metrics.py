@@ -1,0 +1,58 @@
+"""bob holds connections to an agent's metrics: Prometheus gets its page all the same."""
+
+from __future__ import annotations
+
+import subprocess
+
+from testbed import enter
+from testbed.box import Box
+
+from tests.e2e import cluster, detecting
+
+PORT = 9409
+SCRAPE = f"""
+import http.client
+asked = http.client.HTTPConnection("127.0.0.1", {PORT}, timeout=2)
+asked.request("GET", "/metrics")
+print(asked.getresponse().status)
+"""
+HOLD = f"""
+import select, socket
+held = []
+while True:  # a new one for each that is closed
+    held = [one for one in held if not select.select([one], [], [], 0)[0]]
+    while len(held) < 64:
+        one = socket.socket()
+        one.connect(("127.0.0.1", {PORT}))
+        held.append(one)
+    print("held", flush=True)
+    select.select([], [], [], 0.2)
+"""
+
+
+def test_a_user_cannot_keep_prometheus_out(clean_box: Box) -> None:
+    node = clean_box.nodes[0]
+
+    def with_port(text: str) -> str:
+        return text.replace("agent: {", f"agent: {{metrics_port: {PORT}, ")
+
+    def scraped() -> bool:
+        done = node.run(["python3", "-c", SCRAPE], check=False, timeout_s=20)
+        return done.stdout.strip() == "200"
+
+    before = detecting.configure(clean_box, with_port)
+    try:
+        cluster.wait_for(scraped, "the metrics are served", 30)
+        argv = enter.argv_in(
+            node.namespaces_pid, ["python3", "-c", HOLD], user="bob", cwd="/", env={}
+        )
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as bob:
+            try:
+                assert bob.stdout is not None
+                assert bob.stdout.readline() == "held\n"
+                assert [scraped() for _ in range(5)].count(True) >= 4
+                assert bob.poll() is None, "and he still tries"
+            finally:
+                bob.kill()
+    finally:
+        detecting.configure(clean_box, lambda _text: before)
