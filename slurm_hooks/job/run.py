@@ -22,11 +22,17 @@ from slurm_hooks.job.attempt import Job, Tools, child_environment
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.deciding import NOT_STARTED, Ending, ending, facts
 from slurm_hooks.job.desk import Desk
-from slurm_hooks.job.evidence import Sight, look, look_until_fatal
+from slurm_hooks.job.evidence import Sight, look, look_until_fatal, with_lost
 from slurm_hooks.job.history import Past, launcher_deaths, past
 from slurm_hooks.job.log import say
+from slurm_hooks.job.lost_nodes import LostNodes
+from slurm_hooks.job.node_steps import EXTERN, steps_here, steps_on
+from slurm_hooks.job.overlap import environment, overlapping
 from slurm_hooks.job.step import StepEnd, StepPlan, run_step
 from slurm_hooks.job.told import since, with_told
+
+_ASK_S = 15.0
+"""For the answer of nodes whose slurmd has started again."""
 
 
 class Run:
@@ -40,6 +46,11 @@ class Run:
         self._number = 0
         self._name = str(job.context.job_id)
         self._told_before: tuple[Evidence, ...] = ()
+        job_id = job.context.job_id
+        self._lost = LostNodes(
+            lambda nodes: steps_on(job_id, nodes, _ASK_S),
+            contained=EXTERN in steps_here(job_id),
+        )
         self.started = False
         self.last_code = 0
 
@@ -118,7 +129,7 @@ class Run:
         """Why the step must end now: for the case that a node's agent cannot end its tasks
         itself.
         """
-        fatal = [fault for fault in self._look().faults or () if fault.fatal]
+        fatal = [fault for fault in self._look_blaming().faults or () if fault.fatal]
         if not fatal or self._switched_off:
             return ""
         return f"bad node: {', '.join(map(str, fatal))}"
@@ -128,13 +139,12 @@ class Run:
         waits for KillWait. Not waited for."""
         job_id, count = self._job.context.job_id, max(1, self._job.context.node_count)
         say("ending the step's remaining tasks")
-        argv = ["srun", "--quiet", "--overlap", f"--jobid={job_id}", "--kill-on-bad-exit=0"]
-        argv += [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
-        argv += ["--cpus-per-task=1", "--mem=0", "--gres=none"]
-        argv += end_tasks.command(self._which, steps)
-        null = subprocess.DEVNULL
+        argv = [*overlapping(job_id, count), *end_tasks.command(self._which, steps)]
+        null, env = subprocess.DEVNULL, environment(os.environ)
         try:
-            subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, start_new_session=True)
+            subprocess.Popen(
+                argv, env=env, stdin=null, stdout=null, stderr=null, start_new_session=True
+            )
         except OSError as error:
             say(f"srun: {error.strerror}; waiting for Slurm to end them")
 
@@ -159,10 +169,10 @@ class Run:
         if end.status == 0 and not end.ended_why:
             return self._finish(0, "")
         say(f"step ended: {end.how}")
-        sight = self._look()
+        sight = self._look_blaming()
         if not end.told_to_end:
             sight = look_until_fatal(
-                self._look,
+                self._look_blaming,
                 wait_s=self._tools.config.evidence_wait_s,
                 clock=time.monotonic,
                 sleep=self._desk.sleep,
@@ -252,4 +262,11 @@ class Run:
         return is_off(ALL)
 
     def _look(self) -> Sight:
-        return look(self._tools.slurm, self._job.context.job_id, self._nodes)
+        sight = look(self._tools.slurm, self._job.context.job_id, self._nodes)
+        return with_lost(sight, self._lost.among(sight.nodes))
+
+    def _look_blaming(self) -> Sight:
+        """As ``_look``; a node that its agent blames for this attempt is asked as well."""
+        sight = look(self._tools.slurm, self._job.context.job_id, self._nodes)
+        blamed = since(self._told_before, sight).fatal_nodes
+        return with_lost(sight, self._lost.among(sight.nodes, blamed))
