@@ -162,6 +162,7 @@ def _attempt(event: Mapping[str, Any]) -> dict[str, Any]:
         "rejected": 0,
         "exit_code": None,
         "ended_why": None,
+        "job_state": None,
         "decision": None,
         "why": None,
         "cause": None,
@@ -185,3 +186,4 @@ def _add(attempt: dict[str, Any], kind: str, event: Mapping[str, Any]) -> None:
     elif kind == "finish":
         attempt["exit_code"] = event.get("exit_code")
         attempt["decision"], attempt["why"] = "finish", event.get("why") or attempt["why"]
+        attempt["job_state"] = event.get("job_state")

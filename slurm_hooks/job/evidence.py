@@ -26,11 +26,16 @@ ENDED_BY_SLURM = frozenset(
         "PREEMPTED",
         "REVOKED",
         "NODE_FAIL",
+        "BOOT_FAIL",
+        "FAILED",
+        "OUT_OF_MEMORY",
+        "COMPLETED",
         "PENDING",
         "SUSPENDED",
     }
 )
-"""Job states in which somebody else has decided already. PENDING: it is requeued."""
+"""Job states in which somebody else has decided already. PENDING: it is requeued. FAILED and the two
+after it: the batch script is gone, and this launcher is about to be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,7 +167,7 @@ class Run:
 
     def _after(self, end: StepEnd, choice: Choice, history: Sequence[Past]) -> int | None:
         if end.status == 0 and not end.ended_why:
-            return self._finish(0, "")
+            return self._ended_well(end)
         say(f"step ended: {end.how}")
         sight = self._look_blaming()
         if not end.told_to_end:
@@ -179,11 +179,39 @@ class Run:
             )
         if sight.ended_by_slurm or self._tools.signals.told_to_end:
             return self._ended_from_outside(end, sight)
+        if end.cancelled_step and self._is_sound(sight):
+            return self._finish(end.exit_code or 143, self._cancelled(end), cancelled=True)
         newest = resume.newest_step(self._job.checkpoints)
         ended = ending(end, choice, newest, self._nodes)
         if ended.cause:
             say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")
         return self._act(self._decided(sight, ended, history), code=end.exit_code)
+
+    def _ended_well(self, end: StepEnd) -> int:
+        """Exit code 0 is success only while Slurm has not ended the job: ranks may ignore SIGTERM, or
+        save and exit well, in a job that is cancelled, requeued or out of time."""
+        sight = self._look()
+        if sight.ended_by_slurm:
+            say(f"step ended: {end.how}")
+            return self._ended_from_outside(end, sight)
+        if sight.job is None:
+            return self._finish(0, "Slurm could not be asked for the job's state")
+        if end.cancelled_step:
+            return self._finish(0, self._cancelled(end), cancelled=True)
+        return self._finish(0, "after a signal from outside" if end.told_to_end else "")
+
+    def _cancelled(self, end: StepEnd) -> str:
+        return (
+            f"step {self._job.context.job_id}.{end.cancelled_step} was cancelled or signalled from "
+            "outside (scancel), so it is not started again"
+        )
+
+    def _is_sound(self, sight: Sight) -> bool:
+        """Nothing is known against the nodes: a step that Slurm cancels for a lost node reads as one
+        that its user cancelled."""
+        if sight.faults is None or since(self._told_before, sight).fatal_nodes:
+            return False
+        return not any(fault.fatal for fault in sight.faults)
 
     def _ended_from_outside(self, end: StepEnd, sight: Sight) -> int:
         """scancel, requeue by somebody, time limit, preemption: not ours to decide.
@@ -193,11 +221,20 @@ class Run:
         """
         state = sight.job.state.split("+")[0] if sight.job else "unknown"
         why = f"ended from outside (job state {state}), no requeue by us"
-        if state == "RUNNING":
-            return self._finish(end.exit_code or 143, why)
-        say(why)
+        if end.status == 0:
+            why += "; the command's exit code 0 is no success of the job"
         code = end.exit_code or 143
-        self._tools.journal.add("finish", attempt=self._number, exit_code=code, why=why)
+        if state == "RUNNING":
+            return self._finish(code, why, cancelled=True)
+        say(why)
+        self._tools.journal.add(
+            "finish",
+            attempt=self._number,
+            exit_code=code,
+            why=why,
+            job_state=state if sight.job else None,
+            cancelled=True,
+        )
         return code
 
     def _decided(self, sight: Sight, ended: Ending, history: Sequence[Past]) -> Decision:
@@ -247,9 +284,12 @@ class Run:
             return code or 1
         return self._finish(code or 1, "Slurm did not take the request")
 
-    def _finish(self, code: int, why: str) -> int:
+    def _finish(self, code: int, why: str, *, cancelled: bool = False) -> int:
+        """``cancelled``: by somebody, so that nobody counts it as a failure of the job."""
         self._desk.mark(markers.FINISHED)
-        self._tools.journal.add("finish", attempt=self._number, exit_code=code, why=why)
+        self._tools.journal.add(
+            "finish", attempt=self._number, exit_code=code, why=why, cancelled=cancelled
+        )
         say(f"done: exit code {code}{': ' + why if why else ''}")
         return code
 
