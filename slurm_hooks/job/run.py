@@ -180,7 +180,8 @@ class Run:
         if sight.ended_by_slurm or self._tools.signals.told_to_end:
             return self._ended_from_outside(end, sight)
         if end.cancelled_step and self._is_sound(sight):
-            return self._finish(end.exit_code or 143, self._cancelled(end), cancelled=True)
+            why = f"{self._cancelled(end)}, so it is not started again"
+            return self._finish(end.exit_code or 143, why, cancelled=True)
         newest = resume.newest_step(self._job.checkpoints)
         ended = ending(end, choice, newest, self._nodes)
         if ended.cause:
@@ -201,10 +202,8 @@ class Run:
         return self._finish(0, "after a signal from outside" if end.told_to_end else "")
 
     def _cancelled(self, end: StepEnd) -> str:
-        return (
-            f"step {self._job.context.job_id}.{end.cancelled_step} was cancelled or signalled from "
-            "outside (scancel), so it is not started again"
-        )
+        step = f"{self._job.context.job_id}.{end.cancelled_step}"
+        return f"step {step} was cancelled or signalled from outside (scancel, --signal)"
 
     def _is_sound(self, sight: Sight) -> bool:
         """Nothing is known against the nodes: a step that Slurm cancels for a lost node reads as one
