@@ -196,6 +196,7 @@ def _attempt(event: Mapping[str, Any]) -> dict[str, Any]:
         "rejected": 0,
         "exit_code": None,
         "ended_why": None,
+        "job_state": None,
         "decision": None,
         "why": None,
         "cause": None,
@@ -221,6 +222,7 @@ def _add(attempt: dict[str, Any], kind: str, event: Mapping[str, Any]) -> None:
     elif kind == "finish":
         attempt["exit_code"] = _number(event.get("exit_code"))
         attempt["decision"], attempt["why"] = "finish", _text(event.get("why")) or attempt["why"]
+        attempt["job_state"] = _text(event.get("job_state"))
 
 
 def _text(said: Any) -> str | None:

@@ -211,6 +211,8 @@ def _attempt_row(attempt: Report) -> tuple[str, ...]:
     step = attempt["resumed_step"]
     start = "beginning" if attempt["resumed_from"] is None else str(attempt["resumed_from"])
     end = "-" if attempt["exit_code"] is None else f"exit {attempt['exit_code']}"
+    if attempt["job_state"]:
+        end = f"{attempt['job_state']}, {end}"
     return (
         str(attempt["attempt"]),
         _when(attempt["started_at"]),

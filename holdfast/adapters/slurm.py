@@ -16,6 +16,7 @@ class SlurmNode:
 
     ``states`` holds the base state and every flag. ``reason_at`` is in UTC; ``reason_user`` is who
     set the reason. ``unknown_states`` keeps words that this version of Holdfast does not know.
+    ``boot_at`` and ``slurmd_started_at`` are by the node's own clock, as its slurmd registered them.
     ``reservation`` (the active one it is in), ``partitions``, ``cpus`` (for jobs) and ``gpus`` (as
     configured) are known only when Slurm was asked for single nodes.
     """
@@ -28,6 +29,7 @@ class SlurmNode:
     comment: str = ""
     instance_id: str = ""
     boot_at: datetime | None = None
+    slurmd_started_at: datetime | None = field(default=None, compare=False)
     unknown_states: tuple[str, ...] = ()
     reservation: str = field(default="", compare=False)
     partitions: tuple[str, ...] = field(default=(), compare=False)

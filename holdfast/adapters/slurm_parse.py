@@ -132,6 +132,7 @@ def _node(row: Mapping[str, Any]) -> SlurmNode:
         comment=_text(row.get("comment")),
         instance_id=_text(row.get("instance_id")),
         boot_at=epoch(row.get("boot_time")),
+        slurmd_started_at=epoch(row.get("slurmd_start_time")),
         reservation=_text(row.get("reservation")),
         partitions=tuple(_words(row.get("partitions"))),
         cpus=_number(row.get("effective_cpus")) or _number(row.get("cpus")) or 0,
@@ -190,8 +191,8 @@ def _exit_code(value: Any) -> str:
 
 # One record of `scontrol show nodes -o`, fixed part first. OS= holds blanks but never " State=".
 _HEAD = re.compile(
-    r"NodeName=(?P<name>\S+) .*? State=(?P<state>\S+) .*? BootTime=(?P<boot>\S+) .*?"
-    r" AveWatts=\S+(?P<tail>.*)"
+    r"NodeName=(?P<name>\S+) .*? State=(?P<state>\S+) .*? BootTime=(?P<boot>\S+)"
+    r"(?: SlurmdStartTime=(?P<slurmd>\S+))? .*? AveWatts=\S+(?P<tail>.*)"
 )
 _TAIL_KEYS = ("Reason", "Comment", "Extra", "InstanceId", "InstanceType")
 _TAIL = re.compile(
@@ -251,6 +252,7 @@ def _node_text(match: re.Match[str]) -> SlurmNode | None:
         comment=parts["Comment"] or "",
         instance_id=parts["InstanceId"] or "",
         boot_at=epoch(match["boot"]),
+        slurmd_started_at=epoch(match["slurmd"]),
     )
 
 

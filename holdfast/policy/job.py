@@ -52,7 +52,8 @@ class FailureKind(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEvidence:
-    """What speaks against a node of the job. ``out``: Slurm gives it to no new job by itself."""
+    """What speaks against a node of the job. ``out``: it need not be named in ExcNodeList, since Slurm
+    gives it to no new job by itself, or since it is sound again."""
 
     node: SlurmName
     code: str

@@ -43,6 +43,10 @@ itself.
 """
 
 
+_TOLD_TO_END = (":2", ":15")
+"""Exit code of a job whose batch script ended by SIGINT or SIGTERM. Nobody but a person or a script of
+theirs sends these without a state of its own (CANCELLED, TIMEOUT, …); the kernel sends SIGKILL."""
+
 _HUNG_S = 60.0
 """A launcher that lives has acted on its node's fault long before. Where the lost mount holds its log
 or its checkpoints, it hangs there itself."""
@@ -190,6 +194,8 @@ class Afterlife:
                 self._drop(case)
         elif "COMPLETING" in states:
             self._again(case, now)
+        elif states & ENDED_BADLY and job.exit_code.endswith(_TOLD_TO_END):
+            self._drop(case)  # as somebody wanted: scancel --batch -s TERM
         elif states & ENDED_BADLY and self._may_requeue(case.marker, job):
             case.next, case.due = self._requeue, now
         elif "PENDING" in states:

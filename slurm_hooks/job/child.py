@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slurm_hooks.job.srun_output import TaskDeath, death_in, ended_step_in
+from slurm_hooks.job.srun_output import TaskDeath, cancelled_step_in, death_in, ended_step_in
 from slurm_hooks.process import send
 
 _PR_SET_PDEATHSIG = 1
@@ -47,7 +47,9 @@ class Child:
 
     Standard error comes through a pipe, because srun tells nobody else which rank died first; each
     byte is passed on unchanged. ``deaths`` are the tasks that srun reported, ``ended_steps`` the
-    steps that it ends for them, ``tail`` the last lines.
+    steps that it ends for them, ``cancelled_step`` the step that somebody else cancelled, ``troubled``
+    whether srun told of an error that is no task's death, ``tail`` the last lines. Set ``being_ended``
+    before ending it: a step is then cancelled for us.
     """
 
     def __init__(
@@ -57,6 +59,10 @@ class Child:
         self._now = now
         self.deaths: list[TaskDeath] = []
         self.ended_steps: set[str] = set()
+        self.cancelled_step = ""
+        self._aborted = False
+        self.troubled = False
+        self.being_ended = False
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._partial = b""
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
@@ -140,6 +146,13 @@ class Child:
                 death = death_in(line, self._now())
                 if death:
                     self.deaths.append(death)
+                self.troubled |= death is None or not death.tasks
+            elif " CANCELLED AT " in line and not self.being_ended:
+                blind = bool(self.deaths) and not self._aborted
+                self.cancelled_step = cancelled_step_in(line, blind=blind) or self.cancelled_step
+                self._aborted = False
+            elif "srun: Job step aborted" in line:
+                self._aborted = not self.deaths
             elif "srun: Terminating" in line:
                 self.ended_steps |= {ended_step_in(line)} - {""}
 

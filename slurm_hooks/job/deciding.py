@@ -126,9 +126,9 @@ def facts(
     evidence = None
     if nodes is not None:
         # Drained and DOWN nodes alike: Slurm gives them to no new job; what only an agent told of is
-        # not ``out``.
+        # not ``out``. One that is sound again needs no exclusion either.
         evidence = tuple(
-            NodeEvidence(node=one.node, code=one.code, fatal=one.fatal, out=one.out)
+            NodeEvidence(node=one.node, code=one.code, fatal=one.fatal, out=one.out or one.sound)
             for one in nodes
         )
     current = PastAttempt(

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_hooks.job.overlap import python_code
 from slurm_hooks.process import environment, process_state, send
 
 
@@ -97,12 +98,10 @@ def _is(one: Found, procfs: Path) -> bool:
 
 
 def command(which: Which, steps: Collection[str] = ()) -> list[str]:
-    """The command line for a node of the job. It needs this installation at the same path there,
-    and nothing of the job's own environment (a virtual environment, PYTHONPATH)."""
-    root = Path(__file__).resolve().parents[2]
-    argv = [str(which.job_id), which.journal, str(which.attempt), *sorted(steps)]
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); from {__name__} import main; main({argv!r})"
-    return [sys.executable, "-I", "-c", code]
+    """The command line for a node of the job."""
+    return python_code(
+        __name__, [str(which.job_id), which.journal, str(which.attempt), *sorted(steps)]
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

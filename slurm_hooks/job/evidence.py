@@ -5,7 +5,7 @@ output says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast import job_evidence
 from holdfast.adapters.slurm import Slurm, SlurmJob, SlurmNode
@@ -26,11 +26,16 @@ ENDED_BY_SLURM = frozenset(
         "PREEMPTED",
         "REVOKED",
         "NODE_FAIL",
+        "BOOT_FAIL",
+        "FAILED",
+        "OUT_OF_MEMORY",
+        "COMPLETED",
         "PENDING",
         "SUSPENDED",
     }
 )
-"""Job states in which somebody else has decided already. PENDING: it is requeued."""
+"""Job states in which somebody else has decided already. PENDING: it is requeued. FAILED and the two
+after it: the batch script is gone, and this launcher is about to be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,7 @@ class NodeFault:
     ``fatal``  work on it is lost; otherwise the node is degraded and running work may go on.
     ``gpu``    index of the one GPU at fault, if it is one.
     ``out``    Slurm gives the node to no new job by itself.
+    ``sound``  lost to this run of the job alone: the next one may have the node.
     """
 
     node: SlurmName
@@ -49,6 +55,7 @@ class NodeFault:
     fatal: bool
     gpu: int | None = None
     out: bool = True
+    sound: bool = False
 
     def record(self) -> dict[str, object]:
         """For the journal."""
@@ -59,6 +66,7 @@ class NodeFault:
             "fatal": self.fatal,
             "gpu": self.gpu,
             "out": self.out,
+            "sound": self.sound,
         }
 
     def __str__(self) -> str:
@@ -101,6 +109,7 @@ class Sight:
 
     job: SlurmJob | None
     faults: tuple[NodeFault, ...] | None
+    nodes: tuple[SlurmNode, ...] = ()
 
     @property
     def told(self) -> tuple[Evidence, ...]:
@@ -123,10 +132,17 @@ def look(slurm: Slurm, job_id: int, nodes: Sequence[SlurmName]) -> Sight:
     except CommandError:
         job = None
     try:
-        found = faults(slurm.nodes(nodes))
+        found = tuple(slurm.nodes(nodes))
     except CommandError:
         return Sight(job=job, faults=None)
-    return Sight(job=job, faults=found)
+    return Sight(job=job, faults=faults(found), nodes=found)
+
+
+def with_lost(sight: Sight, lost: Sequence[NodeFault]) -> Sight:
+    """The sight with nodes that are in service again and lost the job's processes before."""
+    known = {fault.node for fault in sight.faults or () if fault.fatal}
+    more = tuple(fault for fault in lost if fault.node not in known)
+    return replace(sight, faults=(*more, *(sight.faults or ()))) if more else sight
 
 
 def look_until_fatal(

@@ -64,12 +64,13 @@ def _one(group: Sequence[Event]) -> Past:
     chosen = _table((last(group, "checkpoint") or {}).get("chosen"))
     end = last(group, "step_end") or {}
     evidence = last(group, "evidence") or {}
+    finish = last(group, "finish") or {}
     return Past(
         number=_whole(group[0].get("attempt")) or 0,
         started=last(group, "step_start") is not None,
         ended=bool(end),
         exit_code=_whole(end.get("exit_code")),
-        told_to_end=bool(end.get("told_to_end")),
+        told_to_end=bool(end.get("told_to_end") or finish.get("cancelled")),
         resumed_path=str(chosen.get("path", "")),
         resumed_step=_whole(chosen.get("step")),
         fingerprint=str(evidence.get("fingerprint", "")),

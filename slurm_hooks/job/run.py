@@ -22,11 +22,17 @@ from slurm_hooks.job.attempt import Job, Tools, child_environment
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.deciding import NOT_STARTED, Ending, ending, facts
 from slurm_hooks.job.desk import Desk
-from slurm_hooks.job.evidence import Sight, look, look_until_fatal
+from slurm_hooks.job.evidence import Sight, look, look_until_fatal, with_lost
 from slurm_hooks.job.history import Past, launcher_deaths, past
 from slurm_hooks.job.log import say
+from slurm_hooks.job.lost_nodes import LostNodes
+from slurm_hooks.job.node_steps import EXTERN, steps_here, steps_on
+from slurm_hooks.job.overlap import environment, overlapping
 from slurm_hooks.job.step import StepEnd, StepPlan, run_step
 from slurm_hooks.job.told import since, with_told
+
+_ASK_S = 15.0
+"""For the answer of nodes whose slurmd has started again."""
 
 
 class Run:
@@ -40,6 +46,11 @@ class Run:
         self._number = 0
         self._name = str(job.context.job_id)
         self._told_before: tuple[Evidence, ...] = ()
+        job_id = job.context.job_id
+        self._lost = LostNodes(
+            lambda nodes: steps_on(job_id, nodes, _ASK_S),
+            contained=EXTERN in steps_here(job_id),
+        )
         self.started = False
         self.last_code = 0
 
@@ -118,7 +129,7 @@ class Run:
         """Why the step must end now: for the case that a node's agent cannot end its tasks
         itself.
         """
-        fatal = [fault for fault in self._look().faults or () if fault.fatal]
+        fatal = [fault for fault in self._look_blaming().faults or () if fault.fatal]
         if not fatal or self._switched_off:
             return ""
         return f"bad node: {', '.join(map(str, fatal))}"
@@ -128,13 +139,12 @@ class Run:
         waits for KillWait. Not waited for."""
         job_id, count = self._job.context.job_id, max(1, self._job.context.node_count)
         say("ending the step's remaining tasks")
-        argv = ["srun", "--quiet", "--overlap", f"--jobid={job_id}", "--kill-on-bad-exit=0"]
-        argv += [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
-        argv += ["--cpus-per-task=1", "--mem=0", "--gres=none"]
-        argv += end_tasks.command(self._which, steps)
-        null = subprocess.DEVNULL
+        argv = [*overlapping(job_id, count), *end_tasks.command(self._which, steps)]
+        null, env = subprocess.DEVNULL, environment(os.environ)
         try:
-            subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, start_new_session=True)
+            subprocess.Popen(
+                argv, env=env, stdin=null, stdout=null, stderr=null, start_new_session=True
+            )
         except OSError as error:
             say(f"srun: {error.strerror}; waiting for Slurm to end them")
 
@@ -157,23 +167,50 @@ class Run:
 
     def _after(self, end: StepEnd, choice: Choice, history: Sequence[Past]) -> int | None:
         if end.status == 0 and not end.ended_why:
-            return self._finish(0, "")
+            return self._ended_well(end)
         say(f"step ended: {end.how}")
-        sight = self._look()
+        sight = self._look_blaming()
         if not end.told_to_end:
             sight = look_until_fatal(
-                self._look,
+                self._look_blaming,
                 wait_s=self._tools.config.evidence_wait_s,
                 clock=time.monotonic,
                 sleep=self._desk.sleep,
             )
         if sight.ended_by_slurm or self._tools.signals.told_to_end:
             return self._ended_from_outside(end, sight)
+        if end.cancelled_step and self._is_sound(sight):
+            why = f"{self._cancelled(end)}, so it is not started again"
+            return self._finish(end.exit_code or 143, why, cancelled=True)
         newest = resume.newest_step(self._job.checkpoints)
         ended = ending(end, choice, newest, self._nodes)
         if ended.cause:
             say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")
         return self._act(self._decided(sight, ended, history), code=end.exit_code)
+
+    def _ended_well(self, end: StepEnd) -> int:
+        """Exit code 0 is success only while Slurm has not ended the job: ranks may ignore SIGTERM, or
+        save and exit well, in a job that is cancelled, requeued or out of time."""
+        sight = self._look()
+        if sight.ended_by_slurm:
+            say(f"step ended: {end.how}")
+            return self._ended_from_outside(end, sight)
+        if sight.job is None:
+            return self._finish(0, "Slurm could not be asked for the job's state")
+        if end.cancelled_step:
+            return self._finish(0, self._cancelled(end), cancelled=True)
+        return self._finish(0, "after a signal from outside" if end.told_to_end else "")
+
+    def _cancelled(self, end: StepEnd) -> str:
+        step = f"{self._job.context.job_id}.{end.cancelled_step}"
+        return f"step {step} was cancelled or signalled from outside (scancel, --signal)"
+
+    def _is_sound(self, sight: Sight) -> bool:
+        """Nothing is known against the nodes: a step that Slurm cancels for a lost node reads as one
+        that its user cancelled."""
+        if sight.faults is None or since(self._told_before, sight).fatal_nodes:
+            return False
+        return not any(fault.fatal for fault in sight.faults)
 
     def _ended_from_outside(self, end: StepEnd, sight: Sight) -> int:
         """scancel, requeue by somebody, time limit, preemption: not ours to decide.
@@ -183,11 +220,20 @@ class Run:
         """
         state = sight.job.state.split("+")[0] if sight.job else "unknown"
         why = f"ended from outside (job state {state}), no requeue by us"
-        if state == "RUNNING":
-            return self._finish(end.exit_code or 143, why)
-        say(why)
+        if end.status == 0:
+            why += "; the command's exit code 0 is no success of the job"
         code = end.exit_code or 143
-        self._tools.journal.add("finish", attempt=self._number, exit_code=code, why=why)
+        if state == "RUNNING":
+            return self._finish(code, why, cancelled=True)
+        say(why)
+        self._tools.journal.add(
+            "finish",
+            attempt=self._number,
+            exit_code=code,
+            why=why,
+            job_state=state if sight.job else None,
+            cancelled=True,
+        )
         return code
 
     def _decided(self, sight: Sight, ended: Ending, history: Sequence[Past]) -> Decision:
@@ -237,9 +283,12 @@ class Run:
             return code or 1
         return self._finish(code or 1, "Slurm did not take the request")
 
-    def _finish(self, code: int, why: str) -> int:
+    def _finish(self, code: int, why: str, *, cancelled: bool = False) -> int:
+        """``cancelled``: by somebody, so that nobody counts it as a failure of the job."""
         self._desk.mark(markers.FINISHED)
-        self._tools.journal.add("finish", attempt=self._number, exit_code=code, why=why)
+        self._tools.journal.add(
+            "finish", attempt=self._number, exit_code=code, why=why, cancelled=cancelled
+        )
         say(f"done: exit code {code}{': ' + why if why else ''}")
         return code
 
@@ -252,4 +301,11 @@ class Run:
         return is_off(ALL)
 
     def _look(self) -> Sight:
-        return look(self._tools.slurm, self._job.context.job_id, self._nodes)
+        sight = look(self._tools.slurm, self._job.context.job_id, self._nodes)
+        return with_lost(sight, self._lost.among(sight.nodes))
+
+    def _look_blaming(self) -> Sight:
+        """As ``_look``; a node that its agent blames for this attempt is asked as well."""
+        sight = look(self._tools.slurm, self._job.context.job_id, self._nodes)
+        blamed = since(self._told_before, sight).fatal_nodes
+        return with_lost(sight, self._lost.among(sight.nodes, blamed))

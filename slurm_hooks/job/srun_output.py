@@ -1,7 +1,9 @@
 """What srun and slurmstepd say on standard error about dying tasks (recovery.md, rows L03 to L05).
 
 Wording of Slurm 24.11 to 26.05, src/srun/libsrun/task_state.c and launch.c:
-``srun: error: worker-7: tasks 56-58: Killed``, ``srun: Terminating StepId=12.0``.
+``srun: error: worker-7: tasks 56-58: Killed``, ``srun: Terminating StepId=12.0``; and of
+src/slurmd/slurmstepd/req.c: ``error: *** STEP 12.0 ON worker-7 CANCELLED AT 2026-11-21T22:17:25 ***``,
+26.05 with the cause: ``… DUE to SIGNAL Terminated ***``, ``… DUE TO TASK FAILURE ***``.
 """
 
 from __future__ import annotations
@@ -17,6 +19,11 @@ _DEATH = re.compile(
 )
 _TERMINATING = re.compile(r"srun: Terminating StepId=[\d_+]+\.(?P<step>\d+)")
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (?P<nodes>\S+)")
+
+_CANCELLED = re.compile(
+    r"error: \*\*\* STEP \d+\.(?P<step>[\w+]+) ON \S+ CANCELLED AT "
+    r"[^*]*?(?: DUE (?P<cause>to SIGNAL|TO [A-Z]+)[^*]*)?\*\*\*"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,20 @@ def death_in(line: str, at: float) -> TaskDeath | None:
     if lost:
         return TaskDeath(host=lost["nodes"], tasks="", how="Node failure", code=None, at=at)
     return None
+
+
+def cancelled_step_in(line: str, *, blind: bool) -> str:
+    """The number of the step that somebody cancelled or signalled (``scancel JOB.STEP``, ``scancel -s
+    TERM JOB``); empty for any other line.
+
+    When a task dies, srun has its step cancelled, too. 26.05 names that cause; 24.11 does not, so
+    its line does not count where a task was dead before (``blind``), unless srun itself was told to
+    abort the step before that ("Job step aborted").
+    """
+    match = _CANCELLED.search(line)
+    if match is None or not (match["cause"] == "to SIGNAL" or not (match["cause"] or blind)):
+        return ""
+    return match["step"]
 
 
 def ended_step_in(line: str) -> str:

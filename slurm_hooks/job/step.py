@@ -32,6 +32,8 @@ class StepEnd:
     ``deaths``       the tasks that srun reported, first one first.
     ``ended_why``    why the launcher ended it, empty when it ended by itself.
     ``told_to_end``  SIGTERM or SIGINT came from outside (scancel, requeue, time limit, preemption).
+    ``cancelled_step``  number of the step that somebody cancelled (``scancel JOB.STEP``, ``scancel -s
+                     TERM JOB``) while the job goes on; empty: none, or srun had other errors, too.
     ``tail``         the last lines of its standard error.
     """
 
@@ -41,6 +43,7 @@ class StepEnd:
     deaths: tuple[TaskDeath, ...] = ()
     ended_why: str = ""
     told_to_end: bool = False
+    cancelled_step: str = ""
     tail: tuple[str, ...] = ()
 
     @property
@@ -173,6 +176,7 @@ class _Ending:
         if self._stages or self.why == why:
             return
         self.why = why
+        self._child.being_ended = True
         self._child.signal(signal.SIGTERM)
         self._begin(now, frozenset, lambda: self._child.signal(signal.SIGKILL))
 
@@ -206,6 +210,7 @@ class _Ending:
 
     def advance(self, now: float) -> None:
         while self._stages and now >= self._stages[0][0]:
+            self._child.being_ended = True
             self._stages.pop(0)[1]()
 
 
@@ -227,8 +232,17 @@ def run_step(plan: StepPlan, signals: Signals) -> StepEnd:
         deaths=tuple(child.deaths),
         ended_why="" if child.deaths and not watch.why else ending.why,
         told_to_end=signals.told_to_end,
+        cancelled_step=_cancelled_step(child),
         tail=tuple(child.tail),
     )
+
+
+def _cancelled_step(child: Child) -> str:
+    """Empty where srun had trouble (it cancels the step of a lost node itself), and where a script has
+    gone on to another step that died."""
+    step = child.cancelled_step
+    later = any(int(other) > int(step) for other in child.ended_steps if step.isdigit())
+    return "" if child.troubled or later else step
 
 
 def _follow(child: Child, watch: Watch, ending: _Ending, signals: Signals) -> int:

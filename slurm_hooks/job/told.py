@@ -35,6 +35,11 @@ class Told:
             return ""
         return ", ".join(_words(one) for one in self.entries if one.blame is Blame.JOB)
 
+    @property
+    def fatal_nodes(self) -> frozenset[SlurmName]:
+        """Nodes whose agents say that work on them is lost."""
+        return frozenset(SlurmName(one.node) for one in self.entries if _condemns(one))
+
     def records(self) -> list[dict[str, object]]:
         """For the journal."""
         return [entry.record() for entry in self.entries]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+from collections.abc import Callable
 
 import pytest
 from testbed.box import Box
@@ -52,6 +54,76 @@ def test_a_healthy_run_completes_once(clean_box: Box) -> None:
     job.wait_state("COMPLETED")
     assert job.restarts == 0
     assert [step["step"] for step in job.steps()] == list(range(1, 13))
+
+
+_SAVES = "trap 'sleep 1; exit 0' TERM; while :; do sleep 0.1; done"
+"""Ranks that bear SIGTERM long enough to save, and end well."""
+
+
+def _scancel(*words: str) -> Callable[[Box, str], None]:
+    def act(box: Box, job: str) -> None:
+        box.run(["scancel", *(word.replace("JOB", job) for word in words)], user="alice")
+
+    return act
+
+
+def _requeue(box: Box, job: str) -> None:
+    box.run(["scontrol", "requeue", job])
+
+
+def _running(box: Box, rank: str = "") -> training.Training:
+    job = training.submit(box, rank=rank)
+    if not rank:
+        job.wait_step(2)
+        return job
+    ask = ["scontrol", "show", "step", f"{job.job_id}.0"]
+    job.wait(lambda: "State=RUNNING" in box.run(ask, check=False).stdout, "its step")
+    return job
+
+
+def _ending(job: training.Training) -> dict[str, object]:
+    """The last attempt's end, as ``holdfast explain`` tells it."""
+    words = ["holdfast", "explain", str(job.job_id), "--checkpoints", job.folder, "--json"]
+    attempts = json.loads(job.box.run(words).stdout)["attempts"]
+    return dict(attempts[0])
+
+
+@pytest.mark.parametrize(
+    ("act", "state"),
+    [(_scancel("JOB"), "CANCELLED"), (_requeue, "PENDING")],
+    ids=["cancel", "requeue"],
+)
+def test_exit_code_0_is_no_success_of_a_job_that_slurm_has_ended(
+    clean_box: Box, act: Callable[[Box, str], None], state: str
+) -> None:
+    job = _running(clean_box, _SAVES)
+    act(clean_box, str(job.job_id))
+    job.wait(lambda: "ended from outside" in job.log(), "the launcher's last word", 30)
+    assert "done: exit code 0" not in job.log()
+    assert f"job state {state}" in job.log()
+    assert (_ending(job)["job_state"], _ending(job)["exit_code"]) == (state, 143)
+
+
+@pytest.mark.parametrize(
+    "words", [("JOB.0",), ("-s", "TERM", "JOB.0"), ("-s", "TERM", "JOB")], ids=" ".join
+)
+def test_a_step_that_its_user_cancelled_is_not_started_again(
+    clean_box: Box, words: tuple[str, ...]
+) -> None:
+    # One of the ranks lives a little longer: on 24.11 srun's own cancel after a death reads alike.
+    job = _running(clean_box, "trap 'sleep 0.5; exit 143' TERM; while :; do sleep 0.1; done")
+    _scancel(*words)(clean_box, str(job.job_id))
+    job.wait(lambda: job.state not in ("RUNNING", "COMPLETING"), "its end", 30)
+    assert f"step {job.job_id}.0 was cancelled" in job.log()
+    assert "attempt 2" not in job.log()
+    assert job.restarts == 0
+
+
+def test_a_batch_script_that_its_user_ended_is_not_started_again(clean_box: Box) -> None:
+    job = _running(clean_box)
+    _scancel("--batch", "-s", "TERM", "JOB")(clean_box, str(job.job_id))
+    job.wait_state("FAILED")
+    cluster.stays(lambda: job.state == "FAILED" and job.restarts == 0, "as its user wanted", 4)
 
 
 def test_what_ended_for_good_while_its_agent_was_down_stays_so(clean_box: Box) -> None:

@@ -8,6 +8,7 @@ test's time, and the demo uses it.
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ _SCRIPT = """#!/bin/bash
 #SBATCH --nodes={nodes} --ntasks-per-node=2 --gres=gpu:8 --exclusive {requeue} --open-mode=append
 #SBATCH --output={folder}/log
 holdfast run --checkpoints {folder} -- \\
-  srun python3 /mnt/training/e2e_small.py {folder} {steps} {code}
+  srun {command}
 """
 
 
@@ -118,16 +119,18 @@ def submit(
     requeue: bool = True,
     options: tuple[str, ...] = (),
     code: int = 0,
+    rank: str = "",
 ) -> Training:
-    """Submit the job as alice; ``code`` is the exit code of its ranks."""
+    """Submit the job as alice; ``code`` is the exit code of its ranks. ``rank``: a line of bash that
+    each task runs in place of the training."""
     folder = f"/mnt/training/e2e-{time.monotonic_ns()}"
     box.run(["install", "-d", "-o", "alice", folder])
     _put(box.path("/mnt/training/e2e_small.py"), _PROGRAM)
+    command = f"python3 /mnt/training/e2e_small.py {folder} {steps} {code}"
     script = _SCRIPT.format(
         nodes=nodes,
         folder=folder,
-        steps=steps,
-        code=code,
+        command=f"bash -c {shlex.quote(rank)}" if rank else command,
         requeue="--requeue" if requeue else "--no-requeue",
     )
     done = box.run(["sbatch", "--parsable", *options], user="alice", stdin=script)

@@ -196,6 +196,14 @@ _NODE = (
         end=machine.power_on,
     ),
     Kind(
+        name="power-cycle",
+        meaning="power loss, and the node boots --after seconds (what was broken stays broken)",
+        heals=BY_ITSELF,
+        words=(Word(name="--after", high=600, default=0),),
+        begin=machine.power_cycle,
+        passing=True,
+    ),
+    Kind(
         name="network-cut",
         meaning="the network cable is pulled; processes go on",
         heals=AT_ONCE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,13 @@ def power_off(box: Box, node: str, _: Args) -> None:
 
 
 def power_on(box: Box, node: str, _: Args) -> None:
+    box.power_on(node)
+
+
+def power_cycle(box: Box, node: str, args: Args) -> None:
+    """Returns once the node's slurmd was started again."""
+    box.power_off(node)
+    time.sleep(int(args["after"]))
     box.power_on(node)
 
 

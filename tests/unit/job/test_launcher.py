@@ -95,6 +95,7 @@ def test_a_good_command_ends_good_even_without_slurm(
     told = capfd.readouterr()
     assert told.out == f"1 {folder}/.holdfast/job-42.jsonl\n"
     assert "attempt 1 of job 42 starts from the beginning: no checkpoint yet" in told.err
+    assert "done: exit code 0: Slurm could not be asked for the job's state" in told.err
     assert _events(folder) == ["attempt", "checkpoint", "step_start", "step_end", "finish"]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.job import end_tasks
-from slurm_hooks.job.srun_output import death_in
+from slurm_hooks.job.srun_output import cancelled_step_in, death_in
 from slurm_hooks.job.step import Signals, StepEnd, StepPlan, run_step
 
 
@@ -229,6 +229,59 @@ def test_sruns_lines_about_dead_tasks(
     assert death is not None
     assert (death.host, death.tasks, death.code) == (host, tasks, code)
     assert how in death.how
+
+
+_AT = "ON worker-0 CANCELLED AT 2026-11-21T22:17:51"
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (f"slurmstepd-worker-0: error: *** STEP 13.2 {_AT} ***", "2"),
+        (f"[2026-11-21T22:17:51.8] error: *** STEP 9.0 {_AT} DUE to SIGNAL Killed ***", "0"),
+        (f"[2026-11-21T22:17:51.8] error: *** STEP 9.0 {_AT} DUE TO TASK FAILURE ***", ""),
+        (f"slurmstepd: error: *** STEP 9.0 {_AT} DUE TO NODE FAILURE, SEE … ***", ""),
+        (f"slurmstepd: error: *** STEP 9.0 {_AT} DUE TO JOB REQUEUE ***", ""),
+        (f"slurmstepd: error: *** JOB 9 {_AT} ***", ""),
+        ("slurmstepd: error: *** STEP 9.0 ON n FAILED (non-zero exit code or …) ***", ""),
+    ],
+)
+def test_slurmstepds_line_about_a_step_that_somebody_cancelled(line: str, step: str) -> None:
+    assert cancelled_step_in(line, blind=False) == step
+    named = "to SIGNAL" in line
+    assert cancelled_step_in(line, blind=True) == (step if named else "")
+
+
+_CANCELLED = f"echo 'slurmstepd: error: *** STEP 9.0 {_AT} ***' >&2"
+_DEATH = "echo 'srun: error: worker-1: task 1: Killed' >&2; echo 'srun: Terminating StepId=9.0' >&2"
+
+
+@pytest.mark.parametrize(
+    ("script", "step"),
+    [
+        (f"{_CANCELLED}; {_DEATH}; exit 137", "0"),
+        (f"{_CANCELLED}; exit 0", "0"),
+        # a task died first: srun itself has the step cancelled (24.11 says no more)
+        (f"{_DEATH}; {_CANCELLED}; exit 137", ""),
+        # scancel JOB.STEP tells srun, whose line then comes before the deaths
+        (f"echo 'srun: Job step aborted: …' >&2; {_DEATH}; {_CANCELLED}; exit 137", "0"),
+        # srun has it cancelled for a lost node, too
+        (f"echo 'srun: error: Aborting, io error with …' >&2; {_CANCELLED}; exit 137", ""),
+        (f"echo 'srun: error: Node failure on worker-1' >&2; {_CANCELLED}; exit 137", ""),
+        # the script went on, and its next step died
+        (f"{_CANCELLED}; echo 'srun: Terminating StepId=9.1' >&2; exit 1", ""),
+    ],
+)
+def test_a_cancelled_step_is_told_from_one_that_srun_ends(script: str, step: str) -> None:
+    assert _run(script, grace_s=5).cancelled_step == step
+
+
+def test_a_step_that_we_end_is_not_cancelled_by_somebody() -> None:
+    script = (
+        f"trap '{_CANCELLED.replace(chr(39), chr(34))}; exit 1' TERM; while :; do sleep 0.05; done"
+    )
+    end = _run(script, watch=lambda: "bad node: n1 (XID79)")
+    assert (bool(end.ended_why), end.cancelled_step) == (True, "")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""A node loses power and boots at once, at each moment of a job's life: the job goes on."""
+
+from __future__ import annotations
+
+import pytest
+from testbed.box import Box
+
+from tests.e2e import cluster, training
+
+pytestmark = pytest.mark.e2e
+
+
+def _victim(job: training.Training) -> str:
+    """A node of the job that its launcher does not run on."""
+    return next(name for name in job.nodes() if name != job.job()["batch_host"])
+
+
+def _drained(box: Box, victim: str) -> None:
+    box.fault(victim, "gpu-lost", "--gpu", "1")
+    cluster.wait_for(lambda: cluster.drained(box, victim), "the node is drained", 20)
+
+
+def _goes_on(job: training.Training, timeout_s: float = 60) -> None:
+    """Another attempt has made progress."""
+    job.wait(
+        lambda: any(step["attempt"] not in ("", "1") for step in job.steps()),
+        "attempt 2",
+        timeout_s,
+    )
+
+
+def test_without_any_fault(clean_box: Box) -> None:
+    """Nothing is drained, nothing DOWN, and srun hears nothing."""
+    job = training.submit(clean_box, steps=200)
+    job.wait_step(6)
+    clean_box.fault(_victim(job), "power-cycle")
+    _goes_on(job)
+    assert "LOST" in job.log()
+    assert job.restarts == 1
+    assert job.job()["excluded_nodes"] == ""
+
+
+def test_right_after_the_drain(clean_box: Box) -> None:
+    """The node is mended and in service again before the launcher's next look."""
+    job = training.submit(clean_box, steps=200)
+    job.wait_step(6)
+    victim = _victim(job)
+    _drained(clean_box, victim)
+    clean_box.heal(victim)  # a GPU off the bus: by a power cycle
+    _goes_on(job)
+    assert job.job()["excluded_nodes"] == ""
+
+
+def test_while_the_job_leaves_its_nodes(clean_box: Box) -> None:
+    job = training.submit(clean_box, steps=200)
+    job.wait_step(6)
+    victim = _victim(job)
+    _drained(clean_box, victim)
+    job.wait(lambda: job.restarts == 1, "requeued", 30)
+    clean_box.heal(victim)
+    _goes_on(job)
+
+
+def test_while_the_job_starts(clean_box: Box) -> None:
+    job = training.submit(clean_box, steps=200)
+    job.wait(lambda: job.state in ("RUNNING", "CONFIGURING"), "a start")
+    victim = _victim(job)
+    clean_box.fault(victim, "power-cycle")
+    job.wait_step(6, 90)
+
+
+def test_a_restart_of_slurmd_costs_nothing(clean_box: Box) -> None:
+    """Its BootTime changes here as well: a slurmd that is started by hand tells the machine's own."""
+    job = training.submit(clean_box, steps=60)
+    job.wait_step(3)
+    victim = _victim(job)
+    clean_box.fault(victim, "slurmd-killed")
+    clean_box.heal(victim, "slurmd-killed")
+    job.wait_state("COMPLETED")
+    assert job.restarts == 0
+    assert "attempt 2" not in job.log()

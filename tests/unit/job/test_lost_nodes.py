@@ -1,0 +1,178 @@
+"""A node in service that has lost the job's processes is told from one whose slurmd was restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from holdfast.adapters.slurm import SlurmNode
+from holdfast.policy.job import Next, NodeEvidence, decide
+from holdfast.vocabulary import NodeState, SlurmName
+from slurm_hooks.job.config import JobConfig
+from slurm_hooks.job.deciding import NOT_STARTED, facts
+from slurm_hooks.job.evidence import Sight, faults, with_lost
+from slurm_hooks.job.lost_nodes import LostNodes
+from slurm_hooks.job.node_steps import answer, answers, steps_here
+from slurm_hooks.job.overlap import environment, overlapping
+
+T = datetime(2026, 1, 1, tzinfo=timezone.utc)
+W1 = SlurmName("worker-1")
+ALIVE, GONE = frozenset({"extern", "0"}), frozenset[str]()
+
+
+def node(
+    slurmd_s: float = 0, boot_s: float = 0, state: str = "ALLOCATED", **more: str
+) -> SlurmNode:
+    return SlurmNode(
+        name=W1,
+        states=frozenset(NodeState[word] for word in state.split("+")),
+        boot_at=T + timedelta(seconds=boot_s),
+        slurmd_started_at=T + timedelta(seconds=slurmd_s),
+        reason=more.get("reason", ""),
+    )
+
+
+class Asked:
+    """Answers as the node would; ``steps`` None: it does not."""
+
+    def __init__(self, steps: frozenset[str] | None) -> None:
+        self.steps, self.times = steps, 0
+
+    def __call__(self, nodes: Sequence[SlurmName]) -> Mapping[str, frozenset[str]]:
+        self.times += 1
+        return {} if self.steps is None else dict.fromkeys(nodes, self.steps)
+
+
+def after(
+    steps: frozenset[str] | None,
+    now: SlurmNode,
+    *,
+    looks: int = 1,
+    contained: bool = True,
+    blamed: frozenset[SlurmName] = frozenset(),
+) -> tuple[list[str], int]:
+    """Codes of the lost nodes when a node that was at rest looks like ``now``; how often it was asked."""
+    asked = Asked(steps)
+    lost = LostNodes(asked, contained=contained)
+    assert lost.among([node()]) == ()
+    assert asked.times == 0
+    for _ in range(looks):
+        found = lost.among([now], blamed)
+    return [fault.code for fault in found], asked.times
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        node(slurmd_s=60, boot_s=50),
+        node(slurmd_s=-3600, boot_s=-3610),  # its clock was an hour ahead before
+        node(slurmd_s=60),  # a new pod on a machine that has not booted
+    ],
+)
+def test_a_node_without_any_step_of_the_job_is_lost(now: SlurmNode) -> None:
+    assert after(GONE, now, looks=3) == (["LOST"], 1)
+
+
+@pytest.mark.parametrize("now", [node(slurmd_s=60), node(slurmd_s=60, boot_s=3600)])
+def test_a_restart_of_slurmd_alone_is_none(now: SlurmNode) -> None:
+    """Nor one after which the node's clock, and with it its boot time, was set right."""
+    assert after(ALIVE, now, looks=5) == ([], 1)
+
+
+def test_nothing_is_asked_while_nothing_changes() -> None:
+    assert after(GONE, node(), looks=5) == ([], 0)
+
+
+def test_a_node_that_does_not_answer_is_judged_by_its_boot_time_in_the_end() -> None:
+    assert after(None, node(slurmd_s=60, boot_s=50), looks=2) == ([], 2)
+    assert after(None, node(slurmd_s=60, boot_s=50), looks=3) == (["LOST"], 3)
+    assert after(None, node(slurmd_s=60), looks=5) == ([], 5)
+
+
+def test_without_an_extern_step_a_node_between_two_steps_needs_a_boot() -> None:
+    assert after(GONE, node(slurmd_s=60), contained=False) == ([], 1)
+    assert after(GONE, node(slurmd_s=60, boot_s=50), contained=False) == (["LOST"], 1)
+
+
+def test_a_node_that_its_agent_blames_is_lost_without_tasks() -> None:
+    """Whether or not slurmd has started again; with its tasks running it is not (the budget)."""
+    blamed = frozenset({W1})
+    assert after(frozenset({"extern"}), node(), blamed=blamed) == (["LOST"], 1)
+    assert after(ALIVE, node(), blamed=blamed, looks=3) == ([], 1)
+
+
+@pytest.mark.parametrize("state", ["DOWN", "ALLOCATED+NOT_RESPONDING"])
+def test_what_is_down_or_silent_is_not_asked(state: str) -> None:
+    assert after(GONE, node(slurmd_s=60, boot_s=50, state=state)) == ([], 0)
+
+
+def test_a_start_that_slurm_does_not_tell_is_no_change() -> None:
+    asked = Asked(GONE)
+    lost = LostNodes(asked, contained=True)
+    lost.among([node()])
+    lost.among([SlurmNode(name=W1, states=frozenset({NodeState.IDLE}))])
+    assert asked.times == 0
+
+
+def test_a_job_with_a_lost_node_is_requeued_and_may_have_the_node_again() -> None:
+    lost = LostNodes(Asked(GONE), contained=True)
+    lost.among([node()])
+    now = node(slurmd_s=60, boot_s=50)
+    sight = with_lost(Sight(job=None, faults=faults([now]), nodes=(now,)), lost.among([now]))
+    known = facts(sight, NOT_STARTED, [], 2)
+    assert known.nodes == (NodeEvidence(node=W1, code="LOST", fatal=True, out=True),)
+    decision = decide(known, JobConfig(), T)
+    assert (decision.next, decision.exclude) == (Next.REQUEUE, ())
+    assert "worker-1 (LOST)" in decision.why
+
+
+def test_the_drain_of_a_node_says_more_than_that_it_was_lost() -> None:
+    drained = node(
+        slurmd_s=60, state="ALLOCATED+DRAIN", reason="holdfast:XID79: GPU 3 fell off the bus gpu=3"
+    )
+    lost = LostNodes(Asked(GONE), contained=True)
+    lost.among([node()])
+    found = lost.among([node(slurmd_s=60)])
+    sight = with_lost(Sight(job=None, faults=faults([drained])), found)
+    assert [fault.code for fault in sight.faults or ()] == ["XID79"]
+
+
+def test_steps_are_told_by_their_slurmstepds(tmp_path: Path) -> None:
+    titles = {
+        "1": b"slurmstepd: [47.extern stepmgr]\0\0",
+        "2": b"slurmstepd: [47.0]",
+        "3": b"slurmstepd: [470.1]",
+        "4": b"slurmstepd: [47.3:namespace]",
+        "5": b"python3\0slurmstepd: [47.7]\0",
+        "self": b"",
+    }
+    for name, title in titles.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cmdline").write_bytes(title)
+    (tmp_path / "6").mkdir()  # gone meanwhile
+    assert steps_here(47, tmp_path) == {"extern", "0", "3"}
+
+
+def test_a_nodes_answer_is_read_back() -> None:
+    said = answer("worker-1", "9", {"9", "extern", "0"}) + "0: " + answer("worker-2", "9", {"9"})
+    assert answers(said) == {"worker-1": ALIVE, "worker-2": GONE}
+
+
+def test_where_slurmstepds_cannot_be_seen_nothing_is_said() -> None:
+    assert answer("worker-1", "9", set()) == ""
+    assert answers("slurmstepd: error: nonsense\n") == {}
+
+
+def test_the_question_takes_no_option_of_the_jobs_own_steps() -> None:
+    environ = {
+        "SLURM_STDOUTMODE": "/dev/null",
+        "SRUN_CPUS_PER_TASK": "8",
+        "SLURM_CONF": "/c",
+        "A": "1",
+    }
+    assert environment(environ) == {"SLURM_CONF": "/c", "A": "1"}
+    assert "--nodelist=worker-1" in overlapping(7, 1, nodes="worker-1")
+    assert not any(word.startswith("--nodelist") for word in overlapping(7, 2))
