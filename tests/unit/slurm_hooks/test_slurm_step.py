@@ -11,6 +11,8 @@ import pytest
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import Reservation, SlurmMaintenance
+from holdfast.adapters.slurm_parse import NodeChanges
+from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.errors import Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.gate import GateBack, Trial
@@ -19,6 +21,7 @@ from slurm_hooks.active import keeper
 from slurm_hooks.active.keep import Keep, Maker, Purpose
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Outcome
+from slurm_hooks.agent.record import Records
 from slurm_hooks.agent.slurm_step import Step
 from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings import Settings
@@ -101,9 +104,9 @@ class FakeSlurm:
         self.writes.append("unreserve")
         return True
 
-    def clock(self) -> datetime:
+    def node_changes(self) -> NodeChanges:
         self._ask()
-        return self.now
+        return NodeChanges(self.now, 1, len(self.writes))
 
     def cancel_in(self, name: str) -> None:
         self.writes.append("cancel")
@@ -125,10 +128,14 @@ class Bench:
     boot_id: str = BOOT
 
     def run(self, case: Case) -> Outcome:
-        drained, problem = records.load(self.path)
+        drained, problem = self.records.load()
         assert problem == ""
         slurm = cast("SlurmMaintenance", self.slurm)
-        return Step(slurm, ME, self.boot_id, self.config, self.path).run(case, drained)
+        return Step(slurm, ME, self.boot_id, self.config, self.records).run(case, drained)
+
+    @property
+    def records(self) -> Records:
+        return Records(self.config.cluster.paths)
 
 
 @pytest.fixture
@@ -139,6 +146,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     slurm.add("worker-0", ME, "worker-2", "worker-3")
     config = Settings(
         path=tmp_path / "none.yaml",
+        cluster=ClusterConfig(paths=PathsConfig(run=tmp_path / "run", state=tmp_path)),
         node=NodeConfig(budget=BudgetConfig(max_nodes=1, max_share=0)),
         agent=AgentConfig(recheck_passes=2, wait_s=0),
     )
@@ -475,9 +483,9 @@ def test_a_job_that_does_not_end_keeps_the_node_kept_and_drained(bench: Bench) -
 
 
 def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> None:
-    """Accounting told (`slurm_hooks.agent.witness`); the person's words come before all of ours."""
+    """Accounting told (`slurm_hooks.agent.return_audit`); the person's words come before all of ours."""
     drained, _ = records.load(bench.path)
-    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.path)
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     outcome = step.run(Case(), drained, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 9"
     assert bench.slurm.mine.drained_flag
@@ -489,6 +497,6 @@ def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> Non
 
 def test_a_person_who_drained_it_meanwhile_keeps_the_later_words(bench: Bench) -> None:
     bench.slurm._drain(ME, "ticket 10", "alice")
-    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.path)
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     step.run(Case(), None, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 10"
