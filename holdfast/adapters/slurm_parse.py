@@ -294,7 +294,7 @@ class NodeChanges(NamedTuple):
 
     at: datetime
     counted_since: int
-    count: int
+    changes: int
 
 
 _COUNTED_SINCE = re.compile(r"^Data since\s.*\((\d+)\)", re.MULTILINE)

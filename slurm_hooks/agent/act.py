@@ -14,12 +14,12 @@ from holdfast.adapters.log import Log
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
 from holdfast.policy.node import SWITCHED_OFF
 from holdfast.vocabulary import Action, SlurmName
-from slurm_hooks.agent.bounded import BoundedWrite
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
 from slurm_hooks.agent.held import Gate
 from slurm_hooks.agent.record import Drained, Records
 from slurm_hooks.agent.return_audit import ReturnAudit
 from slurm_hooks.agent.slurm_step import Step
+from slurm_hooks.bounded import BoundedWrite
 from slurm_hooks.contain import Answer, Worker
 from slurm_hooks.machine import stamp
 from slurm_hooks.settings import Settings
@@ -147,10 +147,7 @@ class Actor:
 
     def _news(self, case: Case) -> bool:
         involved = (
-            case.audible
-            or self._drained is not None
-            or self.standing.commented
-            or self.unwritten
+            case.audible or self._drained is not None or self.standing.commented or self.unwritten
         )
         return not self._looked or (bool(involved) and self._key(case) != self._done)
 
@@ -189,32 +186,40 @@ class Actor:
 
         return serve
 
-    def _take(self, answer: Answer, now: float) -> None:
-        outcome = answer.items[0] if answer.items else None
-        if not isinstance(outcome, Outcome) or not answer.complete:
-            self._load_record()
-            undrained, _ = self._records.load_return()
-            if undrained is not None:
-                self._audit.watch(undrained, now)
-            self._failures += 1
-            self._failed_key = self._asked.key
-            why = answer.error or "no outcome"
-            if self._failures in (1, 10, 100) or self._failures % 1000 == 0:
-                log.error("Slurm not asked", why=why, tries=self._failures)
-            self.standing = self.standing.failed(why)
-            self._next = now + self._config.agent.act_retry_s
-            return
-        self._failures, self._looked = 0, True
+    def _failed(self, why: str, now: float) -> None:
+        """What of the step was done nobody said, so what it kept is read again."""
+        self._load_record()
+        undrained, _ = self._records.load_return()
+        if undrained is not None:
+            self._audit.watch(undrained, now)
+        self._failures += 1
+        self._failed_key = self._asked.key
+        if self._failures in (1, 10, 100) or self._failures % 1000 == 0:
+            log.error("Slurm not asked", why=why, tries=self._failures)
+        self.standing = self.standing.failed(why)
+        self._next = now + self._config.agent.act_retry_s
+
+    def _kept(self, outcome: Outcome, now: float) -> None:
         self._drained, self._drained_seen = outcome.drained, stamp(self._records.in_memory)
-        if outcome.unwritten != self.unwritten:
-            log.warning("record kept in memory alone", why=outcome.unwritten or "over: written")
+        if outcome.unwritten and not self.unwritten:
+            log.error("the disk does not take the records", why=outcome.unwritten)
+        elif self.unwritten and not outcome.unwritten:
+            log.info("the disk takes the records again")
         self.unwritten = outcome.unwritten
-        if self._restore == self._asked_restore:
-            self._restore = ""
         if outcome.undrained is not None:
             self._audit.watch(outcome.undrained, now)
         elif outcome.standing.drained and self._drained is not None:
             self._audit.still_drained(self._drained.record.at)
+
+    def _take(self, answer: Answer, now: float) -> None:
+        outcome = answer.items[0] if answer.items else None
+        if not isinstance(outcome, Outcome) or not answer.complete:
+            self._failed(answer.error or "no outcome", now)
+            return
+        self._failures, self._looked = 0, True
+        self._kept(outcome, now)
+        if self._restore == self._asked_restore:
+            self._restore = ""
         self._done = self._key(self._asked)
         self._forgiven = self._forgiven or outcome.forgiven
         for deed in outcome.did:

@@ -17,8 +17,8 @@ from holdfast.adapters.slurm_cli import SlurmCli
 from holdfast.errors import CommandError
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.agent.bounded import BoundedWrite
 from slurm_hooks.agent.record import Records
+from slurm_hooks.bounded import BoundedWrite
 from slurm_hooks.contain import Worker
 from slurm_hooks.settings import Settings
 

@@ -58,9 +58,7 @@ class Step:
         self.records.settle()
         outcome = self._run(case, drained, restore)
         problem = self.records.problem
-        return replace(
-            outcome, drained=self._drained, undrained=self._undrained, unwritten=problem
-        )
+        return replace(outcome, drained=self._drained, undrained=self._undrained, unwritten=problem)
 
     def _run(self, case: Case, drained: Drained | None, restore: str) -> Outcome:
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
@@ -114,7 +112,7 @@ class Step:
         with suppress(CommandError):  # the undrain counts
             after = self.slurm.node_changes()
             same = after.counted_since == before.counted_since
-            changes = after.count - before.count if same else None
+            changes = after.changes - before.changes if same else None
             self._undrained = replace(undrained, until=after.at, changes=changes)
             self.records.save_return(self._undrained)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import cast
 
 from holdfast.adapters.slurm import SlurmNode
-from holdfast.adapters.slurm_parse import NodeChanges
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
+from holdfast.adapters.slurm_parse import NodeChanges
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken

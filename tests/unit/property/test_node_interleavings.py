@@ -129,10 +129,10 @@ class Story(World):
         self.slurm.fails, self.slurm.dies = self.turn % 5, False
         self.slurm.took = self.turn % 2 == 0
 
-    def slurmdbd_is_away(self) -> None:
+    def slurm_accounting_is_away(self) -> None:
         self.slurm.accounting = False
 
-    def slurmdbd_is_back(self) -> None:
+    def slurm_accounting_is_back(self) -> None:
         self.slurm.accounting = True
 
     def agent_dies_soon(self) -> None:
@@ -287,7 +287,7 @@ STEPS: dict[str, Callable[[Story], None]] = {
     name: step
     for name, step in vars(Story).items()
     if name.startswith(
-        ("fault_", "mend_", "blind_", "agent_", "slurm_", "slurmdbd_", "human_", "other_", "mode_", "switch_", "pass_", "time_")
+        ("fault_", "mend_", "blind_", "agent_", "slurm_", "human_", "other_", "mode_", "switch_", "pass_", "time_")
     )
 }  # fmt: skip
 NAMES = sorted(STEPS)
@@ -376,8 +376,8 @@ STORIES = {
     ),
     "the agent dies right after it ended a person's drain": DEATH_AFTER_THE_UNDRAIN,
     "slurmdbd is away when a person drains in the moment of the return": (
-        "fault_double_bit pass_ human_drains_in_the_moment_of_the_return slurmdbd_is_away mend_gpu_reset "
-        "pass_ pass_ pass_ pass_ agent_restarts pass_ slurmdbd_is_back pass_ pass_"
+        "fault_double_bit pass_ human_drains_in_the_moment_of_the_return slurm_accounting_is_away mend_gpu_reset "
+        "pass_ pass_ pass_ pass_ agent_restarts pass_ slurm_accounting_is_back pass_ pass_"
     ),
     "a person drains with our words": (
         "fault_double_bit pass_ human_drains_with_our_words mend_gpu_reset pass_ pass_ pass_"

@@ -15,24 +15,20 @@ _DEADLINE_S = 1.0
 
 
 class BoundedWrite:
-    """``holdfast.adapters.kept_file.Bounded`` in a contained worker. After one write that hung none is
-    tried again as long as its process lives: ``token`` remembers it.
+    """``holdfast.adapters.kept_file.Bounded`` in a contained worker: waits a second at most, and not at all
+    as long as an earlier write hangs. ``token`` remembers its process.
     """
 
     def __init__(self, token: Path) -> None:
-        self._token, self._hung = token, ""
+        self._token = token
 
     def __call__(self, write: Callable[[], None]) -> str:
-        if self._hung:
-            return self._hung
         worker = Worker("state", lambda: _serve(write), token=self._token, keep=False)
         answer = call(worker, None, deadline_s=_DEADLINE_S)
-        if answer.hung:
-            self._hung = f"the disk does not answer ({answer.error})"
+        if answer.hung and not answer.stuck:
             time.sleep(GRACE_S)
             worker.reap(time.monotonic())
-            return self._hung
-        return answer.error
+        return "the disk does not answer" if answer.hung else answer.error
 
 
 def _serve(write: Callable[[], None]) -> Callable[[Any], Iterator[Any]]:
