@@ -283,7 +283,8 @@ class Agent:
 
     def _save(self) -> None:
         memory, now = self._observer.memory, time.monotonic()
-        if memory == self._saved and now - self._saved_at < _SAVE_AGAIN_S:
+        lately = now - self._saved_at < _SAVE_AGAIN_S and not self._unsaved
+        if memory == self._saved and lately:
             return
         path = state.path_in(self._config.cluster.paths.state)
         problem = self._write(lambda: state.save(path, memory))

@@ -26,8 +26,8 @@ def test_a_lost_gpu_is_drained_for_and_its_node_comes_back(
         box.fault(node, "ecc", "--gpu", "2")
         cluster.wait_for(lambda: cluster.drained(box, node), "a drain", 15)
         cluster.wait_for(lambda: "STATE_UNWRITABLE" in cluster.codes(box, node), "the finding", 15)
-        said = box.run(["holdfast", "explain", node], check=False).stdout
-        assert "STATE_UNWRITABLE" in said
+        explain = ["/opt/holdfast/bin/holdfast", "explain", node]
+        assert "STATE_UNWRITABLE" in box.node(node).run(explain, check=False).stdout
         box.fault(node, "agent-killed")  # what it kept in memory proves whose drain it is
         box.heal(node, "ecc")
         cluster.wait_for(lambda: cluster.in_service(box, node), "the node back", 40)

@@ -129,7 +129,7 @@ class Bench:
 
     def run(self, case: Case) -> Outcome:
         drained, problem = self.records.load()
-        assert problem == ""
+        assert not problem or "Not a directory" in problem
         slurm = cast("SlurmMaintenance", self.slurm)
         return Step(slurm, ME, self.boot_id, self.config, self.records).run(case, drained)
 
@@ -500,3 +500,93 @@ def test_a_person_who_drained_it_meanwhile_keeps_the_later_words(bench: Bench) -
     step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     step.run(Case(), None, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 10"
+
+
+# --- what must be kept, where it cannot be written --------------------------------------------------
+
+
+def without_disk(bench: Bench, tmp_path: Path) -> Bench:
+    (tmp_path / "no-folder").write_text("a file where the state folder should be")
+    paths = PathsConfig(run=tmp_path / "run", state=tmp_path / "no-folder")
+    return replace(bench, config=replace(bench.config, cluster=ClusterConfig(paths=paths)))
+
+
+def test_a_disk_that_takes_nothing_stops_no_drain_and_no_return(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench = without_disk(bench, tmp_path)
+    outcome = bench.run(fault())
+    assert bench.slurm.mine.drained_flag
+    assert "Not a directory" in outcome.unwritten or "File exists" in outcome.unwritten
+    assert outcome.drained is not None
+    assert bench.records.load() == (outcome.drained, ""), "an agent after this one knows it"
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag
+
+
+def test_a_disk_that_takes_writes_again_gets_the_record(bench: Bench, tmp_path: Path) -> None:
+    broken = without_disk(bench, tmp_path)
+    drained = broken.run(fault()).drained
+    (tmp_path / "no-folder").unlink()
+    assert broken.run(fault()).unwritten == ""
+    assert not broken.records.unwritten
+    assert records.load(tmp_path / "no-folder/drain.json") == (drained, "")
+
+
+def test_what_a_return_ended_is_kept_before_the_undrain(bench: Bench) -> None:
+    bench.run(fault())
+    meant = bench.slurm.mine
+    bench.boot_id = NEXT_BOOT
+
+    def dies(_names: list[SlurmName]) -> None:
+        raise RuntimeError("killed")
+
+    bench.slurm.undrain = dies  # type: ignore[method-assign,assignment]
+    with pytest.raises(RuntimeError, match="killed"):
+        bench.run(clean())
+    kept, problem = bench.records.load_return()
+    assert problem == ""
+    assert kept is not None
+    assert (kept.reason, kept.since, kept.changes) == (meant.reason, meant.reason_at, None)
+    assert kept.looked_at <= bench.slurm.now <= kept.until
+
+
+def test_a_return_that_nobody_met_is_known_to_be_alone(bench: Bench) -> None:
+    bench.run(fault())
+    bench.boot_id = NEXT_BOOT
+    undrained = bench.run(clean()).undrained
+    assert undrained is not None
+    assert undrained.alone
+    assert bench.records.load_return() == (undrained, "")
+
+
+def test_somebody_elses_change_in_the_moment_of_the_return_is_counted(bench: Bench) -> None:
+    bench.run(fault())
+    bench.boot_id = NEXT_BOOT
+    undrain = bench.slurm.undrain
+
+    def meets(names: list[SlurmName]) -> None:
+        bench.slurm._drain("worker-3", "ticket", "alice")
+        undrain(names)
+
+    bench.slurm.undrain = meets  # type: ignore[method-assign]
+    undrained = bench.run(clean()).undrained
+    assert undrained is not None
+    assert (undrained.changes, undrained.alone) == (2, False)
+
+
+def test_a_drain_that_changed_since_the_decision_is_not_undone(bench: Bench) -> None:
+    bench.run(fault())
+    bench.boot_id = NEXT_BOOT
+    count = bench.slurm.node_changes
+
+    def meets() -> NodeChanges:
+        found = count()
+        bench.slurm._drain(ME, "ticket 9", "alice")
+        return found
+
+    bench.slurm.node_changes = meets  # type: ignore[method-assign]
+    with pytest.raises(Unavailable, match="changed"):
+        bench.run(clean())
+    assert bench.slurm.mine.reason == "ticket 9"
