@@ -28,7 +28,8 @@ def test_a_lost_gpu_is_drained_for_and_its_node_comes_back(
         cluster.wait_for(lambda: "STATE_UNWRITABLE" in cluster.codes(box, node), "the finding", 15)
         explain = ["/opt/holdfast/bin/holdfast", "explain", node]
         assert "STATE_UNWRITABLE" in box.node(node).run(explain, check=False).stdout
-        box.fault(node, "agent-killed")  # what it kept in memory proves whose drain it is
+        if kind != "state-hung":  # an agent that begins reads that folder first
+            box.fault(node, "agent-killed")  # what it kept in memory proves whose drain it is
         box.heal(node, "ecc")
         cluster.wait_for(lambda: cluster.in_service(box, node), "the node back", 40)
     finally:
