@@ -134,7 +134,7 @@ def _refuse(code: str, detail: str, cluster: ClusterConfig, node: NodeConfig) ->
         _drain(slurm, name, code, detail, cluster, node)
         if name in budget.withdrawals(slurm.nodes_fast(), node.budget):  # others in this moment
             slurm.undrain([name])
-            records.save(records.path_in(cluster.paths.state), None)
+            records.Records(cluster.paths).hand_over(None)
             complain(f"holdfast: {code} {detail}, but others came first: in service")
             return NODE_IN_SERVICE
     except CommandError as error:
@@ -147,7 +147,7 @@ def _resumed(cluster: ClusterConfig) -> bool:
     """A drain of ours stood on this node, which is in service: a person's word, which the agent's
     next step takes for forgiveness.
     """
-    drained, _ = records.load(records.path_in(cluster.paths.state))
+    drained, _ = records.Records(cluster.paths).load()
     return drained is not None and drained.record.at is not None
 
 
@@ -171,5 +171,5 @@ def _drain(
         action=fault_of(code).action,
         boot_id=boot_id,
     )
-    records.save(records.path_in(cluster.paths.state), records.Drained(record=record))
+    records.Records(cluster.paths).hand_over(records.Drained(record=record))
     slurm.drain([name], text)

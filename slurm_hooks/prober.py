@@ -154,7 +154,7 @@ class Prober:
     def _worker(self, probe: Probe, target: str) -> Worker:
         key = f"{probe.name}:{target}" if target else probe.name
         if key not in self._workers:
-            token = self._sources.paths.state / "stuck" / f"{key.replace('/', '_').strip('_')}.json"
+            token = self._sources.paths.run / "stuck" / f"{key.replace('/', '_').strip('_')}.json"
             open_ = partial(probe.open_, self._sources)
             self._workers[key] = Worker(key, open_, token=token, keep=probe.keep)
         return self._workers[key]

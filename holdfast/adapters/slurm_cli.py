@@ -165,6 +165,10 @@ class SlurmCli:
     def clock(self) -> datetime:
         return self._parsed(argv_of.clock(), parse.clock)
 
+    def node_changes(self) -> parse.NodeChanges:
+        """How often anybody asked slurmctld to change a node."""
+        return self._parsed(argv_of.clock(), parse.node_changes)
+
     def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
         """What accounting knows of a node's drains that stood at ``since`` or began later."""
         (checked,) = self._checked([name])

@@ -290,6 +290,27 @@ def _group(record: str, nodes: dict[str, SlurmNode]) -> None:
         )
 
 
+class NodeChanges(NamedTuple):
+    """How many changes of nodes slurmctld was asked for since it began to count, at a moment of its
+    clock. It begins again at midnight (UTC) and with a restart."""
+
+    at: datetime
+    counted_since: int
+    changes: int
+
+
+_COUNTED_SINCE = re.compile(r"^Data since\s.*\((\d+)\)", re.MULTILINE)
+_CHANGES = re.compile(r"^\s*REQUEST_UPDATE_NODE\s+\(\s*\d+\)\s+count:(\d+)", re.MULTILINE)
+
+
+def node_changes(text: str) -> NodeChanges:
+    """From ``sdiag``: its requests to change a node, whoever sent them and whatever node they name."""
+    since, found = _COUNTED_SINCE.search(text), _CHANGES.search(text)
+    if since is None:
+        raise ParseError(f"no beginning in the output of sdiag: {text[:80]!r}")
+    return NodeChanges(clock(text), int(since[1]), int(found[1]) if found else 0)
+
+
 _CLOCK = re.compile(r"^sdiag output at .*\((\d{9,12})\)", re.MULTILINE)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_VERSION_KEY = "version"
+VERSION_KEY = "version"
 
 
 class StateRead(NamedTuple):
@@ -43,10 +43,11 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o644, durable: bool = Tr
         Path(name).unlink(missing_ok=True)
         raise
     if durable:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make renames in the folder durable, where the filesystem can."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -64,7 +65,7 @@ def write_state(path: Path, value: Mapping[str, Any], *, version: int, mode: int
     written. Raises ``OSError``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({_VERSION_KEY: version, **value}, sort_keys=True) + "\n"
+    text = json.dumps({VERSION_KEY: version, **value}, sort_keys=True) + "\n"
     write_atomic(path, text, mode=mode)
     return text
 
@@ -88,7 +89,7 @@ def read_state(path: Path, *, version: int) -> StateRead:
         return StateRead(None, f"{path}: not whole JSON; going on without it")
     if not isinstance(document, dict):
         return StateRead(None, f"{path}: no JSON object; going on without it")
-    found = document.pop(_VERSION_KEY, None)
+    found = document.pop(VERSION_KEY, None)
     if found != version:
         return StateRead(
             None, f"{path}: version {str(found)[:40]}, expected {version}; going on without it"
@@ -105,4 +106,4 @@ def put_aside(path: Path) -> None:
 def forget(path: Path) -> None:
     """Remove a state file, durably; fine when there is none. Raises ``OSError`` otherwise."""
     path.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)

@@ -20,6 +20,18 @@ OWN_FAULTS: tuple[Fault, ...] = (
         by_users=True,
     ),
     row(
+        "STATE_UNWRITABLE", "the agent's state folder takes no writes",
+        (_WARN, FaultClass.HOLDFAST, Action.NONE, False),
+        "Make room on the node's disk, or see why it is read-only or does not answer. The node is drained and "
+        "given back as ever; a power loss now would make the agent forget which drain is its own.", OWN,
+    ),
+    row(
+        "RETURN_UNCONFIRMED", "nobody can tell what the node's last return ended",
+        (_WARN, FaultClass.HOLDFAST, Action.NONE, False),
+        "Start slurmdbd. If somebody drained the node in the second of its return, that drain is set again then; "
+        "without accounting, ask who changed nodes at that time.", OWN,
+    ),
+    row(
         "PROLOG", "the prolog refused the node", (_FATAL, FaultClass.HOLDFAST, Action.WAIT, True),
         "Run holdfast explain on the node.", OWN,
     ),

@@ -81,12 +81,22 @@ class PastDrain:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undrained:
     """What to look for after an undrain: the drain that was meant (``reason``, ``since``: when it began),
-    and the time from our last look to just after the write. slurmctld's clock, whole seconds."""
+    and the time from our last look to just after the write. slurmctld's clock, whole seconds.
+
+    ``changes``: how many changes of nodes slurmctld made from before that look to after the write; 1:
+    ours alone, so nobody's drain was ended. None: not known.
+    """
 
     reason: str
     since: datetime
     looked_at: datetime
     until: datetime
+    changes: int | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Nobody but us changed any node in the moment of the return."""
+        return self.changes == 1
 
 
 def overtaken(past: Iterable[PastDrain], undrained: Undrained) -> PastDrain | None:

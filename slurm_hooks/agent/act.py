@@ -14,21 +14,21 @@ from holdfast.adapters.log import Log
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
 from holdfast.policy.node import SWITCHED_OFF
 from holdfast.vocabulary import Action, SlurmName
-from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
 from slurm_hooks.agent.held import Gate
-from slurm_hooks.agent.record import Drained
+from slurm_hooks.agent.record import Drained, Records
+from slurm_hooks.agent.return_audit import ReturnAudit
 from slurm_hooks.agent.slurm_step import Step
-from slurm_hooks.agent.witness import Witness
+from slurm_hooks.bounded import BoundedWrite
 from slurm_hooks.contain import Answer, Worker
 from slurm_hooks.machine import stamp
 from slurm_hooks.settings import Settings
 
 log = Log("agent")
 
-_CALLS = 10
+_CALLS = 12
 """The most Slurm commands that one step makes: look (twice without a partition), drain, the same look,
-withdraw, its time, comment, look, and one in hand.
+the changes, look, withdraw, the changes, comment, look, and one in hand.
 """
 
 
@@ -37,7 +37,7 @@ class Actor:
 
     def __init__(self, node: SlurmName, boot_id: str, config: Settings) -> None:
         self._node, self._boot_id, self._config = node, boot_id, config
-        self._path = records.path_in(config.cluster.paths.state)
+        self._records = Records(config.cluster.paths)
         self._drained: Drained | None = None
         self._drained_seen: tuple[int, int] = (0, 0)
         self.standing = Standing()
@@ -53,19 +53,24 @@ class Actor:
         self._forgiven = False
         self._deeds: tuple[Deed, ...] = ()
         self._gate = Gate(node, config)
-        self._witness = Witness(node, config)
+        undrained, problem = self._records.load_return()
+        if problem:
+            log.error("a return cannot be confirmed", why=problem)
+        self._audit = ReturnAudit(node, config, undrained)
+        self.unwritten = ""
+        """Why the disk does not take the records; empty: it does."""
         self._restore = self._asked_restore = ""
 
     @property
     def workers(self) -> list[Worker]:
         own = [self._worker] if self._worker.busy else []
-        return [*own, *self._gate.workers, *self._witness.workers]
+        return [*own, *self._gate.workers, *self._audit.workers]
 
     @property
     def next_at(self) -> float:
         """Monotonic time at which a step is due."""
         step = float("inf") if self._worker.busy or self._gate.busy else self._next
-        return min(step, self._witness.next_at)
+        return min(step, self._audit.next_at)
 
     @property
     def waits_for_reset(self) -> bool:
@@ -76,7 +81,8 @@ class Actor:
     def consider(self, case: Case, now: float) -> None:
         """Take in what is known now; ask Slurm at once where that changes anything."""
         self._case = case
-        if stamp(self._path) != self._drained_seen:  # a hook drained while we were away
+        # A hook drained. Only memory is looked at: the disk may not answer.
+        if stamp(self._records.in_memory) not in (self._drained_seen, (0, 0)):
             self._load_record()
         if not case.may_act:
             self._next = float("inf")
@@ -100,7 +106,7 @@ class Actor:
             log.warning(deed.text, node=self._node)
             self._deeds += (deed,)
             self._next = now
-        ended = self._witness.turn(now)
+        ended = self._audit.turn(now)
         if ended is not None:
             log.warning(
                 "an undrain met somebody else's drain", user=ended.user, reason=ended.reason
@@ -108,6 +114,11 @@ class Actor:
             self._restore, self._next = ended.reason or f"drained by {ended.user}", now
         self._ask_if_due(now)
         return answer is not None or deed is not None
+
+    @property
+    def unconfirmed(self) -> str:
+        """Why it is not known whether the last return ended somebody else's drain; empty: it is."""
+        return self._audit.why
 
     def take_forgiveness(self) -> bool:
         """True once after somebody else put the node back into service."""
@@ -122,11 +133,11 @@ class Actor:
     def close(self) -> None:
         self._worker.close()
         self._gate.close()
-        self._witness.close()
+        self._audit.close()
 
     def _load_record(self) -> None:
-        self._drained_seen = stamp(self._path)
-        self._drained, problem = records.load(self._path)
+        self._drained_seen = stamp(self._records.in_memory)
+        self._drained, problem = self._records.load()
         if problem:
             log.error("drain record lost, nothing of it will be undone", why=problem)
         self.standing = self._with_record(self.standing)
@@ -135,15 +146,17 @@ class Actor:
         return replace(standing, made=self._drained.record if self._drained else None)
 
     def _news(self, case: Case) -> bool:
-        involved = case.audible or self._drained is not None or self.standing.commented
+        involved = (
+            case.audible or self._drained is not None or self.standing.commented or self.unwritten
+        )
         return not self._looked or (bool(involved) and self._key(case) != self._done)
 
     def _key(self, case: Case) -> object:
         """What a step was made for: each pass counts while the node's return depends on it, or
-        a comment of ours tells of what is over.
+        a comment of ours tells of what is over, or the disk has not taken the record.
         """
-        outdated = self.standing.commented and not case.audible
-        return (case.key, case.passes if self._drained or case.worst or outdated else 0)
+        again = self.unwritten or (self.standing.commented and not case.audible)
+        return (case.key, case.passes if self._drained or case.worst or again else 0)
 
     def _ask_if_due(self, now: float) -> None:
         # While a test runs the node is undrained on purpose, and only the test's end decides.
@@ -159,13 +172,13 @@ class Actor:
         self._worker.ask((case, self._drained, self._restore), deadline_s=slurm.timeout_s * _CALLS)
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
-        slurm = self._config.cluster.slurm
+        slurm, paths = self._config.cluster.slurm, self._config.cluster.paths
         step = Step(
             SlurmMaintenance(slurm.timeout_s, slurm.bin),
             self._node,
             self._boot_id,
             self._config,
-            self._path,
+            Records(paths, BoundedWrite(paths.run / "stuck" / "record.json")),
         )
 
         def serve(request: Any) -> Iterator[Outcome]:
@@ -173,23 +186,40 @@ class Actor:
 
         return serve
 
-    def _take(self, answer: Answer, now: float) -> None:
+    def _failed(self, why: str, now: float) -> None:
+        """What of the step was done nobody said, so what it kept is read again."""
         self._load_record()
+        undrained, _ = self._records.load_return()
+        if undrained is not None:
+            self._audit.watch(undrained, now)
+        self._failures += 1
+        self._failed_key = self._asked.key
+        if self._failures in (1, 10, 100) or self._failures % 1000 == 0:
+            log.error("Slurm not asked", why=why, tries=self._failures)
+        self.standing = self.standing.failed(why)
+        self._next = now + self._config.agent.act_retry_s
+
+    def _kept(self, outcome: Outcome, now: float) -> None:
+        self._drained, self._drained_seen = outcome.drained, stamp(self._records.in_memory)
+        if outcome.unwritten and not self.unwritten:
+            log.error("the disk does not take the records", why=outcome.unwritten)
+        elif self.unwritten and not outcome.unwritten:
+            log.info("the disk takes the records again")
+        self.unwritten = outcome.unwritten
+        if outcome.undrained is not None:
+            self._audit.watch(outcome.undrained, now)
+        elif outcome.standing.drained and self._drained is not None:
+            self._audit.still_drained(self._drained.record.at)
+
+    def _take(self, answer: Answer, now: float) -> None:
         outcome = answer.items[0] if answer.items else None
         if not isinstance(outcome, Outcome) or not answer.complete:
-            self._failures += 1
-            self._failed_key = self._asked.key
-            why = answer.error or "no outcome"
-            if self._failures in (1, 10, 100) or self._failures % 1000 == 0:
-                log.error("Slurm not asked", why=why, tries=self._failures)
-            self.standing = self.standing.failed(why)
-            self._next = now + self._config.agent.act_retry_s
+            self._failed(answer.error or "no outcome", now)
             return
         self._failures, self._looked = 0, True
+        self._kept(outcome, now)
         if self._restore == self._asked_restore:
             self._restore = ""
-        if outcome.undrained is not None:
-            self._witness.watch(outcome.undrained, now)
         self._done = self._key(self._asked)
         self._forgiven = self._forgiven or outcome.forgiven
         for deed in outcome.did:

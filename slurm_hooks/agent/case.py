@@ -10,6 +10,7 @@ from holdfast.policy.gate import Trial
 from holdfast.policy.node import draining
 from holdfast.policy.ownership import DrainRecord, Undrained
 from holdfast.vocabulary import Mode
+from slurm_hooks.agent.record import Drained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +101,14 @@ class Outcome:
 
     ``forgiven``: somebody else put a node back into service that we had drained. ``test``: the
     reason of the drain for which an active check is to run now; empty: none. ``undrained``: whether
-    that was the drain that was meant is still to be asked.
+    that was the drain that was meant is still to be asked. ``unwritten``: why the disk did not take
+    what was kept; empty: it has it.
     """
 
     standing: Standing
     did: tuple[Deed, ...] = ()
     forgiven: bool = False
     test: str = ""
+    drained: Drained | None = None
     undrained: Undrained | None = None
+    unwritten: str = ""

@@ -32,6 +32,7 @@ from slurm_hooks.agent.publish import Publisher, enforced
 from slurm_hooks.agent.sweep import Sweeper, doomed_by
 from slurm_hooks.agent.telemetry import Telemetry
 from slurm_hooks.agent.wake import Wake
+from slurm_hooks.bounded import BoundedWrite
 from slurm_hooks.contain import Worker
 from slurm_hooks.job_health.watch import JobHealth
 from slurm_hooks.prober import Prober
@@ -41,6 +42,8 @@ from slurm_hooks.settings import Settings
 log = Log("agent")
 
 _LONGEST_SLEEP_S = 1.0
+_SAVE_AGAIN_S = 300.0
+"""What has not changed is written again after this: a disk that takes no writes is known before it counts."""
 _JITTER = 0.1
 """Share of the interval by which passes are spread, so that a cluster's agents do not act as
 one.
@@ -59,6 +62,8 @@ class Agent:
         boot_id = machine.boot_id(paths.procfs)
         memory = state.recall(state.path_in(paths.state))
         self._saved, self._same_boot = memory, memory.boot_id == boot_id
+        self._write, self._unsaved = BoundedWrite(paths.run / "stuck" / "memory.json"), ""
+        self._saved_at = time.monotonic()
         self._observer = Observer(config.node.expected_gpus, boot_id, memory, config.expected_hcas)
         self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
         self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
@@ -187,6 +192,8 @@ class Agent:
             return
         uptime_s = machine.uptime_s(self._config.cluster.paths.procfs)
         self._observer.leftovers = self._health.leftovers
+        self._observer.unwritten = self._unsaved or self._actor.unwritten
+        self._observer.unconfirmed = self._actor.unconfirmed
         self._observer.see(readings, log_problem=self._log_problem, uptime_s=uptime_s)
         self._health.saw(self._observer.facts, self._pass_began_s)
         self._opened = self._observer.judge(self._table)
@@ -276,14 +283,17 @@ class Agent:
             self._sweeper.ask(doomed_by(fatal, {i: g.uuid for i, g in gpus.items() if g.uuid}))
 
     def _save(self) -> None:
-        memory = self._observer.memory
-        if memory == self._saved:
+        memory, now = self._observer.memory, time.monotonic()
+        lately = now - self._saved_at < _SAVE_AGAIN_S and not self._unsaved
+        if memory == self._saved and lately:
             return
-        try:
-            state.save(state.path_in(self._config.cluster.paths.state), memory)
-            self._saved = memory
-        except OSError as error:
-            log.error("memory not written", why=error)
+        path = state.path_in(self._config.cluster.paths.state)
+        problem = self._write(lambda: state.save(path, memory))
+        if problem and problem != self._unsaved:
+            log.error("memory not written", why=problem)
+        if not problem:
+            self._saved, self._saved_at = memory, now
+        self._unsaved = problem
 
     def _close(self, *, afresh: bool) -> None:
         supervised.leaves()

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from holdfast.adapters.log import Log
 from holdfast.config.location import config_path
+from holdfast.config.schema import PathsConfig
 from holdfast.errors import ConfigError
 from holdfast.vocabulary import SlurmName
 from slurm_hooks import accepted, machine, settings
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import supervised
 from slurm_hooks.agent.loop import Agent, refused
+from slurm_hooks.agent.record import Records
 from slurm_hooks.settings import Settings
 
 EXAMPLE = """\
@@ -65,8 +67,8 @@ def _run(asked: argparse.Namespace) -> int:
     """Raises ConfigError."""
     config = settings.usable(config_path(asked.config))
     paths = config.cluster.paths
-    for folder in (paths.run, paths.state):
-        folder.mkdir(parents=True, exist_ok=True)
+    paths.run.mkdir(parents=True, exist_ok=True)
+    _prepare(paths)
     lock_path = locks.path_in(paths.run)
     lock = locks.inherited(lock_path) or locks.take(lock_path)
     if lock is None:
@@ -86,6 +88,15 @@ def _run(asked: argparse.Namespace) -> int:
         locks.hand_over(lock.fd)
         os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
     return 0
+
+
+def _prepare(paths: PathsConfig) -> None:
+    """The state folder, and room in it for the records. A node is watched without it as well."""
+    try:
+        paths.state.mkdir(parents=True, exist_ok=True)
+        Records(paths).set_aside()
+    except OSError as error:
+        log.error("state folder cannot be written", why=error)
 
 
 def _accept(config: Settings) -> None:

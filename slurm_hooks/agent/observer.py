@@ -70,6 +70,7 @@ class Observer:
         """True until the kernel log was read once: what it tells is from before the memory was lost."""
         self._found: dict[str, Any] = {}
         self.leftovers: tuple[LeftoverFacts, ...] = ()
+        self.unwritten = self.unconfirmed = ""
         self._blind: dict[str, Blind] = {}
         self._reader = EventReader()
         self.news: list[XidEvent | KernelEvent] = []
@@ -180,6 +181,8 @@ class Observer:
             boot_id=self.memory.boot_id,
             kmsg=self.memory.kmsg,
             leftovers=self.leftovers,
+            unwritten=self.unwritten,
+            unconfirmed=self.unconfirmed,
             blind=tuple(
                 replace(blind, passes=passes.get(name, 1)) for name, blind in self._blind.items()
             ),

@@ -1,17 +1,23 @@
-"""What this agent did to its node, on disk: the ownership proof that an undo needs."""
+"""What this agent did to its node, kept over restarts: the ownership proof that an undo needs, and
+returns that accounting has still to confirm (decision 025).
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from holdfast.adapters.kept_file import Bounded, KeptFile, at_once
 from holdfast.adapters.statefile import forget, read_state, write_state
 from holdfast.adapters.typed_json import typed
-from holdfast.policy.ownership import DrainRecord
+from holdfast.config.schema import PathsConfig
+from holdfast.policy.ownership import DrainRecord, Undrained
 from holdfast.vocabulary import Action
 
 VERSION = 1
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +49,7 @@ def path_in(state: Path) -> Path:
 def load(path: Path) -> tuple[Drained | None, str]:
     """(record, problem). Never raises: without a record nothing is ever undone."""
     said, problem = read_state(path, version=VERSION)
-    if said is None:
-        return None, problem or ""
-    try:
-        return typed(said, Drained), ""
-    except ValueError as error:
-        return None, f"{path}: {error}; going on without it"
+    return _typed(said, Drained, problem, path)
 
 
 def save(path: Path, drained: Drained | None) -> None:
@@ -56,14 +57,88 @@ def save(path: Path, drained: Drained | None) -> None:
     if drained is None:
         forget(path)
         return
-    said = {"record": plain(drained.record), "subject": drained.subject}
-    write_state(path, said, version=VERSION)
+    write_state(path, _said(drained), version=VERSION)
+
+
+def _said(drained: Drained) -> dict[str, Any]:
+    return {"record": plain(drained.record), "subject": drained.subject}
+
+
+class Records:
+    """The drain record and the last return, each kept in ``paths.state``, or in ``paths.run`` as long
+    as the disk does not take it. Never raises: what cannot be written stops no drain (law 12).
+    """
+
+    def __init__(self, paths: PathsConfig, bounded: Bounded = at_once) -> None:
+        self._drain = KeptFile(path_in(paths.state), path_in(paths.run), version=VERSION)
+        self._undrained = KeptFile(
+            paths.state / "return.json", paths.run / "return.json", version=VERSION
+        )
+        self._bounded = bounded
+        self.problem = ""
+        """Why the disk has not what was kept last."""
+
+    @property
+    def in_memory(self) -> Path:
+        """The drain record's copy in ``paths.run``: a hook that drains leaves it there."""
+        return self._drain.memory
+
+    @property
+    def unwritten(self) -> bool:
+        return self._drain.unwritten or self._undrained.unwritten
+
+    def set_aside(self) -> None:
+        """Take the room on the disk that later writes need. Raises OSError."""
+        self._drain.set_aside()
+        self._undrained.set_aside()
+
+    def load(self) -> tuple[Drained | None, str]:
+        """(record, problem): without a record nothing is ever undone."""
+        said, problem = self._drain.load()
+        return _typed(said, Drained, problem, self._drain.disk)
+
+    def save(self, drained: Drained | None) -> None:
+        said = _said(drained) if drained is not None else None
+        self.problem = self._drain.save(said, self._bounded)
+
+    def hand_over(self, drained: Drained | None) -> None:
+        """As ``save``; the copy in memory stays, so that a running agent sees the change there."""
+        self.save(drained)
+        self._drain.hand_over(_said(drained) if drained is not None else None)
+
+    def load_return(self) -> tuple[Undrained | None, str]:
+        said, problem = self._undrained.load()
+        return _typed(said, Undrained, problem, self._undrained.disk)
+
+    def save_return(self, undrained: Undrained | None) -> None:
+        said = seconds(asdict(undrained)) if undrained is not None else None
+        self.problem = self._undrained.save(said, self._bounded)
+
+    def settle(self) -> None:
+        """Write to the disk what is only in memory."""
+        found = [kept.settle(self._bounded) for kept in (self._drain, self._undrained)]
+        self.problem = next((problem for problem in found if problem), "")
+
+
+def _typed(
+    said: dict[str, Any] | None, kind: type[T], problem: str | None, path: Path
+) -> tuple[T | None, str]:
+    if said is None:
+        return None, problem or ""
+    try:
+        return typed(said, kind), problem or ""
+    except ValueError as error:
+        return None, f"{path}: {error}; going on without it"
+
+
+def seconds(facts: dict[str, Any]) -> dict[str, Any]:
+    """Times in epoch seconds, for JSON."""
+    return {
+        name: value.timestamp() if isinstance(value, datetime) else value
+        for name, value in facts.items()
+    }
 
 
 def plain(record: DrainRecord) -> dict[str, Any]:
     """For JSON, times in epoch seconds; ``typed`` reads it back."""
-    facts = asdict(record)
-    facts["action"] = record.action.value
-    for name in ("at", "written_at"):
-        facts[name] = facts[name].timestamp() if facts[name] else None
-    return facts
+    return seconds({**asdict(record), "action": record.action.value})

@@ -1,17 +1,15 @@
 """One step in Slurm: look, decide, write, look again. Runs in a contained worker.
 
-What is decided is holdfast.policy.node's business; here is the order of things: the record is on
-disk before Slurm is told, and after a drain everything is counted again (law 4).
+What is decided is holdfast.policy.node's business; here is the order of things: the record is kept
+before Slurm is told, on disk where that takes it, and after a drain everything is counted again (law 4).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
@@ -27,12 +25,14 @@ from holdfast.reasons import Reason, without_slurms_words
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active.keeper import Keeper, this_process
 from slurm_hooks.agent import held as tests
-from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
 from slurm_hooks.agent.held import Holding
-from slurm_hooks.agent.record import Drained
+from slurm_hooks.agent.record import Drained, Records
 from slurm_hooks.config import BudgetConfig, ReasonStyle
 from slurm_hooks.settings import Settings
+
+UNDRAIN_S = 5
+"""How long an undrain may take until nobody can tell any more what it ended."""
 
 _ECHOES = ("Prolog error", "Epilog error")
 """What slurmctld writes when a hook refuses the node: with a fault open, our own verdict's echo."""
@@ -46,16 +46,22 @@ class Step:
     name: SlurmName
     boot_id: str
     config: Settings
-    record_path: Path
+    records: Records
     _did: list[Deed] = field(default_factory=list)
     _holding: Holding | None = None
     _undrained: Undrained | None = None
-    _began: float = 0.0
+    _drained: Drained | None = None
 
     def run(self, case: Case, drained: Drained | None, restore: str = "") -> Outcome:
         """One look, at most one drain or undrain. ``restore``: the reason of a person's drain that our
         last undrain ended; it comes before all else."""
-        self._did, self._undrained, self._began = [], None, time.monotonic()
+        self._did, self._undrained, self._drained = [], None, drained
+        self.records.settle()
+        outcome = self._run(case, drained, restore)
+        problem = self.records.problem
+        return replace(outcome, drained=self._drained, undrained=self._undrained, unwritten=problem)
+
+    def _run(self, case: Case, drained: Drained | None, restore: str) -> Outcome:
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
         table = self._table() if case.worst else self.slurm.nodes([self.name])
         node = self._own(table)
@@ -72,31 +78,44 @@ class Step:
         decision = self._decide(case, drained, node, table if case.worst else None)
         standing = self._apply(decision, case, drained, node)
         test = drained.record.reason if drained and decision.move is Move.TEST else ""
-        did = tuple(self._did)
-        return Outcome(standing=standing, did=did, test=test, undrained=self._undrained)
+        return Outcome(standing=standing, did=tuple(self._did), test=test)
 
     def _restore(self, reason: str) -> Outcome:
         self.slurm.drain([self.name], reason)
         self._keep(None)
+        self.records.save_return(None)
         why = "somebody drained the node in the moment of its return"
         deed = Deed(text=f"{why}: drained again with that reason: {reason}")
         return Outcome(standing=Standing(reason=reason, drained=True, why=why), did=(deed,))
 
     def _undrain(self, node: SlurmNode) -> None:
-        """``node`` as it was seen last. What it is at the write itself, accounting tells later."""
-        self.slurm.undrain([self.name])
+        """``node`` as it was seen. Looks again right before the write; whether somebody drained the node
+        between that look and the write is to be asked afterwards, also by the agent after this one.
+        Raises ``Unavailable`` where the drain that was meant stands no more.
+        """
+        before = self.slurm.node_changes()
+        seen = self._own(self.slurm.nodes([self.name]))
+        if not seen.drained_flag or seen.reason != node.reason or seen.reason_at != node.reason_at:
+            raise Unavailable(["scontrol"], "the drain changed since it was looked at")
         if node.reason_at is None:
+            self.slurm.undrain([self.name])
             return
-        with suppress(CommandError):  # the undrain counts
-            until = self.slurm.clock()
+        undrained = Undrained(
+            reason=without_slurms_words(node.reason),
+            since=node.reason_at,
             # Slurm tells whole seconds, so a difference of one is none.
-            took = timedelta(seconds=time.monotonic() - self._began + 1)
-            self._undrained = Undrained(
-                reason=without_slurms_words(node.reason),
-                since=node.reason_at,
-                looked_at=until - took,
-                until=until,
-            )
+            looked_at=before.at - timedelta(seconds=1),
+            until=before.at + timedelta(seconds=UNDRAIN_S),
+        )
+        self.records.save_return(undrained)
+        self._undrained = undrained
+        self.slurm.undrain([self.name])
+        with suppress(CommandError):  # the undrain counts
+            after = self.slurm.node_changes()
+            same = after.counted_since == before.counted_since
+            changes = after.changes - before.changes if same else None
+            self._undrained = replace(undrained, until=after.at, changes=changes)
+            self.records.save_return(self._undrained)
 
     def _table(self) -> list[SlurmNode]:
         """Every node, and this one also where no partition has it: sinfo leaves such nodes out."""
@@ -259,7 +278,8 @@ class Step:
         self._did.append(Deed(text=f"commented: {text}" if text else "comment taken back"))
 
     def _keep(self, drained: Drained | None) -> None:
-        records.save(self.record_path, drained)
+        self._drained = drained
+        self.records.save(drained)
 
 
 def _admission(

@@ -20,7 +20,7 @@ class Sweeper:
     """At most one sweep at a time; a request that comes meanwhile is kept."""
 
     def __init__(self, paths: PathsConfig) -> None:
-        token = paths.state / "stuck" / "sweep.json"
+        token = paths.run / "stuck" / "sweep.json"
         self._worker = Worker("sweep", lambda: open_sweep(paths.procfs), token=token, keep=False)
         self._next: Doomed | None = None
 

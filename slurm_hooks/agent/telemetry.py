@@ -52,6 +52,7 @@ class Telemetry:
             boot_id,
             spool=paths.state / "history.spool",
             max_bytes=config.agent.history_max_bytes,
+            stuck=paths.run / "stuck",
         )
         self._chronicle = Chronicle(self.recorder, *memories, config.node.expected_gpus)
         self._chronicle.started(crashed=crashed)

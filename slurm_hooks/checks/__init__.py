@@ -65,6 +65,7 @@ CATALOGUE: Mapping[str, str] = {
     "clock": "slurm_hooks.checks.clock",
     "clock_sync": "slurm_hooks.checks.clock_sync",
     "job_leftovers": "slurm_hooks.checks.job_leftovers",
+    "agent_state": "slurm_hooks.checks.agent_state",
     "probe_blind": "slurm_hooks.checks.probe_blind",
 }
 """Name in the configuration → module. The order is that of every table."""

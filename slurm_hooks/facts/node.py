@@ -58,6 +58,10 @@ class NodeFacts:
     slurmd: SlurmdFacts | None = None
     dcgm: DcgmFacts | None = None
     leftovers: tuple[LeftoverFacts, ...] | None = None
+    unwritten: str = ""
+    """Why the agent's state folder takes no writes; empty: it does."""
+    unconfirmed: str = ""
+    """Why it is not known what the node's last return ended; empty: it is."""
     blind: tuple[Blind, ...] = field(default=())
 
     @property

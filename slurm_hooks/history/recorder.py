@@ -45,20 +45,28 @@ class Recorder:
     """
 
     def __init__(
-        self, folder: Path, node: str, boot_id: str, *, spool: Path, max_bytes: int
+        self,
+        folder: Path,
+        node: str,
+        boot_id: str,
+        *,
+        spool: Path,
+        max_bytes: int,
+        stuck: Path | None = None,
     ) -> None:
+        """``stuck``: the folder that remembers a writer that could not be killed; default: beside the spool."""
         self.node, self.boot_id = node, boot_id
         self.failures = 0
         """Writes in a row that failed."""
         self.noted: Counter[str] = Counter()
         """Events since this agent's start, by name."""
         self._folder, self._spool, self._max_bytes = folder, spool, max_bytes
-        token = spool.parent / "stuck" / "history.json"
+        token = (stuck or spool.parent / "stuck") / "history.json"
         self._worker = Worker("history", self._open, token=token, keep=False)
         self._pending: list[bytes] = []
         self._sent = 0
         self._lost = 0
-        self._spooled = False
+        self._spooled = self._hung = False
         self._next = float("inf")
         self._adopt()
 
@@ -140,6 +148,8 @@ class Recorder:
 
     def _put_aside(self) -> None:
         """Keep on this node's own disk what is not written yet; nothing there once all is."""
+        if self._hung and self._folder.parent == self._spool.parent:
+            return  # the same disk: whoever writes there does not come back
         try:
             if self._pending:
                 text = b"".join(self._pending).decode()
@@ -184,6 +194,7 @@ class Recorder:
             self._put_aside()
 
     def _failed(self, answer: Answer, now: float) -> None:
+        self._hung = answer.hung
         if not self.failures:
             log.error("history not written", why=answer.error, evidence=answer.evidence or None)
             self._put_aside()

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters.kept_file import Bounded, at_once
 from holdfast.adapters.log import Log
 from holdfast.adapters.statefile import put_aside, read_state, write_state
 from holdfast.adapters.typed_json import typed
@@ -25,7 +26,8 @@ _SAVE_S = 60.0
 class Book:
     """The file ``jobs.json`` of the state folder."""
 
-    def __init__(self, state: Path, boot_id: str) -> None:
+    def __init__(self, state: Path, boot_id: str, write: Bounded = at_once) -> None:
+        self._write = write
         self.path, self._boot_id = state / "jobs.json", boot_id
         self._kept, self._kept_at = Ledger(), 0.0
 
@@ -58,11 +60,16 @@ class Book:
         if merely_grew and time.monotonic() - self._kept_at < _SAVE_S:
             return
         runs = [_as_json(run) for run in ledger.runs.values()]
-        try:
-            write_state(self.path, {"boot_id": self._boot_id, "runs": runs}, version=VERSION)
+        said = {"boot_id": self._boot_id, "runs": runs}
+
+        def write() -> None:
+            write_state(self.path, said, version=VERSION)
+
+        problem = self._write(write)
+        if problem:
+            log.error("jobs not written down", why=problem)
+        else:
             self._kept, self._kept_at = ledger, time.monotonic()
-        except OSError as error:
-            log.error("jobs not written down", why=error)
 
 
 def _outline(kept: Ledger) -> object:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters.kept_file import Bounded, at_once
 from holdfast.adapters.log import Log
 from holdfast.adapters.statefile import read_state, write_state
 from slurm_hooks.facts import NodeFacts
@@ -27,7 +28,8 @@ class Standing:
     Kept on disk too: an agent that is restarted must not take a node for clean.
     """
 
-    def __init__(self, procfs: Path, state: Path, boot_id: str) -> None:
+    def __init__(self, procfs: Path, state: Path, boot_id: str, write: Bounded = at_once) -> None:
+        self._write = write
         self._procfs = str(procfs)
         self._path, self._boot_id = state / "leftovers.json", boot_id
         self._left, problem = _load(self._path, boot_id)
@@ -62,11 +64,16 @@ class Standing:
         record = self._record()
         if record == self._kept:
             return
-        try:
-            write_state(self._path, {"boot_id": self._boot_id, "left": record}, version=_VERSION)
+        said = {"boot_id": self._boot_id, "left": record}
+
+        def write() -> None:
+            write_state(self._path, said, version=_VERSION)
+
+        problem = self._write(write)
+        if problem:
+            log.error("leftovers of jobs not written down", why=problem)
+        else:
             self._kept = record
-        except OSError as error:
-            log.error("leftovers of jobs not written down", why=error)
 
     def _record(self) -> list[dict[str, Any]]:
         """Without the memory that they hold, which changes."""

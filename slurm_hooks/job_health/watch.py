@@ -15,6 +15,7 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from slurm_hooks import machine
+from slurm_hooks.bounded import BoundedWrite
 from slurm_hooks.config import LeftoverPolicy
 from slurm_hooks.contain import Answer, Worker
 from slurm_hooks.facts import NodeFacts, XidEvent
@@ -84,21 +85,24 @@ class JobHealth:
         paths = config.cluster.paths
         self._run_dir, self._procfs = paths.run, paths.procfs
         files.prepare(self._run_dir, allow_skip=config.node.allow_skip)
+        stuck = paths.run / "stuck"
         self._watch = inotify.Inotify()
         self._watch.add(note.folder(self._run_dir), _CLOSE_WRITE)
-        self._book = Book(paths.state, boot_id)
+        self._book = Book(paths.state, boot_id, BoundedWrite(stuck / "jobs.json"))
         self._ledger, self._lost = self._book.load()
         if self._lost:
             log.error("jobs under way are not judged", why=self._lost)
         self._begin_s = machine.uptime_s(self._procfs)
-        token = paths.state / "stuck" / "job_processes.json"
+        token = stuck / "job_processes.json"
         self._worker = Worker("job_processes", self._open, token=token, keep=False)
         self._asked = _Asked()
         self._reporter = Reporter(node, boot_id, config, history)
         self._events: list[XidEvent] = []
         self._endings: dict[Key, _Ending] = {}
         self._seen = _Seen()
-        self._standing = Standing(self._procfs, paths.state, boot_id)
+        self._standing = Standing(
+            self._procfs, paths.state, boot_id, BoundedWrite(stuck / "leftovers.json")
+        )
         self._next_look = self._hurried = 0.0
         for run in (run for run in self._ledger.runs.values() if run.xids):
             self._reporter.tell(run)  # the agent before this one may have died before it did

@@ -89,6 +89,14 @@ LOOKS = [
     Look("disk-full", sh("df --output=pcent /tmp | tail -n 1"), "100%"),
     Look("run-full", sh("touch /run/looked; rm -f /run/looked"), "No space left"),
     Look("disk-read-only", sh("touch /tmp/looked; rm -f /tmp/looked"), "Read-only file system"),
+    Look("state-full", sh("df --output=pcent /var/lib/holdfast | tail -n 1"), "100%"),
+    Look(
+        "state-read-only",
+        sh("touch /var/lib/holdfast/looked; rm -f /var/lib/holdfast/looked"),
+        "Read-only file system",
+    ),
+    Look("state-hung", ["stat", "-f", "/var/lib/holdfast"], "no end"),
+    Look("munge-down", sh("timeout 3 scontrol show node"), "status"),
     Look("thermal --gpu 4", nvml("n.nvmlDeviceGetTemperature(h(4), 0)"), "91"),
     Look("power-brake", nvml("n.nvmlDeviceGetCurrentClocksEventReasons(h(7))"), "136"),
     Look("pcie-width --width 8", nvml("n.nvmlDeviceGetCurrPcieLinkWidth(h(0))"), "8"),
@@ -238,6 +246,7 @@ def test_a_node_without_power_heals_from_an_older_fault_too(box: Box, words: str
     [
         ("slurmctld-stopped", ["timeout", "2", "scontrol", "show", "node", NODE]),
         ("slurmctld-killed", ["timeout", "8", "scontrol", "show", "node", NODE]),
+        ("slurmdbd-down", ["timeout", "8", "sacctmgr", "show", "cluster"]),
         ("api-server-down", ["/opt/kube/bin/kubectl", "get", "nodes"]),
     ],
 )

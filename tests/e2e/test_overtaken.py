@@ -16,7 +16,13 @@ _SCONTROL = """\
 #!/bin/sh
 case "$*" in
   *State=UNDRAIN*)
-    rm /run/overtake 2>/dev/null && {real} update "$2" State=DRAIN Reason="ticket 9 | ask Anna" ;;
+    rm /run/overtake 2>/dev/null && {real} update "$2" State=DRAIN Reason="ticket 9 | ask Anna"
+    if [ -e /run/die ]; then
+      {real} "$@"
+      rm /run/die
+      pkill -KILL -f "[s]lurm_hooks.agent"
+      exit 1
+    fi ;;
 esac
 exec {real} "$@"
 """
@@ -59,3 +65,24 @@ def test_a_drain_between_the_last_look_and_the_undrain_stays(overtaking_box: Box
         "the person's drain stays with its reason",
         8,
     )
+
+
+def test_the_agent_after_one_killed_right_after_its_undrain_asks(overtaking_box: Box) -> None:
+    """And slurmdbd is away meanwhile: it is asked until it answers."""
+    box, node = overtaking_box, "worker-1"
+    box.fault(node, "ecc", "--gpu", "4")
+    cluster.wait_for(lambda: cluster.drained(box, node), f"{node} drained", 15)
+    box.node(node).run(["touch", "/run/overtake", "/run/die"])
+    box.fault("controller", "slurmdbd-down")
+    try:
+        box.heal(node)
+        gone = lambda: not box.node(node).path("/run/die").exists()  # noqa: E731
+        cluster.wait_for(gone, "the agent gave the node back and was killed", 40)
+        assert not box.node(node).path("/run/overtake").exists()
+    finally:
+        box.heal("controller")
+    cluster.wait_for(
+        lambda: cluster.reason(box, node) == "ticket 9 | ask Anna", "the person's drain", 90
+    )
+    cluster.stays(lambda: cluster.drained(box, node), "the person's drain stays", 5)
+    assert not box.node(node).path("/var/lib/holdfast/return.json").exists()

@@ -44,6 +44,65 @@ dd if=/dev/zero of=/tmp/.full-disk bs=4k 2>/dev/null || true
 """
 _DISK_EMPTY = "rm -f /tmp/.full-disk && mount -o remount,size=50% /tmp"
 
+STATE = "/var/lib/holdfast"
+# The agent's state folder in a file system of its own without room: what is there can be written over.
+_STATE_FULL = """
+set -e
+room=/run/full-state
+mkdir "$room"
+mount -t tmpfs -o mode=755 full-state "$room"
+cp -a "$1/." "$room/"
+mount -o remount,size=$(du -sk "$room" | cut -f1)k "$room"
+dd if=/dev/zero of="$room/.full-state" bs=4k 2>/dev/null || true
+mount --bind "$room" "$1"
+umount -l "$room"
+rmdir "$room"
+"""
+_STATE_NOT_FULL = """
+set -e
+kept=/run/full-state
+mkdir "$kept"
+cp -a "$1/." "$kept/"
+rm -f "$kept/.full-state"
+umount -l "$1"
+find "$1" -mindepth 1 -delete
+cp -a "$kept/." "$1/"
+rm -rf "$kept"
+"""
+
+
+def fill_state(box: Box, node: str, _: Args) -> None:
+    _sh(box, node, _STATE_FULL, {"path": STATE})
+
+
+def empty_state(box: Box, node: str, _: Args) -> None:
+    _sh(box, node, _STATE_NOT_FULL, {"path": STATE})
+
+
+def lock_state(box: Box, node: str, _: Args) -> None:
+    _sh(box, node, _READ_ONLY, {"path": STATE})
+
+
+def unlock_state(box: Box, node: str, _: Args) -> None:
+    _sh(box, node, 'umount -l "$1"', {"path": STATE})
+
+
+def hang_state(box: Box, node: str, _: Args) -> None:
+    hang(box, node, {"path": STATE})
+
+
+def unhang_state(box: Box, node: str, _: Args) -> None:
+    unhang(box, node, {"path": STATE})
+
+
+def hide_munge(box: Box, node: str, _: Args) -> None:
+    """munged serves the whole box; the node loses its socket."""
+    _on(box, node, "mount", "-t", "tmpfs", "no-munge", "/run/munge")
+
+
+def show_munge(box: Box, node: str, _: Args) -> None:
+    _on(box, node, "umount", "-l", "/run/munge")
+
 
 # /run of a node is a tmpfs of its own. It becomes hardly larger than what is in it, and somebody takes every block and
 # every file that becomes free.

@@ -14,14 +14,15 @@ from typing import cast
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
+from holdfast.adapters.slurm_parse import NodeChanges
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.ownership import PastDrain, overtaken
+from holdfast.policy.ownership import PastDrain, Undrained, overtaken
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent import slurm_step
 from slurm_hooks.agent.case import Case
-from slurm_hooks.agent.record import Drained
+from slurm_hooks.agent.record import Drained, Records
 from slurm_hooks.agent.slurm_step import Step
 from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings import Settings
@@ -88,6 +89,10 @@ class Slurmctld:
     on_undrain: Callable[[], None] = lambda: None
     events: list[PastDrain] = field(default_factory=list)
     """Of this agent's node, as accounting has them."""
+    accounting: bool = True
+    """Whether slurmdbd answers. slurmctld keeps the events for it."""
+    changes: int = 0
+    """Requests to change a node, from anybody."""
 
     def __post_init__(self) -> None:
         for name in (ME, *OTHERS):
@@ -131,9 +136,14 @@ class Slurmctld:
 
         self._call(write)
 
-    def clock(self) -> datetime:
+    def node_changes(self) -> NodeChanges:
         self._call(lambda: None)
-        return self.now.replace(microsecond=0)
+        return NodeChanges(self.now.replace(microsecond=0), 1, self.changes)
+
+    def past_drains(self) -> list[PastDrain]:
+        if not self.accounting:
+            raise LookupError("slurmdbd does not answer")
+        return self.events
 
     def comment(self, names: Sequence[SlurmName], text: str) -> None:
         assert list(names) == [ME]
@@ -166,6 +176,7 @@ class Slurmctld:
 
     def set_drain(self, name: SlurmName, reason: str, user: str, owner: str) -> None:
         self.now += timedelta(seconds=1)
+        self.changes += 1
         node = self.table[name]
         self.table[name] = replace(
             node,
@@ -185,6 +196,7 @@ class Slurmctld:
             self.events[-1] = replace(self.events[-1], end_at=self.now.replace(microsecond=0))
 
     def clear_drain(self, name: SlurmName) -> None:
+        self.changes += 1
         if name == ME:
             self._event_ends()
         node = self.table[name]
@@ -200,13 +212,22 @@ class Slurmctld:
         )
 
 
-class _Kept(Step):
-    """The real step; its record lies in the world in place of a disk."""
+class Kept(Records):
+    """The world in place of a disk: the agent's death leaves it alone."""
 
-    keep: Callable[[Drained | None], None]
+    def __init__(self) -> None:
+        self.problem = ""
+        self.drained: Drained | None = None
+        self.undrained: Undrained | None = None
 
-    def _keep(self, drained: Drained | None) -> None:
-        self.keep(drained)
+    def save(self, drained: Drained | None) -> None:
+        self.drained = drained
+
+    def save_return(self, undrained: Undrained | None) -> None:
+        self.undrained = undrained
+
+    def settle(self) -> None:
+        pass
 
 
 @dataclass
@@ -230,7 +251,7 @@ class World:
         self.modes = dict.fromkeys(CHECKS, Mode.DRAIN)
         self.blind: tuple[str, ...] = ()
         self.switched_off = False
-        self.record: Drained | None = None
+        self.kept = Kept()
         self.since: Since | None = None
         self.clean_in_truth = 0
         # what the agent knows
@@ -242,6 +263,10 @@ class World:
         """A person drains the node between the agent's next last look and its undrain."""
 
     # --- the agent
+
+    @property
+    def record(self) -> Drained | None:
+        return self.kept.drained
 
     def look(self) -> None:
         """One pass: what is there is seen, unless the probes are silent."""
@@ -257,27 +282,20 @@ class World:
         """What the agent's actor does after a pass or an Xid. A death leaves the record alone."""
         if self.switched_off:
             return
-        step = _Kept(
-            cast("SlurmMaintenance", self.slurm),
-            ME,
-            f"{self.boot:08d}-boot",
-            CONFIG,
-            Path("/nowhere/drain.json"),
+        step = Step(
+            cast("SlurmMaintenance", self.slurm), ME, f"{self.boot:08d}-boot", CONFIG, self.kept
         )
-        step.keep = self._remember
         module, before = vars(slurm_step), datetime
         module["datetime"] = _Clock(self.slurm)
         try:
             outcome = step.run(self._case(), self.record, self.restore)
-            self.restore = ""
+            self._restored()
             if outcome.forgiven:
                 self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
-            if outcome.undrained is not None:
-                ended = overtaken(self.slurm.events, outcome.undrained)
-                if ended is not None:
-                    self.restore = ended.reason
-                    step.run(self._case(), self.record, self.restore)
-                    self.restore, self.slurm.owner[ME] = "", HUMAN
+            self.audit()
+            if self.restore:
+                step.run(self._case(), self.record, self.restore)
+                self._restored()
         except Unavailable:
             pass
         except Died:
@@ -285,12 +303,30 @@ class World:
         finally:
             module["datetime"] = before
 
-    def restart(self) -> None:
-        """The agent begins anew: what it counted is gone, its record and its memory are not."""
-        self.clean_passes = self.clean_in_truth = 0
+    def _restored(self) -> None:
+        """What was set again is the person's drain."""
+        if self.restore and self.slurm.mine.reason == self.restore:
+            self.slurm.owner[ME] = HUMAN
+        self.restore = ""
 
-    def _remember(self, drained: Drained | None) -> None:
-        self.record = drained
+    def audit(self) -> None:
+        """What ``return_audit`` asks, until accounting answers."""
+        undrained = self.kept.undrained
+        if undrained is None or self.restore:
+            return
+        try:
+            ended = overtaken(self.slurm.past_drains(), undrained)
+        except LookupError:
+            return
+        if ended is None:
+            self.kept.undrained = None
+        else:
+            self.restore = ended.reason
+
+    def restart(self) -> None:
+        """The agent begins anew: what it counted is gone, what it kept is not."""
+        self.restore = ""
+        self.clean_passes = self.clean_in_truth = 0
 
     def _case(self) -> Case:
         # As the agent orders what is open: the worst that asks for the most comes first.

@@ -23,6 +23,7 @@ from tests.unit.property.node_world import (
     ME,
     OTHERS,
     SLURM,
+    Kept,
     Violation,
     World,
 )
@@ -100,7 +101,7 @@ class Story(World):
     def mend_new_machine(self) -> None:
         """Another instance under the same name: a new disk, a new agent that remembers nothing."""
         self.mend_new_gpu()
-        self.faults, self.known, self.record = [], [], None
+        self.faults, self.known, self.kept = [], [], Kept()
         self.instance += 1
         node = replace(self.slurm.mine, instance_id=f"i-{ME}-{self.instance}")
         self.slurm.table[ME] = node
@@ -127,6 +128,12 @@ class Story(World):
         self.turn += 1
         self.slurm.fails, self.slurm.dies = self.turn % 5, False
         self.slurm.took = self.turn % 2 == 0
+
+    def slurm_accounting_is_away(self) -> None:
+        self.slurm.accounting = False
+
+    def slurm_accounting_is_back(self) -> None:
+        self.slurm.accounting = True
 
     def agent_dies_soon(self) -> None:
         self.turn += 1
@@ -181,12 +188,12 @@ class Story(World):
         self._human(text, "root")
 
     def human_drains_in_the_moment_of_the_return(self) -> None:
-        """Between the last look and the undrain, when that comes and Slurm answers."""
+        """Between the last look and the undrain, when that comes."""
         self.ambush = True
 
     def _undrains(self) -> None:
         super()._undrains()
-        if self.ambush and self.slurm.fails is None:
+        if self.ambush:
             self.ambush = False
             self._human("swapping DIMM", "alice")
 
@@ -240,7 +247,7 @@ class Story(World):
 
     def check(self) -> None:
         node = self.slurm.mine
-        if self.words is not None:
+        if self.words is not None and not self._asks():
             if not node.drained_flag:
                 raise Violation("a person's drain was undone")
             if node.reason != self.words:
@@ -248,9 +255,14 @@ class Story(World):
         if self.slurm.commented_by_human and node.comment != "ask Anna first":
             raise Violation("a person's comment was taken away")
 
+    def _asks(self) -> bool:
+        """The agent has not been told yet what its undrain ended, and the node is in service."""
+        return self.kept.undrained is not None and not self.slurm.mine.drained_flag
+
     def settle(self) -> None:
         """Everything is mended and nobody is in the way: a node of ours comes back by itself."""
         self.slurm.fails, self.blind, self.switched_off = None, (), False
+        self.slurm.accounting = True
         self.modes = dict.fromkeys(CHECKS, Mode.DRAIN)
         self.slurm_marks_idle()
         for name in OTHERS:
@@ -262,6 +274,8 @@ class Story(World):
         for _ in range(8):
             self.pass_()
             self.check()
+        if self._asks():
+            raise Violation("a return was never confirmed")
         node, owner = self.slurm.mine, self.slurm.owner[ME]
         if owner == AGENT and confirmed and not support and node.drained_flag:
             asked = self.since.demand if self.since else None
@@ -347,6 +361,10 @@ def test_the_stories_reach_what_they_are_about() -> None:
     assert happened["comment"] > 0, happened
 
 
+DEATH_AFTER_THE_UNDRAIN = (
+    "fault_double_bit pass_ mend_gpu_reset human_drains_in_the_moment_of_the_return pass_ "
+    "agent_dies_soon agent_dies_soon agent_dies_soon agent_dies_soon pass_ pass_ pass_"
+)
 STORIES = {
     "a fault, a reboot, and back": "fault_falls_off_the_bus pass_ mend_reboot pass_ pass_ pass_",
     "a reset is enough for a double-bit error": "fault_double_bit pass_ mend_gpu_reset pass_ pass_ pass_",
@@ -355,6 +373,11 @@ STORIES = {
     ),
     "a person drains in the moment of the return": (
         "fault_double_bit pass_ human_drains_in_the_moment_of_the_return mend_gpu_reset pass_ pass_ pass_ pass_"
+    ),
+    "the agent dies right after it ended a person's drain": DEATH_AFTER_THE_UNDRAIN,
+    "slurmdbd is away when a person drains in the moment of the return": (
+        "fault_double_bit pass_ human_drains_in_the_moment_of_the_return slurm_accounting_is_away mend_gpu_reset "
+        "pass_ pass_ pass_ pass_ agent_restarts pass_ slurm_accounting_is_back pass_ pass_"
     ),
     "a person drains with our words": (
         "fault_double_bit pass_ human_drains_with_our_words mend_gpu_reset pass_ pass_ pass_"
@@ -374,3 +397,15 @@ STORIES = {
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
 def test_story(story: str) -> None:
     tell(story.split())
+
+
+def test_a_return_that_is_not_kept_loses_a_persons_drain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The story above rests on what was kept before the undrain, and on nothing else."""
+
+    def forgets(story: Story) -> None:
+        story.kept.undrained = None
+        World.restart(story)
+
+    monkeypatch.setattr(Story, "restart", forgets)
+    with pytest.raises(Violation, match="a person's drain was undone"):
+        tell(DEATH_AFTER_THE_UNDRAIN.split())

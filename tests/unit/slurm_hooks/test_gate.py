@@ -181,7 +181,7 @@ def test_a_stale_word_that_the_node_is_drained_refuses_nothing(site: Site) -> No
     )
     drained, _ = records.load(path)
     assert drained is not None
-    records.save(path, confirmed(drained, site.slurm.mine))
+    records.Records(load_cluster(config_path()).paths).save(confirmed(drained, site.slurm.mine))
     site.slurm.undrain([ME])
     assert gate.answer(Context.PROLOG) == 0
     assert not site.slurm.mine.drained_flag

@@ -11,6 +11,8 @@ import pytest
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import Reservation, SlurmMaintenance
+from holdfast.adapters.slurm_parse import NodeChanges
+from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.errors import Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.gate import GateBack, Trial
@@ -19,6 +21,7 @@ from slurm_hooks.active import keeper
 from slurm_hooks.active.keep import Keep, Maker, Purpose
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Outcome
+from slurm_hooks.agent.record import Records
 from slurm_hooks.agent.slurm_step import Step
 from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings import Settings
@@ -101,9 +104,9 @@ class FakeSlurm:
         self.writes.append("unreserve")
         return True
 
-    def clock(self) -> datetime:
+    def node_changes(self) -> NodeChanges:
         self._ask()
-        return self.now
+        return NodeChanges(self.now, 1, len(self.writes))
 
     def cancel_in(self, name: str) -> None:
         self.writes.append("cancel")
@@ -125,10 +128,14 @@ class Bench:
     boot_id: str = BOOT
 
     def run(self, case: Case) -> Outcome:
-        drained, problem = records.load(self.path)
-        assert problem == ""
+        drained, problem = self.records.load()
+        assert not problem or "Not a directory" in problem
         slurm = cast("SlurmMaintenance", self.slurm)
-        return Step(slurm, ME, self.boot_id, self.config, self.path).run(case, drained)
+        return Step(slurm, ME, self.boot_id, self.config, self.records).run(case, drained)
+
+    @property
+    def records(self) -> Records:
+        return Records(self.config.cluster.paths)
 
 
 @pytest.fixture
@@ -139,6 +146,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     slurm.add("worker-0", ME, "worker-2", "worker-3")
     config = Settings(
         path=tmp_path / "none.yaml",
+        cluster=ClusterConfig(paths=PathsConfig(run=tmp_path / "run", state=tmp_path)),
         node=NodeConfig(budget=BudgetConfig(max_nodes=1, max_share=0)),
         agent=AgentConfig(recheck_passes=2, wait_s=0),
     )
@@ -475,9 +483,9 @@ def test_a_job_that_does_not_end_keeps_the_node_kept_and_drained(bench: Bench) -
 
 
 def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> None:
-    """Accounting told (`slurm_hooks.agent.witness`); the person's words come before all of ours."""
+    """Accounting told (`slurm_hooks.agent.return_audit`); the person's words come before all of ours."""
     drained, _ = records.load(bench.path)
-    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.path)
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     outcome = step.run(Case(), drained, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 9"
     assert bench.slurm.mine.drained_flag
@@ -489,6 +497,96 @@ def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> Non
 
 def test_a_person_who_drained_it_meanwhile_keeps_the_later_words(bench: Bench) -> None:
     bench.slurm._drain(ME, "ticket 10", "alice")
-    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.path)
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     step.run(Case(), None, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 10"
+
+
+# --- what must be kept, where it cannot be written --------------------------------------------------
+
+
+def without_disk(bench: Bench, tmp_path: Path) -> Bench:
+    (tmp_path / "no-folder").write_text("a file where the state folder should be")
+    paths = PathsConfig(run=tmp_path / "run", state=tmp_path / "no-folder")
+    return replace(bench, config=replace(bench.config, cluster=ClusterConfig(paths=paths)))
+
+
+def test_a_disk_that_takes_nothing_stops_no_drain_and_no_return(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench = without_disk(bench, tmp_path)
+    outcome = bench.run(fault())
+    assert bench.slurm.mine.drained_flag
+    assert "Not a directory" in outcome.unwritten or "File exists" in outcome.unwritten
+    assert outcome.drained is not None
+    assert bench.records.load() == (outcome.drained, ""), "an agent after this one knows it"
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag
+
+
+def test_a_disk_that_takes_writes_again_gets_the_record(bench: Bench, tmp_path: Path) -> None:
+    broken = without_disk(bench, tmp_path)
+    drained = broken.run(fault()).drained
+    (tmp_path / "no-folder").unlink()
+    assert broken.run(fault()).unwritten == ""
+    assert not broken.records.unwritten
+    assert records.load(tmp_path / "no-folder/drain.json") == (drained, "")
+
+
+def test_what_a_return_ended_is_kept_before_the_undrain(bench: Bench) -> None:
+    bench.run(fault())
+    meant = bench.slurm.mine
+    bench.boot_id = NEXT_BOOT
+
+    def dies(_names: list[SlurmName]) -> None:
+        raise RuntimeError("killed")
+
+    bench.slurm.undrain = dies  # type: ignore[method-assign,assignment]
+    with pytest.raises(RuntimeError, match="killed"):
+        bench.run(clean())
+    kept, problem = bench.records.load_return()
+    assert problem == ""
+    assert kept is not None
+    assert (kept.reason, kept.since, kept.changes) == (meant.reason, meant.reason_at, None)
+    assert kept.looked_at <= bench.slurm.now <= kept.until
+
+
+def test_a_return_that_nobody_met_is_known_to_be_alone(bench: Bench) -> None:
+    bench.run(fault())
+    bench.boot_id = NEXT_BOOT
+    undrained = bench.run(clean()).undrained
+    assert undrained is not None
+    assert undrained.alone
+    assert bench.records.load_return() == (undrained, "")
+
+
+def test_somebody_elses_change_in_the_moment_of_the_return_is_counted(bench: Bench) -> None:
+    bench.run(fault())
+    bench.boot_id = NEXT_BOOT
+    undrain = bench.slurm.undrain
+
+    def meets(names: list[SlurmName]) -> None:
+        bench.slurm._drain("worker-3", "ticket", "alice")
+        undrain(names)
+
+    bench.slurm.undrain = meets  # type: ignore[method-assign]
+    undrained = bench.run(clean()).undrained
+    assert undrained is not None
+    assert (undrained.changes, undrained.alone) == (2, False)
+
+
+def test_a_drain_that_changed_since_the_decision_is_not_undone(bench: Bench) -> None:
+    bench.run(fault())
+    bench.boot_id = NEXT_BOOT
+    count = bench.slurm.node_changes
+
+    def meets() -> NodeChanges:
+        found = count()
+        bench.slurm._drain(ME, "ticket 9", "alice")
+        return found
+
+    bench.slurm.node_changes = meets  # type: ignore[method-assign]
+    with pytest.raises(Unavailable, match="changed"):
+        bench.run(clean())
+    assert bench.slurm.mine.reason == "ticket 9"

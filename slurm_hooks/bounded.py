@@ -1,0 +1,39 @@
+"""A write to the disk that never holds up what has to follow it: in a process that is left behind when
+the disk does not answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from slurm_hooks.contain import GRACE_S, Worker, call
+
+_DEADLINE_S = 1.0
+
+
+class BoundedWrite:
+    """``holdfast.adapters.kept_file.Bounded`` in a contained worker: waits a second at most, and not at all
+    as long as an earlier write hangs. ``token`` remembers its process.
+    """
+
+    def __init__(self, token: Path) -> None:
+        self._token = token
+
+    def __call__(self, write: Callable[[], None]) -> str:
+        worker = Worker("state", lambda: _serve(write), token=self._token, keep=False)
+        answer = call(worker, None, deadline_s=_DEADLINE_S)
+        if answer.hung and not answer.stuck:
+            time.sleep(GRACE_S)
+            worker.reap(time.monotonic())
+        return "the disk does not answer" if answer.hung else answer.error
+
+
+def _serve(write: Callable[[], None]) -> Callable[[Any], Iterator[Any]]:
+    def serve(_request: object) -> Iterator[Any]:
+        write()
+        yield from ()
+
+    return serve

@@ -1,0 +1,62 @@
+"""A fault that is known is acted on whatever has become of the disk of the agent's state (law 12)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from testbed.box import Box
+
+from tests.e2e import cluster
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize(
+    ("node", "kind"),
+    [("worker-0", "state-full"), ("worker-1", "state-read-only"), ("worker-2", "state-hung")],
+)
+def test_a_lost_gpu_is_drained_for_and_its_node_comes_back(
+    clean_box: Box, node: str, kind: str
+) -> None:
+    box = clean_box
+    cluster.wait_for(lambda: cluster.in_service(box, node), f"{node} in service")
+    box.fault(node, kind)
+    try:
+        box.fault(node, "ecc", "--gpu", "2")
+        cluster.wait_for(lambda: cluster.drained(box, node), "a drain", 15)
+        cluster.wait_for(lambda: "STATE_UNWRITABLE" in cluster.codes(box, node), "the finding", 15)
+        explain = ["/opt/holdfast/bin/holdfast", "explain", node]
+        assert "STATE_UNWRITABLE" in box.node(node).run(explain, check=False).stdout
+        if kind != "state-hung":  # an agent that begins reads that folder first
+            box.fault(node, "agent-killed")  # what it kept in memory proves whose drain it is
+        box.heal(node, "ecc")
+        cluster.wait_for(lambda: cluster.in_service(box, node), "the node back", 40)
+    finally:
+        box.heal(node)
+    cluster.wait_for(lambda: "STATE_UNWRITABLE" not in cluster.codes(box, node), "writes again", 40)
+
+
+def test_the_record_is_on_disk_once_there_is_room(clean_box: Box) -> None:
+    box, node = clean_box, "worker-3"
+    box.fault(node, "state-read-only")
+    box.fault(node, "ecc", "--gpu", "1")
+    in_memory = ["test", "-e", "/run/holdfast/drain.json"]
+    cluster.wait_for(lambda: cluster.drained(box, node), "a drain", 15)
+    assert box.node(node).run(in_memory, check=False).returncode == 0
+    box.heal(node, "state-read-only")
+    cluster.wait_for(
+        lambda: box.node(node).run(in_memory, check=False).returncode == 1, "the record moved", 15
+    )
+    kept = json.loads(box.node(node).run(["cat", "/var/lib/holdfast/drain.json"]).stdout)
+    assert kept["record"]["reason"] == cluster.reason(box, node)
+
+
+def test_a_node_without_munge_is_drained_once_it_is_back(clean_box: Box) -> None:
+    box, node = clean_box, "worker-0"
+    box.fault(node, "munge-down")
+    box.fault(node, "ecc", "--gpu", "3")
+    cluster.wait_for(lambda: bool(cluster.codes(box, node)), "the verdict", 15)
+    assert not cluster.drained(box, node)
+    box.heal(node, "munge-down")
+    cluster.wait_for(lambda: cluster.drained(box, node), "a drain", 30)
