@@ -65,7 +65,7 @@ DAEMONSET = Document(
         "config": Value(PATH, str(DEFAULT_PATH), "its configuration, as slurmd sees it"),
         "slurmd": Value(
             f"{PATH}(,{PATH})*",
-            "/usr/sbin/slurmd,/usr/local/sbin/slurmd,/opt/slurm/sbin/slurmd",
+            "/usr/sbin/slurmd,/usr/sbin/slurmd-wlm,/usr/local/sbin/slurmd,/opt/slurm/sbin/slurmd",
             "its program's absolute paths, as slurmd sees them, with commas between",
         ),
         "node_selector": Value(
