@@ -199,7 +199,7 @@ def _compose(path: Path) -> tuple[Slurm, Kube, BridgeConfig]:
 
     policy = load_section(path, "bridge", BridgeConfig)
     slurm = load_cluster(path).slurm
-    return SlurmCli(slurm.timeout_s, slurm.bin), KubeApi(policy), policy
+    return SlurmCli(slurm.timeout_s, slurm.bin, policy.slurm_token_file), KubeApi(policy), policy
 
 
 def _show(slurm: Slurm, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:

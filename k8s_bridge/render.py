@@ -51,7 +51,8 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _deployment(values: Mapping[str, str]) -> str:
-    return filled(_source("deployment.yaml.in"), values)
+    token_file = f"{values['auth_path']}/token" if values["auth"] == "jwt" else ""
+    return filled(_source("deployment.yaml.in"), {**values, "token_file": token_file})
 
 
 RBAC = Document(
@@ -70,8 +71,11 @@ DEPLOYMENT = Document(
     values={
         "image": Value(IMAGE_BY_DIGEST, REQUIRED, "Slurm's client tools and holdfast[bridge]"),
         "slurm_conf_configmap": Value(NAME, "slurm-conf", "the ConfigMap that holds slurm.conf"),
-        "slurm_auth_secret": Value(NAME, "slurm-auth", "the Secret with Slurm's authentication"),
-        "auth_path": Value(PATH, "/etc/slurm-auth", "where that Secret is mounted"),
+        "auth": Value(
+            "jwt|key", "jwt", "the Secret holds a token of slurm_user, or Slurm's own key"
+        ),
+        "slurm_auth_secret": Value(NAME, "slurm-auth", "that Secret; jwt: its key is `token`"),
+        "auth_path": Value(PATH, "/etc/slurm-auth", "where it is mounted"),
         "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
         "cluster": Value(r"[\w.-]+", "cluster", "how Holdfast calls this cluster"),
         "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "who drains, as Slurm sees it"),

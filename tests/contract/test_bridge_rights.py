@@ -16,7 +16,7 @@ from holdfast.vocabulary import KubeName
 from k8s_bridge.api import Edit, KubeConflict, KubeRefused
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube import KubeApi
-from k8s_bridge.names import BUSY, DRAINED, READY
+from k8s_bridge.names import CONDITIONS
 from k8s_bridge.ownership import Origin, Record
 from k8s_bridge.snapshot import Condition, KubeNode
 
@@ -26,6 +26,7 @@ STATUS = f"{PATH}/status"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 AT = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 RECORD = Record(origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=AT, cordon=True)
+SINCE = "2026-01-01T00:00:00Z"
 TAINTS = [
     {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
     {"key": "holdfast.dev/drained", "value": "kept", "effect": "NoExecute"},
@@ -76,7 +77,10 @@ def admin(api_server: ApiServer) -> Iterator[ApiServer]:
     status = json.dumps({"status": {"images": images}})
     api_server.kubectl("patch", "node", NODE, "--subresource=status", "--type=merge", "-p", status)
     yield api_server
-    api_server.kubectl("uncordon", NODE)
+    reset(api_server, TAINTS[:1])
+    gone = [{"type": kind, "$patch": "delete"} for kind in CONDITIONS]
+    status = json.dumps({"status": {"conditions": gone}})
+    api_server.kubectl("patch", "node", NODE, "--subresource=status", "-p", status)
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +88,11 @@ def kube(admin: ApiServer, bridge_policy: BridgeConfig) -> KubeApi:
     found = KubeApi(bridge_policy)
     until_denied(lambda: found._patch(PATH, MERGE, {"metadata": {"labels": {"early": "x"}}}))
     return found
+
+
+def reset(admin: ApiServer, taints: list[dict[str, str]]) -> None:
+    spec = {"spec": {"taints": taints, "unschedulable": None}}
+    admin.kubectl("patch", "node", NODE, "--type=merge", "-p", json.dumps(spec))
 
 
 def until_denied(write: Callable[[], object]) -> None:
@@ -118,18 +127,18 @@ def test_what_is_the_bridges_it_writes(admin: ApiServer, kube: KubeApi) -> None:
     before = node(admin)
     kube.edit(NODE, lambda _: Edit(unschedulable=True, taint="XID79", record=RECORD))
     rows = [
-        Condition(type=t, status="True", reason="A", message="m") for t in (READY, DRAINED, BUSY)
+        Condition(type=t, status="True", reason="A", message="m", since=SINCE) for t in CONDITIONS
     ]
     kube.patch_conditions(NODE, rows)
     kube.patch_label(NODE, "drained")
     during = node(admin)
     assert during["spec"]["unschedulable"] is True
-    assert {row["type"] for row in during["status"]["conditions"]} >= {READY, DRAINED, BUSY}
+    assert {row["type"] for row in during["status"]["conditions"]} >= set(CONDITIONS)
     kube.edit(NODE, lambda _: Edit(unschedulable=False, untaint=True, forget=True))
     assert node(admin)["spec"] == before["spec"]
 
 
-def test_another_clusters_rules_do_not_hold_for_others(admin: ApiServer, kube: KubeApi) -> None:
+def test_others_are_not_bound_by_it(admin: ApiServer, kube: KubeApi) -> None:
     admin.kubectl("label", "node", NODE, "pool=x", "--overwrite")
     admin.kubectl("label", "node", NODE, "pool-")
 
@@ -153,8 +162,7 @@ def test_what_the_site_does_not_allow_is_refused_and_read_as_a_refusal(
 
     admin.kubectl("apply", "-f", "-", stdin=render_text("rbac", **values))
     try:
-        until_denied(lambda: (kube.edit(NODE, lambda _: Edit(unschedulable=False, untaint=True)),
-                              kube.edit(NODE, decide)))  # fmt: skip
+        until_denied(lambda: (reset(admin, TAINTS), kube.edit(NODE, decide)))
         asked.clear()
         with pytest.raises(KubeRefused, match="holdfast render rbac"):
             kube.edit(NODE, decide)
@@ -164,10 +172,7 @@ def test_what_the_site_does_not_allow_is_refused_and_read_as_a_refusal(
         kube.edit(NODE, lambda _: other)
     finally:
         admin.kubectl("apply", "-f", "-", stdin=render_text("rbac"))
-        admin.kubectl("uncordon", NODE)
-        admin.kubectl(
-            "patch", "node", NODE, "--type=merge", "-p", json.dumps({"spec": {"taints": TAINTS}})
-        )
+        reset(admin, TAINTS)
 
 
 OTHERS_POLICY = """
@@ -195,14 +200,14 @@ def test_a_denial_with_422_is_a_refusal_and_a_late_patch_is_none(
     """A policy that gives no reason is answered with 422, as a failed test in a JSON Patch is."""
     admin.kubectl("apply", "-f", "-", stdin=OTHERS_POLICY)
     try:
-        until_denied(lambda: (kube.edit(NODE, lambda _: Edit(unschedulable=False)),
-                              kube.edit(NODE, lambda _: Edit(unschedulable=True))))  # fmt: skip
         asked: list[str] = []
 
         def decide(fresh: KubeNode) -> Edit:
             asked.append(fresh.version)
             return Edit(unschedulable=True)
 
+        until_denied(lambda: (reset(admin, TAINTS), kube.edit(NODE, decide)))
+        asked.clear()
         with pytest.raises(KubeRefused, match=r"422: .*nobody cordons here"):
             kube.edit(NODE, decide)
         assert len(asked) == 1

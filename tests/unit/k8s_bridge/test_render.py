@@ -52,6 +52,17 @@ def test_the_account_is_where_the_deployment_looks_for_it() -> None:
     assert objects[0]["metadata"]["name"] == "slurm", "the Namespace itself"
 
 
+@pytest.mark.parametrize(("auth", "file"), [("jwt", "/etc/auth/token"), ("key", "")])
+def test_slurm_is_asked_with_a_token_unless_the_site_has_none(auth: str, file: str) -> None:
+    text = render_text("deployment", image=IMAGE, auth=auth, auth_path="/etc/auth")
+    config, deployment = yaml.safe_load_all(text)
+    section = yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"]
+    assert section["slurm_token_file"] == file
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts["slurm-auth"] == "/etc/auth"
+
+
 @pytest.mark.parametrize("image", ["a/b:1", "a/b", "a/b@sha256:0", f"a/b@sha512:{'0' * 64}"])
 def test_an_image_without_a_digest_is_not_rendered(image: str) -> None:
     with pytest.raises(UsageError, match="image: must be an image with its digest"):
