@@ -127,7 +127,9 @@ class Applier:
         self, drains: Sequence[DrainInSlurm], undrains: Sequence[UndrainInSlurm]
     ) -> int:
         done = 0
-        changes = {change.slurm.name: change for change in (*drains, *undrains)}
+        changes: dict[SlurmName, DrainInSlurm | UndrainInSlurm] = {}
+        changes |= {change.slurm.name: change for change in drains}
+        changes |= {change.slurm.name: change for change in undrains}
 
         def refused(name: SlurmName, error: Refused) -> None:
             log.error("%s: %s", name, error)

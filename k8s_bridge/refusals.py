@@ -46,7 +46,7 @@ class Refusals:
     def refused(self, change: Change, now: datetime) -> timedelta:
         """Notes a refusal. The wait until the next try."""
         times = self._rows.get(_key(change), (0, now))[0]
-        wait = min(FIRST * 2 ** min(times, 16), LONGEST)
+        wait = min(FIRST * (1 << min(times, 16)), LONGEST)
         self._rows[_key(change)] = (times + 1, now + wait)
         return wait
 

@@ -95,6 +95,11 @@ def reset(admin: ApiServer, taints: list[dict[str, str]]) -> None:
     admin.kubectl("patch", "node", NODE, "--type=merge", "-p", json.dumps(spec))
 
 
+def from_rest(admin: ApiServer, kube: KubeApi, decide: Callable[[KubeNode], Edit]) -> None:
+    reset(admin, TAINTS)
+    kube.edit(NODE, decide)
+
+
 def until_denied(write: Callable[[], object]) -> None:
     """The API server takes up a new policy within a second or so."""
     end = time.monotonic() + 30
@@ -162,7 +167,7 @@ def test_what_the_site_does_not_allow_is_refused_and_read_as_a_refusal(
 
     admin.kubectl("apply", "-f", "-", stdin=render_text("rbac", **values))
     try:
-        until_denied(lambda: (reset(admin, TAINTS), kube.edit(NODE, decide)))
+        until_denied(lambda: from_rest(admin, kube, decide))
         asked.clear()
         with pytest.raises(KubeRefused, match="holdfast render rbac"):
             kube.edit(NODE, decide)
@@ -206,7 +211,7 @@ def test_a_denial_with_422_is_a_refusal_and_a_late_patch_is_none(
             asked.append(fresh.version)
             return Edit(unschedulable=True)
 
-        until_denied(lambda: (reset(admin, TAINTS), kube.edit(NODE, decide)))
+        until_denied(lambda: from_rest(admin, kube, decide))
         asked.clear()
         with pytest.raises(KubeRefused, match=r"422: .*nobody cordons here"):
             kube.edit(NODE, decide)
