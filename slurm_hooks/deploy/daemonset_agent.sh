@@ -48,14 +48,15 @@ is_slurmd() {
         case $program in "$path" | "$path (deleted)") allowed=1 ;; esac
         [ ! exe -ef "root$path" ] || allowed=1
     done
-    # Root's own file, which nobody else may write.
-    case $(stat -L -c '%u %a' exe) in
-    '0 '*[2367]? | '0 '*[2367]) allowed='' ;;
-    '0 '*) ;;
-    *) allowed='' ;;
-    esac
-    [ -n "$allowed" ] || wrong="$program"
-    [ -n "$allowed" ]
+    if [ -n "$allowed" ]; then
+        # Root's own file, which nobody else may write.
+        case $(stat -L -c '%u %a' exe) in
+        '0 '*[2367]? | '0 '*[2367]) ;;
+        '0 '*) return 0 ;;
+        esac
+    fi
+    wrong=$program
+    return 1
 }
 
 # The pid of a slurmd in whose files Holdfast lies, or nothing; this shell then stands in its folder of /proc.

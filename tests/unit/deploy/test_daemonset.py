@@ -393,8 +393,11 @@ def test_the_name_that_slurmd_was_given_goes_before_the_hosts(
     words: str, node: str, conf: str, status: int
 ) -> None:
     text = script().partition("\nif ! in_initial_user_namespace")[0]
-    begins = f'SLURM_CONF="" sh -c "sleep 0.3; :" slurmd {words} >/dev/null &'
-    asks = f'{text}\n{begins}\nsleep 0.1; cd /proc/$!; told; echo "$node|$conf|$?"; kill $!'
+    # It stops itself once it is the program with these words.
+    begins = f'SLURM_CONF="" sh -c "kill -STOP \\$\\$" slurmd {words} >/dev/null &'
+    waits = "until grep -q '^State:.T' /proc/$!/status; do sleep 0.02; done"
+    ends = 'echo "$node|$conf|$?"; kill -9 $!'
+    asks = f"{text}\n{begins}\n{waits}; cd /proc/$!; told; {ends}"
     done = subprocess.run(
         ["sh", "-c", asks], capture_output=True, text=True, check=False, timeout=20
     )
