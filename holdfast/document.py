@@ -25,6 +25,8 @@ JOB_PATH = r"/[\w./%@+-]*"
 NUMBER = r"[1-9][0-9]{0,5}"
 BOOL = r"true|false"
 IMAGE = r"[\w.:/@-]+"
+IMAGE_BY_DIGEST = r"[\w.:/-]+@sha256:[0-9a-f]{64}"
+"""For what has rights that others want: a tag is whatever its registry says today."""
 
 _MEANT = {
     NAME: "a Kubernetes name: small letters, digits and -",
@@ -33,6 +35,7 @@ _MEANT = {
     NUMBER: "a whole number from 1 to 999999",
     BOOL: "true or false",
     IMAGE: "an image's name",
+    IMAGE_BY_DIGEST: "an image with its digest (registry.example.org/name@sha256:… with 64 digits)",
 }
 """These patterns in words, for a person whose value has another form."""
 

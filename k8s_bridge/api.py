@@ -27,6 +27,11 @@ class KubeRefused(KubeError):
     """The answer was no (rights, validity). The same call will be refused again."""
 
 
+class KubeInvalid(KubeRefused):
+    """The object would not be valid, or an admission policy denies it; of a JSON Patch also: a test
+    in it failed."""
+
+
 class KubeNotFound(KubeError):
     """There is no such object (any more)."""
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.adapters.slurm import Slurm, SlurmNode
-from holdfast.errors import Refused
+from holdfast.errors import HoldfastError, Refused
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.api import Edit, Kube, KubeConflict, KubeNotFound, KubeRefused
 from k8s_bridge.ownership import cordon_reason, is_cordon_drain, may_take
@@ -30,9 +30,15 @@ log = logging.getLogger("holdfast.bridge")
 GROUP = 1000
 """Most nodes in one Slurm write."""
 
+OnRefusal = Callable[[SlurmName, Refused], None]
+
 
 class Applier:
-    """Writes changes to both sides. ``seen`` is told each Node as it is after a write of ours."""
+    """Writes changes to both sides.
+
+    ``seen`` is given each Node as it is after a write of ours, ``failed`` each change that a side
+    refused or that came too late, with the error.
+    """
 
     def __init__(
         self,
@@ -40,8 +46,10 @@ class Applier:
         kube: Kube,
         actor: str,
         seen: Callable[[KubeNode], None] = lambda _: None,
+        failed: Callable[[Change, HoldfastError], None] = lambda *_: None,
     ):
         self._slurm, self._kube, self._actor, self._seen = slurm, kube, actor, seen
+        self._failed = failed
 
     def apply(self, changes: Iterable[Change]) -> int:
         """The number of changes written. One refused change does not stop the others.
@@ -71,9 +79,11 @@ class Applier:
             self._write_kube(change)
         except (KubeConflict, KubeNotFound) as error:
             log.info("%s: left for the next look: %s", change.kube.name, error)
+            self._failed(change, error)
             return 0
         except KubeRefused as error:
             log.error("%s: %s refused: %s", change.kube.name, type(change).__name__, error)
+            self._failed(change, error)
             return 0
         return 1
 
@@ -117,10 +127,19 @@ class Applier:
         self, drains: Sequence[DrainInSlurm], undrains: Sequence[UndrainInSlurm]
     ) -> int:
         done = 0
+        changes: dict[SlurmName, DrainInSlurm | UndrainInSlurm] = {}
+        changes |= {change.slurm.name: change for change in drains}
+        changes |= {change.slurm.name: change for change in undrains}
+
+        def refused(name: SlurmName, error: Refused) -> None:
+            log.error("%s: %s", name, error)
+            self._failed(changes[name], error)
+
         for group in _grouped(drains):
-            done += self._drain(self._still(group, asks_for_drain))
+            done += self._drain(self._still(group, asks_for_drain), refused)
         for group in _grouped(undrains):
-            done += self._undrain(self._still(group, lambda fresh: not fresh.unschedulable))
+            views = self._still(group, lambda fresh: not fresh.unschedulable)
+            done += self._undrain(views, refused)
         return done
 
     def _still(
@@ -135,27 +154,28 @@ class Applier:
                 fresh = self._kube.node(change.kube.name)
             except (KubeNotFound, KubeRefused) as error:
                 log.warning("%s: %s", change.kube.name, error)
+                self._failed(change, error)
                 continue
             if fresh.uid == change.kube.uid and holds(fresh):
                 names[change.slurm.name] = fresh
         return names
 
-    def _drain(self, views: dict[SlurmName, KubeNode]) -> int:
+    def _drain(self, views: dict[SlurmName, KubeNode], refused: OnRefusal) -> int:
         names = self._which(views, lambda node: not node.drained_flag and may_take(node))
         if not names:
             return 0
         reason = cordon_reason(self._slurm.clock())
         log.info("drain %s in Slurm: cordoned in Kubernetes", ",".join(names))
-        return _one_by_one_if_refused(lambda some: self._slurm.drain(some, reason), names)
+        return _one_by_one_if_refused(lambda some: self._slurm.drain(some, reason), names, refused)
 
-    def _undrain(self, views: dict[SlurmName, KubeNode]) -> int:
+    def _undrain(self, views: dict[SlurmName, KubeNode], refused: OnRefusal) -> int:
         names = self._which(
             views, lambda node: is_cordon_drain(node, views[node.name].record, self._actor)
         )
         if not names:
             return 0
         log.info("undrain %s in Slurm: uncordoned in Kubernetes", ",".join(names))
-        return _one_by_one_if_refused(self._slurm.undrain, names)
+        return _one_by_one_if_refused(self._slurm.undrain, names, refused)
 
     def _which(
         self, views: dict[SlurmName, KubeNode], holds: Callable[[SlurmNode], bool]
@@ -178,14 +198,14 @@ def _grouped(
 
 
 def _one_by_one_if_refused(
-    write: Callable[[Sequence[SlurmName]], None], names: Sequence[SlurmName]
+    write: Callable[[Sequence[SlurmName]], None], names: Sequence[SlurmName], refused: OnRefusal
 ) -> int:
     """One write for all. A refusal may have changed some of them already: then each for itself."""
     try:
         write(names)
     except Refused as error:
         if len(names) == 1:
-            log.error("%s: %s", names[0], error)
+            refused(names[0], error)
             return 0
-        return sum(_one_by_one_if_refused(write, [name]) for name in names)
+        return sum(_one_by_one_if_refused(write, [name], refused) for name in names)
     return len(names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
 from holdfast.config.bounds import within
 
@@ -43,6 +44,10 @@ class BridgeConfig:
     """
     slurm_user: str = "holdfast"
     """The Slurm user that the bridge acts as: half of the proof that a drain is its own."""
+    slurm_token_file: str = ""
+    """File with a JSON Web Token of that user (``scontrol token``), read for each command. Empty: the
+    cluster's AuthType, which needs its key or munge's socket.
+    """
     timeout_s: float = 10.0
     """Bound of one call to the API server."""
     unreadable_polls: int = 3
@@ -55,6 +60,8 @@ class BridgeConfig:
     def __post_init__(self) -> None:
         within(self, poll_s=(0.1, 300), timeout_s=(0.5, 120))
         within(self, unreadable_polls=(1, 1000), max_changes=(1, 100_000))
+        if self.slurm_token_file and not Path(self.slurm_token_file).is_absolute():
+            raise ValueError(f"slurm_token_file must be absolute, got {self.slurm_token_file!r}")
         if not self.slurm_user:
             raise ValueError("slurm_user must not be empty")
         if self.join is Join.TABLE and not self.nodes:

@@ -24,6 +24,7 @@ from k8s_bridge.api import (
     KubeConflict,
     KubeError,
     KubeGone,
+    KubeInvalid,
     KubeNotFound,
     KubeRefused,
     KubeUnavailable,
@@ -93,9 +94,18 @@ class KubeApi:
         return project(self._call("GET", f"{_NODES}/{name}"))
 
     def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
-        """One JSON Patch that the server takes only if nobody wrote the Node since it was read."""
+        """One JSON Patch that the server takes only if nobody wrote the Node since it was read.
+
+        The server answers 422 both to a patch that comes too late and to one that a policy denies;
+        only after the first the Node has another version.
+        """
+        tried, refused = "", None
         for _ in range(ATTEMPTS):
             raw = self._call("GET", f"{_NODES}/{name}")
+            version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
+            if refused is not None and version == tried:
+                raise refused
+            tried, refused = version, None
             edit = decide(project(raw))
             patch = wire.edit_patch(raw, edit) if edit else []
             if not patch:
@@ -104,6 +114,8 @@ class KubeApi:
                 return self._patch(f"{_NODES}/{name}", _JSON_PATCH, patch)
             except KubeConflict:
                 continue
+            except KubeInvalid as error:
+                refused = error
         raise KubeConflict(f"node {name}: written by others {ATTEMPTS} times in a row")
 
     def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode:
@@ -195,8 +207,10 @@ class KubeApi:
             return KubeGone(text)
         if error.status == 404:
             return KubeNotFound(text)
-        if error.status == 409 or (error.status == 422 and "PATCH" in what):
+        if error.status == 409:
             return KubeConflict(text)
+        if error.status == 422:
+            return KubeInvalid(text)
         if error.status in (0, 429) or error.status is None or error.status >= 500:
             return KubeUnavailable(text)
         return KubeRefused(text)

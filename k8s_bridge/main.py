@@ -21,12 +21,13 @@ from typing import Any
 
 from holdfast.adapters.slurm import Slurm, SlurmNode
 from holdfast.config.location import ALL, config_path, switches_off
-from holdfast.errors import CommandError, HoldfastError
-from k8s_bridge.api import Kube, KubeError
+from holdfast.errors import CommandError, HoldfastError, Refused
+from k8s_bridge.api import Kube, KubeError, KubeRefused
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.join import join
 from k8s_bridge.plan import Change, Tell, plan, plan_unreadable
+from k8s_bridge.refusals import Refusals
 from k8s_bridge.snapshot import KubeNode
 from k8s_bridge.watch import NodeWatch
 
@@ -45,7 +46,9 @@ class Bridge:
         self._slurm, self._policy, self._config = slurm, policy, config
         self.wake, self.stopping = threading.Event(), threading.Event()
         self.watch = NodeWatch(kube, self.wake)
-        self._applier = Applier(slurm, kube, policy.slurm_user, self.watch.saw)
+        self._applier = Applier(slurm, kube, policy.slurm_user, self.watch.saw, self._failed)
+        self._refusals = Refusals()
+        self._now = datetime.now(timezone.utc)
         self._misses = 0
         self._warned: frozenset[str] = frozenset()
 
@@ -84,11 +87,21 @@ class Bridge:
         changes = self._allowed(changes)
         for change in changes:
             log.debug("%s", change)
-        done = self._applier.apply(changes[: self._policy.max_changes])
+        due = self._refusals.due(changes, now)
+        self._now = now
+        done = self._applier.apply(due[: self._policy.max_changes])
         if done:
             log.info("wrote %d of %d changes", done, len(changes))
+        if done or len(due) > self._policy.max_changes:
             self.wake.set()
         return done
+
+    def _failed(self, change: Change, error: HoldfastError) -> None:
+        if isinstance(error, (KubeRefused, Refused)):
+            wait = self._refusals.refused(change, self._now)
+            log.info("%s: tried again in %d s", change.kube.name, wait.total_seconds())
+        else:
+            self._refusals.overtaken(change, self._now)
 
     def _read_slurm(self) -> list[SlurmNode] | None:
         try:
@@ -186,7 +199,7 @@ def _compose(path: Path) -> tuple[Slurm, Kube, BridgeConfig]:
 
     policy = load_section(path, "bridge", BridgeConfig)
     slurm = load_cluster(path).slurm
-    return SlurmCli(slurm.timeout_s, slurm.bin), KubeApi(policy), policy
+    return SlurmCli(slurm.timeout_s, slurm.bin, policy.slurm_token_file), KubeApi(policy), policy
 
 
 def _show(slurm: Slurm, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.document import BOOL, IMAGE, NAME, NUMBER, PATH, REQUIRED, Document, Value, filled
+from holdfast.document import (
+    BOOL,
+    IMAGE_BY_DIGEST,
+    NAME,
+    NUMBER,
+    PATH,
+    REQUIRED,
+    Document,
+    Value,
+    filled,
+)
+from k8s_bridge.names import CONDITIONS, PREFIX
 
 _FOLDER = Path(__file__).parent / "templates"
 
+
+ACCOUNT = "holdfast-bridge"
+"""The bridge's ServiceAccount, as both templates have it."""
+
+_WRITTEN_BY_THE_SERVER = ("labels", "annotations", "managedFields", "resourceVersion", "generation")
+"""What may differ in a Node's metadata: two with rules of their own, and the server's bookkeeping."""
 
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
@@ -18,27 +35,47 @@ def _source(file: str) -> str:
 
 
 def _rbac(values: Mapping[str, str]) -> str:
-    return filled(_source("rbac.yaml.in"), values)
+    names = {
+        "account": f"system:serviceaccount:{values['namespace']}:{ACCOUNT}",
+        "prefix": PREFIX,
+        "conditions": _list(CONDITIONS),
+        "types": ", ".join(CONDITIONS),
+        "kept": _list(_WRITTEN_BY_THE_SERVER),
+    }
+    return filled(_source("rbac.yaml.in"), {**values, **names})
+
+
+def _list(names: Sequence[str]) -> str:
+    """In CEL, the language of admission policies."""
+    return f"[{', '.join(repr(name) for name in names)}]"
 
 
 def _deployment(values: Mapping[str, str]) -> str:
-    return filled(_source("deployment.yaml.in"), values)
+    token_file = f"{values['auth_path']}/token" if values["auth"] == "jwt" else ""
+    return filled(_source("deployment.yaml.in"), {**values, "token_file": token_file})
 
 
 RBAC = Document(
     about="namespace, account and rights of the bridge",
     make=_rbac,
-    values={"namespace": Value(NAME, "holdfast", "where the bridge runs")},
+    values={
+        "namespace": Value(NAME, "holdfast", "where the bridge runs"),
+        "cordon": Value(BOOL, "true", "the bridge may cordon and uncordon"),
+        "taint": Value(BOOL, "true", "… and set and remove its taint"),
+    },
 )
 
 DEPLOYMENT = Document(
     about="the bridge as a Deployment, with its configuration",
     make=_deployment,
     values={
-        "image": Value(IMAGE, REQUIRED, "Slurm's client tools and holdfast[bridge]"),
+        "image": Value(IMAGE_BY_DIGEST, REQUIRED, "Slurm's client tools and holdfast[bridge]"),
         "slurm_conf_configmap": Value(NAME, "slurm-conf", "the ConfigMap that holds slurm.conf"),
-        "slurm_auth_secret": Value(NAME, "slurm-auth", "the Secret with Slurm's authentication"),
-        "auth_path": Value(PATH, "/etc/slurm-auth", "where that Secret is mounted"),
+        "auth": Value(
+            "jwt|key", "jwt", "the Secret holds a token of slurm_user, or Slurm's own key"
+        ),
+        "slurm_auth_secret": Value(NAME, "slurm-auth", "that Secret; jwt: its key is `token`"),
+        "auth_path": Value(PATH, "/etc/slurm-auth", "where it is mounted"),
         "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
         "cluster": Value(r"[\w.-]+", "cluster", "how Holdfast calls this cluster"),
         "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "who drains, as Slurm sees it"),

@@ -62,13 +62,16 @@ class SlurmCli:
     """The protocol ``holdfast.adapters.slurm.Slurm`` over scontrol, sinfo and sdiag.
 
     ``timeout_s`` bounds each command; a question may take two of them. ``bin_dir`` is where the
-    tools lie, empty: along PATH. Raises ``Unavailable`` (nobody answered, or the tool is not
-    installed) and ``Refused`` (the answer was no).
+    tools lie, empty: along PATH. ``token_file`` holds a JSON Web Token, as ``scontrol token`` prints
+    it, with which Slurm's tools prove who they are; it is read for each command, since tokens are
+    renewed. Empty: as the cluster's AuthType says. Raises ``Unavailable`` (nobody answered, or the
+    tool is not installed, or the token cannot be read) and ``Refused`` (the answer was no).
     """
 
-    def __init__(self, timeout_s: float, bin_dir: str = ""):
+    def __init__(self, timeout_s: float, bin_dir: str = "", token_file: str = ""):
         self._timeout_s = timeout_s
         self._bin = bin_dir
+        self._token_file = token_file
 
     def nodes(self, names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
         """All nodes, or those named, sorted as Slurm does. An unknown name raises ``Refused``."""
@@ -204,7 +207,7 @@ class SlurmCli:
         tool, *rest = argv
         full = [str(Path(self._bin) / tool) if self._bin else tool, *rest]
         try:
-            return run(full, timeout_s=self._timeout_s, env=ENV)
+            return run(full, timeout_s=self._timeout_s, env={**ENV, **self._token(full)})
         except Unavailable:
             raise
         except CommandError as error:
@@ -218,6 +221,16 @@ class SlurmCli:
                 raise Refused(error.argv, f"Slurm knows no node {unknown[1]}", "", 1) from None
             kind = Unavailable if _NO_ANSWER.search(error.output) else Refused
             raise kind(error.argv, error.problem, error.output, error.status) from None
+
+    def _token(self, argv: Sequence[str]) -> dict[str, str]:
+        """``SLURM_JWT``, which makes Slurm's tools use auth/jwt and nothing else."""
+        if not self._token_file:
+            return {}
+        try:
+            text = Path(self._token_file).read_text(encoding="ascii")
+        except (OSError, ValueError) as error:
+            raise Unavailable(argv, f"no Slurm token: {self._token_file}: {error}") from None
+        return {"SLURM_JWT": text.strip().removeprefix("SLURM_JWT=")}
 
 
 def _one_line(text: str) -> str:

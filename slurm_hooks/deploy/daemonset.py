@@ -14,7 +14,16 @@ import math
 from collections.abc import Mapping
 
 from holdfast.config.location import DEFAULT_PATH
-from holdfast.document import IMAGE, NAME, NUMBER, PATH, Document, Value, filled
+from holdfast.document import (
+    IMAGE_BY_DIGEST,
+    NAME,
+    NUMBER,
+    PATH,
+    REQUIRED,
+    Document,
+    Value,
+    filled,
+)
 from slurm_hooks.deploy import indented, source
 
 _PERIOD_S = 15
@@ -23,7 +32,8 @@ _LABEL = r"[\w./-]+=[\w.-]*"
 
 def script(values: Mapping[str, str]) -> str:
     """What the pod runs and what its probes ask."""
-    return filled(source("daemonset_agent.sh"), values)
+    programs = " ".join(values["slurmd"].split(","))
+    return filled(source("daemonset_agent.sh"), {**values, "programs": programs})
 
 
 def _text(values: Mapping[str, str]) -> str:
@@ -50,9 +60,14 @@ DAEMONSET = Document(
     make=_text,
     values={
         "namespace": Value(NAME, "holdfast", "must allow privileged pods"),
-        "image": Value(IMAGE, "docker.io/library/debian:13-slim", "sh, nsenter, setpriv: no more"),
+        "image": Value(IMAGE_BY_DIGEST, REQUIRED, "sh, nsenter, setpriv: Debian's, no more"),
         "home": Value(PATH, "/opt/holdfast", "where Holdfast is installed, as slurmd sees it"),
         "config": Value(PATH, str(DEFAULT_PATH), "its configuration, as slurmd sees it"),
+        "slurmd": Value(
+            f"{PATH}(,{PATH})*",
+            "/usr/sbin/slurmd,/usr/sbin/slurmd-wlm,/usr/local/sbin/slurmd,/opt/slurm/sbin/slurmd",
+            "its program's absolute paths, as slurmd sees them, with commas between",
+        ),
         "node_selector": Value(
             f"({_LABEL}(,{_LABEL})*)?",
             "nvidia.com/gpu.present=true",

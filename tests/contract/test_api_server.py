@@ -96,7 +96,7 @@ def test_the_bridge_may_do_its_work(server: ApiServer, bridge: Path) -> None:
     assert "computeinstance-3" in server.kubectl("get", "nodes", kubeconfig=bridge)
     server.kubectl("cordon", "computeinstance-3", kubeconfig=bridge)
     server.kubectl("uncordon", "computeinstance-3", kubeconfig=bridge)
-    condition = {"status": {"conditions": [{"type": "HoldfastTest", "status": "True"}]}}
+    condition = {"status": {"conditions": [{"type": "HoldfastSlurmBusy", "status": "True"}]}}
     patch_status(bridge, "computeinstance-3", condition)
     got = server.kubectl(
         "get",
@@ -106,7 +106,7 @@ def test_the_bridge_may_do_its_work(server: ApiServer, bridge: Path) -> None:
         "jsonpath={.status.conditions[*].type}",
         kubeconfig=bridge,
     )
-    assert {"HoldfastTest", "Ready"} <= set(got.split())
+    assert {"HoldfastSlurmBusy", "Ready"} <= set(got.split())
 
 
 def patch_status(kubeconfig: Path, node: str, patch: object) -> None:

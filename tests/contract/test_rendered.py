@@ -18,6 +18,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         yield running
 
 
+IMAGE = f"registry.example.org/holdfast@sha256:{'0' * 64}"
+
+
 def dry_run(server: ApiServer, text: str) -> str:
     argv = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
     return server.kubectl(*argv, stdin=text)
@@ -28,18 +31,17 @@ def test_the_rights_and_the_deployment(server: ApiServer) -> None:
         server, render_text("rbac")
     )
     server.kubectl("create", "namespace", "123")
-    image = "registry.example.org/holdfast:1"
-    assert "created" in dry_run(server, render_text("deployment", image=image, namespace="123"))
-    said = dry_run(server, render_text("deployment", image=image))
+    assert "created" in dry_run(server, render_text("deployment", image=IMAGE, namespace="123"))
+    said = dry_run(server, render_text("deployment", image=IMAGE))
     assert "deployment.apps/holdfast-bridge created (server dry run)" in said
     assert "configmap/holdfast-bridge created (server dry run)" in said
 
 
 def test_the_daemonset(server: ApiServer) -> None:
-    said = dry_run(server, render_text("daemonset"))
+    said = dry_run(server, render_text("daemonset", image=IMAGE))
     assert "daemonset.apps/holdfast-agent created (server dry run)" in said
     assert "configmap/holdfast-agent created (server dry run)" in said
-    every_node = render_text("daemonset", node_selector="", max_unavailable="3")
+    every_node = render_text("daemonset", image=IMAGE, node_selector="", max_unavailable="3")
     assert "daemonset.apps/holdfast-agent created" in dry_run(server, every_node)
 
 
@@ -54,7 +56,7 @@ def test_the_inspections(server: ApiServer, claim: str) -> None:
 
 def test_a_key_that_kubernetes_does_not_know_is_refused(server: ApiServer) -> None:
     """Else the tests here would pass on anything."""
-    text = render_text("deployment", image="registry.example.org/holdfast:1")
+    text = render_text("deployment", image=IMAGE)
     with pytest.raises(KubectlError, match="replicaz"):
         dry_run(server, text.replace("replicas:", "replicaz:"))
 

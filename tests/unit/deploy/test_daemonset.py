@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,8 +18,11 @@ from holdfast.errors import UsageError
 from holdfast.render import render_text
 from slurm_hooks.deploy.daemonset import DAEMONSET
 
+IMAGE = f"docker.io/library/debian@sha256:{'0123456789abcdef' * 4}"
+
 
 def objects(**values: str) -> dict[str, Any]:
+    values = {"image": IMAGE, **values}
     return {one["kind"]: one for one in yaml.safe_load_all(render_text("daemonset", **values))}
 
 
@@ -61,7 +66,7 @@ def test_another_script_makes_other_pods() -> None:
         template = objects(**values)["DaemonSet"]["spec"]["template"]
         return str(template["metadata"]["annotations"]["holdfast.dev/script"])
 
-    assert digest() == digest(namespace="slurm", image="registry.example.org/tools:1")
+    assert digest() == digest(namespace="slurm", image=IMAGE.replace("debian", "tools"))
     assert digest() != digest(home="/usr/local/holdfast")
 
 
@@ -70,6 +75,10 @@ def test_another_script_makes_other_pods() -> None:
     [
         {"namespace": "Holdfast"},
         {"image": "debian; rm"},
+        {"image": "docker.io/library/debian:13-slim"},
+        {"image": IMAGE[:-1]},
+        {"slurmd": "slurmd"},
+        {"slurmd": "/usr/sbin/slurmd /tmp/slurmd"},
         {"home": "opt/holdfast"},
         {"config": "/etc/hold'fast"},
         {"node_selector": "gpu"},
@@ -85,12 +94,15 @@ def test_another_script_makes_other_pods() -> None:
 )
 def test_what_it_cannot_take_is_said_in_one_line(values: Mapping[str, str]) -> None:
     with pytest.raises(UsageError, match=next(iter(values))) as error:
-        render_text("daemonset", **values)
+        render_text("daemonset", **{"image": IMAGE, **values})
     assert "\n" not in str(error.value)
 
 
-def test_every_value_has_a_default_and_is_told() -> None:
-    assert not [name for name, value in DAEMONSET.values.items() if value.required]
+def test_the_image_is_given_with_its_digest_and_nothing_else_must_be_given() -> None:
+    assert [name for name, value in DAEMONSET.values.items() if value.required] == ["image"]
+    with pytest.raises(UsageError, match="image has no default; give it with --set image="):
+        render_text("daemonset")
+    assert pod()["containers"][0]["image"] == IMAGE
     assert all(value.about for value in DAEMONSET.values.values())
 
 
@@ -99,13 +111,14 @@ def test_every_value_has_a_default_and_is_told() -> None:
 _AGENT = """\
 #!/bin/sh
 # In the place of the agent: says what it sees, holds the lock, ends in order.
+pwd -P >{folder}/cwd
 cd {folder}
-{{ tr '\\0' '\\n' </proc/$$/environ; grep -E '^(CapBnd|NoNewPrivs)' /proc/$$/status
-  echo "words=$*"; uname -n; }} >seen.part
-mv seen.part seen
 mkdir -p /run/holdfast
 echo $$ >/run/holdfast/agent.lock
 trap 'echo "$(uname -n) ended" >ended; : >/run/holdfast/agent.lock; exit 0' TERM
+{{ tr '\\0' '\\n' </proc/$$/environ; grep -E '^(CapBnd|NoNewPrivs)' /proc/$$/status
+  echo "words=$*"; uname -n; }} >seen.part
+mv seen.part seen
 while :; do sleep 0.05; done
 """
 _MACHINE = """\
@@ -119,6 +132,12 @@ exec sh
 """
 
 
+def script(**values: str) -> str:
+    text = objects(**values)["ConfigMap"]["data"]["agent.sh"]
+    assert isinstance(text, str)
+    return text
+
+
 class Machine:
     """One with process ids, mounts and names of its own, in which slurmd runs in a container."""
 
@@ -129,7 +148,7 @@ class Machine:
         python.write_text(_AGENT.format(folder=folder))
         python.chmod(0o755)
         # As on Soperator, a link: it holds in the container alone.
-        text = objects(home="/run/home")["ConfigMap"]["data"]["agent.sh"]
+        text = script(home="/run/home", slurmd=f"/usr/sbin/slurmd,{folder}/slurmd")
         (folder / "agent.sh").write_text(text.replace("pause_s=5", "pause_s=0.1"))
         argv = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
         self._shell = subprocess.Popen(
@@ -167,12 +186,15 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
+def machine() -> Iterator[Machine]:
     if os.geteuid() != 0:
         pytest.skip("namespaces of one's own need root")
-    one = Machine(tmp_path)
-    yield one
-    one.close()
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        # pytest's own folders are closed to other users, and here a user attacks.
+        Path(folder).chmod(0o755)
+        one = Machine(Path(folder))
+        yield one
+        one.close()
 
 
 def test_the_agent_runs_inside_slurmds_container_with_no_more_than_it_needs(
@@ -190,6 +212,7 @@ def test_the_agent_runs_inside_slurmds_container_with_no_more_than_it_needs(
     # linux/capability.h: CHOWN 0, DAC_OVERRIDE 1, DAC_READ_SEARCH 2, FOWNER 3, KILL 5, SYS_PTRACE 19,
     # SYS_ADMIN 21, SYSLOG 34: those of the systemd unit.
     allowed = {0, 1, 2, 3, 5, 19, 21, 34}
+    assert (machine.folder / "cwd").read_text() == "/\n", "of the container, not of the pod"
     assert {bit for bit in range(41) if kept >> bit & 1} <= allowed
 
     assert not machine.asks("alive"), "an agent that says that it runs and has no verdict"
@@ -220,6 +243,133 @@ def test_a_verdict_makes_it_ready_only_while_it_is_fresh_and_of_this_boot(machin
         assert machine.asks("alive") is fresh
 
 
+# --- what a user may start under the name of slurmd ------------------------------------------------
+
+_HIS = "setpriv --reuid 2002 --regid 2002 --clear-groups"
+_HIS_ROOT = """
+  mount -t tmpfs none /mnt; mkdir /mnt/root; mount --rbind / /mnt/root
+  mount --bind {folder}/his /mnt/root/{folder}/home/bin
+  mkdir -p /mnt/root/run/holdfast; echo 1 >/mnt/root/run/holdfast/agent.lock
+"""
+_HIS_AGENT = """\
+#!/bin/sh
+id -u >{folder}/his/ran
+sleep 60
+"""
+FAKES = {
+    "his own program": "{user} {folder}/his/slurmd 60",
+    "the real program, run by him": "{user} {folder}/slurmd 60",
+    "his own program in a user namespace": "{user} unshare -Urm {folder}/his/slurmd 60",
+    "his own program over the real one's path in a user namespace and a chroot": (
+        "{user} unshare -Urm sh -c '{mounts} mount --bind {folder}/his/slurmd "
+        "/mnt/root/{folder}/slurmd; exec chroot /mnt/root {folder}/slurmd 60'"
+    ),
+    "a setuid program that keeps his real uid": "{user} {folder}/setuid/slurmd 60",
+    "a setuid program that takes root's four uids, as sudo does": "{folder}/sudo/slurmd 60",
+    "root's program that others may write": "{folder}/writable/slurmd 60",
+    "root's program that a group may write": "{folder}/group/slurmd 60",
+    "a user's program that root runs": "{folder}/foreign/slurmd 60",
+    "the real program in a user namespace with root's own number": (
+        "unshare -Urm {folder}/slurmd 60"
+    ),
+}
+
+
+def attack(machine: Machine) -> None:
+    """All of them at once, with numbers that a search by name meets before the real one's."""
+    folder = machine.folder
+    for name, owner, mode in (
+        ("his", 2002, 0o755), ("setuid", 0, 0o4755), ("sudo", 0, 0o755),
+        ("writable", 0, 0o757), ("group", 0, 0o775), ("foreign", 2002, 0o755),
+    ):  # fmt: skip
+        (folder / name).mkdir()
+        shutil.copy("/bin/sleep", folder / name / "slurmd")
+        os.chown(folder / name / "slurmd", owner, owner)
+        (folder / name / "slurmd").chmod(mode)
+    os.chown(folder / "his", 2002, 2002)
+    (folder / "his/python").write_text(_HIS_AGENT.format(folder=folder))
+    (folder / "his/python").chmod(0o755)
+    # The paths of these are allowed: it is owner and mode that must tell them.
+    text = (folder / "agent.sh").read_text()
+    more = " ".join(f"{folder}/{name}/slurmd" for name in ("writable", "group", "foreign"))
+    (folder / "agent.sh").write_text(text.replace("programs='", f"programs='{more} "))
+    machine.run(f"ln -s {folder}/home /run/home; echo 999 >/proc/sys/kernel/ns_last_pid")
+    mounts = _HIS_ROOT.format(folder=folder)
+    for what, fake in FAKES.items():
+        command = fake.format(folder=folder, user=_HIS, mounts=mounts)
+        started = machine.run(
+            f"{command} & fake=$!; for i in $(seq 100); do "
+            "grep -sqx slurmd /proc/$fake/comm && break; sleep 0.02; done; cat /proc/$fake/comm"
+        )
+        assert started.split()[0] == "slurmd", f"{what}: {started}"
+
+
+def test_only_roots_own_slurmd_is_entered(machine: Machine) -> None:
+    attack(machine)
+    first = machine.run("grep -lx slurmd /proc/[0-9]*/comm | head -1")
+    assert first.startswith("/proc/10"), f"no fake is met first: {first}"
+    assert machine.asks("alive"), "no agent says that it runs beside the real slurmd"
+    machine.run(f"sh {machine.folder}/agent.sh run >{machine.folder}/log 2>&1 &")
+    seen = machine.await_file("seen").splitlines()
+    assert seen[-1] == "worker-7"
+    assert not (machine.folder / "his/ran").exists()
+
+
+def test_fakes_alone_are_no_slurmd(machine: Machine) -> None:
+    machine.run("kill -9 $(grep -lx slurmd /proc/[0-9]*/comm | cut -d/ -f3); sleep 0.1")
+    attack(machine)
+    assert machine.asks("ready")
+    assert machine.asks("alive")
+    machine.run(f"sh {machine.folder}/agent.sh run >{machine.folder}/log 2>&1 & sleep 0.5")
+    log = (machine.folder / "log").read_text()
+    assert "agent of" not in log
+    assert "no slurmd" in log
+    assert not (machine.folder / "his/ran").exists()
+
+
+def test_a_slurmd_whose_program_an_upgrade_replaced_is_still_slurmd(machine: Machine) -> None:
+    machine.run(
+        f"cp /bin/sleep {machine.folder}/new; mv {machine.folder}/new {machine.folder}/slurmd"
+    )
+    machine.run(f"sh {machine.folder}/agent.sh run >{machine.folder}/log 2>&1 &")
+    assert machine.await_file("seen").splitlines()[-1] == "worker-7"
+
+
+def test_a_slurmd_elsewhere_is_named_with_the_remedy(machine: Machine) -> None:
+    text = (machine.folder / "agent.sh").read_text().replace(f",{machine.folder}/slurmd", "")
+    (machine.folder / "agent.sh").write_text(
+        text.replace(f"/usr/sbin/slurmd {machine.folder}/slurmd", "/usr/sbin/slurmd")
+    )
+    machine.run(f"sh {machine.folder}/agent.sh run >{machine.folder}/log 2>&1 & sleep 0.5")
+    log = (machine.folder / "log").read_text()
+    assert f"{machine.folder}/slurmd is not one of /usr/sbin/slurmd (--set slurmd=" in log
+    assert log.count("\n") == 1, "once, not at each look"
+
+
+def test_a_users_processes_of_that_name_make_the_search_start_no_programs(
+    machine: Machine,
+) -> None:
+    (machine.folder / "his").mkdir()
+    shutil.copy("/bin/sleep", machine.folder / "his/slurmd")
+    user = "setpriv --reuid 2002 --regid 2002 --clear-groups"
+    machine.run(
+        f"{user} sh -c 'for i in $(seq 200); do {machine.folder}/his/slurmd 60 & done; wait' & "
+        "until [ $(grep -lx slurmd /proc/[0-9]*/comm | wc -l) -gt 200 ]; do sleep 0.1; done"
+    )
+    # The last process number that was given out.
+    last = "cut -d' ' -f5 /proc/loadavg"
+    before = int(machine.run(last).split()[0])
+    assert machine.asks("alive")
+    assert int(machine.run(last).split()[0]) - before < 20
+
+
+def test_a_pod_in_a_user_namespace_of_its_own_says_that_it_cannot_judge(machine: Machine) -> None:
+    for word, status in (("run", 2), ("ready", 2), ("alive", 0)):
+        said = machine.run(f"unshare -Ur sh {machine.folder}/agent.sh {word}")
+        assert "user namespace of its own" in said
+        assert said.endswith(f"--{status}\n")
+
+
 def test_without_slurmd_there_is_nothing_to_do(machine: Machine) -> None:
     machine.run("kill -9 $(grep -lx slurmd /proc/[0-9]*/comm | cut -d/ -f3); sleep 0.1")
     assert machine.asks("ready")
@@ -227,20 +377,28 @@ def test_without_slurmd_there_is_nothing_to_do(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "node", "conf"),
+    ("words", "node", "conf", "status"),
     [
-        ("-D -N worker-3", "worker-3", ""),
-        ("-D -Nworker-3 -f /etc/s.conf", "worker-3", "/etc/s.conf"),
-        ("-D --instance-id -Z", "", ""),
+        ("-D -N worker-3", "worker-3", "", 0),
+        ("-D -Nworker-3 -f /etc/s.conf", "worker-3", "/etc/s.conf", 0),
+        ("-D --instance-id -Z", "", "", 0),
+        ("-D -N 'worker 3'", "worker 3", "", 1),
+        ("-D -N --wait", "--wait", "", 1),
+        ("-D -f s.conf", "", "s.conf", 1),
+        ("-D -f /etc/../home/bob/s.conf", "", "/etc/../home/bob/s.conf", 1),
+        ("-D -f '/etc/s.conf LD_PRELOAD=/x'", "", "/etc/s.conf LD_PRELOAD=/x", 1),
     ],
 )
 def test_the_name_that_slurmd_was_given_goes_before_the_hosts(
-    words: str, node: str, conf: str
+    words: str, node: str, conf: str, status: int
 ) -> None:
-    text = objects()["ConfigMap"]["data"]["agent.sh"].partition("\ncase ${1:-} in")[0]
-    begins = f'SLURM_CONF="" sh -c "sleep 0.3; :" slurmd {words} >/dev/null &'
-    asks = f'{text}\n{begins}\nsleep 0.1; told $!; kill $!; echo "$node|$conf"'
+    text = script().partition("\nif ! in_initial_user_namespace")[0]
+    # It stops itself once it is the program with these words.
+    begins = f'SLURM_CONF="" sh -c "kill -STOP \\$\\$" slurmd {words} >/dev/null &'
+    waits = "until grep -q '^State:.T' /proc/$!/status; do sleep 0.02; done"
+    ends = 'echo "$node|$conf|$?"; kill -9 $!'
+    asks = f"{text}\n{begins}\n{waits}; cd /proc/$!; told; {ends}"
     done = subprocess.run(
         ["sh", "-c", asks], capture_output=True, text=True, check=False, timeout=20
     )
-    assert (done.stdout, done.stderr) == (f"{node}|{conf}\n", "")
+    assert (done.stdout, done.stderr) == (f"{node}|{conf}|{status}\n", "")

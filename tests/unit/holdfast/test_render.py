@@ -28,7 +28,7 @@ TREE = Path(__file__).parents[3]
         ),
         (["sbatch", "--set", "nodes"], "--set takes NAME=VALUE, got 'nodes'"),
         (["soperator-nodeset", "--set", "a=b"], "it takes none"),
-        (["deployment", "--set", "image=x\n  evil: y"], "image: must be an image's name"),
+        (["deployment", "--set", "image=x\n  evil: y"], "image: must be an image with its digest"),
         (["soperator", "--set", "mounts=/a,b"], "mounts: '/a,b' does not fit: mount points"),
         (["soperator", "--set", "gpus=65"], "gpus: '65' does not fit: GPUs of each node"),
         (
@@ -85,7 +85,7 @@ def test_a_node_needs_nothing_but_the_standard_library() -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from holdfast.render import document, main\n"
-        "image = ['--set', 'image=a/b:1']\n"
+        "image = ['--set', 'image=a/b@sha256:' + '0' * 64]\n"
         "sys.exit(max(main([what, *(image if 'image' in document(what).values else [])])"
         " for what in sys.argv[2:]))"
     )

@@ -43,6 +43,21 @@ def tools(tmp_path: Path) -> Tools:
     return Tools(tmp_path)
 
 
+def test_the_token_is_read_for_each_command_and_leaves_none_behind(
+    tools: Tools, tmp_path: Path
+) -> None:
+    tools.install("scontrol", f'printf "%s\\n" "$SLURM_JWT" >>{tmp_path}/seen')
+    token = tmp_path / "token"
+    slurm = SlurmCli(5.0, str(tools.folder), str(token))
+    with pytest.raises(Unavailable, match=r"no Slurm token: .*/token: "):
+        slurm.undrain([N1])
+    for text in ("SLURM_JWT=one\n", "two"):
+        token.write_text(text)
+        slurm.undrain([N1])
+    tools.slurm.undrain([N1])
+    assert (tmp_path / "seen").read_text() == "one\ntwo\n\n"
+
+
 def test_writes_are_one_call_for_many_nodes(tools: Tools) -> None:
     tools.install("scontrol", "")
     names = [SlurmName(f"worker-{i}") for i in range(100)]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.config.load import load_section
-from holdfast.errors import ConfigError, Unavailable
+from holdfast.errors import ConfigError, Refused, Unavailable
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.main import Bridge, main
 from k8s_bridge.names import DRAINED
+from k8s_bridge.plan import Remember
+from k8s_bridge.refusals import Refusals
 from k8s_bridge.snapshot import KubeNode
 from tests.unit.k8s_bridge.world import AGENT, NOON, World
 
@@ -97,6 +100,82 @@ def test_a_storm_is_taken_in_parts_the_urgent_first(
     for _ in range(4):
         bridge.step(NOON)
     assert bridge.step(NOON) == 0
+
+
+@pytest.mark.parametrize("max_changes", [1, 2, 200])
+def test_nodes_that_a_policy_guards_do_not_hold_up_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_changes: int
+) -> None:
+    world = World(6, BridgeConfig(max_changes=max_changes))
+    bridge = bridge_over(world, tmp_path, monkeypatch)
+    world.kube.denied = {"computeinstance-0", "computeinstance-1"}
+    for name in world.slurm.by_name:
+        world.slurm.set_drain(name, "holdfast:XID79: x", AGENT)
+    for _ in range(24):
+        bridge.step(NOON)
+    assert [world.view(i).unschedulable for i in range(6)] == [False] * 2 + [True] * 4
+    assert all(world.view(i).conditions[DRAINED].status == "True" for i in range(2, 6))
+
+
+def test_a_denied_write_is_told_and_tried_again_ever_later(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bridge = bridge_over(world, tmp_path, monkeypatch)
+    world.kube.denied = {"computeinstance-0"}
+    world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    tries = []
+    for second in range(400):
+        world.kube.asked.clear()
+        bridge.step(NOON + timedelta(seconds=second))
+        if world.kube.asked:
+            tries.append(second)
+    assert tries == [0, 5, 15, 35, 75, 155, 315]
+    isolations = [text for text in caplog.messages if "Isolate refused" in text]
+    assert len(isolations) == len(tries)
+    assert 'nodes "computeinstance-0" is forbidden: denied request: not these' in isolations[0]
+    world.kube.denied.clear()
+    bridge.step(NOON + timedelta(seconds=700))
+    assert world.view().unschedulable
+
+
+def test_a_refused_drain_in_slurm_does_not_hold_up_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(3, BridgeConfig(max_changes=1))
+    bridge = bridge_over(world, tmp_path, monkeypatch)
+    write = world.slurm.drain
+
+    def drain(names: Sequence[SlurmName], reason: str) -> None:
+        if W0 in names:
+            raise Refused(["scontrol"], "Access/permission denied")
+        write(names, reason)
+
+    monkeypatch.setattr(world.slurm, "drain", drain)
+    for i in range(3):
+        world.kube.cordon(f"computeinstance-{i}", True)
+    for _ in range(12):
+        bridge.step(NOON)
+    assert [world.node(i).drained_flag for i in range(3)] == [False, True, True]
+
+
+def test_another_change_of_the_same_node_does_not_wait(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge = bridge_over(world, tmp_path, monkeypatch)
+    world.kube.denied = {"computeinstance-0"}
+    world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    bridge.step(NOON)
+    world.kube.denied.clear()
+    world.slurm.set_drain(W0, "holdfast:XID48: y", AGENT)
+    bridge.step(NOON)
+    assert world.view().taint == "XID48"
+
+
+def test_a_clock_that_is_set_back_makes_no_wait_longer() -> None:
+    refusals, change = Refusals(), Remember(kube=World().view(), record=None)
+    refusals.refused(change, NOON)
+    assert refusals.due([change], NOON + timedelta(seconds=1)) == []
+    assert refusals.due([change], NOON - timedelta(days=1)) == [change]
 
 
 def test_every_problem_of_the_section_is_named_with_its_line(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,6 +13,9 @@ from holdfast.config.location import ALL
 from holdfast.errors import UsageError
 from holdfast.render import render_text
 from k8s_bridge.main import SWITCH
+from k8s_bridge.names import CONDITIONS
+
+IMAGE = f"registry.example/holdfast@sha256:{'0' * 64}"
 
 
 def test_rights_are_exactly_those_used() -> None:
@@ -30,11 +34,11 @@ def test_rights_are_exactly_those_used() -> None:
 
 
 def test_the_deployment_is_yaml_with_the_values() -> None:
-    text = render_text("deployment", image="registry.example/holdfast:1", cordon="false")
+    text = render_text("deployment", image=IMAGE, cordon="false")
     config, deployment = yaml.safe_load_all(text)
     assert yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"]["cordon"] is False
     pod = deployment["spec"]["template"]["spec"]
-    assert pod["containers"][0]["image"] == "registry.example/holdfast:1"
+    assert pod["containers"][0]["image"] == IMAGE
     assert pod["serviceAccountName"] == "holdfast-bridge"
     assert "{{" not in text
 
@@ -48,8 +52,55 @@ def test_the_account_is_where_the_deployment_looks_for_it() -> None:
     assert objects[0]["metadata"]["name"] == "slurm", "the Namespace itself"
 
 
+@pytest.mark.parametrize(("auth", "file"), [("jwt", "/etc/auth/token"), ("key", "")])
+def test_slurm_is_asked_with_a_token_unless_the_site_has_none(auth: str, file: str) -> None:
+    text = render_text("deployment", image=IMAGE, auth=auth, auth_path="/etc/auth")
+    config, deployment = yaml.safe_load_all(text)
+    section = yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"]
+    assert section["slurm_token_file"] == file
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts["slurm-auth"] == "/etc/auth"
+
+
+@pytest.mark.parametrize("image", ["a/b:1", "a/b", "a/b@sha256:0", f"a/b@sha512:{'0' * 64}"])
+def test_an_image_without_a_digest_is_not_rendered(image: str) -> None:
+    with pytest.raises(UsageError, match="image: must be an image with its digest"):
+        render_text("deployment", image=image)
+
+
+def policy(**values: str) -> dict[str, Any]:
+    objects = yaml.safe_load_all(render_text("rbac", **values))
+    (found,) = (one["spec"] for one in objects if one["kind"] == "ValidatingAdmissionPolicy")
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_admission_policy_denies_and_is_about_the_bridges_account_alone() -> None:
+    found = policy(namespace="slurm")
+    assert found["failurePolicy"] == "Fail"
+    account = 'request.userInfo.username == "system:serviceaccount:slurm:holdfast-bridge"'
+    assert [one["expression"] for one in found["matchConditions"]] == [account]
+    assert {one["reason"] for one in found["validations"]} == {"Forbidden"}
+    bindings = [
+        one["spec"]
+        for one in yaml.safe_load_all(render_text("rbac"))
+        if one["kind"] == "ValidatingAdmissionPolicyBinding"
+    ]
+    assert bindings == [{"policyName": "holdfast-bridge", "validationActions": ["Deny"]}]
+
+
+def test_every_condition_of_ours_is_in_the_policy() -> None:
+    (conditions,) = (
+        one["expression"]
+        for one in policy()["validations"]
+        if "conditions.filter" in one["expression"]
+    )
+    assert all(f"'{kind}'" in conditions for kind in CONDITIONS)
+
+
 def test_a_pods_bridge_has_its_kill_switch_too() -> None:
-    _, deployment = yaml.safe_load_all(render_text("deployment", image="a/b:1"))
+    _, deployment = yaml.safe_load_all(render_text("deployment", image=IMAGE))
     volumes = deployment["spec"]["template"]["spec"]["volumes"]
     sources = next(one for one in volumes if one["name"] == "config")["projected"]["sources"]
     switches = sources[1]["configMap"]
@@ -60,12 +111,12 @@ def test_a_pods_bridge_has_its_kill_switch_too() -> None:
 @pytest.mark.parametrize("poll_s", ["0", "0.05", "301", "300.5", "1e3", "-1"])
 def test_a_pace_that_the_bridge_would_refuse_is_not_rendered(poll_s: str) -> None:
     with pytest.raises(UsageError, match="poll_s"):
-        render_text("deployment", image="a/b:1", poll_s=poll_s)
+        render_text("deployment", image=IMAGE, poll_s=poll_s)
 
 
 @pytest.mark.parametrize("poll_s", ["0.1", "0.25", "2", "299.5", "300"])
 def test_a_pace_that_is_rendered_is_one_that_the_bridge_takes(poll_s: str, tmp_path: Path) -> None:
-    config, _ = yaml.safe_load_all(render_text("deployment", image="a/b:1", poll_s=poll_s))
+    config, _ = yaml.safe_load_all(render_text("deployment", image=IMAGE, poll_s=poll_s))
     file = tmp_path / "holdfast.yaml"
     file.write_text(config["data"]["holdfast.yaml"])
     assert config_command(["check", str(file)]) == 0

@@ -14,7 +14,14 @@ from holdfast.adapters.slurm import SlurmJob, SlurmNode
 from holdfast.errors import Refused
 from holdfast.vocabulary import KubeName, NodeState, SlurmName
 from k8s_bridge import wire
-from k8s_bridge.api import Edit, KubeConflict, KubeNotFound, KubeRefused, Sighting
+from k8s_bridge.api import (
+    Edit,
+    KubeConflict,
+    KubeInvalid,
+    KubeNotFound,
+    KubeRefused,
+    Sighting,
+)
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL, TAINT
@@ -160,6 +167,10 @@ class FakeKube:
         self.raw: dict[str, dict[str, Any]] = {}
         self.events: dict[str, dict[str, Any]] = {}
         self.refuses_events = False
+        self.denied: set[str] = set()
+        """Nodes that an admission policy guards against every write of the bridge."""
+        self.asked: list[str] = []
+        """Nodes that the bridge tried to write, each time."""
         self.cordoned_by: dict[str, str] = {}
         self.before_patch: Callable[[], None] = lambda: None
         self._version = 0
@@ -216,6 +227,7 @@ class FakeKube:
             if not patch:
                 return project(raw)
             self.before_patch()
+            self._admit(name)
             try:
                 self._clock.write(lambda ops=patch: self._patch(name, ops))  # type: ignore[misc]
             except KubeConflict:
@@ -223,7 +235,14 @@ class FakeKube:
             return self.node(name)
         raise KubeConflict(name)
 
+    def _admit(self, name: str) -> None:
+        self.asked.append(name)
+        if name in self.denied:
+            raise KubeInvalid(f'PATCH: 422: nodes "{name}" is forbidden: denied request: not these')
+
     def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode:
+        self._admit(name)
+
         def act() -> None:
             rows = self.raw[name]["status"]["conditions"]
             patch = wire.conditions_patch(conditions, self._clock.now)
@@ -235,6 +254,8 @@ class FakeKube:
         return self.node(name)
 
     def patch_label(self, name: KubeName, value: str) -> KubeNode:
+        self._admit(name)
+
         def act() -> None:
             self.raw[name]["metadata"].setdefault("labels", {})[STATE_LABEL] = value
             self._touch(name)

@@ -1,0 +1,51 @@
+"""The bridge's Slurm commands with a token alone: no munge, no key, another user of the machine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from testbed.box import Box
+
+# Hides munge's socket and every key in a mount namespace, and becomes nobody.
+_WITHOUT = """
+mount -t tmpfs none /run/munge
+mount --bind /dev/null /etc/slurm/jwt_hs256.key
+exec setpriv --reuid 65534 --regid 65534 --clear-groups \\
+  /opt/holdfast/bin/python -c "$PROGRAM" "$1"
+"""
+_PROGRAM = """
+import json, sys
+from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.errors import CommandError
+slurm, seen = SlurmCli(10.0, "", sys.argv[1]), {}
+try:
+    slurm.drain(["worker-3"], "holdfast:KUBE_CORDON: a test")
+    (node,) = slurm.nodes(["worker-3"])
+    seen = {"by": node.reason_user, "nodes": len(slurm.nodes()), "clock": slurm.clock().isoformat()}
+    slurm.undrain(["worker-3"])
+except CommandError as error:
+    seen = {"kind": type(error).__name__, "error": str(error)}
+print(json.dumps(seen))
+"""
+
+
+@pytest.mark.e2e
+def test_a_token_is_all_that_the_bridge_needs_of_slurm(clean_box: Box) -> None:
+    def ask(token: str) -> dict[str, object]:
+        write = f'printf "%s" "$TOKEN" >/run/token; chmod 644 /run/token; {_RUN}'
+        env = {"TOKEN": token, "WITHOUT": _WITHOUT, "PROGRAM": _PROGRAM}
+        found: dict[str, object] = json.loads(clean_box.run(["sh", "-c", write], env=env).stdout)
+        return found
+
+    token = clean_box.run(["scontrol", "token", "username=holdfast", "lifespan=60"]).stdout
+    seen = ask(token)
+    assert (seen["by"], seen["nodes"]) == ("holdfast", len(clean_box.nodes))
+    refused = ask(token.strip()[:-4])
+    assert refused["kind"] == "Unavailable", refused
+    assert ask("")["kind"] == "Unavailable", "it found another way in, so this test shows nothing"
+    users = ask(clean_box.run(["scontrol", "token", "username=bob", "lifespan=60"]).stdout)
+    assert users["kind"] == "Refused", "bob is no administrator, with a token neither"
+
+
+_RUN = 'unshare --mount sh -c "$WITHOUT" sh /run/token'
