@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from testbed import kube
 from testbed.errors import SandboxError
@@ -113,14 +115,23 @@ def main(argv: Sequence[str]) -> int:
             return 0
         chosen = [case for case in chosen if case.name in ("awkward", "install-bookworm")]
     try:
-        results = [try_out(case, short=args.changed, keep=args.keep) for case in chosen]
-    except SandboxError as error:
+        with _alone(cache() / "fresh"):
+            results = [try_out(case, short=args.changed, keep=args.keep) for case in chosen]
+    except (SandboxError, OSError, subprocess.CalledProcessError) as error:
         say(f"scripts/test fresh: {error}")
         return 2
     good = all(results)
     if good and (args.changed or not args.names):
         passed.touch()
     return 0 if good else 1
+
+
+def _alone(folder: Path) -> TextIO:
+    """Waits until nobody else uses the machines in ``folder``; as long as what it returns is open."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = (folder / "lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
 
 
 def try_out(case: Case, *, short: bool, keep: bool) -> bool:
