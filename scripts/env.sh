@@ -17,12 +17,13 @@ say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }
 
 # What the commands need of the machine, beyond a minimal Debian or Ubuntu: WHAT=PACKAGE, where WHAT is a command, several
-# commands of which one is enough, or a file. This is the only such list; holdfast_packages installs what is absent.
+# commands of which one is enough, or a file. This is the only such list; holdfast_packages installs what is absent. (mmdebstrap
+# is unpacked where it is not installed, and needs all of perl, to which prove belongs.)
 _HOLDFAST_TESTS=("${CC:-cc}|cc|gcc|tcc=gcc" /usr/include/stdio.h=libc6-dev kill=procps pgrep=procps setpriv=util-linux
   unshare=util-linux)
 _HOLDFAST_LINT=(git=git shellcheck=shellcheck)
 _HOLDFAST_SANDBOX=("${_HOLDFAST_TESTS[@]}" nsenter=util-linux pivot_root=util-linux mount=mount hostname=hostname
-  ip=iproute2 /etc/ssl/certs/ca-certificates.crt=ca-certificates
+  ip=iproute2 'mmdebstrap|prove=perl' /etc/ssl/certs/ca-certificates.crt=ca-certificates
   /usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring)
 
 # holdfast_packages GROUP …: the Debian packages of these groups (tests, lint, sandbox) are installed, or it ends here.

@@ -142,7 +142,7 @@ def try_out(case: Case, *, short: bool, keep: bool) -> bool:
     env = dict(case.env)
     if short:
         programs = kube.binaries(cache(), say).etcd.parent
-        machine = Machine(root=machine.root, shared={**machine.shared, programs: _KUBE})
+        machine = Machine(root=machine.root, shared={programs: _KUBE})
         env["KUBEBUILDER_ASSETS"] = f"/{_KUBE}"
     good = True
     for name, command in case.steps.items():

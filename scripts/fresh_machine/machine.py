@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed import roots
@@ -45,10 +45,10 @@ pivot_root and not chroot: in a chroot `unshare --propagation` and `nsenter --mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """``root``: its folder. ``shared``: folder of this machine -> its place there (downloads)."""
+    """``root``: its folder. ``shared``: folder of this machine -> its place there, without the first '/'."""
 
     root: Path
-    shared: Mapping[Path, str]
+    shared: Mapping[Path, str] = field(default_factory=dict)
 
     @classmethod
     def install(cls, suite: str, root: Path, cache: Path) -> Machine:
@@ -72,9 +72,7 @@ class Machine:
         named = [os.environ[name] for name in _CERTIFICATES if os.environ.get(name)]
         if named:
             shutil.copyfile(named[0], root / _SITE_CERTIFICATES)
-        pip = cache / "fresh" / "pip"
-        pip.mkdir(exist_ok=True)
-        return cls(root=root, shared={pip: "root/.cache/pip"})
+        return cls(root=root)
 
     def check_out(self, place: str, umask: int = 0o022) -> None:
         """The working tree as a clone at ``place`` (a path there), with what is not committed yet."""

@@ -86,7 +86,7 @@ def problems(release: str) -> Iterator[str]:
                 [program, "--version"], capture_output=True, text=True, check=False
             )
             if answer.returncode:
-                yield f"mmdebstrap does not run: {' '.join(answer.stderr.split())[-300:]}"
+                yield f"mmdebstrap does not run: {' '.join(answer.stderr.split())[:200]}"
             index = f"{_mirror().rstrip('/')}/dists/{RELEASES[release]}/InRelease"
             answer = subprocess.run(
                 ["/usr/lib/apt/apt-helper", "download-file", index, f"{scratch}/InRelease"],
