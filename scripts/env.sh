@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# Sourced by scripts/{test,demo,bench}: makes this checkout's own Python environment, and nothing else.
+# Sourced by scripts/{test,demo,bench,sandbox}: what the machine lacks, and this checkout's own Python environment.
 #
 #   . "$(dirname "$0")/env.sh"
+#   holdfast_packages tests        # what the machine itself has to have, installed with apt
 #   holdfast_python      # afterwards $PYTHON is .venv/bin/python with everything in requirements.lock
 #   holdfast_as_root MODULE "$@"   # becomes that program of scripts/, which needs root
 #
@@ -9,38 +10,102 @@
 
 HOLDFAST_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PYTHON=$HOLDFAST_TOP/.venv/bin/python
+# What is set up is read by others too: the users of a box, tests that run as nobody.
+umask 022
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }
 
-# The first interpreter that is new enough, or a clear end.
-_holdfast_interpreter() {
-  local candidate
-  for candidate in ${HOLDFAST_PYTHON:+"$HOLDFAST_PYTHON"} python3 python3.13 python3.12 python3.11 python3.10; do
-    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-      command -v "$candidate"
-      return
-    fi
+# What the commands need of the machine, beyond a minimal Debian or Ubuntu: WHAT=PACKAGE, where WHAT is a command, several
+# commands of which one is enough, or a file. This is the only such list; holdfast_packages installs what is absent. (mmdebstrap
+# is unpacked where it is not installed, and needs all of perl, to which prove belongs.)
+_HOLDFAST_TESTS=("${CC:-cc}|cc|gcc|tcc=gcc" /usr/include/stdio.h=libc6-dev kill=procps pgrep=procps setpriv=util-linux
+  unshare=util-linux)
+_HOLDFAST_LINT=(git=git shellcheck=shellcheck)
+_HOLDFAST_SANDBOX=("${_HOLDFAST_TESTS[@]}" nsenter=util-linux pivot_root=util-linux mount=mount hostname=hostname
+  ip=iproute2 'mmdebstrap|prove=perl' /etc/ssl/certs/ca-certificates.crt=ca-certificates
+  /usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring)
+
+# holdfast_packages GROUP …: the Debian packages of these groups (tests, lint, sandbox) are installed, or it ends here.
+holdfast_packages() {
+  local group list=()
+  for group in "$@"; do
+    case $group in
+      tests) list+=("${_HOLDFAST_TESTS[@]}") ;;
+      lint) list+=("${_HOLDFAST_LINT[@]}") ;;
+      sandbox) list+=("${_HOLDFAST_SANDBOX[@]}") ;;
+      *) die "holdfast_packages: no group '$group'" ;;
+    esac
   done
-  die "Python 3.10 or newer is needed; found $(python3 --version 2>&1 || true)." \
-    "Install one, or name it in HOLDFAST_PYTHON."
+  holdfast_apt "${list[@]}"
 }
 
-# holdfast_apt COMMAND=PACKAGE …: installs the packages whose command is absent, as root, else says what to install.
+# Whether the machine has WHAT of a WHAT=PACKAGE: a file, or one of the commands.
+_holdfast_has() {
+  local name
+  if [ "${1#/}" != "$1" ]; then [ -e "$1" ]; return; fi
+  while IFS= read -r name; do
+    # /usr/sbin is not in everybody's PATH.
+    if PATH=$PATH:/usr/sbin:/sbin command -v "$name" >/dev/null 2>&1; then return 0; fi
+  done <<<"${1//|/$'\n'}"
+  return 1
+}
+
+# holdfast_apt WHAT=PACKAGE …: installs the packages of what is absent, as root, else names all of them.
 holdfast_apt() {
   local pair missing=()
   for pair in "$@"; do
-    PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%=*}" >/dev/null 2>&1 || missing+=("${pair#*=}")
+    if _holdfast_has "${pair%=*}"; then continue; fi
+    case " ${missing[*]-} " in *" ${pair##*=} "*) ;; *) missing+=("${pair##*=}") ;; esac
   done
   [ ${#missing[@]} -gt 0 ] || return 0
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
     die "Missing on this machine: ${missing[*]} (Debian package names). Install them and run this again."
   fi
   say "Installing ${missing[*]} …"
+  # A machine that just started may still be updating itself.
+  local said apt=(apt-get -qq -o DPkg::Lock::Timeout=120)
   export DEBIAN_FRONTEND=noninteractive
-  apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1 ||
-    { apt-get -qq update >/dev/null && apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null; } ||
-    die "apt-get could not install ${missing[*]}; install them by hand and run this again."
+  if "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then return 0; fi
+  said=$({ "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } 2>&1) ||
+    die "apt-get cannot install ${missing[*]}: $(grep '^[EW]: ' <<<"$said" | tail -3)"$'\n'"Install them and run this again."
+}
+
+# The first interpreter that is new enough; status 1 when there is none.
+_holdfast_interpreter() {
+  local candidate
+  for candidate in ${HOLDFAST_PYTHON:+"$HOLDFAST_PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+# Ends here: there is no Python, or an old one.
+_holdfast_no_python() {
+  local found
+  found=$(python3 --version 2>/dev/null) && found="this machine has $found" || found="this machine has none"
+  die "Python 3.10 or newer is needed; $found. Install one (apt-get install python3 python3-venv on Debian 12," \
+    "Ubuntu 22.04 or newer), or name one in HOLDFAST_PYTHON."
+}
+
+# An interpreter for a new .venv, installed where the machine has no python3 at all; never beside one that is too old.
+_holdfast_new_interpreter() {
+  local found
+  if ! command -v python3 >/dev/null 2>&1 && ! _holdfast_interpreter >/dev/null; then
+    holdfast_apt python3=python3 python3-venv=python3-venv
+  fi
+  found=$(_holdfast_interpreter) || _holdfast_no_python
+  # Debian keeps ensurepip, which a venv needs, in a package of its own for each version.
+  if ! "$found" -c 'import ensurepip, venv' 2>/dev/null; then
+    case ${found##*/} in
+      python3) holdfast_apt python3-venv=python3-venv ;;
+      *) holdfast_apt "${found##*/}-venv=${found##*/}-venv" ;;
+    esac
+  fi
+  printf '%s\n' "$found"
 }
 
 # need_root WHAT: ends here unless root. To be asked before anything is set up: the tree may be somebody else's.
@@ -51,13 +116,23 @@ need_root() {
 # Becomes the program MODULE of scripts/ as root. Its help needs neither root nor any set-up.
 holdfast_as_root() {
   case " $* " in
-    *" --help "* | *" -h "*) PYTHON=$(_holdfast_interpreter) || exit 2 ;;
+    *" --help "* | *" -h "*) PYTHON=$(_holdfast_interpreter) || _holdfast_no_python ;;
     *)
       need_root "scripts/${0##*/}"
+      holdfast_packages sandbox
       holdfast_python
       ;;
   esac
-  PYTHONPATH=$HOLDFAST_TOP/scripts:$HOLDFAST_TOP exec "$PYTHON" -m "$@"
+  export PYTHONPATH=$HOLDFAST_TOP/scripts:$HOLDFAST_TOP
+  holdfast_become "$PYTHON" -m "$@"
+}
+
+# Becomes the command. As process 1 of a container this shell stays above it: process 1 has to reap the processes that others
+# leave, a pid namespace ends only when all of its processes are reaped, and bash reaps while it waits.
+holdfast_become() {
+  if [ $$ != 1 ]; then exec "$@"; fi
+  "$@"
+  exit
 }
 
 # Whoever sets up must be able to write here: said in one line, with the way out.
@@ -77,16 +152,11 @@ holdfast_python() {
   (
     flock 9
     if [ -x "$PYTHON" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then exit 0; fi
-    found=$(_holdfast_interpreter) || exit 2
+    found=$(_holdfast_new_interpreter) || exit 2
     say "Setting up Python tools in .venv (once, about a minute) …"
     if ! "$PYTHON" -c '' 2>/dev/null || ! grep -qsF "$HOLDFAST_TOP/.venv" "$HOLDFAST_TOP/.venv/bin/pip"; then
       rm -rf "$HOLDFAST_TOP/.venv"
-      if ! "$found" -m venv "$HOLDFAST_TOP/.venv" 2>/dev/null; then
-        rm -rf "$HOLDFAST_TOP/.venv"
-        # Debian keeps ensurepip in a package of its own.
-        holdfast_apt "holdfast-no-such-command=python3-venv"
-        "$found" -m venv "$HOLDFAST_TOP/.venv" || die "$found -m venv failed; is its venv module installed?"
-      fi
+      "$found" -m venv "$HOLDFAST_TOP/.venv" || die "$found -m venv failed; see its message above."
     fi
     "$PYTHON" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock" ||
       die "pip could not install requirements.lock; see its message above, then run this again."
@@ -100,7 +170,13 @@ _holdfast_link() {
   local site
   site=$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   printf '%s\n%s\n' "$HOLDFAST_TOP" "$HOLDFAST_TOP/scripts" >"$site/holdfast-checkout.pth"
-  printf '#!%s\nimport sys\n\nfrom holdfast.commands import main\n\nsys.exit(main())\n' "$PYTHON" \
+  _holdfast_command
+}
+
+_holdfast_command() {
+  # By way of sh: the kernel ends the path after '#!' at its first blank.
+  # shellcheck disable=SC2016
+  printf '#!/bin/sh\n"exec" "%s" "$0" "$@"\nimport sys\n\nfrom holdfast.commands import main\n\nsys.exit(main())\n' "$PYTHON" \
     >"$HOLDFAST_TOP/.venv/bin/holdfast"
   chmod +x "$HOLDFAST_TOP/.venv/bin/holdfast"
 }

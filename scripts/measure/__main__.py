@@ -26,6 +26,7 @@ from measure import (
     figures,
     machine,
     node,
+    reading,
     resume,
     stories,
 )
@@ -42,6 +43,9 @@ CATALOGUE: dict[str, Callable[[Box, Say], Figure]] = {
     "polled": detection.polled,
     "hung": detection.hung,
     "gcm": beside_gcm.gcm,
+    "checkpoints": reading.checkpoints,
+    "log": reading.log,
+    "ranking": reading.ranking,
     "interleavings": stories.interleavings,
     "resume": resume.resume,
 }

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
-from testbed import control_plane, enter, layers, product, remains, roots, slurm_conf
+from testbed import control_plane, enter, host, layers, product, remains, roots, slurm_conf
 from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
@@ -29,6 +33,9 @@ from testbed.shape import (
     RELEASES,
     Shape,
 )
+
+One = TypeVar("One")
+Other = TypeVar("Other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +67,19 @@ def up(order: Order) -> Box:
             _same_shape(running, order)
             _compare_product(running)
             return running
-        shape = _prepare(order)
-        return _start(shape, order.owner_pid)
+        with _readable_by_all():
+            shape = _prepare(order)
+            return _start(shape, order.owner_pid)
+
+
+@contextlib.contextmanager
+def _readable_by_all() -> Iterator[None]:
+    """The users of a box read what is built and written for it, whatever the caller's umask."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def need_root() -> None:
@@ -79,23 +97,6 @@ def _check(order: Order) -> None:
         raise SandboxError(
             f"--slurm {order.slurm}: no such release{did_you_mean(str(order.slurm), RELEASES)}"
         )
-    if "overlay" not in Path("/proc/filesystems").read_text():
-        raise SandboxError(
-            "this kernel has no overlayfs (overlay is absent from /proc/filesystems): modprobe overlay"
-        )
-    missing = [
-        name
-        for name in ("unshare", "nsenter", "mount", "pivot_root")
-        if shutil.which(name, path=_tools()) is None
-    ]
-    if missing:
-        raise SandboxError(
-            f"{', '.join(missing)}: not found; install Debian's util-linux and mount"
-        )
-
-
-def _tools() -> str:
-    return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 def _same_shape(running: Box, order: Order) -> None:
@@ -120,17 +121,15 @@ def _compare_product(running: Box) -> None:
 def _prepare(order: Order) -> Shape:
     """Everything that needs no running box: the root, the layers, the box's folder with its configuration."""
     slurm = order.slurm or DEFAULT_RELEASE
+    given = roots.given(order.root) if order.root else None
+    host.check(cache(), None if given else slurm)
+    # What takes seconds and may fail comes before what takes minutes.
+    stack = [layers.sandbox_layer(), layers.nvml_layer()]
     # The first time each takes minutes: Slurm's root mostly waits for packages, Kubernetes compiles.
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        building = pool.submit(control_plane.programs, say)
-        root = roots.given(order.root) if order.root else roots.ensure(slurm, cache(), say)
-        programs = building.result()
-    stack = [
-        layers.sandbox_layer(),
-        layers.nvml_layer(),
-        product.product_layer(root),
-        product.wheels_layer(root, say),
-    ]
+    root, programs = both(
+        lambda: given or roots.ensure(slurm, cache(), say), lambda: control_plane.programs(say)
+    )
+    stack += [product.product_layer(root), product.wheels_layer(root, say)]
     shape = Shape(
         name=order.name,
         nodes=order.nodes or DEFAULT_NODES,
@@ -151,6 +150,30 @@ def _prepare(order: Order) -> Shape:
         make_node(folder / "nodes" / node, index, GPUS_PER_NODE)
     control_plane.prepare(folder)
     return shape
+
+
+def both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other]:
+    """The results of both, made side by side. The first failure is raised at once.
+
+    The other one is left to itself then: its thread ends with the program.
+    """
+    failures: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+    done: dict[str, Any] = {}
+
+    def make(name: str, what: Callable[[], object]) -> None:
+        try:
+            done[name] = what()
+            failures.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised by who waits
+            failures.put(error)
+
+    for name, what in (("one", one), ("other", other)):
+        threading.Thread(target=make, args=(name, what), daemon=True).start()
+    for _ in range(2):
+        failure = failures.get()
+        if failure is not None:
+            raise failure
+    return done["one"], done["other"]
 
 
 def _write_etc(etc: Path, shape: Shape) -> None:
@@ -179,7 +202,7 @@ def _start(shape: Shape, owner_pid: int | None) -> Box:
                 sys.executable, "-m", "testbed.inside.stage", str(folder), *map(str, fds),
             ],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=fds,
-            env={**os.environ, "PATH": _tools(), "PYTHONPATH": str(TREE / "scripts")},
+            env={**os.environ, "PATH": host.path(), "PYTHONPATH": str(TREE / "scripts")},
         )  # fmt: skip
     for fd in fds:
         os.close(fd)

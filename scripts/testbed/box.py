@@ -15,7 +15,7 @@ from testbed import enter
 from testbed.errors import SandboxError, did_you_mean
 from testbed.inside.control import ControlError, ask
 from testbed.inside.processes import all_pids, parent_of
-from testbed.life import wait_for_exit
+from testbed.life import Watch
 from testbed.paths import box_folder, boxes
 from testbed.shape import CONTROLLER, KUBE_PROGRAMS, Shape
 
@@ -208,12 +208,9 @@ class Box:
         pid = self.node_pid(self.node(node).name)
         if pid is None:
             return
-        watch = os.pidfd_open(pid)
-        try:
+        with Watch(pid) as watch:
             self.ask("power-off", node)
-            wait_for_exit(watch, f"{node} does not lose power")
-        finally:
-            os.close(watch)
+            watch.wait(f"{node} does not lose power")
         self._wait_power(node, on=False)
 
     def power_on(self, node: str) -> None:

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from testbed.errors import SandboxError
@@ -28,17 +28,6 @@ PACKAGES = (
     "procps", "iproute2", "curl",
 )  # fmt: skip
 
-_OPTIONS = (
-    "--variant=minbase",
-    "--format=directory",
-    "--keyring=/usr/share/keyrings",
-    # a mirror's frozen copy of testing may be past its Valid-Until
-    '--aptopt=Acquire::Check-Valid-Until "false"',
-    '--aptopt=APT::Install-Recommends "false"',
-    "--dpkgopt=path-exclude=/usr/share/doc/*",
-    "--dpkgopt=path-exclude=/usr/share/man/*",
-    "--dpkgopt=path-exclude=/usr/share/locale/*",
-)
 _ENDS_WITH_US = (
     "setpriv", "--pdeathsig=KILL", "--",
     "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--propagation", "private", "--",
@@ -79,9 +68,40 @@ def release_of(root: Path) -> str:
     return match[1]
 
 
+def is_built(release: str, cache: Path) -> bool:
+    return _place(release, cache).is_dir()
+
+
+def _place(release: str, cache: Path) -> Path:
+    return cache / "roots" / release
+
+
+def problems(release: str) -> Iterator[str]:
+    """What the build of a release's root would fail on, a line each: its program, its mirror. Takes seconds."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            program = _mmdebstrap(Path(scratch))
+            # Perl loads all of its modules before it looks at the options.
+            answer = subprocess.run(
+                [program, "--version"], capture_output=True, text=True, check=False
+            )
+            if answer.returncode:
+                yield f"mmdebstrap does not run: {' '.join(answer.stderr.split())[:200]}"
+            index = f"{_mirror().rstrip('/')}/dists/{RELEASES[release]}/InRelease"
+            answer = subprocess.run(
+                ["/usr/lib/apt/apt-helper", "download-file", index, f"{scratch}/InRelease"],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if answer.returncode:
+                said = [line for line in answer.stderr.splitlines() if line[:2] == "E:"]
+                yield f"{' '.join(said)[:300]}; DEBIAN_MIRROR names another mirror of Debian"
+        except (SandboxError, OSError) as error:
+            yield str(error)
+
+
 def ensure(release: str, cache: Path, say: Say) -> Path:
     """The root of a release, built when the cache has none (minutes, once)."""
-    root = cache / "roots" / release
+    root = _place(release, cache)
     if root.is_dir():
         _check_manifest(root)
         return root
@@ -123,22 +143,37 @@ def _build(release: str, root: Path, say: Say) -> None:
 
 
 def _unpack(suite: str, part: Path, log: Path) -> None:
-    """Run mmdebstrap. Raises ``SandboxError`` with its own words, and leaves no ``part``, when it fails."""
+    """The packages of a root. Raises ``SandboxError`` with mmdebstrap's own words, and leaves no ``part``."""
+    options = (
+        *("--variant=minbase", f"--include={','.join(PACKAGES)}"),
+        # a mirror's frozen copy of testing may be past its Valid-Until
+        '--aptopt=Acquire::Check-Valid-Until "false"',
+        '--aptopt=APT::Install-Recommends "false"',
+        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")),
+    )
+    bootstrap(suite, part, log, options)
+
+
+def bootstrap(suite: str, folder: Path, log: Path, options: Sequence[str]) -> None:
+    """Run mmdebstrap: a Debian ``suite`` in ``folder``, which must not be there; its words go to ``log``.
+
+    Raises ``SandboxError`` with its last words, and leaves no ``folder``, when it fails.
+    """
     with tempfile.TemporaryDirectory() as scratch, log.open("w") as output:
         # apt's gpgv runs as _apt and must be able to read the keyring beside it
         Path(scratch).chmod(0o755)
         program = _mmdebstrap(Path(scratch))
+        fixed = ("--format=directory", "--keyring=/usr/share/keyrings")
         source = f"deb {_mirror()} {suite} main"
-        include = f"--include={','.join(PACKAGES)}"
-        argv = [*_ENDS_WITH_US, program, *_OPTIONS, include, suite, str(part), source]
+        argv = [*_ENDS_WITH_US, program, *fixed, *options, suite, str(folder), source]
         # It looks up its own helpers (mmtarfilter) in PATH.
         path = f"{Path(program).parent}:{os.environ.get('PATH', os.defpath)}"
         done = subprocess.run(
             argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=False,
-            env={**os.environ, "PATH": path},
+            env={**os.environ, "PATH": path}, umask=0o022,
         )  # fmt: skip
     if done.returncode:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         said = [line for line in log.read_text(errors="replace").splitlines() if line[:2] == "E:"]
         raise SandboxError(
             f"mmdebstrap could not build {suite}: {' '.join(said[-3:])} (whole log: {log})"
@@ -162,37 +197,45 @@ def _mmdebstrap(scratch: Path) -> str:
             "mmdebstrap: not found, and no apt-get to fetch it with; install it and run this again"
         )
     fetch = ("download", "-qq", "mmdebstrap")
-    if not _apt_get(scratch, *fetch):
+    if _apt_get(scratch, *fetch):
         _apt_get(scratch, "update", "-qq")
-        _apt_get(scratch, *fetch)
+        said = _apt_get(scratch, *fetch)
+        if said:
+            raise SandboxError(f"apt-get cannot download mmdebstrap: {said}")
     packages = list(scratch.glob("mmdebstrap_*.deb"))
-    if not packages:
-        raise SandboxError("apt-get cannot download mmdebstrap; install it and run this again")
     subprocess.run(["dpkg", "-x", packages[0], scratch / "x"], check=True)
     return str(scratch / "x/usr/bin/mmdebstrap")
 
 
-def _apt_get(folder: Path, *words: str) -> bool:
-    done = subprocess.run(["apt-get", *words], cwd=folder, capture_output=True, check=False)
-    return done.returncode == 0
+def _apt_get(folder: Path, *words: str) -> str:
+    """Runs apt-get in ``folder``; empty when it did it, else its last words."""
+    argv = ["apt-get", "-o", "DPkg::Lock::Timeout=120", *words]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    return " ".join(done.stderr.split())[-300:] if done.returncode else ""
 
 
 def _mirror() -> str:
-    """DEBIAN_MIRROR, else the host's own apt mirror. Raises ``SandboxError`` when there is none."""
+    """DEBIAN_MIRROR, else the host's own apt mirror, else (on an Ubuntu) Debian's public one."""
     named = os.environ.get("DEBIAN_MIRROR")
     if named:
         return named
-    argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
+    argv = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(CODENAME) $(REPO_URI)"]
     try:
-        lines = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
+        said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        lines = []
-    mirrors = sorted({line for line in lines if "security" not in line and "debian" in line})
-    if not mirrors:
-        raise SandboxError(
-            "apt names no Debian mirror; put one into DEBIAN_MIRROR and run this again"
-        )
-    return mirrors[0]
+        said = ""
+    return debian_mirror(said) or "http://deb.debian.org/debian"
+
+
+def debian_mirror(targets: str) -> str | None:
+    """The first mirror of Debian itself among apt's ``targets`` (a line each: origin, suite, address)."""
+    rows = (line.split() for line in targets.splitlines())
+    found = {
+        row[2]
+        for row in rows
+        if len(row) == 3 and row[0] == "Debian" and not row[1].endswith("-security")
+    }
+    return min(found, default=None)
 
 
 @contextlib.contextmanager

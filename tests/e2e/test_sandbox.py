@@ -173,6 +173,29 @@ def test_a_box_ends_with_its_owner(release: str) -> None:
     small.down()
 
 
+def test_a_box_is_the_same_from_a_background_job_with_a_narrow_umask_and_no_home(
+    release: str,
+) -> None:
+    """As by cron or a service: what its daemons inherit and its users may read does not depend on who asked."""
+    name = f"background-{os.getpid()}"
+    awkward = "umask 077; trap '' HUP INT QUIT; unset HOME; exec \"$@\" </dev/null"
+    up = [SANDBOX, "up", "--nodes", "1", "--slurm", release, "--name", name]
+    argv = ["sh", "-c", awkward, "sh", *up, "--owner-pid", str(os.getpid())]
+    subprocess.run(argv, check=True, capture_output=True, timeout=120, start_new_session=True)
+    box = Box.find(name)
+    try:
+        assert (
+            "usage" in box.node("worker-0").run(["holdfast", "--help"], user="alice").stdout.lower()
+        )
+        status = Path(f"/proc/{box.daemons()['slurmctld']}/status").read_text()
+        ignored = int(status.split("SigIgn:")[1].split()[0], 16)
+        assert not ignored & 0b111, "SIGHUP, SIGINT and SIGQUIT"
+        job = box.run(["srun", "grep", "SigIgn", "/proc/self/status"], user="alice")
+        assert int(job.stdout.split()[1], 16) & 0b111 == 0
+    finally:
+        box.down()
+
+
 def test_an_up_that_is_killed_leaves_nothing(release: str) -> None:
     name = f"killed-{os.getpid()}"
     argv = [

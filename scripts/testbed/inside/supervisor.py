@@ -270,7 +270,14 @@ def _serve(
         supervisor.reap(time.monotonic())
 
 
+def _usual_signals() -> None:
+    """What the box was started under ignores perhaps (nohup, a background job), its daemons and jobs do not inherit."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def main(argv: list[str]) -> int:
+    _usual_signals()
     shape = Shape.from_json((INSIDE / "shape.json").read_text())
     names = ("lifeline", "owner")[: len(argv)]
     given = dict(zip(map(int, argv), names, strict=True))

@@ -14,7 +14,7 @@ inside a box too.
 
 from testbed.kube.manifests import Worker
 from testbed.kube.plane import ControlPlane, Daemon, Kubectl, kubectl_argv, wait_ready
-from testbed.kube.programs import Binaries, binaries
+from testbed.kube.programs import Binaries, binaries, is_built
 from testbed.kube.provisioning import bridge_kubeconfig, provision
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Worker",
     "binaries",
     "bridge_kubeconfig",
+    "is_built",
     "kubectl_argv",
     "provision",
     "wait_ready",

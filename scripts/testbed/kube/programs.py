@@ -87,6 +87,12 @@ def binaries(cache: Path, say: Say) -> Binaries:
     return built
 
 
+def is_built(cache: Path) -> bool:
+    """Whether ``binaries`` has nothing to build."""
+    named = os.environ.get("KUBEBUILDER_ASSETS", "")
+    return bool(named) or not Binaries.of(cache / "kube" / build_key()).missing
+
+
 def kubernetes_version(go_mod: str) -> tuple[int, int, int]:
     """The Kubernetes that a ``go.mod`` (its text) pins."""
     match = _KUBERNETES.search(go_mod)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,3 +59,37 @@ def test_a_daemon_of_kubernetes_that_ended_is_not_waited_for(
     monkeypatch.setattr(kube, "wait_ready", ready)
     with pytest.raises(SandboxError, match="etcd ended at once"):
         control_plane.start(BOX, print)
+
+
+def test_the_first_failure_is_told_though_the_other_half_takes_minutes() -> None:
+    minutes, end = threading.Event(), threading.Event()
+
+    def fails() -> None:
+        assert minutes.wait(10)
+        raise SandboxError("no mirror")
+
+    def takes_minutes() -> None:
+        minutes.set()
+        end.wait(60)
+
+    try:
+        for halves in ((fails, takes_minutes), (takes_minutes, fails)):
+            minutes.clear()
+            with pytest.raises(SandboxError, match="no mirror"):
+                birth.both(*halves)
+            assert not end.is_set()
+    finally:
+        end.set()
+    assert birth.both(lambda: 1, lambda: "two") == (1, "two")
+
+
+def test_what_is_made_for_a_box_is_readable_by_its_users_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with birth._readable_by_all():
+            (tmp_path / "layer").mkdir()
+        assert (tmp_path / "layer").stat().st_mode & 0o777 == 0o755
+        (tmp_path / "own").mkdir()
+        assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from testbed.inside import supervisor as module
@@ -89,3 +92,18 @@ def test_a_program_that_is_missing_is_said_not_died_of(
 
     monkeypatch.setattr(module, "_spawn", absent)
     assert "No such file" in str(ask(supervised, "start", "bridge")["error"])
+
+
+def test_daemons_do_not_inherit_the_signals_that_a_background_job_ignores() -> None:
+    """slurmd's tasks would ignore SIGINT too: `scancel --signal=INT` would do nothing."""
+    scripts = Path(__file__).parents[3] / "scripts"
+    program = (
+        "import subprocess; from testbed.inside import supervisor; supervisor._usual_signals(); "
+        "print(subprocess.run(['grep', 'SigIgn', '/proc/self/status'], capture_output=True, text=True).stdout)"
+    )
+    done = subprocess.run(
+        ["sh", "-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh", sys.executable, "-c", program],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(scripts)},
+    )  # fmt: skip
+    ignored = int(done.stdout.split()[1], 16)
+    assert [number for number in (1, 2, 3) if ignored & 1 << (number - 1)] == []

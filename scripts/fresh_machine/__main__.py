@@ -1,0 +1,191 @@
+"""``scripts/test fresh``: the README's commands set themselves up where there is only a minimal Debian."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from testbed import kube
+from testbed.errors import SandboxError
+from testbed.paths import TREE, cache
+
+from fresh_machine import changed
+from fresh_machine.machine import Machine
+from fresh_machine.page import shell_block
+
+LIMIT_S = 3600
+DEMO = ("scripts/demo", "--skip-baseline")
+UNIT = ("scripts/test", "unit")
+LINT = ("scripts/test", "lint")
+_DOES_NOT_REAP = ("perl", "-e", "exit(system(@ARGV) ? 1 : 0)")
+"""A process 1 that waits for its own child and for nothing else; a minimal Debian has perl."""
+_KUBE = "opt/kube-programs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One machine. ``place``: where the checkout is. ``under``: words before each command.
+
+    ``steps``: name -> command. ``env``: the environment beside PATH.
+    """
+
+    name: str
+    suite: str
+    place: str
+    steps: Mapping[str, Sequence[str]]
+    under: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    umask: int = 0o022
+
+
+def cases(page: str) -> Iterator[Case]:
+    """Every machine; ``page``: the text of docs/howto/install.md."""
+    # The demo is process 1 there, as in a container that was started with it.
+    yield Case(
+        name="awkward",
+        suite="bookworm",
+        place="/srv/hold fast",
+        steps={"demo": DEMO, "unit": UNIT},
+        under=("sh", "-c", "umask 077; trap '' INT QUIT HUP; exec \"$@\"", "sh"),
+        umask=0o077,
+    )
+    yield Case(
+        name="plain",
+        suite="trixie",
+        place="/srv/holdfast",
+        steps={"demo": DEMO, "unit": UNIT, "lint": LINT},
+        under=_DOES_NOT_REAP,
+        env={"HOME": "/root"},
+    )
+    block = shell_block(page, "## 1. The program, on every node")
+    asked = "holdfast faults XID79 && /opt/holdfast/bin/holdfast --help && cd / && /opt/holdfast/hooks/prolog"
+    for suite in ("bookworm", "trixie"):
+        yield Case(
+            name=f"install-{suite}",
+            suite=suite,
+            place="/srv/holdfast",
+            steps={"install.md": ("sh", "-euxc", f"{block}\n{asked}")},
+            env={"HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"},
+        )
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/test fresh", description=__doc__, allow_abbrev=False
+    )
+    every = list(cases((TREE / "docs/howto/install.md").read_text()))
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="MACHINE",
+        help=", ".join(case.name for case in every) + "; all unless told",
+    )
+    parser.add_argument(
+        "--changed",
+        action="store_true",
+        help="a shorter run (no unit tests, Kubernetes taken from this machine), and only when the set-up changed "
+        "since it last passed",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the machines' folders in the cache"
+    )
+    args = parser.parse_args(argv)
+    unknown = set(args.names) - {case.name for case in every}
+    if unknown:
+        parser.error(
+            f"no machine is called '{min(unknown)}'; there are {', '.join(case.name for case in every)}"
+        )
+    chosen = [case for case in every if not args.names or case.name in args.names]
+    passed = changed.passed(cache())
+    if args.changed:
+        if passed.exists():
+            say("fresh machine: its set-up has passed before and has not changed")
+            return 0
+        chosen = [case for case in chosen if case.name in ("awkward", "install-bookworm")]
+    try:
+        with _alone(cache() / "fresh"):
+            results = [try_out(case, short=args.changed, keep=args.keep) for case in chosen]
+    except (SandboxError, OSError, subprocess.CalledProcessError) as error:
+        say(f"scripts/test fresh: {error}")
+        return 2
+    good = all(results)
+    if good and (args.changed or not args.names):
+        passed.touch()
+    return 0 if good else 1
+
+
+def _alone(folder: Path) -> TextIO:
+    """Waits until nobody else uses the machines in ``folder``; as long as what it returns is open."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = (folder / "lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def try_out(case: Case, *, short: bool, keep: bool) -> bool:
+    """Whether every step of a case ended well; says how each did."""
+    say(f"fresh machine '{case.name}': Debian {case.suite}, checkout in '{case.place}'")
+    machine = Machine.install(case.suite, cache() / "fresh" / "machines" / case.name, cache())
+    machine.check_out(case.place, case.umask)
+    env = dict(case.env)
+    if short:
+        programs = kube.binaries(cache(), say).etcd.parent
+        machine = Machine(root=machine.root, shared={programs: _KUBE})
+        env["KUBEBUILDER_ASSETS"] = f"/{_KUBE}"
+    good = True
+    for name, command in case.steps.items():
+        if short and name in ("unit", "lint"):
+            continue
+        log = TREE / "out/fresh" / f"{case.name}-{name}.log"
+        inside = [
+            "sh",
+            "-c",
+            'cd "$1" && shift && exec "$@"',
+            "sh",
+            case.place,
+            *case.under,
+            *command,
+        ]
+        good = _step(name, machine.argv(inside, env), log) and good
+    if not keep:
+        machine.remove()
+    return good
+
+
+def _step(name: str, argv: Sequence[str], log: Path) -> bool:
+    """Runs one command without a terminal; its output goes to ``log``, the end of it is shown when it fails."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    begin = time.monotonic()
+    with log.open("w") as output:
+        output.write(f"$ {shlex.join(argv)}\n")
+        output.flush()
+        try:
+            status = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False,
+                timeout=LIMIT_S, start_new_session=True,
+            ).returncode  # fmt: skip
+        except subprocess.TimeoutExpired:
+            status = -1
+    took = f"{time.monotonic() - begin:4.0f} s"
+    if status == 0:
+        say(f"  {name:12} ok   {took}")
+        return True
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:])
+    say(f"  {name:12} FAILED (status {status}) {took}; whole output: {log}\n{tail}")
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,39 @@
+"""Whether the set-up changed since it last worked on a fresh machine: a file in the cache, named by its content."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from testbed.paths import TREE
+
+_SET_UP = (
+    "scripts/env.sh",
+    "scripts/demo",
+    "scripts/sandbox",
+    "scripts/test",
+    "scripts/fresh_machine/*.py",
+    "scripts/testbed/birth.py",
+    "scripts/testbed/host.py",
+    "scripts/testbed/layers.py",
+    "scripts/testbed/life.py",
+    "scripts/testbed/product.py",
+    "scripts/testbed/roots.py",
+    "scripts/testbed/h100/library.py",
+    "scripts/testbed/kube/go.*",
+    "scripts/testbed/kube/programs.py",
+    "scripts/testbed/kube/toolchain.py",
+    "requirements.lock",
+    "pyproject.toml",
+    "docs/howto/install.md",
+)
+"""What the README's commands do before anything of Holdfast runs, and the page that a fresh machine follows."""
+
+
+def passed(cache: Path) -> Path:
+    """The file that is there when this set-up has worked once."""
+    digest = hashlib.sha256()
+    for pattern in _SET_UP:
+        for path in sorted(TREE.glob(pattern)):
+            digest.update(f"{path.relative_to(TREE)}\0".encode() + path.read_bytes() + b"\0")
+    return cache / "fresh" / f"passed-{digest.hexdigest()[:16]}"

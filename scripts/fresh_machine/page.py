@@ -1,0 +1,14 @@
+"""What a page of docs/ tells a person to type."""
+
+from __future__ import annotations
+
+import re
+
+
+def shell_block(page: str, heading: str) -> str:
+    """The first ```sh block below the heading (its whole line). Raises ``ValueError`` when there is none."""
+    _, found, below = page.partition(f"\n{heading}\n")
+    block = re.search(r"^```sh\n(.*?)^```$", below.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+    if not found or not block:
+        raise ValueError(f"no shell block below '{heading}'")
+    return block[1]

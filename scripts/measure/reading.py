@@ -1,0 +1,100 @@
+"""Processor time of what reads much at once: checkpoints, a job's log, a cluster's history. Needs no box."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from testbed.box import Box
+from testbed.paths import TREE
+
+from holdfast.adapters import jsonl
+from holdfast.history import store, subject
+from measure.figures import Figure, Series
+from slurm_hooks.job.checkpoints.find import all_judged
+from slurm_hooks.job.diagnosis import Line, diagnose
+
+ROUNDS = 5
+RECORDED = TREE / "tests/data/checkpoints"
+NOW = 1.8e9
+
+
+def _cpu_s(what: Callable[[], object]) -> tuple[float, ...]:
+    """Seconds of processor time of ``what``, ``ROUNDS`` times."""
+    took = []
+    for _ in range(ROUNDS):
+        begin = time.process_time()
+        what()
+        took.append(time.process_time() - begin)
+    return tuple(took)
+
+
+def checkpoints(_box: Box, say: Callable[[str], None]) -> Figure:
+    say("checkpoints: 1,000 are judged")
+    with tempfile.TemporaryDirectory(dir=TREE / ".cache") as name:
+        folder = Path(name)
+        for step in range(500):
+            os.link(RECORDED / "checkpoint_epoch_2.pt", folder / f"step_{step}.pt")
+            (folder / f"step-{1000 + step}").mkdir()
+            for file in (RECORDED / "step-4").iterdir():
+                os.link(file, folder / f"step-{1000 + step}" / file.name)
+        found = all_judged(folder)
+        ours = _cpu_s(lambda: all_judged(folder))
+        floor = _cpu_s(lambda: [path.stat() for path in folder.rglob("*")])
+    whole = sum(one.valid for one in found)
+    return Figure(
+        name="checkpoints",
+        ours=Series(what="1,000 checkpoints judged, processor time", seconds=ours),
+        rival=Series(what="listing and stat of the same files", seconds=floor),
+        target="all found whole, at most 1 s",
+        met=whole == 1000 and max(ours) <= 1.0,
+    )
+
+
+def log(_box: Box, say: Callable[[str], None]) -> Figure:
+    say("log: 20,000 lines are diagnosed")
+    text = "step 12 | lm loss: 1.93 | tokens/s 12345.6 | lr 3e-4\n" * 20_000
+    with tempfile.NamedTemporaryFile("w", suffix=".out") as file:
+        file.write(text)
+        file.flush()
+        path = Path(file.name)
+        lines = [
+            Line(file="log", number=number, text=line)
+            for number, line in enumerate(text.splitlines(), start=1)
+        ]
+        ours = _cpu_s(lambda: diagnose(lines))
+        floor = _cpu_s(lambda: path.read_text().splitlines())
+    return Figure(
+        name="log",
+        ours=Series(what="log of 20,000 lines diagnosed, processor time", seconds=ours),
+        rival=Series(what="reading its lines", seconds=floor),
+        target="at most 2 s",
+        met=max(ours) <= 2.0,
+    )
+
+
+def ranking(_box: Box, say: Callable[[str], None]) -> Figure:
+    say("ranking: 1,000 nodes with 21 events each")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "history"
+        folder.mkdir()
+        for number in range(1000):
+            node, uuid = f"w{number}", f"GPU-{number:08d}"
+            gpus = [{"gpu": 0, "gpu_uuid": uuid}]
+            lines = jsonl.encode({"t": NOW, "event": "inventory", "node": node, "gpus": gpus})
+            fault = {"event": "drained", "node": node, "code": "XID79", "gpu_uuid": uuid}
+            lines += b"".join(jsonl.encode({**fault, "t": NOW - n * 3600}) for n in range(20))
+            store.append(folder, node, lines, max_bytes=1 << 20)
+        events = store.read(folder).events
+        ours = _cpu_s(lambda: subject.ranking(events, NOW))
+        floor = _cpu_s(lambda: store.read(folder))
+    return Figure(
+        name="ranking",
+        ours=Series(what="history of 1,000 nodes ranked, processor time", seconds=ours),
+        rival=Series(what="reading its 21,000 events", seconds=floor),
+        target="at most 10 s",
+        met=max(ours) <= 10.0,
+    )
