@@ -162,6 +162,10 @@ class SlurmCli:
     def clock(self) -> datetime:
         return self._parsed(argv_of.clock(), parse.clock)
 
+    def slurmctld_at(self) -> datetime:
+        """When the slurmctld that answers started. `scontrol reconfigure` starts a new one."""
+        return self._parsed(argv_of.config(), parse.slurmctld_at)
+
     def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
         """What accounting knows of a node's drains that stood at ``since`` or began later."""
         (checked,) = self._checked([name])

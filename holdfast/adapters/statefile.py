@@ -43,10 +43,11 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o644, durable: bool = Tr
         Path(name).unlink(missing_ok=True)
         raise
     if durable:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make what was renamed or removed in a folder last."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -105,4 +106,4 @@ def put_aside(path: Path) -> None:
 def forget(path: Path) -> None:
     """Remove a state file, durably; fine when there is none. Raises ``OSError`` otherwise."""
     path.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +77,6 @@ def stop_maker(holding: Holding) -> None:
     if holding.keep.purpose is Purpose.GATE and same_boot and process.alive():
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(maker.pid, signal.SIGKILL)
-
-
-def reopened(drained: Drained) -> Drained:
-    """The record of a drain that an inspection lifted and will set again, at a time of its own."""
-    return replace(
-        drained, record=replace(drained.record, at=None, written_at=datetime.now(timezone.utc))
-    )
 
 
 class Gate:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from holdfast.adapters.statefile import forget, read_state, write_state
+from holdfast.adapters.statefile import forget, read_state, sync_folder, write_state
 from holdfast.adapters.typed_json import typed
 from holdfast.policy.ownership import DrainRecord
 from holdfast.vocabulary import Action
@@ -36,8 +37,33 @@ class Drained:
         return self.record
 
 
+def reopened(drained: Drained) -> Drained:
+    """The record of a drain that ended without its agent and is to be set again, at a time of its own."""
+    return replace(
+        drained, record=replace(drained.record, at=None, written_at=datetime.now(timezone.utc))
+    )
+
+
 def path_in(state: Path) -> Path:
     return state / "drain.json"
+
+
+def load_last(path: Path) -> Drained | None:
+    """The record of the drain that was ended last."""
+    return load(_last(path))[0]
+
+
+def end(path: Path) -> None:
+    """Our drain is over: its record is put aside, in case slurmctld comes back with that drain. Raises
+    OSError. A rename works on a full disk too.
+    """
+    if path.exists():
+        path.replace(_last(path))
+        sync_folder(path.parent)
+
+
+def _last(path: Path) -> Path:
+    return path.with_suffix(".last.json")
 
 
 def load(path: Path) -> tuple[Drained | None, str]:
@@ -64,6 +90,6 @@ def plain(record: DrainRecord) -> dict[str, Any]:
     """For JSON, times in epoch seconds; ``typed`` reads it back."""
     facts = asdict(record)
     facts["action"] = record.action.value
-    for name in ("at", "written_at"):
+    for name in ("at", "written_at", "slurmctld_at"):
         facts[name] = facts[name].timestamp() if facts[name] else None
     return facts

@@ -19,7 +19,7 @@ from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
 from holdfast.policy import budget
 from holdfast.policy.gate import Held
-from holdfast.policy.node import decide
+from holdfast.policy.node import decide, drain_lost
 from holdfast.policy.ownership import DrainRecord, Undrained, is_ours
 from holdfast.policy.situation import Decision, Limits, Move, NodeSituation
 from holdfast.reasons import Reason, without_slurms_words
@@ -30,6 +30,7 @@ from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
 from slurm_hooks.agent.held import Holding
 from slurm_hooks.agent.record import Drained
+from slurm_hooks.agent.resumed import by_person
 from slurm_hooks.config import ReasonStyle
 from slurm_hooks.settings import Settings
 
@@ -50,19 +51,31 @@ class Step:
     _holding: Holding | None = None
     _undrained: Undrained | None = None
     _began: float = 0.0
+    _slurmctld_at: datetime | None = None
+    _comments: int = 0
+    _comment_waits: bool = False
 
     def run(self, case: Case, drained: Drained | None, restore: str = "") -> Outcome:
         """One look, at most one drain or undrain. ``restore``: the reason of a person's drain that our
         last undrain ended; it comes before all else."""
         self._did, self._undrained, self._began = [], None, time.monotonic()
+        self._comments, self._comment_waits = 0, False
+        # Before the look: a slurmctld that starts in between is then taken for the one before it.
+        self._slurmctld_at = None
+        if drained is not None:
+            with suppress(CommandError):  # only a drain that is gone needs it
+                self._slurmctld_at = self.slurm.slurmctld_at()
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
         table = self._table() if case.worst else self.slurm.nodes([self.name])
         node = self._own(table)
         if restore and (not node.drained_flag or (drained and is_ours(drained.record, node))):
             return self._restore(restore)
+        drained = self._brought_back(node, drained)
         self._holding = tests.look(self.slurm, self.name, node, drained)
         undrained = drained is not None and drained.record.at is not None and not node.drained_flag
         if drained is not None and undrained and self._holding is None:
+            if not self._by_person(drained):
+                return self._set_again(case, drained, node, table if case.worst else self._table())
             self._keep(None)
             text = "somebody put the node back into service: the drain record is dropped"
             self._did.append(_about(drained, text, RESUMED))
@@ -71,8 +84,46 @@ class Step:
         decision = self._decide(case, drained, node, table if case.worst else None)
         standing = self._apply(decision, case, drained, node)
         test = drained.record.reason if drained and decision.move is Move.TEST else ""
-        did = tuple(self._did)
-        return Outcome(standing=standing, did=did, test=test, undrained=self._undrained)
+        return self._outcome(standing, test)
+
+    def _outcome(self, standing: Standing, test: str = "") -> Outcome:
+        return Outcome(
+            standing=standing,
+            did=tuple(self._did),
+            test=test,
+            undrained=self._undrained,
+            comments=self._comments,
+            comment_waits=self._comment_waits,
+        )
+
+    def _brought_back(self, node: SlurmNode, drained: Drained | None) -> Drained | None:
+        """The record of our drain that stands. A slurmctld that was restored from older state may show the
+        one that we ended last.
+        """
+        if not node.drained_flag or (drained is not None and is_ours(drained.record, node)):
+            return drained
+        last = self._last()
+        if last is None or last.record.at is None or not is_ours(last.record, node):
+            return drained
+        self._keep(last)
+        self._did.append(_about(last, "slurmctld came back with a drain of ours that had ended"))
+        return last
+
+    def _by_person(self, drained: Drained) -> bool:
+        if self._slurmctld_at is None:
+            raise Unavailable(["scontrol"], "the start of slurmctld is not known")
+        return by_person(self.slurm, self.name, drained.record, self._slurmctld_at)
+
+    def _set_again(
+        self, case: Case, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
+    ) -> Outcome:
+        """slurmctld came back without our drain: decision 026."""
+        situation, limits = self._situation(case, drained, node, table), self._limits()
+        decision = drain_lost(situation, limits, datetime.now(timezone.utc))
+        if decision.move is Move.DRAIN:
+            deed = f"drained again, as {decision.why}"
+            return self._outcome(self._set(decision, case, records.reopened(drained), deed))
+        return self._outcome(self._apply(decision, case, drained, node))
 
     def _restore(self, reason: str) -> Outcome:
         self.slurm.drain([self.name], reason)
@@ -117,11 +168,21 @@ class Step:
         node: SlurmNode,
         table: Sequence[SlurmNode] | None,
     ) -> Decision:
+        situation = self._situation(case, drained, node, table)
+        return decide(situation, self._limits(), datetime.now(timezone.utc))
+
+    def _situation(
+        self,
+        case: Case,
+        drained: Drained | None,
+        node: SlurmNode,
+        table: Sequence[SlurmNode] | None,
+    ) -> NodeSituation:
         limits = self.config.node.budget
         gpus = self.config.node.expected_gpus
         record = drained.demanding(case.uuids, gpus) if drained else None
         gpu = record.gpu if record else None
-        situation = NodeSituation(
+        return NodeSituation(
             verdict=case.verdict,
             node=without_echo(node) if case.worst else node,
             boot_id=self.boot_id,
@@ -133,15 +194,20 @@ class Step:
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
             trial=case.trial,
             held=self._holding.held if self._holding else Held.NO,
+            returns=case.returns,
         )
+
+    def _limits(self) -> Limits:
         agent = self.config.agent
-        policy = Limits(
+        return Limits(
             recheck_passes=agent.recheck_passes,
             wait_s=agent.wait_s,
             gate=agent.gate_back,
             node_problem=self.config.node.reason_style is ReasonStyle.NODE_PROBLEM,
+            max_wait_s=agent.max_wait_s,
+            return_window_s=agent.return_window_s,
+            max_returns=agent.max_returns,
         )
-        return decide(situation, policy, datetime.now(timezone.utc))
 
     def _apply(
         self, decision: Decision, case: Case, drained: Drained | None, node: SlurmNode
@@ -154,7 +220,7 @@ class Step:
             if node.drained_flag:
                 self._undrain(node)
             self._let_go()
-            self._keep(None)
+            self._end()
             if _says_ours(node):
                 self._comment("")  # of a test that was not passed, or of a time past the budget
             self._did.append(_about(drained, f"given back: {decision.why}", GIVEN_BACK))
@@ -162,13 +228,13 @@ class Step:
         if decision.move is Move.WITHDRAW:
             return self._withdraw(decision, drained, node)
         if decision.move is Move.COMMENT:
-            self._comment(decision.reason)
+            self._say(decision.reason, case)
         if decision.forget and drained is not None:
             self._keep(None)
             self._did.append(Deed(text=f"drain record dropped: {decision.why}"))
-        elif drained is not None and drained.record.at is None and is_ours(drained.record, node):
-            self._keep(confirmed(drained, node))
-        return _standing(decision, node, drained)
+        elif drained is not None and is_ours(drained.record, node):
+            self._confirm(drained, node)
+        return _standing(decision, node, drained, written=not self._comment_waits)
 
     def _drain(self, decision: Decision, case: Case, node: SlurmNode) -> Standing:
         finding = decision.finding
@@ -183,11 +249,16 @@ class Step:
             boot_id=self.boot_id,
             instance_id=node.instance_id,
             gpu=finding.gpu,
+            returns=decision.returns,
+            by_hand=decision.by_hand,
         )
         drained = Drained(record=record, subject=finding.subject)
+        return self._set(decision, case, drained, "drained")
+
+    def _set(self, decision: Decision, case: Case, drained: Drained, deed: str) -> Standing:
         self._keep(drained)
         self.slurm.drain([self.name], decision.reason)
-        self._did.append(_about(drained, f"drained: {decision.reason}", DRAINED))
+        self._did.append(_about(drained, f"{deed}: {decision.reason}", DRAINED))
         table = self._table()
         node = self._own(table)
         again = self._decide(case, drained, node, table)
@@ -195,14 +266,14 @@ class Step:
             return self._withdraw(again, drained, node)
         seen = self._own(self.slurm.nodes([self.name]))
         if seen.drained_flag and seen.reason == decision.reason:
-            self._keep(confirmed(drained, seen))
+            self._confirm(drained, seen)
         return Standing(
             action="drain", reason=seen.reason, drained=seen.drained_flag, why=decision.why
         )
 
     def _withdraw(self, decision: Decision, drained: Drained | None, node: SlurmNode) -> Standing:
         self._undrain(node)
-        self._keep(None)
+        self._end()
         self._did.append(_about(drained, f"withdrawn: {decision.why}", WITHDRAWN))
         if decision.reason:  # else somebody else's comment stands there
             self._comment(decision.reason)
@@ -228,7 +299,7 @@ class Step:
         """
         if holding.held is Held.BY_OTHERS:
             if drained is not None and not node.drained_flag:
-                self._keep(tests.reopened(drained))
+                self._keep(records.reopened(drained))
             return Standing(
                 action="test",
                 reason=holding.keep.drained,
@@ -237,7 +308,7 @@ class Step:
             )
         tests.stop_maker(holding)
         if drained is not None:
-            self._keep(tests.reopened(drained))
+            self._keep(records.reopened(drained))
         keeper = Keeper(self.slurm, this_process(), self.config.path)
         gone = keeper.restore(holding.name, holding.keep)
         seen = self._own(self.slurm.nodes([self.name]))
@@ -253,15 +324,36 @@ class Step:
             why=decision.why,
         )
 
+    def _say(self, text: str, case: Case) -> None:
+        """Unless the comment changed too often lately: a finding that comes and goes is no news (law 6)."""
+        self._comment_waits = not case.may_comment
+        if case.may_comment:
+            self._comment(text)
+
     def _comment(self, text: str) -> None:
         self.slurm.comment([self.name], text)
+        self._comments += 1
         self._did.append(Deed(text=f"commented: {text}" if text else "comment taken back"))
+
+    def _confirm(self, drained: Drained, node: SlurmNode) -> None:
+        """Keep what slurmctld tells of our drain, and which slurmctld that is, where the record lacks it."""
+        known = confirmed(drained, node) if drained.record.at is None else drained
+        if self._slurmctld_at is not None:
+            known = replace(known, record=replace(known.record, slurmctld_at=self._slurmctld_at))
+        if known != drained:
+            self._keep(known)
 
     def _keep(self, drained: Drained | None) -> None:
         records.save(self.record_path, drained)
 
+    def _end(self) -> None:
+        records.end(self.record_path)
 
-def _about(drained: Drained | None, text: str, event: str) -> Deed:
+    def _last(self) -> Drained | None:
+        return records.load_last(self.record_path)
+
+
+def _about(drained: Drained | None, text: str, event: str = "") -> Deed:
     if drained is None:
         return Deed(text=text, event=event)
     record = drained.record
@@ -306,10 +398,13 @@ def _recovered(case: Case, gpu: int | None) -> bool | None:
     return all(case.recovered.values()) if gpu is None else case.recovered.get(gpu)
 
 
-def _standing(decision: Decision, node: SlurmNode, drained: Drained | None) -> Standing:
+def _standing(
+    decision: Decision, node: SlurmNode, drained: Drained | None, *, written: bool = True
+) -> Standing:
     ours = drained is not None and is_ours(drained.record, node)
     action = "none"
-    told = bool(decision.reason) if decision.move is Move.COMMENT else _says_ours(node)
+    said = decision.move is Move.COMMENT and written
+    told = bool(decision.reason) if said else _says_ours(node)
     if decision.over_budget:
         action = "over-budget"
     elif ours:

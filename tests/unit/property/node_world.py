@@ -16,11 +16,13 @@ from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
+from holdfast.history.event import GIVEN_BACK
+from holdfast.policy.damping import Return, with_return
 from holdfast.policy.ownership import PastDrain, overtaken
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent import slurm_step
-from slurm_hooks.agent.case import Case
+from slurm_hooks.agent.case import Case, Outcome
 from slurm_hooks.agent.record import Drained
 from slurm_hooks.agent.slurm_step import Step
 from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
@@ -31,10 +33,16 @@ OTHERS = tuple(SlurmName(f"worker-{n}") for n in (0, 2, 3))
 AGENT, HUMAN, SLURM = "agent", "human", "slurm"
 START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 RECHECK_PASSES, WAIT_S, MAX_OUT = 2, 30.0, 2
+WINDOW_S, MAX_RETURNS = 1800.0, 3
 CONFIG = Settings(
     path=Path("/nowhere/holdfast.yaml"),
     node=NodeConfig(budget=BudgetConfig(max_nodes=MAX_OUT, max_share=0)),
-    agent=AgentConfig(recheck_passes=RECHECK_PASSES, wait_s=WAIT_S),
+    agent=AgentConfig(
+        recheck_passes=RECHECK_PASSES,
+        wait_s=WAIT_S,
+        return_window_s=WINDOW_S,
+        max_returns=MAX_RETURNS,
+    ),
 )
 ALL_OTHER_GPUS = frozenset(f"GPU-x{n}" for n in range(7))
 
@@ -88,6 +96,8 @@ class Slurmctld:
     on_undrain: Callable[[], None] = lambda: None
     events: list[PastDrain] = field(default_factory=list)
     """Of this agent's node, as accounting has them."""
+    accounting: bool = True
+    started: datetime = START - timedelta(days=1)
 
     def __post_init__(self) -> None:
         for name in (ME, *OTHERS):
@@ -134,6 +144,27 @@ class Slurmctld:
     def clock(self) -> datetime:
         self._call(lambda: None)
         return self.now.replace(microsecond=0)
+
+    def slurmctld_at(self) -> datetime:
+        self._call(lambda: None)
+        return self.started
+
+    def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
+        assert name == ME
+        self._call(lambda: None)
+        if not self.accounting:
+            raise Refused(["sacctmgr"], "Slurm accounting storage is disabled")
+        starts = {one.start_at for one in self.events}
+        return [
+            replace(one, replaced=one.end_at in starts)
+            for one in self.events
+            if one.end_at is None or one.end_at >= since
+        ]
+
+    def restart(self) -> None:
+        self.now += timedelta(seconds=2)
+        self.started = self.now.replace(microsecond=0)
+        self.now += timedelta(seconds=2)
 
     def comment(self, names: Sequence[SlurmName], text: str) -> None:
         assert list(names) == [ME]
@@ -203,10 +234,16 @@ class Slurmctld:
 class _Kept(Step):
     """The real step; its record lies in the world in place of a disk."""
 
-    keep: Callable[[Drained | None], None]
+    world: World
 
     def _keep(self, drained: Drained | None) -> None:
-        self.keep(drained)
+        self.world.record = drained
+
+    def _end(self) -> None:
+        self.world.last, self.world.record = self.world.record or self.world.last, None
+
+    def _last(self) -> Drained | None:
+        return self.world.last
 
 
 @dataclass
@@ -215,6 +252,8 @@ class Since:
 
     at: datetime
     demand: Action
+    returns: int = 0
+    """How often the node had returned for this code within the window."""
     reset: bool = False
     rebooted: bool = False
     replaced: bool = False
@@ -231,11 +270,22 @@ class World:
         self.blind: tuple[str, ...] = ()
         self.switched_off = False
         self.record: Drained | None = None
+        self.last: Drained | None = None
         self.since: Since | None = None
+        self.since_before: Since | None = None
+        """Of the drain that a person ended."""
+        self.returned: list[tuple[str, datetime]] = []
+        self.resumed = False
+        """A person, or the agent itself, ended the agent's drain."""
+        self.lost = ""
+        """The reason of the agent's drain that is gone, and a slurmctld started since."""
+        self.is_known = False
+        """A person ended that drain before, and accounting knows it."""
         self.clean_in_truth = 0
         # what the agent knows
         self.known: list[Fault] = []
         self.passes = self.clean_passes = 0
+        self.returns: tuple[Return, ...] = ()
         self.restore = ""
         """The reason of a person's drain that an undrain ended, until it stands there again."""
         self.ambush = False
@@ -264,14 +314,13 @@ class World:
             CONFIG,
             Path("/nowhere/drain.json"),
         )
-        step.keep = self._remember
+        step.world = self
         module, before = vars(slurm_step), datetime
         module["datetime"] = _Clock(self.slurm)
         try:
             outcome = step.run(self._case(), self.record, self.restore)
             self.restore = ""
-            if outcome.forgiven:
-                self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
+            self._hear_of(outcome)
             if outcome.undrained is not None:
                 ended = overtaken(self.slurm.events, outcome.undrained)
                 if ended is not None:
@@ -285,12 +334,20 @@ class World:
         finally:
             module["datetime"] = before
 
+    def _hear_of(self, outcome: Outcome) -> None:
+        for deed in outcome.did:
+            if deed.event == GIVEN_BACK:
+                one = Return(code=deed.code, at=self.slurm.now.timestamp())
+                self.returns = with_return(self.returns, one)
+        if outcome.forgiven:
+            if not self.resumed:
+                raise Violation("forgiven, and nobody had resumed the node")
+            self.returns, self.returned = (), []
+            self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
+
     def restart(self) -> None:
         """The agent begins anew: what it counted is gone, its record and its memory are not."""
         self.clean_passes = self.clean_in_truth = 0
-
-    def _remember(self, drained: Drained | None) -> None:
-        self.record = drained
 
     def _case(self) -> Case:
         # As the agent orders what is open: the worst that asks for the most comes first.
@@ -305,6 +362,7 @@ class World:
             clean_passes=self.clean_passes,
             recovered={} if self.blind else {3: not asks},
             uuids=frozenset() if self.blind else frozenset(uuids),
+            returns=self.returns,
         )
 
     def _finding(self, fault: Fault) -> Finding:
@@ -331,6 +389,12 @@ class World:
             raise Violation("drained although switched off")
         if owner == HUMAN:
             raise Violation(f"drained over a person's drain ({node.reason!r})")
+        before = self.since or self.since_before
+        if reason == self.lost and before is not None and self.slurm.out_by_us() < MAX_OUT:
+            if self.is_known and self.slurm.accounting:
+                raise Violation("a person's resume was undone, which accounting knew of")
+            self.since, self.lost, self.resumed = replace(before, at=self.slurm.now), "", False
+            return
         guilty = [fault for fault in self.known if self._counts(fault)]
         parsed = Reason.parse(reason)
         if parsed is None or parsed.code not in {fault.code for fault in guilty}:
@@ -344,7 +408,16 @@ class World:
             over = not any(fault in self.faults for fault in guilty)
             self.since = Since(at=self.slurm.now, demand=demand, reset=over)
         else:
-            self.since = Since(at=self.slurm.now, demand=max(demand, worst, key=list(Action).index))
+            known = self.since.returns
+            demand = max(demand, worst, key=list(Action).index)
+            self.since = Since(at=self.slurm.now, demand=demand, returns=known)
+        lately = [
+            code
+            for code, at in self.returned
+            if code == parsed.code and (self.slurm.now - at).total_seconds() < WINDOW_S - 1
+        ]
+        self.since.returns = max(self.since.returns, len(lately))
+        self.lost, self.resumed = "", False
 
     def _undrains(self) -> None:
         owner, since = self.slurm.owner[ME], self.since
@@ -370,6 +443,15 @@ class World:
         }
         if not done[since.demand]:
             raise Violation(f"undrained without the {since.demand.value} that was asked for")
+        if since.returns >= MAX_RETURNS:
+            raise Violation(f"undrained after {since.returns} returns, which a person is asked for")
+        grown = timedelta(seconds=WAIT_S * 2**since.returns - 1) if since.returns else timedelta(0)
+        if self.slurm.now - since.at < grown:
+            raise Violation(f"undrained too soon after {since.returns} returns")
+        reason = Reason.parse(self.slurm.mine.reason)
+        assert reason is not None
+        self.returned.append((reason.code, self.slurm.now))
+        self.resumed = True
 
 
 @dataclass
