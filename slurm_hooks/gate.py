@@ -162,7 +162,8 @@ def _by_person(slurm: SlurmCli, name: SlurmName, drained: Drained) -> bool:
 
 def _drain_as(slurm: SlurmCli, name: SlurmName, drained: Drained, cluster: ClusterConfig) -> None:
     """The same drain again, with its reason."""
-    records.save(records.path_in(cluster.paths.state), records.reopened(drained))
+    again = records.reopened(drained, datetime.now(timezone.utc))
+    records.save(records.path_in(cluster.paths.state), again)
     slurm.drain([name], drained.record.reason)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,9 @@ class Drained:
         return self.record
 
 
-def reopened(drained: Drained) -> Drained:
+def reopened(drained: Drained, now: datetime) -> Drained:
     """The record of a drain that ended without its agent and is to be set again, at a time of its own."""
-    return replace(
-        drained, record=replace(drained.record, at=None, written_at=datetime.now(timezone.utc))
-    )
+    return replace(drained, record=replace(drained.record, at=None, written_at=now))
 
 
 def path_in(state: Path) -> Path:

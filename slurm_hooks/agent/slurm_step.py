@@ -122,7 +122,11 @@ class Step:
         decision = drain_lost(situation, limits, datetime.now(timezone.utc))
         if decision.move is Move.DRAIN:
             deed = f"drained again, as {decision.why}"
-            return self._outcome(self._set(decision, case, records.reopened(drained), deed))
+            return self._outcome(
+                self._set(
+                    decision, case, records.reopened(drained, datetime.now(timezone.utc)), deed
+                )
+            )
         return self._outcome(self._apply(decision, case, drained, node))
 
     def _restore(self, reason: str) -> Outcome:
@@ -299,7 +303,7 @@ class Step:
         """
         if holding.held is Held.BY_OTHERS:
             if drained is not None and not node.drained_flag:
-                self._keep(records.reopened(drained))
+                self._keep(records.reopened(drained, datetime.now(timezone.utc)))
             return Standing(
                 action="test",
                 reason=holding.keep.drained,
@@ -308,7 +312,7 @@ class Step:
             )
         tests.stop_maker(holding)
         if drained is not None:
-            self._keep(records.reopened(drained))
+            self._keep(records.reopened(drained, datetime.now(timezone.utc)))
         keeper = Keeper(self.slurm, this_process(), self.config.path)
         gone = keeper.restore(holding.name, holding.keep)
         seen = self._own(self.slurm.nodes([self.name]))

@@ -154,9 +154,10 @@ class Slurmctld:
         self._call(lambda: None)
         if not self.accounting:
             raise Refused(["sacctmgr"], "Slurm accounting storage is disabled")
-        starts = {one.start_at for one in self.events}
         return [
-            replace(one, replaced=one.end_at in starts)
+            replace(
+                one, replaced=any(o.start_at == one.end_at for o in self.events if o is not one)
+            )
             for one in self.events
             if one.end_at is None or one.end_at >= since
         ]
@@ -342,7 +343,7 @@ class World:
         if outcome.forgiven:
             if not self.resumed:
                 raise Violation("forgiven, and nobody had resumed the node")
-            self.returns, self.returned = (), []
+            self.returns, self.returned, self.lost = (), [], ""
             self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
 
     def restart(self) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.adapters.slurm import SlurmNode
+from holdfast.policy.ownership import same_slurmctld
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState
 from tests.unit.property.node_world import (
@@ -256,6 +257,11 @@ class Story(World):
             self._human("swapping DIMM", "alice")
 
     def human_undrains(self) -> None:
+        record = self.record.record if self.record else None
+        if record and record.at and not self.lost:
+            # Nobody can tell, where the agent never saw its drain under this slurmctld.
+            unseen = not same_slurmctld(record, self.slurm.started)
+            self.lost, self.is_known = record.reason if unseen else "", False
         self.slurm.clear_drain(ME)
         self.resumed = self.resumed or self.slurm.owner[ME] is None
         self.since_before = self.since or self.since_before
