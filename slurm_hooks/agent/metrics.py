@@ -80,7 +80,7 @@ def _node(now: Snapshot) -> Iterator[Family]:
     yield gauge(
         "node_returns_before_drain",
         "How often this node had returned lately before the agent's drain that stands; each makes it wait longer.",
-        [Sample(float(made.returns))] if made else [],
+        [Sample(float(made.returns if made else 0))],
     )
     yield gauge(
         "node_resume_by_hand",
