@@ -10,6 +10,7 @@ from enum import Enum
 
 from holdfast.adapters.slurm import SlurmNode
 from holdfast.faults import Fault, fault_of
+from holdfast.policy import damping
 from holdfast.policy.budget import KUBE_CORDON
 from holdfast.policy.demand import of_nvml
 from holdfast.policy.ownership import DrainRecord, is_ours
@@ -129,7 +130,7 @@ def standing(node: SlurmNode, word: Word | None = None) -> Standing:
         owner=owner,
         reason=reason,
         fault=fault,
-        undo=_undo(node, owner, asks, word if proven else None),
+        undo=_undo(node, owner, reason, asks, word if proven else None),
         proven=proven,
         asks=asks,
     )
@@ -160,15 +161,21 @@ def _owner(node: SlurmNode, reason: Reason | None, word: Word | None, *, out: bo
     return Owner.OTHER
 
 
-def _undo(node: SlurmNode, owner: Owner, asks: Action | None, proof: Word | None) -> str:
+def _undo(
+    node: SlurmNode,
+    owner: Owner,
+    reason: Reason | None,
+    asks: Action | None,
+    proof: Word | None,
+) -> str:
     resume = f"scontrol update nodename={node.name} state=resume"
     if owner is Owner.NOBODY:
         return ""
     if owner is Owner.BRIDGE:
         return "If it is Holdfast's: kubectl uncordon of its Kubernetes node gives it back."
-    if owner is Owner.AGENT and asks is not None:
+    if owner is Owner.AGENT and reason is not None and asks is not None:
         maybe = "" if proof else "If it is Holdfast's: "
-        return maybe + _by_agent(asks, proof).format(resume=resume)
+        return maybe + _by_agent(reason, asks, proof).format(resume=resume)
     if owner is Owner.SLURM:
         by_itself = None if node.drained_flag else _first(node)
         said = by_itself or "Slurm's own reason: once its cause is gone, {resume}."
@@ -178,14 +185,21 @@ def _undo(node: SlurmNode, owner: Owner, asks: Action | None, proof: Word | None
     return f"Only {who}{typed}; Holdfast never undoes what it did not do ({resume})."
 
 
-def _by_agent(asks: Action, proof: Word | None) -> str:
+def _by_agent(reason: Reason, asks: Action, proof: Word | None) -> str:
+    if damping.says_by_hand(reason):
+        often = damping.times(damping.returns_in(reason))
+        return f"A person: it returned {often} before; find out why it comes and goes, then {{resume}}."
     if proof is None or proof.until is None:
         if asks is Action.CONTACT_SUPPORT:
             return f"A person: {DO[asks].lower()}, then {{resume}}."
+        returns = damping.returns_in(reason)
+        later = (
+            f", later than usual, as it returned {damping.times(returns)} before" if returns else ""
+        )
         return (
-            f"{DO[asks]}; {_THEN}."
+            f"{DO[asks]}; {_THEN}{later}."
             if asks in DO
-            else "The agent gives it back once the re-check passes."
+            else f"The agent gives it back once the re-check passes{later}."
         )
     at = datetime.fromtimestamp(proof.until, timezone.utc).astimezone()
     return (

@@ -113,6 +113,16 @@ class AgentConfig:
     """Clean passes in a row before a node is given back."""
     wait_s: float = 30.0
     """Least time out of service for a fault that asks for nothing but time."""
+    max_wait_s: float = 3600.0
+    """What that time grows to: each return within `return_window_s` after a drain for the same code
+    doubles it, for faults that ask for more as well.
+    """
+    return_window_s: float = 3600.0
+    """For so long a return counts. 0: the wait does not grow and nobody is asked."""
+    max_returns: int = 4
+    """After so many returns within `return_window_s` for the same code a node stays drained until a person
+    resumes it. 0: the wait grows, but nobody is asked.
+    """
     clock_interval_s: float = 60.0
     """Between two questions for slurmctld's clock; they are the agent's only steady Slurm calls."""
     slow_interval_s: float = 60.0
@@ -152,6 +162,9 @@ class AgentConfig:
             verdict_ttl_s=(1, 86400),
             recheck_passes=(1, 1000),
             wait_s=(0, 86400),
+            max_wait_s=(0, 7 * 86400),
+            return_window_s=(0, 7 * 86400),
+            max_returns=(0, 100),
             clock_interval_s=(1, 86400),
             slow_interval_s=(1, 86400),
             dcgm_interval_s=(10, 86400),

@@ -23,6 +23,8 @@ from holdfast.vocabulary import NODE_BAD, NODE_IN_SERVICE, Context, SlurmName, S
 from slurm_hooks import accepted, machine, verdict_file
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.lock import holder
+from slurm_hooks.agent.record import Drained
+from slurm_hooks.agent.resumed import by_person
 from slurm_hooks.config import NodeConfig, ReasonStyle, WhenBlind
 from slurm_hooks.guard import complain
 from slurm_hooks.verdict_file import Published
@@ -124,14 +126,18 @@ def _refuse(code: str, detail: str, cluster: ClusterConfig, node: NodeConfig) ->
             # Drained already, so "no" takes nothing more out; unless that drain is to be withdrawn.
             withdrawn = name in budget.withdrawals(table, node.budget)
             return NODE_IN_SERVICE if withdrawn else NODE_BAD
-        if _resumed(cluster):
+        lost = _no_longer_drained(cluster)
+        if lost is not None and _by_person(slurm, name, lost):
             complain(f"holdfast: {code} {detail}, but somebody put the node back: in service")
             return NODE_IN_SERVICE
         admission = budget.admit(name, table, node.budget, code)
         if not admission.admitted:
             complain(f"holdfast: {code} {detail}, but over budget ({admission.why}): in service")
             return NODE_IN_SERVICE
-        _drain(slurm, name, code, detail, cluster, node)
+        if lost is not None:  # slurmctld came back without it
+            _drain_as(slurm, name, lost, cluster)
+        else:
+            _drain(slurm, name, code, detail, cluster, node)
         if name in budget.withdrawals(slurm.nodes_fast(), node.budget):  # others in this moment
             slurm.undrain([name])
             records.Records(cluster.paths).hand_over(None)
@@ -143,12 +149,22 @@ def _refuse(code: str, detail: str, cluster: ClusterConfig, node: NodeConfig) ->
     return NODE_BAD
 
 
-def _resumed(cluster: ClusterConfig) -> bool:
-    """A drain of ours stood on this node, which is in service: a person's word, which the agent's
-    next step takes for forgiveness.
-    """
+def _no_longer_drained(cluster: ClusterConfig) -> Drained | None:
+    """The record of a drain of ours that stood on this node, which is in service."""
     drained, _ = records.Records(cluster.paths).load()
-    return drained is not None and drained.record.at is not None
+    return drained if drained is not None and drained.record.at is not None else None
+
+
+def _by_person(slurm: SlurmCli, name: SlurmName, drained: Drained) -> bool:
+    """A person's word, which the agent's next step takes for forgiveness."""
+    return by_person(slurm, name, drained.record, slurm.slurmctld_at())
+
+
+def _drain_as(slurm: SlurmCli, name: SlurmName, drained: Drained, cluster: ClusterConfig) -> None:
+    """The same drain again, with its reason."""
+    again = records.reopened(drained, datetime.now(timezone.utc))
+    records.Records(cluster.paths).hand_over(again)
+    slurm.drain([name], drained.record.reason)
 
 
 def _drain(
@@ -171,5 +187,5 @@ def _drain(
         action=fault_of(code).action,
         boot_id=boot_id,
     )
-    records.Records(cluster.paths).hand_over(records.Drained(record=record))
+    records.Records(cluster.paths).hand_over(Drained(record=record))
     slurm.drain([name], text)

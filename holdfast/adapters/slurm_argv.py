@@ -81,3 +81,7 @@ def start_now(job: str, exclude: Sequence[str]) -> list[str]:
 
 def clock() -> list[str]:
     return ["sdiag"]
+
+
+def config() -> list[str]:
+    return ["scontrol", "show", "config"]

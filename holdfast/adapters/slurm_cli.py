@@ -172,6 +172,10 @@ class SlurmCli:
         """How often anybody asked slurmctld to change a node."""
         return self._parsed(argv_of.clock(), parse.node_changes)
 
+    def slurmctld_at(self) -> datetime:
+        """When the slurmctld that answers started. `scontrol reconfigure` starts a new one."""
+        return self._parsed(argv_of.config(), parse.slurmctld_at)
+
     def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
         """What accounting knows of a node's drains that stood at ``since`` or began later."""
         (checked,) = self._checked([name])

@@ -37,4 +37,10 @@ def past_drains(text: str) -> Iterator[PastDrain]:
         reason = text[row.end() : end].removesuffix("\n")
         if start_at is None or "DRAIN" not in row[3] or reason == _BOOKKEEPING:
             continue
-        yield PastDrain(start_at=start_at, end_at=epoch(row[2]), user=row[4], reason=reason)
+        yield PastDrain(
+            start_at=start_at,
+            end_at=epoch(row[2]),
+            user=row[4],
+            reason=reason,
+            replaced=any(other[1] == row[2] for other in rows if other is not row),
+        )

@@ -321,3 +321,15 @@ def clock(text: str) -> datetime:
     if at is None:
         raise ParseError(f"no time in the output of sdiag: {text[:80]!r}")
     return at
+
+
+_BOOT_TIME = re.compile(r"^BOOT_TIME\s*= (\d{9,12})$", re.MULTILINE)
+
+
+def slurmctld_at(text: str) -> datetime:
+    """slurmctld's own start from ``scontrol show config``: BOOT_TIME, which is not the machine's."""
+    match = _BOOT_TIME.search(text)
+    at = epoch(match[1]) if match else None
+    if at is None:
+        raise ParseError("no BOOT_TIME in the output of scontrol show config")
+    return at

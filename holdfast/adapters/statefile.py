@@ -47,7 +47,7 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o644, durable: bool = Tr
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in the folder durable, where the filesystem can."""
+    """Make what was renamed or removed in the folder durable, where the filesystem can."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:

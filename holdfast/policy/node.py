@@ -13,6 +13,7 @@ from datetime import datetime
 
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
+from holdfast.policy import damping
 from holdfast.policy.comments import may_comment
 from holdfast.policy.gate import Held, Trial, opens
 from holdfast.policy.ownership import DrainRecord, NodeView, is_ours
@@ -26,6 +27,7 @@ _HOOK_REASONS = {"Prolog error", "Epilog error"}
 """What slurmctld itself writes when a hook exits non-zero; ours does so only for a bad node. While
 the fault is there the cause takes the place of the consequence, so that the drain can be undone."""
 SWITCHED_OFF = "switched off: off/all beside the configuration"
+_OVER_BUDGET = "over budget: "
 _RANK = {action: rank for rank, action in enumerate(Action)}
 
 
@@ -70,11 +72,17 @@ def decide(situation: NodeSituation, limits: Limits, now: datetime) -> Decision:
         )
     if worst is None:
         return _comment(situation, node, limits, forget=forget)
-    return _leave_service(situation, node, worst, limits, forget=forget)
+    return _leave_service(situation, node, worst, limits, now, forget=forget)
 
 
 def _leave_service(
-    situation: NodeSituation, node: NodeView, worst: Finding, limits: Limits, *, forget: bool
+    situation: NodeSituation,
+    node: NodeView,
+    worst: Finding,
+    limits: Limits,
+    now: datetime,
+    *,
+    forget: bool,
 ) -> Decision:
     theirs = node.reason and Reason.parse(node.reason) is None
     if node.states & _LEFT_BY_OTHERS and theirs:
@@ -83,13 +91,57 @@ def _leave_service(
     admission = situation.admission
     if admission is None or not admission.admitted:
         why = f"over budget: {admission.why}" if admission else "the budget could not be counted"
-        return _say(node, _reason(worst, situation, limits, prefix="over budget: "), why, forget)
-    return Decision(
-        move=Move.DRAIN,
-        why=f"{worst.code}: {worst.detail}",
-        reason=_reason(worst, situation, limits),
-        finding=worst,
+        return _say(node, _reason(worst, situation, limits, prefix=_OVER_BUDGET), why, forget)
+    return _drain(worst, f"{worst.code}: {worst.detail}", situation, limits, now)
+
+
+def _drain(
+    worst: Finding,
+    why: str,
+    situation: NodeSituation,
+    limits: Limits,
+    now: datetime,
+    record: DrainRecord | None = None,
+) -> Decision:
+    """``record``: of our own drain that stands there already; how often the node came back before it
+    counts for the new one too.
+    """
+    returns = damping.count(situation.returns, worst.code, limits, now)
+    if record is not None:
+        returns = max(returns, record.returns)
+    by_hand = damping.asks_person(returns, limits) or (record is not None and record.by_hand)
+    reason = _reason(
+        worst,
+        situation,
+        limits,
+        prefix=damping.prefix(returns, limits) if by_hand else "",
+        more={"returns": str(returns)} if returns else {},
     )
+    return Decision(
+        move=Move.DRAIN, why=why, reason=reason, finding=worst, returns=returns, by_hand=by_hand
+    )
+
+
+def drain_lost(situation: NodeSituation, limits: Limits, now: datetime) -> Decision:
+    """slurmctld came back without our drain (``record``), and no person ended it: the drain is set again,
+    unless the node would have returned by now.
+    """
+    node, record = situation.node, situation.record
+    assert node is not None and record is not None  # noqa: S101,PT018 - the caller has seen both
+    worst = draining(situation.verdict, situation.modes)
+    lost = f"slurmctld lost the drain for {record.code}"
+    if worst is None and not not_yet(situation, node, record, limits, now):
+        return Decision(move=Move.NONE, why=f"{lost}, which is over", forget=True)
+    if node.states & _LEFT_BY_OTHERS and node.reason and Reason.parse(node.reason) is None:
+        why = f"out of service already, and the reason {node.reason!r} is not ours to overwrite"
+        return Decision(move=Move.NONE, why=why)
+    admission = situation.admission
+    if admission is None or not admission.admitted:
+        why = f"over budget: {admission.why}" if admission else "the budget could not be counted"
+        was = Reason.parse(record.reason)
+        detail, pairs = (was.detail, was.pairs) if was else ("", {})
+        return _say(node, str(Reason(record.code, _OVER_BUDGET + detail, pairs)), why, False)
+    return Decision(move=Move.DRAIN, why=lost, reason=record.reason)
 
 
 def _say(node: NodeView, text: str, why: str, forget: bool) -> Decision:
@@ -165,31 +217,23 @@ def _still_bad(
 ) -> Decision:
     if situation.must_withdraw:
         why = "others drained in the same moment and came first: over budget"
-        text = _reason(worst, situation, limits, prefix="over budget: ")
+        text = _reason(worst, situation, limits, prefix=_OVER_BUDGET)
         text = text if may_comment(node, text) else ""
         return Decision(
             move=Move.WITHDRAW, why=why, reason=text, forget=True, over_budget=True, finding=worst
         )
     if _RANK[worst.action] > _RANK[record.action]:
         # What is asked for grew: the reason must say so, or the node returns after too little.
-        return Decision(
-            move=Move.DRAIN,
-            why=f"{worst.code} asks for {worst.action.value}, more than {record.code} did",
-            reason=_reason(worst, situation, limits),
-            finding=worst,
-        )
+        why = f"{worst.code} asks for {worst.action.value}, more than {record.code} did"
+        return _drain(worst, why, situation, limits, now, record)
     open_codes = {finding.code for finding in situation.verdict.findings}
     asks_less = _RANK[worst.action] < _RANK[record.action]
     if record.code not in open_codes and not (
         asks_less and waits_for(situation, node, record, limits, now)
     ):
         # Whoever reads the reason must not look for a fault that is over.
-        return Decision(
-            move=Move.DRAIN,
-            why=f"{record.code} is over, {worst.code} is there",
-            reason=_reason(worst, situation, limits),
-            finding=worst,
-        )
+        why = f"{record.code} is over, {worst.code} is there"
+        return _drain(worst, why, situation, limits, now, record)
     return Decision(move=Move.NONE, why=f"out of service for {record.code}: {worst.code} is there")
 
 
@@ -218,9 +262,16 @@ def _told(situation: NodeSituation) -> Finding | None:
     ).worst
 
 
-def _reason(finding: Finding, situation: NodeSituation, limits: Limits, *, prefix: str = "") -> str:
+def _reason(
+    finding: Finding,
+    situation: NodeSituation,
+    limits: Limits,
+    *,
+    prefix: str = "",
+    more: Mapping[str, str] | None = None,
+) -> str:
     pairs = {"boot": situation.boot_id[:8]} if situation.boot_id else {}
     if finding.gpu is not None:
         pairs["gpu"] = str(finding.gpu)
-    marked = limits.node_problem and not prefix
-    return str(Reason(finding.code, prefix + finding.detail, pairs, marked))
+    marked = limits.node_problem and not prefix.startswith(_OVER_BUDGET)
+    return str(Reason(finding.code, prefix + finding.detail, {**pairs, **(more or {})}, marked))

@@ -54,6 +54,9 @@ class DrainRecord:
     ``written_at``  our own clock just before the write (UTC).
     ``action``      what the fault asks for before the node may return.
     ``boot_id``, ``instance_id``  of the node when it was drained; empty where unknown.
+    ``slurmctld_at``  the start of the slurmctld that showed this drain last; None: not known.
+    ``returns``     how often the node had returned in the time before it (``policy.damping``).
+    ``by_hand``     returned too often: only a person gives the node back.
     """
 
     reason: str
@@ -65,17 +68,21 @@ class DrainRecord:
     boot_id: str
     instance_id: str = ""
     gpu: int | None = None
+    slurmctld_at: datetime | None = None
+    returns: int = 0
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastDrain:
     """A drain that accounting remembers. ``end_at``: None while it stands. slurmctld's clock, whole
-    seconds."""
+    seconds. ``replaced``: another event of the node begins where this one ends, so nobody resumed it."""
 
     start_at: datetime
     end_at: datetime | None
     user: str
     reason: str
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +121,30 @@ def overtaken(past: Iterable[PastDrain], undrained: Undrained) -> PastDrain | No
         raise LookupError("the drain has not ended")
     met = last.start_at >= undrained.looked_at and last.end_at <= undrained.until
     return last if met and without_slurms_words(last.reason) != undrained.reason else None
+
+
+def same_slurmctld(record: DrainRecord, slurmctld_at: datetime) -> bool:
+    """Whether the slurmctld that started at ``slurmctld_at`` is the one that showed the drain. It loses
+    no drain, so where the drain is gone somebody ended it.
+    """
+    if record.slurmctld_at is not None:
+        return slurmctld_at == record.slurmctld_at
+    return record.at is not None and slurmctld_at < record.at
+
+
+def ended_before(past: Iterable[PastDrain], record: DrainRecord, slurmctld_at: datetime) -> bool:
+    """Whether accounting says that somebody resumed the node after our drain and before the slurmctld of
+    ``slurmctld_at`` started. A drain that slurmctld lost with its state stands in accounting without an
+    end.
+    """
+    if record.at is None:
+        return False
+    since = record.at - timedelta(seconds=1)
+    later = [one for one in past if one.start_at >= since]
+    last = max(later, key=lambda one: one.start_at, default=None)
+    if last is None or last.end_at is None or last.replaced:
+        return False
+    return last.end_at < slurmctld_at
 
 
 def is_ours(record: DrainRecord | None, node: NodeView) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from holdfast.policy import damping
 from holdfast.policy.ownership import DrainRecord, NodeView
 from holdfast.policy.situation import Limits, NodeSituation
 from holdfast.vocabulary import Action, NodeState
@@ -16,6 +17,9 @@ _CANNOT_RETURN = {
     NodeState.NOT_RESPONDING,
     NodeState.REBOOT_REQUESTED,  # somebody's `scontrol reboot ASAP` needs the same DRAIN flag
 }
+
+_ASKS_MORE = {Action.REPLACE, Action.REBOOT, Action.RESET_GPU}
+"""Once that has happened, time by itself is not waited for."""
 
 
 def not_yet(
@@ -43,18 +47,30 @@ def waits_for(
     replaced = (
         bool(record.instance_id and node.instance_id) and node.instance_id != record.instance_id
     )
+    if record.by_hand and not replaced:
+        within = damping.span(limits.return_window_s)
+        return (
+            f"needs a person: it returned {damping.times(record.returns)} in {within}; find out why it comes and "
+            "goes, then resume it in Slurm"
+        )
     if record.action is Action.CONTACT_SUPPORT:
         return "needs a person: resume it in Slurm once the hardware is repaired"
-    if record.action is Action.REPLACE:
-        return "" if replaced else "waits for its replacement (a new instance id)"
-    if record.action is Action.REBOOT:
-        return "" if rebooted or replaced else "waits for a reboot (a new boot id)"
-    if record.action is Action.RESET_GPU:
-        recovered = situation.gpu_recovered is True
-        return "" if recovered or rebooted or replaced else "waits for a GPU reset or a reboot"
+    if record.action is Action.REPLACE and not replaced:
+        return "waits for its replacement (a new instance id)"
+    if record.action is Action.REBOOT and not (rebooted or replaced):
+        return "waits for a reboot (a new boot id)"
+    recovered = situation.gpu_recovered is True
+    if record.action is Action.RESET_GPU and not (recovered or rebooted or replaced):
+        return "waits for a GPU reset or a reboot"
+    returns = 0 if replaced else record.returns
+    if record.action in _ASKS_MORE and not returns:
+        return ""
     since = record.at or record.written_at
-    left = timedelta(seconds=limits.wait_s) - (now - since)
-    return f"waits {left.total_seconds():.0f} s more" if left > timedelta(0) else ""
+    left = timedelta(seconds=damping.wait_s(returns, limits)) - (now - since)
+    if left <= timedelta(0):
+        return ""
+    often = f", as it returned {damping.times(returns)} before" if returns else ""
+    return f"waits {left.total_seconds():.0f} s more{often}"
 
 
 def done(action: Action) -> str:

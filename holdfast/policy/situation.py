@@ -8,6 +8,7 @@ from enum import Enum
 
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.budget import Admission
+from holdfast.policy.damping import Return
 from holdfast.policy.gate import GateBack, Held, Trial
 from holdfast.policy.ownership import DrainRecord, NodeView
 from holdfast.vocabulary import Mode
@@ -31,13 +32,16 @@ class Move(str, Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """``recheck_passes``: clean passes in a row before a node is given back. ``wait_s``: the least
-    time out of service for a fault that asks for nothing but time."""
+    time out of service for a fault that asks for nothing but time. The last three: ``policy.damping``."""
 
     recheck_passes: int = 2
     wait_s: float = 30.0
     gate: GateBack = GateBack.OFF
     node_problem: bool = False
     """Write reasons behind ``[node_problem] ``, for Soperator's own reaction."""
+    max_wait_s: float = 3600.0
+    return_window_s: float = 3600.0
+    max_returns: int = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,7 @@ class NodeSituation:
     ``switched_off``  the kill switch for every action is set.
     ``trial``         what came of the active check for this drain; None: it did not run.
     ``held``          whether a test of ours keeps the node.
+    ``returns``       of this node, by its agent.
     """
 
     verdict: Verdict
@@ -69,6 +74,7 @@ class NodeSituation:
     switched_off: bool = False
     trial: Trial | None = None
     held: Held = Held.NO
+    returns: tuple[Return, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +86,8 @@ class Decision:
     ``finding`` what a DRAIN is for.
     ``forget``  the record describes no drain that stands any more: delete it.
     ``over_budget``  the node should leave and may not.
+    ``returns``, ``by_hand``  of the record of a DRAIN. A DRAIN without a finding sets the drain of the
+              record again.
     """
 
     move: Move
@@ -88,3 +96,5 @@ class Decision:
     finding: Finding | None = None
     forget: bool = False
     over_budget: bool = False
+    returns: int = 0
+    by_hand: bool = False

@@ -14,7 +14,7 @@ from testbed.paths import TREE
 from holdfast.adapters import jsonl
 from holdfast.history import store, subject
 from measure.figures import Figure, Series
-from slurm_hooks.job.checkpoints.find import all_judged
+from slurm_hooks.job.checkpoints.find import candidates, judge
 from slurm_hooks.job.diagnosis import Line, diagnose
 
 ROUNDS = 5
@@ -41,8 +41,8 @@ def checkpoints(_box: Box, say: Callable[[str], None]) -> Figure:
             (folder / f"step-{1000 + step}").mkdir()
             for file in (RECORDED / "step-4").iterdir():
                 os.link(file, folder / f"step-{1000 + step}" / file.name)
-        found = all_judged(folder)
-        ours = _cpu_s(lambda: all_judged(folder))
+        found = [judge(one) for one in candidates(folder)]
+        ours = _cpu_s(lambda: [judge(one) for one in candidates(folder)])
         floor = _cpu_s(lambda: [path.stat() for path in folder.rglob("*")])
     whole = sum(one.valid for one in found)
     return Figure(

@@ -143,7 +143,7 @@ def configuration(nodes: int) -> str:
         "  disks: [/, /tmp]",
         f"  budget: {{max_nodes: {max(2, nodes // 4)}, max_share: 0.1}}",
         "agent: {interval_s: 1, probe_deadline_s: 1, verdict_ttl_s: 10, recheck_passes: 2,",
-        "        wait_s: 2, clock_interval_s: 5, slow_interval_s: 2}",
+        "        wait_s: 2, return_window_s: 20, clock_interval_s: 5, slow_interval_s: 2}",
         "checks:",
         *(
             f"  {name}: {{mode: drain{', limits: {nvswitches: 4}' if name == 'pci_devices' else ''}}}"

@@ -29,6 +29,8 @@ USERS = {"alice": 2001, "bob": 2002, "restd": 2003, "holdfast": 2004}
 """alice and bob run jobs, restd the REST daemon, holdfast (a Slurm Administrator) the bridge."""
 
 KUBE_PROGRAMS = Path("/opt/kube/bin")
+OLDER_STATE = INSIDE / "older-state"
+"""What slurmctld had saved when the box came up."""
 ADMIN_KUBECONFIG = INSIDE / "kube/admin.kubeconfig"
 
 _NODE = re.compile(r"worker-(\d+)")

@@ -6,12 +6,15 @@ holds up neither the verdict nor the kernel log.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.slurm_maintenance import SlurmMaintenance
+from holdfast.history.event import GIVEN_BACK
+from holdfast.policy.damping import next_change_at
 from holdfast.policy.node import SWITCHED_OFF
 from holdfast.vocabulary import Action, SlurmName
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
@@ -26,9 +29,10 @@ from slurm_hooks.settings import Settings
 
 log = Log("agent")
 
-_CALLS = 12
-"""The most Slurm commands that one step makes: look (twice without a partition), drain, the same look,
-the changes, look, withdraw, the changes, comment, look, and one in hand.
+_COMMENTS_KEPT = 64
+_CALLS = 14
+"""The most Slurm commands that one step makes: slurmctld's start, look (twice without a partition),
+accounting, drain, the same look, the changes, look, withdraw, the changes, comment, look, and one in hand.
 """
 
 
@@ -52,6 +56,8 @@ class Actor:
         self._next = float("inf")
         self._forgiven = False
         self._deeds: tuple[Deed, ...] = ()
+        self._returned: tuple[str, ...] = ()
+        self._commented: tuple[float, ...] = ()
         self._gate = Gate(node, config)
         undrained, problem = self._records.load_return()
         if problem:
@@ -125,6 +131,11 @@ class Actor:
         forgiven, self._forgiven = self._forgiven, False
         return forgiven
 
+    def take_returned(self) -> tuple[str, ...]:
+        """The codes for which the node was given back since this was asked last."""
+        returned, self._returned = self._returned, ()
+        return returned
+
     def take_deeds(self) -> tuple[Deed, ...]:
         """What was done in Slurm since this was asked last."""
         deeds, self._deeds = self._deeds, ()
@@ -166,7 +177,8 @@ class Actor:
     def _ask(self) -> None:
         self._next = float("inf")
         self._asked = self._case
-        case = replace(self._case, trial=self._gate.trial)
+        may_comment = time.monotonic() >= self._comment_at()
+        case = replace(self._case, trial=self._gate.trial, may_comment=may_comment)
         slurm = self._config.cluster.slurm
         self._asked_restore = self._restore
         self._worker.ask((case, self._drained, self._restore), deadline_s=slurm.timeout_s * _CALLS)
@@ -225,10 +237,18 @@ class Actor:
         for deed in outcome.did:
             log.warning(deed.text, node=self._node)
         self._deeds += outcome.did
+        self._returned += tuple(deed.code for deed in outcome.did if deed.event == GIVEN_BACK)
+        self._commented = (*self._commented, *[now] * outcome.comments)[-_COMMENTS_KEPT:]
         self.standing = self._with_record(outcome.standing)
         if outcome.test and self._drained is not None:
             self._gate.start(self._drained.record.code, outcome.test)
         elif self._drained is None:
             self._gate.forget()
+        if outcome.comment_waits:
+            self._next = self._comment_at()
         if self._case is not self._asked and self._key(self._case) != self._done:
             self._next = now
+
+    def _comment_at(self) -> float:
+        """Monotonic time from which the comment may change again."""
+        return next_change_at(self._commented, self._config.agent, time.monotonic())

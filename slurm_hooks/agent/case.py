@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.findings import Finding, Verdict
+from holdfast.policy.damping import Return
 from holdfast.policy.gate import Trial
 from holdfast.policy.node import draining
 from holdfast.policy.ownership import DrainRecord, Undrained
@@ -24,6 +25,8 @@ class Case:
     ``recovered``     GPUs that answer and ask for nothing, by index; empty: could not look.
     ``uuids``         of the GPUs that answered in the last pass.
     ``trial``         what came of the active check before the node's return, once it ran.
+    ``returns``       of this node to service, by its agent.
+    ``may_comment``   the comment was not changed too often lately.
     """
 
     verdict: Verdict = field(default_factory=Verdict)
@@ -34,6 +37,8 @@ class Case:
     uuids: frozenset[str] = frozenset()
     may_act: bool = True
     trial: Trial | None = None
+    returns: tuple[Return, ...] = ()
+    may_comment: bool = True
 
     @property
     def worst(self) -> Finding | None:
@@ -102,7 +107,8 @@ class Outcome:
     ``forgiven``: somebody else put a node back into service that we had drained. ``test``: the
     reason of the drain for which an active check is to run now; empty: none. ``undrained``: whether
     that was the drain that was meant is still to be asked. ``unwritten``: why the disk did not take
-    what was kept; empty: it has it.
+    what was kept; empty: it has it. ``comments``: how often the comment was changed;
+    ``comment_waits``: it was to be changed, and was changed too often lately.
     """
 
     standing: Standing
@@ -112,3 +118,5 @@ class Outcome:
     drained: Drained | None = None
     undrained: Undrained | None = None
     unwritten: str = ""
+    comments: int = 0
+    comment_waits: bool = False

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +79,6 @@ def stop_maker(holding: Holding) -> None:
             # Stopped, it cannot end by itself: its number stays its own until its group is killed.
             if send(maker.pid, signal.SIGSTOP, process.alive):
                 os.killpg(maker.pid, signal.SIGKILL)
-
-
-def reopened(drained: Drained) -> Drained:
-    """The record of a drain that an inspection lifted and will set again, at a time of its own."""
-    return replace(
-        drained, record=replace(drained.record, at=None, written_at=datetime.now(timezone.utc))
-    )
 
 
 class Gate:

@@ -248,6 +248,7 @@ class Agent:
             recovered={g.index: recovered(g, memory_lost=lost) for g in gpus},
             uuids=frozenset(gpu.uuid for gpu in gpus if gpu.uuid),
             may_act=self._config.may_act(),
+            returns=self._observer.memory.returns,
         )
 
     def _verdict(self) -> Verdict:
@@ -267,6 +268,8 @@ class Agent:
         self._sweeper.turn()
         if not self._actor.turn(now):
             return
+        for code in self._actor.take_returned():
+            self._observer.returned(code)
         if self._actor.take_forgiveness():
             self._observer.forgive()
             self._opened = self._observer.hear_and_judge(self._table)

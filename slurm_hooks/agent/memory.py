@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.findings import Finding
+from holdfast.policy.damping import Return
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks.agent import memory_fabric, memory_gpu, memory_host, memory_kernel
 from slurm_hooks.agent.memory_fabric import PciSeen, PortSeen
@@ -58,7 +59,8 @@ class Memory:
     """The whole of it. ``xids`` and ``events`` are not yet resolved, oldest first; ``heard_s`` is the
     time since boot up to which the kernel log is known; ``reset_gpus`` are the PCI addresses of the
     GPUs that were reset since the newest SXid. ``unproven``: not known yet whether this is still the
-    machine from before the boot. ``lost``: what was known earlier in this boot could not be read."""
+    machine from before the boot. ``lost``: what was known earlier in this boot could not be read.
+    ``returns``: of this machine to service, by its agent."""
 
     boot_id: str = ""
     unproven: bool = False
@@ -75,6 +77,7 @@ class Memory:
     host: HostSeen = field(default_factory=HostSeen)
     blind: Mapping[str, int] = field(default_factory=dict)
     streaks: Mapping[str, Streak] = field(default_factory=dict)
+    returns: tuple[Return, ...] = ()
 
     @property
     def begun_anew(self) -> bool:

@@ -39,6 +39,7 @@ def booted(memory: Memory, boot_id: str, demand: Demand) -> Memory:
         pci={name: memory_fabric.pci_rebooted(device) for name, device in memory.pci.items()},
         host=memory_host.rebooted(memory.host),
         streaks=streaks,
+        returns=memory.returns,
     )
 
 
@@ -64,7 +65,7 @@ def recognised(memory: Memory, nvml: NvmlFacts | None, ports: Iterable[PortFacts
         return memory
     if not (gpus or cards):
         return replace(memory, unproven=False)  # cards alone were known, and all are gone
-    return replace(memory, unproven=False, ports={}, pci={}, host=HostSeen())
+    return replace(memory, unproven=False, ports={}, pci={}, host=HostSeen(), returns=())
 
 
 def forgiven(memory: Memory, facts: NodeFacts) -> Memory:
@@ -83,6 +84,7 @@ def forgiven(memory: Memory, facts: NodeFacts) -> Memory:
         gpus=gpus,
         host=memory_host.forgiven(memory.host, facts.host, facts.system),
         lost_records=0,
+        returns=(),
     )
 
 

@@ -76,6 +76,17 @@ def _node(now: Snapshot) -> Iterator[Family]:
         "Whether this node should have left service and the budget did not admit it.",
         [Sample(float(now.standing.action == "over-budget"))],
     )
+    made = now.standing.made
+    yield gauge(
+        "node_returns_before_drain",
+        "How often this node had returned lately before the agent's drain that stands; each makes it wait longer.",
+        [Sample(float(made.returns if made else 0))],
+    )
+    yield gauge(
+        "node_resume_by_hand",
+        "Whether this node returned too often, so that only a person gives it back.",
+        [Sample(float(made is not None and made.by_hand))],
+    )
     yield gauge(
         "slurm_reachable",
         "Whether the agent's last question to slurmctld was answered.",

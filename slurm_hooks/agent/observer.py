@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from holdfast.policy.damping import Return, with_return
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
 from slurm_hooks.agent import memory as remember
@@ -169,6 +170,11 @@ class Observer:
         need not be there.
         """
         self.memory = forgiven(self.memory, self.facts)
+
+    def returned(self, code: str) -> None:
+        """The agent gave the node back after a drain for ``code``."""
+        one = Return(code=code, at=time.time())
+        self.memory = replace(self.memory, returns=with_return(self.memory.returns, one))
 
     def _kmsg_looked(self) -> set[str]:
         return set() if any(blind.probe == KMSG for blind in self.facts.blind) else {KMSG}

@@ -42,6 +42,11 @@ class Drained:
         return self.record
 
 
+def reopened(drained: Drained, now: datetime) -> Drained:
+    """The record of a drain that ended without its agent and is to be set again, at a time of its own."""
+    return replace(drained, record=replace(drained.record, at=None, written_at=now))
+
+
 def path_in(state: Path) -> Path:
     return state / "drain.json"
 
@@ -74,9 +79,16 @@ class Records:
         self._undrained = KeptFile(
             paths.state / "return.json", paths.run / "return.json", version=VERSION
         )
+        self._last = KeptFile(
+            paths.state / "drain.last.json", paths.run / "drain.last.json", version=VERSION
+        )
         self._bounded = bounded
         self.problem = ""
         """Why the disk has not what was kept last."""
+
+    @property
+    def _files(self) -> tuple[KeptFile, ...]:
+        return (self._drain, self._undrained, self._last)
 
     @property
     def in_memory(self) -> Path:
@@ -85,12 +97,12 @@ class Records:
 
     @property
     def unwritten(self) -> bool:
-        return self._drain.unwritten or self._undrained.unwritten
+        return any(kept.unwritten for kept in self._files)
 
     def set_aside(self) -> None:
         """Take the room on the disk that later writes need. Raises OSError."""
-        self._drain.set_aside()
-        self._undrained.set_aside()
+        for kept in self._files:
+            kept.set_aside()
 
     def load(self) -> tuple[Drained | None, str]:
         """(record, problem): without a record nothing is ever undone."""
@@ -106,6 +118,14 @@ class Records:
         self.save(drained)
         self._drain.hand_over(_said(drained) if drained is not None else None)
 
+    def load_last(self) -> Drained | None:
+        """The record of the drain that was ended last."""
+        said, problem = self._last.load()
+        return _typed(said, Drained, problem, self._last.disk)[0]
+
+    def save_last(self, drained: Drained) -> None:
+        self.problem = self._last.save(_said(drained), self._bounded)
+
     def load_return(self) -> tuple[Undrained | None, str]:
         said, problem = self._undrained.load()
         return _typed(said, Undrained, problem, self._undrained.disk)
@@ -116,7 +136,7 @@ class Records:
 
     def settle(self) -> None:
         """Write to the disk what is only in memory."""
-        found = [kept.settle(self._bounded) for kept in (self._drain, self._undrained)]
+        found = [kept.settle(self._bounded) for kept in self._files]
         self.problem = next((problem for problem in found if problem), "")
 
 

@@ -18,7 +18,7 @@ from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
 from holdfast.policy import budget
 from holdfast.policy.budget import Admission
 from holdfast.policy.gate import Held
-from holdfast.policy.node import decide
+from holdfast.policy.node import decide, drain_lost
 from holdfast.policy.ownership import DrainRecord, Undrained, is_ours
 from holdfast.policy.situation import Decision, Limits, Move, NodeSituation
 from holdfast.reasons import Reason, without_slurms_words
@@ -27,7 +27,8 @@ from slurm_hooks.active.keeper import Keeper, this_process
 from slurm_hooks.agent import held as tests
 from slurm_hooks.agent.case import Case, Deed, Outcome, Standing
 from slurm_hooks.agent.held import Holding
-from slurm_hooks.agent.record import Drained, Records
+from slurm_hooks.agent.record import Drained, Records, reopened
+from slurm_hooks.agent.resumed import by_person
 from slurm_hooks.config import BudgetConfig, ReasonStyle
 from slurm_hooks.settings import Settings
 
@@ -51,15 +52,28 @@ class Step:
     _holding: Holding | None = None
     _undrained: Undrained | None = None
     _drained: Drained | None = None
+    _slurmctld_at: datetime | None = None
+    _comments: int = 0
+    _comment_waits: bool = False
 
     def run(self, case: Case, drained: Drained | None, restore: str = "") -> Outcome:
         """One look, at most one drain or undrain. ``restore``: the reason of a person's drain that our
         last undrain ended; it comes before all else."""
         self._did, self._undrained, self._drained = [], None, drained
+        self._comments, self._comment_waits, self._slurmctld_at = 0, False, None
         self.records.settle()
-        outcome = self._run(case, drained, restore)
-        problem = self.records.problem
-        return replace(outcome, drained=self._drained, undrained=self._undrained, unwritten=problem)
+        if drained is not None:
+            # Before the look: a slurmctld that starts in between is then taken for the one before it.
+            with suppress(CommandError):  # only a drain that is gone needs it
+                self._slurmctld_at = self.slurm.slurmctld_at()
+        return replace(
+            self._run(case, drained, restore),
+            drained=self._drained,
+            undrained=self._undrained,
+            unwritten=self.records.problem,
+            comments=self._comments,
+            comment_waits=self._comment_waits,
+        )
 
     def _run(self, case: Case, drained: Drained | None, restore: str) -> Outcome:
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
@@ -67,9 +81,12 @@ class Step:
         node = self._own(table)
         if restore and (not node.drained_flag or (drained and is_ours(drained.record, node))):
             return self._restore(restore)
+        drained = self._brought_back(node, drained)
         self._holding = tests.look(self.slurm, self.name, node, drained)
         undrained = drained is not None and drained.record.at is not None and not node.drained_flag
         if drained is not None and undrained and self._holding is None:
+            if not self._by_person(drained):
+                return self._set_again(case, drained, node, table if case.worst else self._table())
             self._keep(None)
             text = "somebody put the node back into service: the drain record is dropped"
             self._did.append(_about(drained, text, RESUMED))
@@ -79,6 +96,38 @@ class Step:
         standing = self._apply(decision, case, drained, node)
         test = drained.record.reason if drained and decision.move is Move.TEST else ""
         return Outcome(standing=standing, did=tuple(self._did), test=test)
+
+    def _brought_back(self, node: SlurmNode, drained: Drained | None) -> Drained | None:
+        """The record of our drain that stands. A slurmctld that was restored from older state may show the
+        one that we ended last.
+        """
+        if not node.drained_flag or (drained is not None and is_ours(drained.record, node)):
+            return drained
+        last = self.records.load_last()
+        if last is None or last.record.at is None or not is_ours(last.record, node):
+            return drained
+        self._keep(last)
+        self._did.append(_about(last, "slurmctld came back with a drain of ours that had ended"))
+        return last
+
+    def _by_person(self, drained: Drained) -> bool:
+        if self._slurmctld_at is None:
+            raise Unavailable(["scontrol"], "the start of slurmctld is not known")
+        return by_person(self.slurm, self.name, drained.record, self._slurmctld_at)
+
+    def _set_again(
+        self, case: Case, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
+    ) -> Outcome:
+        """slurmctld came back without our drain: decision 026."""
+        situation, limits = self._situation(case, drained, node, table), self._limits()
+        now = datetime.now(timezone.utc)
+        decision = drain_lost(situation, limits, now)
+        if decision.move is Move.DRAIN:
+            deed = f"drained again, as {decision.why}"
+            standing = self._set(decision, case, reopened(drained, now), deed)
+        else:
+            standing = self._apply(decision, case, drained, node)
+        return Outcome(standing=standing, did=tuple(self._did))
 
     def _restore(self, reason: str) -> Outcome:
         self.slurm.drain([self.name], reason)
@@ -137,11 +186,21 @@ class Step:
         node: SlurmNode,
         table: Sequence[SlurmNode] | None,
     ) -> Decision:
+        situation = self._situation(case, drained, node, table)
+        return decide(situation, self._limits(), datetime.now(timezone.utc))
+
+    def _situation(
+        self,
+        case: Case,
+        drained: Drained | None,
+        node: SlurmNode,
+        table: Sequence[SlurmNode] | None,
+    ) -> NodeSituation:
         limits = self.config.node.budget
         gpus = self.config.node.expected_gpus
         record = drained.demanding(case.uuids, gpus) if drained else None
         gpu = record.gpu if record else None
-        situation = NodeSituation(
+        return NodeSituation(
             verdict=case.verdict,
             node=without_echo(node) if case.worst else node,
             boot_id=self.boot_id,
@@ -153,15 +212,20 @@ class Step:
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
             trial=case.trial,
             held=self._holding.held if self._holding else Held.NO,
+            returns=case.returns,
         )
+
+    def _limits(self) -> Limits:
         agent = self.config.agent
-        policy = Limits(
+        return Limits(
             recheck_passes=agent.recheck_passes,
             wait_s=agent.wait_s,
             gate=agent.gate_back,
             node_problem=self.config.node.reason_style is ReasonStyle.NODE_PROBLEM,
+            max_wait_s=agent.max_wait_s,
+            return_window_s=agent.return_window_s,
+            max_returns=agent.max_returns,
         )
-        return decide(situation, policy, datetime.now(timezone.utc))
 
     def _apply(
         self, decision: Decision, case: Case, drained: Drained | None, node: SlurmNode
@@ -174,7 +238,7 @@ class Step:
             if node.drained_flag:
                 self._undrain(node)
             self._let_go()
-            self._keep(None)
+            self._end()
             if _says_ours(node):
                 self._comment("")  # of a test that was not passed, or of a time past the budget
             self._did.append(_about(drained, f"given back: {decision.why}", GIVEN_BACK))
@@ -182,13 +246,13 @@ class Step:
         if decision.move is Move.WITHDRAW:
             return self._withdraw(decision, drained, node)
         if decision.move is Move.COMMENT:
-            self._comment(decision.reason)
+            self._say(decision.reason, case)
         if decision.forget and drained is not None:
             self._keep(None)
             self._did.append(Deed(text=f"drain record dropped: {decision.why}"))
-        elif drained is not None and drained.record.at is None and is_ours(drained.record, node):
-            self._keep(confirmed(drained, node))
-        return _standing(decision, node, drained)
+        elif drained is not None and is_ours(drained.record, node):
+            self._confirm(drained, node)
+        return _standing(decision, node, drained, written=not self._comment_waits)
 
     def _drain(self, decision: Decision, case: Case, node: SlurmNode) -> Standing:
         finding = decision.finding
@@ -203,11 +267,16 @@ class Step:
             boot_id=self.boot_id,
             instance_id=node.instance_id,
             gpu=finding.gpu,
+            returns=decision.returns,
+            by_hand=decision.by_hand,
         )
         drained = Drained(record=record, subject=finding.subject)
+        return self._set(decision, case, drained, "drained")
+
+    def _set(self, decision: Decision, case: Case, drained: Drained, deed: str) -> Standing:
         self._keep(drained)
         self.slurm.drain([self.name], decision.reason)
-        self._did.append(_about(drained, f"drained: {decision.reason}", DRAINED))
+        self._did.append(_about(drained, f"{deed}: {decision.reason}", DRAINED))
         table = self._table()
         node = self._own(table)
         again = self._decide(case, drained, node, table)
@@ -215,14 +284,14 @@ class Step:
             return self._withdraw(again, drained, node)
         seen = self._own(self.slurm.nodes([self.name]))
         if seen.drained_flag and seen.reason == decision.reason:
-            self._keep(confirmed(drained, seen))
+            self._confirm(drained, seen)
         return Standing(
             action="drain", reason=seen.reason, drained=seen.drained_flag, why=decision.why
         )
 
     def _withdraw(self, decision: Decision, drained: Drained | None, node: SlurmNode) -> Standing:
         self._undrain(node)
-        self._keep(None)
+        self._end()
         self._did.append(_about(drained, f"withdrawn: {decision.why}", WITHDRAWN))
         if decision.reason:  # else somebody else's comment stands there
             self._comment(decision.reason)
@@ -248,7 +317,7 @@ class Step:
         """
         if holding.held is Held.BY_OTHERS:
             if drained is not None and not node.drained_flag:
-                self._keep(tests.reopened(drained))
+                self._keep(reopened(drained, datetime.now(timezone.utc)))
             return Standing(
                 action="test",
                 reason=holding.keep.drained,
@@ -257,7 +326,7 @@ class Step:
             )
         tests.stop_maker(holding)
         if drained is not None:
-            self._keep(tests.reopened(drained))
+            self._keep(reopened(drained, datetime.now(timezone.utc)))
         keeper = Keeper(self.slurm, this_process(), self.config.path)
         gone = keeper.restore(holding.name, holding.keep)
         seen = self._own(self.slurm.nodes([self.name]))
@@ -273,13 +342,34 @@ class Step:
             why=decision.why,
         )
 
+    def _say(self, text: str, case: Case) -> None:
+        """Unless the comment changed too often lately: a finding that comes and goes is no news (law 6)."""
+        self._comment_waits = not case.may_comment
+        if case.may_comment:
+            self._comment(text)
+
     def _comment(self, text: str) -> None:
         self.slurm.comment([self.name], text)
+        self._comments += 1
         self._did.append(Deed(text=f"commented: {text}" if text else "comment taken back"))
+
+    def _confirm(self, drained: Drained, node: SlurmNode) -> None:
+        """Keep what slurmctld tells of our drain, and which slurmctld that is, where the record lacks it."""
+        known = confirmed(drained, node) if drained.record.at is None else drained
+        if self._slurmctld_at is not None:
+            known = replace(known, record=replace(known.record, slurmctld_at=self._slurmctld_at))
+        if known != drained:
+            self._keep(known)
 
     def _keep(self, drained: Drained | None) -> None:
         self._drained = drained
         self.records.save(drained)
+
+    def _end(self) -> None:
+        """Our drain is over. Its record is put aside, in case slurmctld comes back with that drain."""
+        if self._drained is not None:
+            self.records.save_last(self._drained)
+        self._keep(None)
 
 
 def _admission(
@@ -291,7 +381,7 @@ def _admission(
     return budget.admit(name, table, limits, case.worst.code)
 
 
-def _about(drained: Drained | None, text: str, event: str) -> Deed:
+def _about(drained: Drained | None, text: str, event: str = "") -> Deed:
     if drained is None:
         return Deed(text=text, event=event)
     record = drained.record
@@ -336,10 +426,13 @@ def _recovered(case: Case, gpu: int | None) -> bool | None:
     return all(case.recovered.values()) if gpu is None else case.recovered.get(gpu)
 
 
-def _standing(decision: Decision, node: SlurmNode, drained: Drained | None) -> Standing:
+def _standing(
+    decision: Decision, node: SlurmNode, drained: Drained | None, *, written: bool = True
+) -> Standing:
     ours = drained is not None and is_ours(drained.record, node)
     action = "none"
-    told = bool(decision.reason) if decision.move is Move.COMMENT else _says_ours(node)
+    said = decision.move is Move.COMMENT and written
+    told = bool(decision.reason) if said else _says_ours(node)
     if decision.over_budget:
         action = "over-budget"
     elif ours:

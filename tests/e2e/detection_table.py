@@ -307,6 +307,7 @@ NOT_JUDGED: Mapping[str, str] = {
     "agent-killed": "the health check starts another one (test_faults_show)",
     "slurmctld-stopped": "of the cluster, not of a node: an agent says that Slurm was not asked",
     "slurmctld-killed": "of the cluster, not of a node",
+    "slurmctld-restored": "of the cluster, not of a node (test_slurmctld_restored)",
     "api-server-down": "of the cluster, not of a node",
     "bridge-killed": "of the cluster, not of a node",
 }

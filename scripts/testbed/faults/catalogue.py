@@ -298,6 +298,15 @@ _CLUSTER = (
         of_controller=True,
     ),
     Kind(
+        name="slurmctld-restored",
+        meaning="the controller is killed and comes back with older state (of its nodes, or all): the box's first",
+        heals=BY_ITSELF,
+        words=(Word(name="WHAT", choices=("nodes", "all"), default="nodes"),),
+        begin=machine.restore_slurmctld,
+        passing=True,
+        of_controller=True,
+    ),
+    Kind(
         name="api-server-down",
         meaning="kube-apiserver is killed and stays away",
         heals="kube-apiserver is started",

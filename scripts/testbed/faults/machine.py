@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from testbed.errors import SandboxError
 from testbed.faults.words import Args
 from testbed.h100.library import shared_object
+from testbed.inside.daemons import SLURMCTLD_STATE
 from testbed.paths import cache
+from testbed.shape import OLDER_STATE, kube_name
 
 if TYPE_CHECKING:
     from testbed.box import Box
@@ -23,6 +25,11 @@ _PRELOAD = "/etc/ld.so.preload"
 _SHIM = "clock_skew.so"
 _SKEW = "/run/clock-skew"
 """In the node's own memory: a node that loses power forgets it, as it forgets the mount."""
+
+_SLURMCTLD = "slurmctld"
+_ENDS_S = 10.0
+_NODE_STATE = "node_state*"
+"""The files in which slurmctld keeps its nodes: node_state, and node_state.old of the save before."""
 
 Act = Callable[["Box", str, Args], None]
 
@@ -128,6 +135,30 @@ def _restart_daemons(box: Box, node: str) -> None:
 
 def signal_service(name: str, number: signal.Signals) -> Act:
     return lambda box, _node, _args: box.signal_daemon(name, number)
+
+
+def restore_slurmctld(box: Box, _node: str, args: Args) -> None:
+    """slurmctld dies at once and comes back with state of the time when the box came up: of its nodes, or all."""
+    box.stop_daemon(_SLURMCTLD)
+    end = time.monotonic() + _ENDS_S
+    while _SLURMCTLD in box.daemons():
+        if time.monotonic() > end:
+            raise SandboxError(f"{_SLURMCTLD} does not end within {_ENDS_S:g} s")
+        time.sleep(0.05)
+    now, older = box.path(SLURMCTLD_STATE), box.path(str(OLDER_STATE))
+    wanted = _NODE_STATE if args["what"] == "nodes" else "*"
+    for path in now.glob(wanted):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in older.glob(wanted):
+        (shutil.copytree if path.is_dir() else shutil.copyfile)(path, now / path.name)
+    box.start_daemon(_SLURMCTLD)
+    # The state may be of before slurmctld knew these; slurmd tells them only at its own start.
+    for node in box.shape.node_names:
+        known = f"instanceid={kube_name(node)}"
+        while box.run(["scontrol", "update", f"nodename={node}", known], check=False).returncode:
+            if time.monotonic() > end + _ENDS_S:
+                raise SandboxError(f"{_SLURMCTLD} does not answer within {_ENDS_S:g} s")
+            time.sleep(0.05)
 
 
 def stop_service(name: str) -> Act:

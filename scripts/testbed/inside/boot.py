@@ -6,6 +6,7 @@ python3 -m testbed.inside.boot
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from testbed.inside.control import ControlError, ask
-from testbed.inside.daemons import DATABASE
-from testbed.shape import INSIDE, NODE_PATH, Shape
+from testbed.inside.daemons import DATABASE, SLURMCTLD_STATE
+from testbed.shape import INSIDE, NODE_PATH, OLDER_STATE, Shape
 
 JWT_KEY = Path("/etc/slurm/jwt_hs256.key")
 
@@ -116,6 +117,7 @@ def _slurm(shape: Shape) -> None:
         60,
         lambda: len((_answer(idle) or "").split()) == shape.nodes,
     )
+    shutil.copytree(SLURMCTLD_STATE, OLDER_STATE, dirs_exist_ok=True)
     say(f"{shape.nodes} nodes idle")
 
 

@@ -9,6 +9,9 @@ from pathlib import Path
 DATABASE = "/var/lib/accounting"
 """A link to where the release's MariaDB was installed with its system tables (see boot)."""
 
+SLURMCTLD_STATE = "/var/lib/slurm/ctld"
+"""StateSaveLocation in slurm.conf."""
+
 BRIDGE_RESTART_S = 1.0
 """A Deployment restarts its container after a back-off that starts at 10 s; here a wait is only a wait."""
 
@@ -68,7 +71,7 @@ DAEMONS = {
             # -i: one killed before it first saved its state may start again (26.05 calls that fatal otherwise)
             argv=("/usr/sbin/slurmctld", "-D", "-i"),
             log="/var/log/slurm/slurmctld.err",
-            folders=("/run/slurmctld", "/var/lib/slurm/ctld"),
+            folders=("/run/slurmctld", SLURMCTLD_STATE),
         ),
         Daemon(
             name="slurmrestd",

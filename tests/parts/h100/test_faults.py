@@ -58,7 +58,7 @@ def test_the_catalogue_is_whole() -> None:
     asked = """xid gpu-lost gpu-count ecc row-remap-pending row-remap-failed recovery-action nvlink-down ib-down
         link-flap thermal power-brake pcie-width nvml-slow nvml-hung nvml-unkillable mount-gone mount-hung mount-full
         mount-read-only power-off power-cycle network-cut slurmd-killed agent-killed clock-skew
-        slurmctld-stopped slurmctld-killed api-server-down bridge-killed
+        slurmctld-stopped slurmctld-killed slurmctld-restored api-server-down bridge-killed
         nvlink-errors pcie-replays pcie-speed sram-threshold row-remap-low repair-pending
         fabric gpu-mode vbios-differs nvml-error gpu-process"""
     assert set(asked.split()) <= set(KINDS)

@@ -133,6 +133,20 @@ def test_what_a_reason_asks_for_is_read_from_its_words(detail: str, asked: str |
     assert asked_in(Reason("XID154", detail)) == asked
 
 
+def test_a_node_that_returned_too_often_asks_for_a_person() -> None:
+    detail = "returned 4 times in 60 min, resume by hand: /mnt/training: gone"
+    undo = standing(drained(str(Reason("MOUNT_GONE", detail, {"returns": "4"})))).undo
+    assert "A person: it returned 4 times before" in undo
+    assert "scontrol update nodename=n1 state=resume" in undo
+
+
+def test_a_node_that_returned_before_says_that_it_takes_longer() -> None:
+    undo = standing(
+        drained(str(Reason("MOUNT_GONE", "/mnt/training: gone", {"returns": "1"})))
+    ).undo
+    assert "later than usual, as it returned once before" in undo
+
+
 def test_a_fault_of_the_past_tells_until_when_and_that_a_resume_is_honoured() -> None:
     word = Word(made=made(Action.WAIT), at=AT.timestamp() + 60, until=AT.timestamp() + 86400)
     undo = standing(drained(), word).undo

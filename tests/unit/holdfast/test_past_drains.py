@@ -32,7 +32,7 @@ def drain(start: int, end: int | None, reason: str = OURS) -> PastDrain:
 
 def test_rows_with_bars_and_line_breaks_in_their_reasons() -> None:
     ours, human, down = past_drains(SHOWN)
-    assert ours == drain(33, 36)
+    assert ours == replace(drain(33, 36), replaced=True)
     assert (human.user, human.start_at, human.end_at) == ("alice(1000)", at(36), at(37))
     assert human.reason == "ticket 9 | Anna\n1|knows|more"
     assert down == drain(50, None, f"{OURS} : Not responding")

@@ -82,6 +82,14 @@ def test_a_job_whose_name_looks_like_a_field(slurm: str) -> None:
     assert parse.job_json(recorded(slurm, "job-unknown.json"), number) is None
 
 
+def test_the_start_of_slurmctld() -> None:
+    """As both releases print it; BootTime is a node's."""
+    text = "Configuration data as of 1795299125\nBatchStartTimeout = 10 sec\nBOOT_TIME               = 1795298981\n"
+    assert parse.slurmctld_at(text).timestamp() == 1795298981
+    with pytest.raises(parse.ParseError):
+        parse.slurmctld_at(text.replace("1795298981", "2026-11-21T22:09:41"))
+
+
 @pytest.mark.parametrize("slurm", RELEASES)
 def test_the_clock(slurm: str) -> None:
     at = parse.clock(recorded(slurm, "sdiag.txt"))
@@ -182,7 +190,13 @@ def test_a_grouped_record_with_other_fields_is_an_error(record: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=200))
 def test_parsers_raise_nothing_but_parse_errors(text: str) -> None:
-    for reader in (parse.nodes_json, parse.nodes_text, parse.nodes_grouped, parse.clock):
+    for reader in (
+        parse.nodes_json,
+        parse.nodes_text,
+        parse.nodes_grouped,
+        parse.clock,
+        parse.slurmctld_at,
+    ):
         try:
             reader(text)
         except ValueError:

@@ -17,11 +17,13 @@ from holdfast.adapters.slurm_maintenance import SlurmMaintenance
 from holdfast.adapters.slurm_parse import NodeChanges
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
+from holdfast.history.event import GIVEN_BACK
+from holdfast.policy.damping import Return, with_return
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent import slurm_step
-from slurm_hooks.agent.case import Case
+from slurm_hooks.agent.case import Case, Outcome
 from slurm_hooks.agent.record import Drained, Records
 from slurm_hooks.agent.slurm_step import Step
 from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
@@ -32,10 +34,16 @@ OTHERS = tuple(SlurmName(f"worker-{n}") for n in (0, 2, 3))
 AGENT, HUMAN, SLURM = "agent", "human", "slurm"
 START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 RECHECK_PASSES, WAIT_S, MAX_OUT = 2, 30.0, 2
+WINDOW_S, MAX_RETURNS = 1800.0, 3
 CONFIG = Settings(
     path=Path("/nowhere/holdfast.yaml"),
     node=NodeConfig(budget=BudgetConfig(max_nodes=MAX_OUT, max_share=0)),
-    agent=AgentConfig(recheck_passes=RECHECK_PASSES, wait_s=WAIT_S),
+    agent=AgentConfig(
+        recheck_passes=RECHECK_PASSES,
+        wait_s=WAIT_S,
+        return_window_s=WINDOW_S,
+        max_returns=MAX_RETURNS,
+    ),
 )
 ALL_OTHER_GPUS = frozenset(f"GPU-x{n}" for n in range(7))
 
@@ -93,6 +101,7 @@ class Slurmctld:
     """Whether slurmdbd answers. slurmctld keeps the events for it."""
     changes: int = 0
     """Requests to change a node, from anybody."""
+    started: datetime = START - timedelta(days=1)
 
     def __post_init__(self) -> None:
         for name in (ME, *OTHERS):
@@ -140,10 +149,27 @@ class Slurmctld:
         self._call(lambda: None)
         return NodeChanges(self.now.replace(microsecond=0), 1, self.changes)
 
-    def past_drains(self) -> list[PastDrain]:
+    def slurmctld_at(self) -> datetime:
+        self._call(lambda: None)
+        return self.started
+
+    def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
+        assert name == ME
+        self._call(lambda: None)
         if not self.accounting:
-            raise LookupError("slurmdbd does not answer")
-        return self.events
+            raise Refused(["sacctmgr"], "Slurm accounting storage is disabled")
+        return [
+            replace(
+                one, replaced=any(o.start_at == one.end_at for o in self.events if o is not one)
+            )
+            for one in self.events
+            if one.end_at is None or one.end_at >= since
+        ]
+
+    def restart(self) -> None:
+        self.now += timedelta(seconds=2)
+        self.started = self.now.replace(microsecond=0)
+        self.now += timedelta(seconds=2)
 
     def comment(self, names: Sequence[SlurmName], text: str) -> None:
         assert list(names) == [ME]
@@ -219,6 +245,7 @@ class Kept(Records):
         self.problem = ""
         self.drained: Drained | None = None
         self.undrained: Undrained | None = None
+        self.last: Drained | None = None
 
     def save(self, drained: Drained | None) -> None:
         self.drained = drained
@@ -229,6 +256,12 @@ class Kept(Records):
     def settle(self) -> None:
         pass
 
+    def save_last(self, drained: Drained) -> None:
+        self.last = drained
+
+    def load_last(self) -> Drained | None:
+        return self.last
+
 
 @dataclass
 class Since:
@@ -236,6 +269,8 @@ class Since:
 
     at: datetime
     demand: Action
+    returns: int = 0
+    """How often the node had returned for this code within the window."""
     reset: bool = False
     rebooted: bool = False
     replaced: bool = False
@@ -253,10 +288,20 @@ class World:
         self.switched_off = False
         self.kept = Kept()
         self.since: Since | None = None
+        self.since_before: Since | None = None
+        """Of the drain that a person ended."""
+        self.returned: list[tuple[str, datetime]] = []
+        self.resumed = False
+        """A person, or the agent itself, ended the agent's drain."""
+        self.lost = ""
+        """The reason of the agent's drain that is gone, and a slurmctld started since."""
+        self.is_known = False
+        """A person ended that drain before, and accounting knows it."""
         self.clean_in_truth = 0
         # what the agent knows
         self.known: list[Fault] = []
         self.passes = self.clean_passes = 0
+        self.returns: tuple[Return, ...] = ()
         self.restore = ""
         """The reason of a person's drain that an undrain ended, until it stands there again."""
         self.ambush = False
@@ -290,8 +335,7 @@ class World:
         try:
             outcome = step.run(self._case(), self.record, self.restore)
             self._restored()
-            if outcome.forgiven:
-                self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
+            self._hear_of(outcome)
             self.audit()
             if self.restore:
                 step.run(self._case(), self.record, self.restore)
@@ -312,10 +356,10 @@ class World:
     def audit(self) -> None:
         """What ``return_audit`` asks, until accounting answers."""
         undrained = self.kept.undrained
-        if undrained is None or self.restore:
+        if undrained is None or self.restore or not self.slurm.accounting:
             return
         try:
-            ended = overtaken(self.slurm.past_drains(), undrained)
+            ended = overtaken(self.slurm.events, undrained)
         except LookupError:
             return
         if ended is None:
@@ -323,8 +367,19 @@ class World:
         else:
             self.restore = ended.reason
 
+    def _hear_of(self, outcome: Outcome) -> None:
+        for deed in outcome.did:
+            if deed.event == GIVEN_BACK:
+                one = Return(code=deed.code, at=self.slurm.now.timestamp())
+                self.returns = with_return(self.returns, one)
+        if outcome.forgiven:
+            if not self.resumed:
+                raise Violation("forgiven, and nobody had resumed the node")
+            self.returns, self.returned, self.lost = (), [], ""
+            self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
+
     def restart(self) -> None:
-        """The agent begins anew: what it counted is gone, what it kept is not."""
+        """The agent begins again: what it counted is gone; what it kept, and its memory, are not."""
         self.restore = ""
         self.clean_passes = self.clean_in_truth = 0
 
@@ -341,6 +396,7 @@ class World:
             clean_passes=self.clean_passes,
             recovered={} if self.blind else {3: not asks},
             uuids=frozenset() if self.blind else frozenset(uuids),
+            returns=self.returns,
         )
 
     def _finding(self, fault: Fault) -> Finding:
@@ -367,6 +423,12 @@ class World:
             raise Violation("drained although switched off")
         if owner == HUMAN:
             raise Violation(f"drained over a person's drain ({node.reason!r})")
+        before = self.since or self.since_before
+        if reason == self.lost and before is not None and self.slurm.out_by_us() < MAX_OUT:
+            if self.is_known and self.slurm.accounting:
+                raise Violation("a person's resume was undone, which accounting knew of")
+            self.since, self.lost, self.resumed = replace(before, at=self.slurm.now), "", False
+            return
         guilty = [fault for fault in self.known if self._counts(fault)]
         parsed = Reason.parse(reason)
         if parsed is None or parsed.code not in {fault.code for fault in guilty}:
@@ -380,7 +442,16 @@ class World:
             over = not any(fault in self.faults for fault in guilty)
             self.since = Since(at=self.slurm.now, demand=demand, reset=over)
         else:
-            self.since = Since(at=self.slurm.now, demand=max(demand, worst, key=list(Action).index))
+            known = self.since.returns
+            demand = max(demand, worst, key=list(Action).index)
+            self.since = Since(at=self.slurm.now, demand=demand, returns=known)
+        lately = [
+            code
+            for code, at in self.returned
+            if code == parsed.code and (self.slurm.now - at).total_seconds() < WINDOW_S - 1
+        ]
+        self.since.returns = max(self.since.returns, len(lately))
+        self.lost, self.resumed = "", False
 
     def _undrains(self) -> None:
         owner, since = self.slurm.owner[ME], self.since
@@ -406,6 +477,15 @@ class World:
         }
         if not done[since.demand]:
             raise Violation(f"undrained without the {since.demand.value} that was asked for")
+        if since.returns >= MAX_RETURNS:
+            raise Violation(f"undrained after {since.returns} returns, which a person is asked for")
+        grown = timedelta(seconds=WAIT_S * 2**since.returns - 1) if since.returns else timedelta(0)
+        if self.slurm.now - since.at < grown:
+            raise Violation(f"undrained too soon after {since.returns} returns")
+        reason = Reason.parse(self.slurm.mine.reason)
+        assert reason is not None
+        self.returned.append((reason.code, self.slurm.now))
+        self.resumed = True
 
 
 @dataclass

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.adapters.slurm import SlurmNode
+from holdfast.policy.ownership import same_slurmctld
 from holdfast.reasons import Reason
 from holdfast.vocabulary import Action, Mode, NodeState
 from tests.unit.property.node_world import (
@@ -20,13 +22,27 @@ from tests.unit.property.node_world import (
     CHECKS,
     FAULTS,
     HUMAN,
+    MAX_RETURNS,
     ME,
     OTHERS,
     SLURM,
+    WAIT_S,
     Kept,
+    Since,
     Violation,
     World,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """This node in a backup of slurmctld's state, and what was true of it."""
+
+    node: SlurmNode
+    owner: str | None
+    words: str | None
+    commented: bool
+    since: Since | None
 
 
 class Story(World):
@@ -35,6 +51,7 @@ class Story(World):
     def __init__(self) -> None:
         super().__init__()
         self.words: str | None = None
+        self.saved = self._state()
         self.turn = 0
 
     # --- what breaks and what mends
@@ -66,6 +83,17 @@ class Story(World):
     def fault_mount_hangs(self) -> None:
         self._breaks("MOUNT_HUNG")
 
+    def fault_mount_flaps(self) -> None:
+        """For a minute or two at a time."""
+        for _ in range(self.turn % 3 + 1):
+            self.fault_mount_hangs()
+            self.pass_()
+            self.mend_mount()
+            self.time_a_minute()
+            for _ in range(3):
+                self.pass_()
+        self.turn += 1
+
     def fault_harmless(self) -> None:
         self._breaks("XID31")
 
@@ -75,8 +103,8 @@ class Story(World):
     def mend_gpu_reset(self) -> None:
         cured = (Action.RESET_GPU, Action.NONE)
         self.faults = [fault for fault in self.faults if fault.action not in cured]
-        if self.since:
-            self.since.reset = True
+        for since in self._drains_since():
+            since.reset = True
 
     def mend_reboot(self) -> None:
         cured = (Action.RESET_GPU, Action.NONE, Action.REBOOT, Action.WAIT)
@@ -85,8 +113,13 @@ class Story(World):
         self.boot += 1
         self.blind = ()
         self.restart()
-        if self.since:
-            self.since.reset = self.since.rebooted = True
+        for since in self._drains_since():
+            since.reset = since.rebooted = True
+
+    def _drains_since(self) -> list[Since]:
+        """The agent's drain, the one before a person's word, and the one of slurmctld's saved state."""
+        known = (self.since, self.since_before, self.saved.since)
+        return [since for since in known if since is not None]
 
     def mend_new_gpu(self) -> None:
         """Nobody swaps a GPU without switching the machine off."""
@@ -95,13 +128,14 @@ class Story(World):
         cured = Action.REPLACE
         self.faults = [fault for fault in self.faults if fault.action is not cured]
         self.known = [fault for fault in self.known if fault.action is not cured]
-        if self.since:
-            self.since.replaced = True
+        for since in self._drains_since():
+            since.replaced = True
 
     def mend_new_machine(self) -> None:
         """Another instance under the same name: a new disk, a new agent that remembers nothing."""
         self.mend_new_gpu()
         self.faults, self.known, self.kept = [], [], Kept()
+        self.returns, self.returned = (), []
         self.instance += 1
         node = replace(self.slurm.mine, instance_id=f"i-{ME}-{self.instance}")
         self.slurm.table[ME] = node
@@ -139,6 +173,38 @@ class Story(World):
         self.turn += 1
         self.slurm.fails, self.slurm.dies = self.turn % 5, True
         self.slurm.took = self.turn % 2 == 0
+
+    def _state(self) -> Saved:
+        return Saved(
+            node=self.slurm.mine,
+            owner=self.slurm.owner[ME],
+            words=self.words,
+            commented=self.slurm.commented_by_human,
+            since=self.since,
+        )
+
+    def slurm_is_backed_up(self) -> None:
+        self.saved = self._state()
+
+    def slurm_restarts(self) -> None:
+        self.slurm.restart()
+        if self.record is not None and not self.slurm.mine.drained_flag and not self.lost:
+            self.lost, self.is_known = self.record.record.reason, self.resumed
+
+    def slurm_is_restored(self) -> None:
+        """slurmctld comes back with the state that was backed up last."""
+        self.slurm_restarts()
+        if self.record is not None and not self.lost:
+            self.lost, self.resumed, self.is_known = self.record.record.reason, False, False
+        saved = self.saved
+        self.slurm.table[ME] = replace(saved.node, instance_id=self.slurm.mine.instance_id)
+        self.slurm.owner[ME], self.words = saved.owner, saved.words
+        self.slurm.commented_by_human = saved.commented
+        if saved.owner == AGENT:
+            self.since, self.lost = saved.since, ""
+
+    def slurm_accounting_flips(self) -> None:
+        self.slurm.accounting = not self.slurm.accounting
 
     def slurm_loses_contact(self) -> None:
         """Slurm appends its own words, and signs: then nobody can tell who wrote what stood there."""
@@ -198,7 +264,14 @@ class Story(World):
             self._human("swapping DIMM", "alice")
 
     def human_undrains(self) -> None:
+        record = self.record.record if self.record else None
+        if record and record.at and not self.lost:
+            # Nobody can tell, where the agent never saw its drain under this slurmctld.
+            unseen = not same_slurmctld(record, self.slurm.started)
+            self.lost, self.is_known = record.reason if unseen else "", False
         self.slurm.clear_drain(ME)
+        self.resumed = self.resumed or self.slurm.owner[ME] is None
+        self.since_before = self.since or self.since_before
         self.words, self.since = None, None
 
     def human_comments(self) -> None:
@@ -271,7 +344,8 @@ class Story(World):
         self.mend_new_gpu()
         self.faults, self.known = [], []
         confirmed = self.record is not None and self.record.record.at is not None
-        for _ in range(8):
+        damped = self.record is not None and self.record.record.returns
+        for _ in range(8 + (int(WAIT_S * 2**MAX_RETURNS / 10) if damped else 0)):
             self.pass_()
             self.check()
         if self._asks():
@@ -279,7 +353,10 @@ class Story(World):
         node, owner = self.slurm.mine, self.slurm.owner[ME]
         if owner == AGENT and confirmed and not support and node.drained_flag:
             asked = self.since.demand if self.since else None
-            if asked is not Action.CONTACT_SUPPORT and self.record is not None:
+            by_hand = self.record is not None and self.record.record.by_hand
+            if by_hand and self.since is not None and self.since.returns < MAX_RETURNS:
+                raise Violation(f"a person is asked after {self.since.returns} returns")
+            if asked is not Action.CONTACT_SUPPORT and self.record is not None and not by_hand:
                 raise Violation(f"never given back: {node.reason!r}")
 
 
@@ -387,6 +464,18 @@ STORIES = {
     ),
     "blind after the drain": (
         "fault_mount_hangs pass_ blind_begins mend_mount time_a_minute pass_ pass_ pass_ blind_ends pass_"
+    ),
+    "slurmctld loses the drain": (
+        "fault_falls_off_the_bus pass_ slurm_is_restored pass_ pass_ mend_reboot pass_ pass_ pass_"
+    ),
+    "slurmctld brings an old drain back": (
+        "fault_double_bit pass_ slurm_is_backed_up mend_gpu_reset pass_ pass_ pass_ slurm_is_restored pass_ pass_ pass_"
+    ),
+    "a person resumes, and slurmctld restarts": (
+        "fault_falls_off_the_bus pass_ human_undrains slurm_restarts pass_ pass_"
+    ),
+    "a mount flaps until a person is asked": (
+        "fault_mount_flaps fault_mount_flaps fault_mount_flaps pass_ time_a_minute pass_ human_undrains pass_"
     ),
     "a second fault asks for more": (
         "fault_double_bit pass_ fault_falls_off_the_bus mend_gpu_reset pass_ pass_ pass_"

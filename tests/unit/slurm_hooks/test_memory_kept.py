@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.vocabulary import Action, Mode
+from slurm_hooks.agent import state
 from slurm_hooks.agent.judge import opened
 from slurm_hooks.agent.memory import Memory
 from slurm_hooks.agent.memory_host import HostSeen
@@ -195,6 +197,25 @@ def test_who_resumes_the_node_accepts_what_there_is(node: Node) -> None:
     assert node.see(fewer, 5) == []
     assert node.clean
     assert node.see(look(cards=CARDS[:1], switches=SWITCHES[:1]), 3) == ["IB_MISSING mlx5_1"]
+
+
+def test_returns_stay_with_the_machine_until_a_person_resumes_it(
+    node: Node, tmp_path: Path
+) -> None:
+    node.observer.returned("MOUNT_GONE")
+    node.boot()
+    node.see(look(), 2)
+    path = state.path_in(tmp_path)
+    state.save(path, node.observer.memory)
+    assert [one.code for one in state.recall(path).returns] == ["MOUNT_GONE"]
+    node.boot()
+    node.see(look(gpus=("GPU-x", "GPU-y"), cards=[card("mlx5_8", "other")], switches=()), 2)
+    assert node.observer.memory.returns == (), "another machine"
+    for _ in range(1000):
+        node.observer.returned("MOUNT_GONE")
+    assert len(node.observer.memory.returns) < 1000
+    node.observer.forgive()
+    assert node.observer.memory.returns == ()
 
 
 def test_a_port_that_stays_down_over_a_boot_lets_no_pass_be_clean(node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,9 +14,11 @@ from holdfast.adapters.slurm import SlurmNode
 from holdfast.adapters.slurm_maintenance import Reservation, SlurmMaintenance
 from holdfast.adapters.slurm_parse import NodeChanges
 from holdfast.config.schema import ClusterConfig, PathsConfig
-from holdfast.errors import Unavailable
+from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
+from holdfast.policy.damping import Return
 from holdfast.policy.gate import GateBack, Trial
+from holdfast.policy.ownership import PastDrain
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.active import keeper
 from slurm_hooks.active.keep import Keep, Maker, Purpose
@@ -41,6 +44,9 @@ class FakeSlurm:
         )
     )
     writes: list[str] = field(default_factory=list)
+    started: datetime = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    events: list[PastDrain] | None = None
+    """Of this node, as accounting has them; None: there is no accounting."""
     down: bool = False
     before_drain: list[str] = field(default_factory=list)
     kept: list[Reservation] = field(default_factory=list)
@@ -107,6 +113,24 @@ class FakeSlurm:
     def node_changes(self) -> NodeChanges:
         self._ask()
         return NodeChanges(self.now, 1, len(self.writes))
+
+    def slurmctld_at(self) -> datetime:
+        self._ask()
+        return self.started
+
+    def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
+        assert name == ME
+        if self.events is None:
+            raise Refused(["sacctmgr"], "Slurm accounting storage is disabled")
+        return [one for one in self.events if one.end_at is None or one.end_at >= since]
+
+    def restart(self, *, lose: bool) -> None:
+        """slurmctld starts again, with its state or with an older one."""
+        self.now += timedelta(seconds=5)
+        self.started = self.now
+        if lose:
+            node = self.table[ME]
+            self.table[ME] = replace(node, states=node.states - {NodeState.DRAIN}, reason="")
 
     def cancel_in(self, name: str) -> None:
         self.writes.append("cancel")
@@ -258,6 +282,134 @@ def test_who_resumes_the_node_forgives_what_is_past(bench: Bench) -> None:
     outcome = bench.run(fault())
     assert outcome.forgiven
     assert not bench.slurm.mine.drained_flag, "the events go first, what is still there drains anew"
+
+
+def test_a_slurmctld_that_lost_the_drain_forgives_nothing(bench: Bench) -> None:
+    bench.run(fault())
+    reason = bench.slurm.mine.reason
+    bench.slurm.restart(lose=True)
+    outcome = bench.run(fault())
+    assert not outcome.forgiven
+    assert bench.slurm.mine.drained_flag
+    assert bench.slurm.mine.reason == reason
+    assert "slurmctld lost the drain for XID79" in outcome.did[0].text
+    assert [deed.event for deed in outcome.did] == ["drained"]
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag, "what the fault asked for counts from the first drain"
+
+
+def test_a_person_who_resumes_after_a_restart_is_believed(bench: Bench) -> None:
+    """The drain was seen under the new slurmctld, which loses none."""
+    bench.run(fault())
+    bench.slurm.restart(lose=False)
+    bench.run(fault())
+    bench.slurm.undrain([ME])
+    assert bench.run(fault()).forgiven
+
+
+@pytest.mark.parametrize(
+    ("ended_s", "replaced", "forgiven"),
+    [(-3, False, True), (-3, True, False), (0, False, False), (2, False, False), (None, False, False)],
+    ids=["before", "by bookkeeping", "at the restart", "after it", "never"],
+)  # fmt: skip
+def test_where_slurmctld_restarted_as_well_accounting_tells(
+    bench: Bench, ended_s: int | None, replaced: bool, forgiven: bool
+) -> None:
+    bench.run(fault())
+    node = bench.slurm.mine
+    bench.slurm.restart(lose=True)
+    assert node.reason_at is not None
+    end_at = None if ended_s is None else bench.slurm.started + timedelta(seconds=ended_s)
+    bench.slurm.events = [
+        PastDrain(
+            start_at=node.reason_at, end_at=end_at, user="root(0)", reason=node.reason, replaced=replaced
+        )
+    ]  # fmt: skip
+    assert bench.run(fault()).forgiven is forgiven
+    assert bench.slurm.mine.drained_flag is not forgiven
+
+
+def test_a_lost_drain_of_what_is_over_stays_away(bench: Bench) -> None:
+    bench.run(fault())
+    bench.slurm.restart(lose=True)
+    bench.boot_id = NEXT_BOOT
+    outcome = bench.run(clean())
+    assert not outcome.forgiven
+    assert not bench.slurm.mine.drained_flag
+    assert not bench.path.exists()
+
+
+def test_a_lost_drain_that_still_asks_for_something_stands_again(bench: Bench) -> None:
+    bench.run(fault(action=Action.REPLACE, code="ROW_REMAP_FAILED"))
+    bench.slurm.restart(lose=True)
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert bench.slurm.mine.drained_flag
+
+
+def test_a_lost_drain_past_the_budget_waits_for_room(bench: Bench) -> None:
+    bench.run(fault())
+    bench.slurm.restart(lose=True)
+    for name in ("worker-0", "worker-2"):
+        bench.slurm._drain(name, "holdfast:XID79: theirs boot=x", "root")
+    outcome = bench.run(fault())
+    assert outcome.standing.action == "over-budget"
+    assert not bench.slurm.mine.drained_flag
+    bench.slurm.undrain([SlurmName("worker-0"), SlurmName("worker-2")])
+    bench.run(fault())
+    assert bench.slurm.mine.drained_flag
+
+
+def test_a_drain_that_slurmctld_brought_back_is_ours_still(bench: Bench) -> None:
+    """Its older state is of before our undrain."""
+    bench.run(fault())
+    drained = bench.slurm.mine
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag
+    bench.slurm.restart(lose=False)
+    bench.slurm.table[ME] = drained
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag
+    bench.slurm.table[ME] = replace(drained, reason_user="alice")
+    bench.run(clean())
+    assert bench.slurm.mine.drained_flag
+
+
+def test_returns_lengthen_the_wait_and_then_ask_for_a_person(bench: Bench) -> None:
+    def returns(count: int) -> tuple[Return, ...]:
+        return (Return(code="XID79", at=time.time()),) * count
+
+    bench.slurm.now = datetime.now(timezone.utc).replace(microsecond=0)
+    bench.run(replace(fault(), returns=returns(1)))
+    assert bench.slurm.mine.reason.endswith(" returns=1")
+    bench.boot_id = NEXT_BOOT
+    outcome = bench.run(replace(clean(), returns=returns(1)))
+    assert "as it returned once before" in outcome.standing.why
+    assert bench.slurm.mine.drained_flag
+    bench.slurm.undrain([ME])
+    bench.run(fault())
+    bench.boot_id = BOOT
+    bench.run(replace(fault(), returns=returns(4)))
+    assert ":XID79: returned 4 times in 60 min, resume by hand: " in bench.slurm.mine.reason
+    bench.boot_id = NEXT_BOOT
+    outcome = bench.run(clean())
+    assert "needs a person" in outcome.standing.why
+    assert bench.slurm.mine.drained_flag
+    bench.slurm.undrain([ME])
+    assert bench.run(clean()).forgiven
+
+
+def test_a_comment_that_changes_too_often_waits(bench: Bench) -> None:
+    case = replace(fault(), modes={"gpu_xid": Mode.COMMENT}, may_comment=False)
+    outcome = bench.run(case)
+    assert outcome.comment_waits
+    assert not bench.slurm.mine.comment
+    assert not outcome.standing.commented
+    outcome = bench.run(replace(case, may_comment=True))
+    assert (outcome.comments, outcome.comment_waits) == (1, False)
+    assert bench.slurm.mine.comment
 
 
 def test_a_crash_between_record_and_drain_is_made_good(bench: Bench) -> None:

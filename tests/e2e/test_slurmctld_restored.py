@@ -1,0 +1,86 @@
+"""slurmctld comes back with older state, in which the drain of a faulty node is not there."""
+
+from __future__ import annotations
+
+import pytest
+from testbed.box import Box
+
+from tests.e2e import cluster
+
+pytestmark = pytest.mark.e2e
+
+NODE = "worker-1"
+
+
+def _drained_for_a_fault(box: Box) -> str:
+    box.fault(NODE, "gpu-lost", "--gpu", "3")
+    cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 20)
+    return cluster.reason(box, NODE)
+
+
+def test_a_drain_that_slurmctld_lost_is_set_again(clean_box: Box) -> None:
+    box = clean_box
+    reason = _drained_for_a_fault(box)
+    box.fault("controller", "slurmctld-restored")
+    # It waits for the node, and starts there as soon as slurmctld gives it away.
+    job = box.run(
+        ["sbatch", "--parsable", f"--nodelist={NODE}", "--wrap", "sleep 60"], user="alice"
+    ).stdout.strip()
+    cluster.wait_for(
+        lambda: cluster.drained(box, NODE), "drained again", 30, lambda: _log(box, job)
+    )
+    assert cluster.reason(box, NODE) == reason, _log(box, job)
+    cluster.stays(lambda: cluster.drained(box, NODE), "it stays drained", 5)
+    assert _runs(box, job) == "", _log(box, job)
+    box.run(["scancel", job])
+
+
+def test_a_persons_resume_is_still_his_word(clean_box: Box) -> None:
+    """Also after a restart of slurmctld that lost nothing: the agent saw the drain under the new one."""
+    box = clean_box
+    reason = _drained_for_a_fault(box)
+    saved = box.path("/var/lib/slurm/ctld/node_state")
+    # Some seconds later; a slurmctld that is killed before that has lost the drain.
+    cluster.wait_for(lambda: reason.encode() in saved.read_bytes(), "slurmctld saved it", 30)
+    box.stop_daemon("slurmctld")
+    cluster.wait_for(lambda: "slurmctld" not in box.daemons(), "slurmctld gone", 10)
+    box.start_daemon("slurmctld")
+    cluster.wait_for(lambda: _is_up(box), "slurmctld", 20)
+    assert cluster.drained(box, NODE), "slurmctld kept it"
+    record = "/var/lib/holdfast/drain.json"
+    started = box.run(
+        ["sh", "-c", "SLURM_TIME_FORMAT=%s scontrol show config | sed -n 's/^BOOT_TIME *= //p'"]
+    ).stdout.strip()
+    cluster.wait_for(
+        lambda: f'"slurmctld_at": {started}' in box.node(NODE).run(["cat", record]).stdout,
+        "the agent saw its drain under the new slurmctld",
+        20,
+    )
+    before = len(_agent_log(box))
+    resume = ["scontrol", "update", f"nodename={NODE}", "state=resume"]
+    # Refused until the node has registered again (24.11).
+    cluster.wait_for(lambda: box.run(resume, check=False).returncode == 0, "resumed", 30)
+    cluster.wait_for(
+        lambda: "somebody put the node back into service" in _agent_log(box)[before:],
+        "forgiven",
+        20,
+    )
+    assert "slurmctld lost" not in _agent_log(box)[before:]
+
+
+def _is_up(box: Box) -> bool:
+    return "is UP" in box.run(["scontrol", "ping"], check=False).stdout
+
+
+def _runs(box: Box, job: str) -> str:
+    """The node on which the job runs; empty: on none."""
+    return box.run(["squeue", "-h", "-j", job, "-t", "R", "-o", "%N"], check=False).stdout.strip()
+
+
+def _agent_log(box: Box) -> str:
+    return box.path(f"/var/log/holdfast/agent.{NODE}.log").read_text(errors="replace")
+
+
+def _log(box: Box, job: str) -> str:
+    said = box.run(["scontrol", "show", "job", job], check=False).stdout
+    return said + cluster.scene(box) + _agent_log(box)[-4000:]
