@@ -9,7 +9,6 @@ exchange a plain rename replaces the file, and the reserve shrinks by one.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 from pathlib import Path
@@ -110,6 +109,8 @@ class Reserve:
 
 def _exchange(one: Path, other: Path) -> bool:
     """Swap two names in one step. False where one of them is missing, or nothing here can do it."""
+    import ctypes  # noqa: PLC0415 - hooks, which only read, start without it
+
     try:
         swap = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:  # glibc before 2.28

@@ -145,7 +145,7 @@ def test_an_agent_that_comes_back_knows_the_jobs(clean_box: Box) -> None:
 def test_with_run_full_a_fault_is_acted_on(clean_box: Box) -> None:
     """Whoever filled it: verdicts stay fresh, a bad node is drained, its job goes on elsewhere."""
     box = clean_box
-    job = submit(box)
+    job = submit(box, steps=3000)
     job.wait_step(7)
     victim = job.nodes()[0]  # the batch host: its agent must keep the marker, too
     node = box.node(victim)
