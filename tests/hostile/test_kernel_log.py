@@ -69,7 +69,7 @@ def job(clean_box: Box) -> int:
     """A job under `holdfast run` on the first node: what a drain for a fatal fault would end."""
     submitted = clean_box.run(
         ["sbatch", "-D/tmp", "-o/dev/null", "-w", "worker-0", "--exclusive",
-         "--wrap", "holdfast run -- srun sleep 300"],
+         "--wrap", "holdfast run --checkpoints /mnt/training/names -- srun sleep 300"],
         user="alice",
     ).stdout  # fmt: skip
     found = int(re.findall(r"\d+", submitted)[0])
