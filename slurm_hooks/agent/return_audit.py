@@ -25,8 +25,8 @@ from slurm_hooks.settings import Settings
 log = Log("agent")
 
 _NEVER = float("inf")
-_AFTER_S = (2.0, 5.0, 20.0, 60.0)
-"""slurmctld sends its events to slurmdbd within a second, or once that one is back."""
+_AFTER_S = (2.0, 3.0, 15.0, 40.0)
+"""Before each question. slurmctld sends its events to slurmdbd within a second, or once that one is back."""
 _MOST_S = 600.0
 """The longest time between two questions while accounting is away."""
 GIVE_UP_S = 7 * 86400.0

@@ -58,6 +58,17 @@ mount --bind "$room" "$1"
 umount -l "$room"
 rmdir "$room"
 """
+# The agent may be writing in this moment: the mount is busy then.
+_STATE_READ_ONLY = """
+mount --bind "$1" "$1" || exit 1
+for _ in 1 2 3 4 5 6 7 8 9; do
+  mount -o remount,bind,ro "$1" 2>/dev/null && exit 0
+  sleep 0.1
+done
+mount -o remount,bind,ro "$1" && exit 0
+umount -l "$1"
+exit 1
+"""
 _STATE_NOT_FULL = """
 set -e
 kept=/run/full-state
@@ -80,7 +91,7 @@ def empty_state(box: Box, node: str, _: Args) -> None:
 
 
 def lock_state(box: Box, node: str, _: Args) -> None:
-    _sh(box, node, _READ_ONLY, {"path": STATE})
+    _sh(box, node, _STATE_READ_ONLY, {"path": STATE})
 
 
 def unlock_state(box: Box, node: str, _: Args) -> None:
