@@ -301,6 +301,7 @@ NOT_MENDED = {
 NOT_JUDGED: Mapping[str, str] = {
     "gpu-process": "memory in use is no fault; job_leftovers judges it at a job's end (tests of job health)",
     "power-off": "nobody on the node is left to look; slurmctld itself says NOT_RESPONDING",
+    "power-cycle": "what was broken stays broken; the node's jobs notice (test_power_cycle)",
     "network-cut": "the node itself is well; slurmctld says NOT_RESPONDING, and the agent cannot reach it",
     "agent-killed": "the health check starts another one (test_faults_show)",
     "slurmctld-stopped": "of the cluster, not of a node: an agent says that Slurm was not asked",
