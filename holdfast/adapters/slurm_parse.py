@@ -45,6 +45,7 @@ _SIGNS = {
     "^": NodeState.REBOOT_ISSUED,
     "-": NodeState.PLANNED,
 }
+_YEAR_10000 = 253402300800
 _GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:([0-9]+)")
 _KNOWN = {state.value: state for state in NodeState} | _ALIASES
 
@@ -79,7 +80,7 @@ def states(words: Iterable[str]) -> tuple[frozenset[NodeState], tuple[str, ...]]
 def epoch(seconds: Any) -> datetime | None:
     """A JSON or text time as UTC; ``None`` for unset, infinite, zero or a word."""
     number = _number(seconds)
-    if number is None or not 0 < number < 1 << 40:
+    if number is None or not 0 < number < _YEAR_10000:
         return None
     return datetime.fromtimestamp(number, timezone.utc)
 

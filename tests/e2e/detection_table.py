@@ -302,6 +302,7 @@ NOT_JUDGED: Mapping[str, str] = {
     "gpu-process": "memory in use is no fault; job_leftovers judges it at a job's end (tests of job health)",
     "kernel-line": "any line at all; what users can bring the kernel to write is no fault (tests/hostile)",
     "power-off": "nobody on the node is left to look; slurmctld itself says NOT_RESPONDING",
+    "power-cycle": "what was broken stays broken; the node's jobs notice (test_power_cycle)",
     "network-cut": "the node itself is well; slurmctld says NOT_RESPONDING, and the agent cannot reach it",
     "run-full": "who fills it harms no job; verdicts have room of their own (tests/hostile/test_run_folder)",
     "agent-killed": "the health check starts another one (test_faults_show)",
