@@ -28,6 +28,7 @@ UNITS: Mapping[str, str] = {
     "_nodes": "nodes",
     "_polls": "looks",
     "_passes": "passes",
+    "_returns": "returns",
     "_after": "passes",
     "_attempts": "attempts",
     "_width": "lanes",
