@@ -179,7 +179,7 @@ def test_a_box_is_the_same_from_a_background_job_with_a_narrow_umask_and_no_home
     """As by cron or a service: what its daemons inherit and its users may read does not depend on who asked."""
     name = f"background-{os.getpid()}"
     awkward = "umask 077; trap '' HUP INT QUIT; unset HOME; exec \"$@\" </dev/null"
-    up = [SANDBOX, "up", "--nodes", "1", "--slurm", release, "--name", name]
+    up = [str(SANDBOX), "up", "--nodes", "1", "--slurm", release, "--name", name]
     argv = ["sh", "-c", awkward, "sh", *up, "--owner-pid", str(os.getpid())]
     subprocess.run(argv, check=True, capture_output=True, timeout=120, start_new_session=True)
     box = Box.find(name)
