@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from testbed.box import Box
 from testbed.shape import RELEASES
 
 OF_NODES = ("test_detection.py", "test_faults_show.py", "test_unmended.py")
 """About nodes and not about Slurm: the newest of the wanted releases is enough."""
+
+# How long a machine takes is no fault of what is tested: figures come from scripts/bench.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

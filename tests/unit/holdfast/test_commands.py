@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import os
+import shlex
 import subprocess
 import sys
 import types
@@ -129,7 +130,7 @@ def test_a_missing_configuration_needs_no_yaml() -> None:
 
 def test_a_closed_pipe_is_no_error() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    argv = f"{sys.executable} -m holdfast faults --json | head -1"
+    argv = f"{shlex.quote(sys.executable)} -m holdfast faults --json | head -1"
     done = subprocess.run(
         ["/bin/sh", "-c", argv], capture_output=True, text=True, check=False, env=env
     )

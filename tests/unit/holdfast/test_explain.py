@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -25,6 +26,7 @@ from holdfast.vocabulary import Action, NodeState, SlurmName
 from slurm_hooks.agent.record import plain
 
 DATA = Path(__file__).parents[2] / "data" / "slurm" / "24.11"
+QUOTED = shlex.quote(str(DATA))  # the checkout may lie in a folder whose name has a blank
 JOB = json.loads((DATA / "job.json").read_text())["jobs"][0]["job_id"]
 
 
@@ -161,10 +163,10 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tool.write_text(
         "#!/bin/sh\n"
         'case "$*" in\n'
-        f"*nodes*n[1-4]*--json|*nodes*n\\[*--json) cat {DATA}/nodes.json ;;\n"
-        f"'show nodes --oneliner') cat {DATA}/nodes.txt ;;\n"
-        f"*job*{JOB}*--json) cat {DATA}/job.json ;;\n"
-        f"*job*--json) cat {DATA}/job-unknown.json ;;\n"
+        f"*nodes*n[1-4]*--json|*nodes*n\\[*--json) cat {QUOTED}/nodes.json ;;\n"
+        f"'show nodes --oneliner') cat {QUOTED}/nodes.txt ;;\n"
+        f"*job*{JOB}*--json) cat {QUOTED}/job.json ;;\n"
+        f"*job*--json) cat {QUOTED}/job-unknown.json ;;\n"
         f"*job*7_1*--oneliner) echo 'JobId={JOB} ArrayJobId=7 ArrayTaskId=1 JobName=a' ;;\n"
         "*job*) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;;\n"
         "*--json) echo '{\"nodes\": []}' ;;\n"

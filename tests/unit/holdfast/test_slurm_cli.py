@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.vocabulary import SlurmName
 
 DATA = Path(__file__).parents[2] / "data" / "slurm" / "24.11"
+QUOTED = shlex.quote(str(DATA))  # the checkout may lie in a folder whose name has a blank
 N1, N2 = SlurmName("n1"), SlurmName("n2")
 
 
@@ -125,7 +127,7 @@ def test_a_hung_controller_holds_nobody_beyond_the_bound(tools: Tools) -> None:
 def test_an_empty_list_of_a_dead_controller_is_not_an_unknown_job(tools: Tools) -> None:
     tools.install(
         "scontrol",
-        f'case "$*" in *--json) cat {DATA}/job-unknown.json ;; '
+        f'case "$*" in *--json) cat {QUOTED}/job-unknown.json ;; '
         "*) echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1 ;; esac",
     )
     with pytest.raises(Unavailable):
@@ -135,7 +137,7 @@ def test_an_empty_list_of_a_dead_controller_is_not_an_unknown_job(tools: Tools) 
 def test_an_unknown_job_is_none_only_when_slurm_says_so(tools: Tools) -> None:
     tools.install(
         "scontrol",
-        f'case "$*" in *--json) cat {DATA}/job-unknown.json ;; '
+        f'case "$*" in *--json) cat {QUOTED}/job-unknown.json ;; '
         "*) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;; esac",
     )
     assert tools.slurm.job(7) is None
@@ -150,7 +152,7 @@ def test_an_unknown_node_is_refused_with_its_name_alone(tools: Tools) -> None:
 def test_all_nodes_come_from_text_and_only_doubtful_ones_from_json(tools: Tools) -> None:
     tools.install(
         "scontrol",
-        f'case "$*" in *--json) cat {DATA}/nodes.json ;; *) cat {DATA}/nodes.txt ;; esac',
+        f'case "$*" in *--json) cat {QUOTED}/nodes.json ;; *) cat {QUOTED}/nodes.txt ;; esac',
     )
     nodes = tools.slurm.nodes()
     assert [node.name for node in nodes] == ["n1", "n2", "n3", "n4"]
@@ -165,10 +167,10 @@ def test_the_fast_read_falls_back_when_a_text_holds_its_separators(tools: Tools)
     tools.install("sinfo", r"printf 'idle\037a\037b\037c\037d\037e\037n1\036\n'")
     tools.install(
         "scontrol",
-        f'case "$*" in *--json) cat {DATA}/nodes.json ;; *) cat {DATA}/nodes.txt ;; esac',
+        f'case "$*" in *--json) cat {QUOTED}/nodes.json ;; *) cat {QUOTED}/nodes.txt ;; esac',
     )
     assert len(tools.slurm.nodes_fast()) == 4
-    tools.install("sinfo", f"cat {DATA}/sinfo.txt")
+    tools.install("sinfo", f"cat {QUOTED}/sinfo.txt")
     assert {node.name for node in tools.slurm.nodes_fast()} == {"n1", "n2", "n3", "n4"}
 
 
@@ -223,7 +225,7 @@ def test_of_an_array_only_the_element_is_touched_whose_number_the_array_has(tool
 
 def test_a_job_that_slurm_does_not_know_is_not_requeued(tools: Tools) -> None:
     tools.install(
-        "scontrol", f"cat {DATA}/job-unknown.json; echo 'Invalid job id specified' >&2; exit 1"
+        "scontrol", f"cat {QUOTED}/job-unknown.json; echo 'Invalid job id specified' >&2; exit 1"
     )
     with pytest.raises((Refused, Unavailable)):
         tools.slurm.requeue(7)
@@ -239,7 +241,7 @@ def test_what_a_person_set_for_their_eyes_does_not_reach_slurm(
     body = (
         f'echo "${{SINFO_PARTITION-gone}} $SLURM_TIME_FORMAT $TZ $SLURM_CONF" >{tools.folder}/env'
     )
-    tools.install("sdiag", f"{body}; cat {DATA}/sdiag.txt")
+    tools.install("sdiag", f"{body}; cat {QUOTED}/sdiag.txt")
     tools.slurm.clock()
     seen = (tools.folder / "env").read_text()
     assert seen == "gone %s UTC /etc/other/slurm.conf\n"

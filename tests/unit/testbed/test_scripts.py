@@ -23,6 +23,8 @@ def checkout() -> Iterator[Path]:
     for name in ("scripts", "holdfast", "slurm_hooks", "k8s_bridge"):
         shutil.copytree(TREE / name, tree / name, ignore=no_cache)
     shutil.copy(TREE / "requirements.lock", tree)
+    # A checkout of somebody with umask 077 is for nobody else.
+    subprocess.run(["chmod", "-R", "a+rX", str(tree)], check=True)
     tree.chmod(0o555)
     yield tree
     tree.chmod(0o755)
@@ -42,6 +44,7 @@ def run(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
         "demo",
         "bench gate",
         "test e2e",
+        "test fresh",
         "sandbox up",
         "sandbox exec worker-0 -- holdfast check --help",
     ],
