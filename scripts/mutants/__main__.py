@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = {target.file: target for target in TARGETS}
     parser = argparse.ArgumentParser(
         prog="scripts/test mutants",
+        allow_abbrev=False,
         description=__doc__,
         epilog=f"Files: {', '.join(known)}. About 20 minutes for all of them. "
         "Survivors that are no defect are listed with the reason in scripts/mutants/explained.yaml.",

@@ -200,6 +200,8 @@ class Step:
         gpus = self.config.node.expected_gpus
         record = drained.demanding(case.uuids, gpus) if drained else None
         gpu = record.gpu if record else None
+        # A drain that slurmctld lost is set again for its own code, whatever is open now.
+        code = case.worst.code if case.worst else record.code if record else ""
         return NodeSituation(
             verdict=case.verdict,
             node=without_echo(node) if case.worst else node,
@@ -208,7 +210,7 @@ class Step:
             record=record,
             clean_passes=case.clean_passes,
             gpu_recovered=_recovered(case, gpu),
-            admission=_admission(self.name, table, limits, case),
+            admission=_admission(self.name, table, limits, code),
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
             trial=case.trial,
             held=self._holding.held if self._holding else Held.NO,
@@ -373,12 +375,10 @@ class Step:
 
 
 def _admission(
-    name: SlurmName, table: Sequence[SlurmNode] | None, limits: BudgetConfig, case: Case
+    name: SlurmName, table: Sequence[SlurmNode] | None, limits: BudgetConfig, code: str
 ) -> Admission | None:
-    """The budget's answer for what is the worst here; ``None``: not asked."""
-    if table is None or case.worst is None:
-        return None
-    return budget.admit(name, table, limits, case.worst.code)
+    """The budget's answer for a fault; ``None``: not asked."""
+    return budget.admit(name, table, limits, code) if table is not None and code else None
 
 
 def _about(drained: Drained | None, text: str, event: str = "") -> Deed:

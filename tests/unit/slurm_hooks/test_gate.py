@@ -189,19 +189,18 @@ def test_a_stale_word_that_the_node_is_drained_refuses_nothing(site: Site) -> No
 
 def test_a_prolog_after_slurmctld_lost_the_drain_sets_it_again(site: Site) -> None:
     site.publish(Status.BAD, drained=True, findings=[FATAL])
-    path = records.path_in(site.folder / "state")
-    gate._drain(
-        cast("SlurmCli", site.slurm), ME, "XID79", "x", load_cluster(config_path()), NodeConfig()
-    )
-    drained, _ = records.load(path)
+    cluster = load_cluster(config_path())
+    kept_records = records.Records(cluster.paths)
+    gate._drain(cast("SlurmCli", site.slurm), ME, "XID79", "x", cluster, NodeConfig())
+    drained, _ = kept_records.load()
     assert drained is not None
-    records.save(path, confirmed(drained, site.slurm.mine))
+    kept_records.save(confirmed(drained, site.slurm.mine))
     reason = site.slurm.mine.reason
     site.slurm.restart(lose=True)
     assert gate.answer(Context.PROLOG) == 10
     assert site.slurm.mine.drained_flag
     assert site.slurm.mine.reason == reason
-    kept, _ = records.load(path)
+    kept, _ = kept_records.load()
     assert kept is not None
     assert (kept.record.reason, kept.record.action) == (reason, drained.record.action)
 

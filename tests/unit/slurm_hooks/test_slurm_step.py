@@ -681,9 +681,13 @@ def test_a_disk_that_takes_writes_again_gets_the_record(bench: Bench, tmp_path: 
     broken = without_disk(bench, tmp_path)
     drained = broken.run(fault()).drained
     (tmp_path / "no-folder").unlink()
-    assert broken.run(fault()).unwritten == ""
+    written = broken.run(fault())
+    assert written.unwritten == ""
     assert not broken.records.unwritten
-    assert records.load(tmp_path / "no-folder/drain.json") == (drained, "")
+    assert written.drained is not None
+    assert drained is not None
+    assert written.drained.record.at == drained.record.at
+    assert records.load(tmp_path / "no-folder/drain.json") == (written.drained, "")
 
 
 def test_what_a_return_ended_is_kept_before_the_undrain(bench: Bench) -> None:
