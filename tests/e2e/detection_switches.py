@@ -44,6 +44,7 @@ NOT_SWITCHED: Mapping[str, str] = {
     "tasks": "judges the machine under the sandbox as well",
     "dcgm": "there is no DCGM in the sandbox",
     "infiniband_ber": "there is no mlxlink in the sandbox",
+    "agent_state": "speaks of the agent's own disk and questions (test_state_folder)",
     "job_leftovers": "speaks at a job's end (tests of job health)",
     "infiniband_firmware": "no kind of fault changes a card's firmware",
     "kmsg": "no kind of fault loses kernel records (unit tests of the probe)",

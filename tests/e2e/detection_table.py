@@ -309,6 +309,11 @@ NOT_JUDGED: Mapping[str, str] = {
     "slurmctld-stopped": "of the cluster, not of a node: an agent says that Slurm was not asked",
     "slurmctld-killed": "of the cluster, not of a node",
     "slurmctld-restored": "of the cluster, not of a node (test_slurmctld_restored)",
+    "state-full": "of the agent, not of the machine (test_state_folder)",
+    "state-read-only": "of the agent, not of the machine (test_state_folder)",
+    "state-hung": "of the agent, not of the machine (test_state_folder)",
+    "munge-down": "Slurm cannot be asked; the drain follows once it is back (test_state_folder)",
+    "slurmdbd-down": "of the cluster, not of a node (test_overtaken)",
     "api-server-down": "of the cluster, not of a node",
     "bridge-killed": "of the cluster, not of a node",
 }
