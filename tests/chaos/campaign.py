@@ -33,8 +33,9 @@ FAULTS: tuple[tuple[str, ...], ...] = (
     ("nvlink-down",), ("row-remap-pending",), ("ib-down",), ("thermal",), ("nvml-hung",), ("nvml-unkillable",),
     ("gpu-count", "7"), ("pcie-width",), ("mount-gone", "/mnt/inference"), ("mount-hung", "/mnt/inference"),
     ("mount-full", "/mnt/inference"), ("mount-read-only", "/mnt/inference"), ("mount-gone",), ("mount-hung",),
-    ("disk-full",), ("disk-read-only",), ("state-full",), ("run-full",), ("power-off",), ("power-cycle",),
-    ("network-cut",), ("slurmd-killed",), ("agent-killed",), ("clock-skew", "--seconds", "-3600"),
+    ("disk-full",), ("disk-read-only",), ("state-full",), ("state-read-only",), ("state-hung",), ("run-full",),
+    ("munge-down",), ("power-off",), ("power-cycle",), ("network-cut",), ("slurmd-killed",), ("agent-killed",),
+    ("clock-skew", "--seconds", "-3600"),
     ("clock-skew", "--seconds", "90"),
 )  # fmt: skip
 """What a node's story draws from. Each of them is over once it is healed; none waits for a person."""
@@ -163,6 +164,8 @@ class PersonsDrains:
         self._reasons: dict[str, str] = {}
         self._lock = threading.Lock()
         self._changed_at = float("-inf")
+        self.writing = threading.Lock()
+        """Held while a person changes a node, and while slurmctld goes back to older state."""
 
     def saved(self) -> bool:
         """Whether slurmctld has saved all that people did: it may be killed."""
@@ -171,6 +174,9 @@ class PersonsDrains:
     def changing(self) -> None:
         """A person is about to change a node."""
         self._changed_at = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._reasons)
 
     def __contains__(self, node: str) -> bool:
         with self._lock:
@@ -276,13 +282,18 @@ class Story:
 
     def _person_drains(self) -> None:
         reason = f"ticket {self._turn} of {self._node}"
-        if self._scontrol("update", f"nodename={self._node}", "state=drain", f"reason={reason}"):
-            self._all.drains.made(self._node, reason)
-            self._all.count.add("person's drain")
+        words = ("update", f"nodename={self._node}", "state=drain", f"reason={reason}")
+        with self._all.drains.writing:
+            if self._scontrol(*words):
+                self._all.drains.made(self._node, reason)
+                self._all.count.add("person's drain")
 
     def _person_resumes(self) -> None:
         self._all.drains.taken_back(self._node)
-        while not self._scontrol("update", f"nodename={self._node}", "state=undrain"):
+        while True:
+            with self._all.drains.writing:
+                if self._scontrol("update", f"nodename={self._node}", "state=undrain"):
+                    break
             time.sleep(1)
         self._all.count.add("person's resume")
 
@@ -339,23 +350,45 @@ class Daemons:
         while self._all.going():
             time.sleep(self._chance.uniform(1, 8))
             what = self._chance.choice(
-                ("bridge", "launcher", "slurmctld", "hang", "slurmdbd", "munged", "kube-apiserver")
+                (
+                    "bridge",
+                    "launcher",
+                    "slurmctld",
+                    "hang",
+                    "slurmdbd",
+                    "older state",
+                    "kube-apiserver",
+                )
             )
             if what == "bridge":
                 done = kill_bridge(self._box)
             elif what == "launcher":
                 node = self._chance.choice(self._box.nodes).name
                 done = self._box.node_pid(node) is not None and kill_launcher(self._box, node)
+            elif what == "older state":
+                done = self._older_state()
             else:
-                done = self._away("slurmctld-stopped" if what == "hang" else what)
+                done = self._away(what)
             if done:
-                self._all.count.add(f"{what} {'hung' if what == 'hang' else 'killed'}")
+                self._all.count.add(f"daemons: {what}")
+
+    def _older_state(self) -> bool:
+        """slurmctld comes back with the box's first node states. Only while no person's drain would be lost."""
+        with self._all.drains.writing:
+            if len(self._all.drains) or not self._all.drains.saved():
+                return False
+            try:
+                self._box.fault(CONTROLLER, "slurmctld-restored")
+            except SandboxError as error:
+                self._all.broken("the sandbox", f"slurmctld-restored: {error}")
+                return False
+        return True
 
     def _away(self, what: str) -> bool:
         """A daemon of the controller is gone, or silent, for a few seconds."""
         kinds = {
-            "slurmctld-stopped": "slurmctld-stopped", "slurmctld": "slurmctld-killed",
-            "slurmdbd": "slurmdbd-down", "munged": "munge-down", "kube-apiserver": "api-server-down",
+            "hang": "slurmctld-stopped", "slurmctld": "slurmctld-killed", "slurmdbd": "slurmdbd-down",
+            "kube-apiserver": "api-server-down",
         }  # fmt: skip
         kind = kinds[what]
         if what == "slurmctld" and not self._all.drains.saved():
