@@ -7,12 +7,12 @@ memory, and a process stuck in the driver may hold it for ever.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_hooks.every_process import each
 from slurm_hooks.probes import files
 from slurm_hooks.process import environment, process_state, send
 
@@ -46,11 +46,20 @@ def open_sweep(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[Ende
     def serve(request: object) -> Iterator[Ended]:
         if not isinstance(request, Doomed):
             raise TypeError(f"expected Doomed, got {request!r}")
-        for pid, start, env in tasks(procfs):
-            if affected(env, request) and send(pid, signal.SIGKILL, _same(procfs, pid, start)):
-                yield Ended(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
+        yield from each(procfs, lambda pid: _end(procfs, pid, request))
 
     return serve
+
+
+def _end(procfs: Path, pid: int, doomed: Doomed) -> Ended | None:
+    """SIGKILL for the process, if it is a task that the fault hit."""
+    task = task_of(procfs, pid)
+    if task is None:
+        return None
+    start, env = task
+    if not affected(env, doomed) or not send(pid, signal.SIGKILL, _same(procfs, pid, start)):
+        return None
+    return Ended(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
 
 
 def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:
@@ -63,24 +72,22 @@ def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:
     return same
 
 
-def tasks(procfs: Path) -> Iterator[tuple[int, int, dict[str, str]]]:
-    """Every process of a step of a job under ``holdfast run``: its pid, its start time in ticks since
-    boot, and its initial environment."""
-    for entry in os.listdir(procfs):  # noqa: PTH208 - names alone are wanted
-        if not entry.isdigit() or int(entry) in (1, os.getpid()):
-            continue
-        state = process_state(int(entry), str(procfs))
-        try:
-            raw = environment(procfs / entry)
-        except OSError:
-            continue
-        if state is None or _OURS not in raw or _STEP not in raw:
-            continue
-        env = dict(
-            item.split("=", 1) for item in raw.decode(errors="replace").split("\0") if "=" in item
-        )
-        if "HOLDFAST_ATTEMPT" in env and "SLURM_STEP_ID" in env:
-            yield int(entry), state[1], env
+def task_of(procfs: Path, pid: int) -> tuple[int, dict[str, str]] | None:
+    """The start time in ticks since boot, and the initial environment, of a process of a step of a job
+    under ``holdfast run``; None for any other process."""
+    state = process_state(pid, str(procfs))
+    try:
+        raw = environment(procfs / str(pid))
+    except OSError:
+        return None
+    if state is None or _OURS not in raw or _STEP not in raw:
+        return None
+    env = dict(
+        item.split("=", 1) for item in raw.decode(errors="replace").split("\0") if "=" in item
+    )
+    if "HOLDFAST_ATTEMPT" not in env or "SLURM_STEP_ID" not in env:
+        return None
+    return state[1], env
 
 
 def affected(env: Mapping[str, str], doomed: Doomed) -> bool:

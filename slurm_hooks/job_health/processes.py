@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from slurm_hooks.agent.tasks import Doomed, affected
+from slurm_hooks.every_process import each, uid_of
 from slurm_hooks.probes import files
 from slurm_hooks.process import environment, process_state, send
 
 _CGROUP = re.compile(r"/job_([0-9]{1,10})(?:/step_([A-Za-z0-9]+))?(?:/|$)", re.MULTILINE)
-_UID = re.compile(r"^Uid:\t([0-9]+)", re.MULTILINE)
 _ENV = (
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
@@ -108,12 +108,9 @@ def open_processes(procfs: Path = Path("/proc")) -> Callable[[Any], Iterator[Any
 
 
 def scan(procfs: Path) -> Iterator[JobProcess]:
-    """Every living process of every job on this node."""
-    for entry in os.listdir(procfs):  # noqa: PTH208 - names alone are wanted
-        if entry.isdigit() and int(entry) not in (1, os.getpid()):
-            found = look(int(entry), procfs)
-            if found is not None:
-                yield found
+    """Every living process of every job on this node. Raises ``TimeoutError`` at the end, where a user's
+    processes do not answer."""
+    return each(procfs, lambda pid: look(pid, procfs))
 
 
 def look(pid: int, procfs: Path) -> JobProcess | None:
@@ -125,7 +122,7 @@ def look(pid: int, procfs: Path) -> JobProcess | None:
     cgroup = _CGROUP.search(_text(folder / "cgroup"))
     env = _environment(folder)
     job = files.whole(cgroup[1] if cgroup else env.get("SLURM_JOB_ID", ""))
-    uid = _uid(folder)
+    uid = uid_of(folder)
     if uid is None or job is None:
         return None
     # A task of a het job is in the cgroup of its component, and its environment names the leader:
@@ -201,12 +198,6 @@ def _environment(folder: Path) -> dict[str, str]:
         return {}
     pairs = (item.partition("=") for item in raw.decode(errors="replace").split("\0"))
     return {name: value for name, equals, value in pairs if equals and name in _ENV}
-
-
-def _uid(folder: Path) -> int | None:
-    """The real user id (proc(5), status)."""
-    found = _UID.search(_text(folder / "status"))
-    return int(found[1]) if found else None
 
 
 def _command(folder: Path) -> str:

@@ -12,6 +12,8 @@ from slurm_hooks.job_health import tally
 from slurm_hooks.job_health.ledger import JobXid, Run
 
 VERSION = 1
+MAX_LISTED = 64
+"""Processes that a report names: a user may leave tens of thousands, and /run is memory."""
 LEFTOVER, UNKILLABLE = "JOB_LEFTOVER", "JOB_UNKILLABLE"
 
 
@@ -153,9 +155,10 @@ def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
         "xids": [_xid(found, place) for found in run.xids],
         "counters": _counters(run),
         "unknown_counters": list(tally.unknown(run.tallies)) if judged else [],
-        "leftovers": [asdict(one) for one in remains.left],
+        "leftovers": [asdict(one) for one in remains.left[:MAX_LISTED]],
+        "leftovers_total": len(remains.left),
         "leftovers_unknown": remains.blind,
-        "memory_left": [asdict(one) for one in remains.memory],
+        "memory_left": [asdict(one) for one in remains.memory[:MAX_LISTED]],
     }
 
 

@@ -225,3 +225,10 @@ def test_reports_do_not_pile_up(tmp_path: Path) -> None:
     left = {int(path.stem) for path in files.reports_in(tmp_path).iterdir()}
     assert len(left) == files.MAX_REPORTS
     assert files.MAX_REPORTS + 19 in left
+
+
+def test_a_report_names_some_of_very_many_leftovers() -> None:
+    book = begin(Ledger())
+    left = tuple(Leftover(pid=pid, start=1, proven=True) for pid in range(10_000))
+    found = report.document(run_of(book), Remains(final=True, left=left), PLACE)
+    assert (len(found["leftovers"]), found["leftovers_total"]) == (report.MAX_LISTED, 10_000)

@@ -15,8 +15,9 @@ import pytest
 from holdfast.findings import Finding
 from holdfast.vocabulary import Severity
 from slurm_hooks.agent.sweep import doomed_by
-from slurm_hooks.agent.tasks import Doomed, affected, open_sweep, tasks
+from slurm_hooks.agent.tasks import Doomed, Ended, affected, open_sweep, task_of
 from slurm_hooks.contain import Worker, call
+from slurm_hooks.every_process import each
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_init_and_the_sweep_itself_are_never_among_the_tasks(tmp_path: Path) -> 
         time.sleep(0.1)
         for pid in (1, os.getpid(), child.pid):
             (tmp_path / str(pid)).symlink_to(f"/proc/{child.pid}")
-        assert [pid for pid, _, _ in tasks(tmp_path)] == [child.pid]
+        assert list(each(tmp_path, lambda pid: pid)) == [child.pid]
     finally:
         child.kill()
         child.wait()
@@ -108,7 +109,7 @@ def test_a_process_that_has_the_pid_by_now_is_left_alone(tmp_path: Path) -> None
     start = (folder / "stat", f"{other.pid} (python) S " + "0 " * 18 + "{} 0")
     start[0].write_text(start[1].format(900))
     try:
-        assert [(pid, began) for pid, began, _ in tasks(tmp_path)] == [(other.pid, 900)]
+        assert task_of(tmp_path, other.pid) == (900, OURS)
         with once_opened(lambda: start[0].write_text(start[1].format(901))):
             assert list(open_sweep(tmp_path)(Doomed())) == []
         assert other.poll() is None
@@ -135,3 +136,25 @@ def once_opened(after: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         os.pidfd_open = real
+
+
+def test_a_user_whose_processes_give_no_answer_holds_up_no_other_users(tmp_path: Path) -> None:
+    """Reading an environment waits for its process's memory; here for a pipe that nobody writes to."""
+    child = subprocess.Popen(["sleep", "60"], env=OURS)
+    try:
+        time.sleep(0.1)
+        (tmp_path / str(child.pid)).symlink_to(f"/proc/{child.pid}")
+        for pid in (700001, 700002):
+            folder = tmp_path / str(pid)
+            folder.mkdir()
+            (folder / "status").write_text("Name:\tx\nUid:\t4242\t0\t0\t0\n")
+            (folder / "stat").write_text(f"{pid} (x) S " + "0 " * 18 + "1 0")
+            os.mkfifo(folder / "environ")
+        worker = Worker("sweep", lambda: open_sweep(tmp_path), keep=False)
+        answer = call(worker, Doomed(), deadline_s=10)
+        assert [item.pid for item in answer.items if isinstance(item, Ended)] == [child.pid]
+        assert "uid 4242" in answer.error
+        assert child.wait(5) == -signal.SIGKILL
+    finally:
+        child.kill()
+        child.wait()
