@@ -6,7 +6,6 @@ holds up neither the verdict nor the kernel log.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -172,12 +171,12 @@ class Actor:
     def _ask_if_due(self, now: float) -> None:
         # While a test runs the node is undrained on purpose, and only the test's end decides.
         if not self._worker.busy and not self._gate.busy and now >= self._next:
-            self._ask()
+            self._ask(now)
 
-    def _ask(self) -> None:
+    def _ask(self, now: float) -> None:
         self._next = float("inf")
         self._asked = self._case
-        may_comment = time.monotonic() >= self._comment_at()
+        may_comment = self._comment_at(now) <= now
         case = replace(self._case, trial=self._gate.trial, may_comment=may_comment)
         slurm = self._config.cluster.slurm
         self._asked_restore = self._restore
@@ -245,10 +244,10 @@ class Actor:
         elif self._drained is None:
             self._gate.forget()
         if outcome.comment_waits:
-            self._next = self._comment_at()
+            self._next = self._comment_at(now)
         if self._case is not self._asked and self._key(self._case) != self._done:
             self._next = now
 
-    def _comment_at(self) -> float:
-        """Monotonic time from which the comment may change again."""
-        return next_change_at(self._commented, self._config.agent, time.monotonic())
+    def _comment_at(self, now: float) -> float:
+        """Monotonic time from which the comment may change again; ``now`` where it may."""
+        return next_change_at(self._commented, self._config.agent, now)

@@ -101,7 +101,9 @@ def test_exit_code_0_is_no_success_of_a_job_that_slurm_has_ended(
     job.wait(lambda: "ended from outside" in job.log(), "the launcher's last word", 30)
     assert "done: exit code 0" not in job.log()
     assert f"job state {state}" in job.log()
-    assert (_ending(job)["job_state"], _ending(job)["exit_code"]) == (state, 143)
+    ending = _ending(job)
+    # 143, or srun's own where slurmctld ended it before its tasks did
+    assert (ending["job_state"], ending["exit_code"] in (1, 143)) == (state, True)
 
 
 @pytest.mark.parametrize(

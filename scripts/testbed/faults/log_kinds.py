@@ -173,6 +173,5 @@ LOG_KINDS: tuple[Kind, ...] = (
         heals=BY_ITSELF,
         words=(Word(name="TEXT", text=True), Word(name="--level", high=7, default=4)),
         effects=kernel_line,
-        passing=True,
     ),
 )

@@ -23,6 +23,7 @@ from tests.parts.h100.program import Program
 
 HARDWARE = sorted(name for name, kind in KINDS.items() if kind.effects is not None)
 EXAMPLES = {
+    "kernel-line": ["x[1]: segfault at 0"],
     "xid": ["79"],
     "gpu-count": ["7"],
     "recovery-action": ["reset"],
