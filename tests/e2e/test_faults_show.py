@@ -188,7 +188,11 @@ def test_shows_and_heals(box: Box, fault: Look) -> None:
 def test_every_kind_is_looked_at() -> None:
     here = {fault.words.split()[0] for fault in LOOKS}
     elsewhere = {"nvml-slow", "link-flap", "ib-errors", "power-off", "power-cycle", "agent-killed"}
-    elsewhere |= {"kernel-log", "kernel-line", "sxid"}  # lines that stay in the log: test_detection reads them
+    elsewhere |= {
+        "kernel-log",
+        "kernel-line",
+        "sxid",
+    }  # lines that stay in the log: test_detection reads them
     assert here | elsewhere == {
         name for name, kind in faults.KINDS.items() if not kind.of_controller
     }
