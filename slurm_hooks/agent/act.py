@@ -29,9 +29,9 @@ from slurm_hooks.settings import Settings
 log = Log("agent")
 
 _COMMENTS_KEPT = 64
-_CALLS = 14
+_CALLS = 15
 """The most Slurm commands that one step makes: slurmctld's start, look (twice without a partition),
-accounting, drain, the same look, the changes, look, withdraw, the changes, comment, look, and one in hand.
+accounting, look, drain, the same look, the changes, look, withdraw, the changes, comment, look, and one in hand.
 """
 
 

@@ -124,7 +124,7 @@ class Step:
         decision = drain_lost(situation, limits, now)
         if decision.move is Move.DRAIN:
             deed = f"drained again, as {decision.why}"
-            standing = self._set(decision, case, reopened(drained, now), deed)
+            standing = self._set(decision, case, node, reopened(drained, now), deed)
         else:
             standing = self._apply(decision, case, drained, node)
         return Outcome(standing=standing, did=tuple(self._did))
@@ -273,10 +273,20 @@ class Step:
             by_hand=decision.by_hand,
         )
         drained = Drained(record=record, subject=finding.subject)
-        return self._set(decision, case, drained, "drained")
+        return self._set(decision, case, node, drained, "drained")
 
-    def _set(self, decision: Decision, case: Case, drained: Drained, deed: str) -> Standing:
+    def _set(
+        self, decision: Decision, case: Case, node: SlurmNode, drained: Drained, deed: str
+    ) -> Standing:
+        """``node`` as it was decided about. Raises ``Unavailable`` where somebody drained it since: the
+        record is kept first, which takes a while, and a person's reason is not to be overwritten.
+        """
+        before = self._drained
         self._keep(drained)
+        seen = without_echo(self._own(self.slurm.nodes([self.name])))
+        if seen.drained_flag and (seen.reason, seen.reason_at) != (node.reason, node.reason_at):
+            self._keep(before)
+            raise Unavailable(["scontrol"], "somebody drained the node meanwhile")
         self.slurm.drain([self.name], decision.reason)
         self._did.append(_about(drained, f"{deed}: {decision.reason}", DRAINED))
         table = self._table()

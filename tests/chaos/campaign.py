@@ -33,7 +33,7 @@ FAULTS: tuple[tuple[str, ...], ...] = (
     ("nvlink-down",), ("row-remap-pending",), ("ib-down",), ("thermal",), ("nvml-hung",), ("nvml-unkillable",),
     ("gpu-count", "7"), ("pcie-width",), ("mount-gone", "/mnt/inference"), ("mount-hung", "/mnt/inference"),
     ("mount-full", "/mnt/inference"), ("mount-read-only", "/mnt/inference"), ("mount-gone",), ("mount-hung",),
-    ("disk-full",), ("disk-read-only",), ("state-full",), ("state-read-only",), ("state-hung",), ("run-full",),
+    ("disk-full",), ("state-full",), ("state-read-only",), ("state-hung",), ("run-full",),
     ("munge-down",), ("power-off",), ("power-cycle",), ("network-cut",), ("slurmd-killed",), ("agent-killed",),
     ("clock-skew", "--seconds", "-3600"),
     ("clock-skew", "--seconds", "90"),
@@ -146,7 +146,8 @@ class Campaign:
         """slurmctld's own record of every node, None while it does not answer."""
         done = self.box.run(["timeout", "5", "scontrol", "show", "nodes", "--json"], check=False)
         try:
-            return {row["name"]: row for row in json.loads(done.stdout)["nodes"]}
+            rows = json.loads(done.stdout)["nodes"]
+            return {row["name"]: row for row in rows if row["state"] and row["reason"] is not None}
         except (ValueError, KeyError, TypeError):
             return None
 

@@ -24,7 +24,7 @@ from slurm_hooks.active import keeper
 from slurm_hooks.active.keep import Keep, Maker, Purpose
 from slurm_hooks.agent import record as records
 from slurm_hooks.agent.case import Case, Outcome
-from slurm_hooks.agent.record import Records
+from slurm_hooks.agent.record import Drained, Records
 from slurm_hooks.agent.slurm_step import Step
 from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings import Settings
@@ -746,3 +746,23 @@ def test_a_drain_that_changed_since_the_decision_is_not_undone(bench: Bench) -> 
     with pytest.raises(Unavailable, match="changed"):
         bench.run(clean())
     assert bench.slurm.mine.reason == "ticket 9"
+
+
+def test_a_person_who_drains_while_the_record_is_kept_keeps_the_reason(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may take a second for it."""
+    real = Records.save
+
+    def slow(records: Records, drained: Drained | None) -> None:
+        real(records, drained)
+        if not bench.slurm.mine.drained_flag:
+            bench.slurm._drain(ME, "ticket 9 | ask Anna", "root")
+
+    monkeypatch.setattr(Records, "save", slow)
+    with pytest.raises(Unavailable):
+        bench.run(fault())
+    assert bench.slurm.mine.reason == "ticket 9 | ask Anna"
+    assert bench.records.load() == (None, ""), "the drain is not ours"
+    bench.run(fault())
+    assert bench.slurm.mine.reason == "ticket 9 | ask Anna"
