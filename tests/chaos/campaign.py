@@ -319,6 +319,11 @@ class Story:
             time.sleep(0.5)
         seen = self._all.nodes()
         row = seen[self._node] if seen else {}
+        if "REBOOT_ISSUED" in row.get("state", ()):
+            # Slurm's own: the node lost power, or slurmctld died, while the reboot was on its way.
+            self._all.count.add("a person's reboot that Slurm lost")
+            self._scontrol("update", f"nodename={self._node}", "state=resume")
+            return
         explained = self._box.run(["holdfast", "explain", self._node], check=False).stdout
         self._all.broken(
             "a healed node returns",

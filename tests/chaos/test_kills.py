@@ -36,7 +36,10 @@ def test_a_kill_around_the_fault_changes_only_time(
     elif victim_part == "bridge":
         assert kill_bridge(box)
     else:
-        assert once_it_runs(lambda: kill_launcher(box, nodes[0]))
+        # Between two attempts there is none, and the next one may run elsewhere.
+        assert once_it_runs(
+            lambda: any([kill_launcher(box, node.name) for node in box.nodes])  # noqa: C419 - all
+        )
 
     cluster.wait_for(lambda: cluster.drained(box, nodes[1]), "the bad node is drained", 30)
     job.wait_state("COMPLETED", 180)
