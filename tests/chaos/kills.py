@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from testbed import enter
 from testbed.box import Box
 
 KILL_WITHIN_S = 20.0
@@ -31,8 +32,10 @@ def kill_agent(box: Box, node: str) -> bool:
 
 
 def kill_launcher(box: Box, node: str) -> bool:
-    """The ``holdfast run`` of the job whose batch host the node is. False when none ran."""
-    return _kill(box, node, ["holdfast", "run"])
+    """The ``holdfast run`` of the job whose batch host the node is. False when none ran for long enough
+    that its node's agent knows of it: before that, its job fails as under plain Slurm.
+    """
+    return _kill(box, node, ["holdfast", "run"], min_age_s=2.0)
 
 
 def kill_bridge(box: Box) -> bool:
@@ -40,10 +43,12 @@ def kill_bridge(box: Box) -> bool:
     return _kill(box, "controller", ["holdfast", "bridge"])
 
 
-def _kill(box: Box, node: str, words: list[str]) -> bool:
+def _kill(box: Box, node: str, words: list[str], min_age_s: float = 0.0) -> bool:
     """SIGKILL the processes on a node whose command line holds ``words`` side by side."""
     done = False
     for pid, argv in box.pids(node):
+        if min_age_s and _age_s(pid) < min_age_s:
+            continue
         names = [word.rsplit("/", 1)[-1] for word in argv]
         if tuple(words) in set(itertools.pairwise(names)):
             # a short-lived child of it may end by itself meanwhile
@@ -51,3 +56,9 @@ def _kill(box: Box, node: str, words: list[str]) -> bool:
                 os.kill(pid, signal.SIGKILL)
                 done = True
     return done
+
+
+def _age_s(pid: int) -> float:
+    """Seconds since a process started; 0 once it is gone."""
+    started = enter.started_at(pid)
+    return time.monotonic() - started / os.sysconf("SC_CLK_TCK") if started else 0.0
