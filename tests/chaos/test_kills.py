@@ -55,6 +55,7 @@ def test_a_kill_around_the_fault_changes_only_time(
 def test_a_launcher_killed_on_a_healthy_node_resumes(clean_box: Box) -> None:
     job = training.submit(clean_box, steps=40)
     job.wait_step(7)
-    assert kill_launcher(clean_box, job.nodes()[0])
+    host = job.nodes()[0]
+    assert once_it_runs(lambda: kill_launcher(clean_box, host))
     job.wait_state("COMPLETED", 180)
     assert {step["step"] for step in job.steps()} == set(range(1, 41))
