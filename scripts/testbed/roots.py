@@ -215,7 +215,7 @@ def _apt_get(folder: Path, *words: str) -> str:
 
 
 def _mirror() -> str:
-    """DEBIAN_MIRROR, else the host's own apt mirror, else (on an Ubuntu) Debian's public one."""
+    """DEBIAN_MIRROR, else the host's own apt mirror. Raises ``SandboxError`` when there is none."""
     named = os.environ.get("DEBIAN_MIRROR")
     if named:
         return named
@@ -224,7 +224,12 @@ def _mirror() -> str:
         said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
         said = ""
-    return debian_mirror(said) or "http://deb.debian.org/debian"
+    found = debian_mirror(said)
+    if found is None:
+        raise SandboxError(
+            "apt names no Debian mirror (on an Ubuntu it has none); put one into DEBIAN_MIRROR and run this again"
+        )
+    return found
 
 
 def debian_mirror(targets: str) -> str | None:
