@@ -23,6 +23,8 @@ Findings = list[dict[str, Any]]
 T = TypeVar("T")
 MARGIN_S, SEEN_S, CLEARED_S = 15.0, 25.0, 60.0
 """Patience with a busy machine: how fast an agent is, is measured elsewhere."""
+SCENE_LINES = 40
+"""Of the agent's log."""
 BASELINE_S = 2.5
 """Two passes of a box's agent, which looks each second."""
 UNMENDED_S = 5.0
@@ -131,9 +133,16 @@ def _told_in(outcomes: Sequence[Outcome], box: Box, node: str) -> Iterator[None]
     try:
         yield
     except (AssertionError, SandboxError, OSError, ValueError, LookupError) as error:
+        scene = _scene(box, node)
         for outcome in outcomes:
-            outcome.problem = outcome.problem or f"{type(error).__name__}: {error}"
+            outcome.problem = outcome.problem or f"{type(error).__name__}: {error}\n{scene}"
         _clean(box, node)
+
+
+def _scene(box: Box, node: str) -> str:
+    """What the node's agent logged last and what it says now, to explain a failure that is rare."""
+    log = box.path(f"/var/log/holdfast/agent.{node}.log").read_text().splitlines()
+    return "\n".join([*log[-SCENE_LINES:], f"verdict: {Verdicts(box, node).read()}"])
 
 
 def _stays_out(box: Box, outcome: Outcome, code: str) -> None:
