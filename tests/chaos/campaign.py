@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from testbed.box import Box
@@ -466,7 +467,7 @@ class Jobs:
         elif now - since > STUCK_S:
             self._all.broken(
                 "no job RUNNING without progress",
-                f"job {job.job_id}: no step for {now - since:.0f} s\n{job.log()[-3000:]}",
+                f"job {job.job_id}: no step for {now - since:.0f} s\n{job.log()[-3000:]}\n{self._scene(job)}",
             )
             self._box.run(["scancel", str(job.job_id)], check=False)
             self._moved[job.job_id] = (seen, now)
@@ -478,11 +479,53 @@ class Jobs:
             self._box.run(["scancel", str(job.job_id)], check=False)
         return ended or held
 
+    def _scene(self, job: training.Training) -> str:
+        """What Slurm says of the job and its nodes, what runs there, and what was logged last."""
+        commands = (
+            ["scontrol", "show", "job", str(job.job_id)],
+            ["scontrol", "show", "step", str(job.job_id)],
+            ["squeue"],
+            ["sinfo", "-N", "-o", "%N %T %E"],
+        )
+        parts = [self._box.run(["timeout", "5", *argv], check=False).stdout for argv in commands]
+        parts.append(self._tail("/var/log/slurm/slurmctld.log", f"JobId={job.job_id} ", 30))
+        try:
+            nodes = job.nodes()
+        except (SandboxError, ValueError, LookupError):
+            nodes = []
+        for node in nodes:
+            parts.append(f"-- {node}")
+            parts += [
+                f"{pid} {kernel_state(pid)} {' '.join(argv)[:160]}"
+                for pid, argv in self._box.pids(node)
+            ]
+            parts += [
+                self._tail(f"/var/log/holdfast/agent.{node}.log", "", 20),
+                self._tail(f"/var/log/slurm/slurmd.{node}.log", "", 20),
+            ]
+        return "\n".join(parts)
+
+    def _tail(self, path: str, word: str, lines: int) -> str:
+        try:
+            text = self._box.path(path).read_text(errors="replace")
+        except OSError as error:
+            return str(error)
+        return "\n".join([line for line in text.splitlines() if word in line][-lines:])
+
     def _reason(self, job: training.Training) -> str:
         try:
             return str(job.job()["state_reason"])
         except (SandboxError, ValueError, LookupError):
             return ""
+
+
+def kernel_state(pid: int) -> str:
+    """A process' state and where it sleeps in the kernel: 'S do_wait'."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return f"{state} {Path(f'/proc/{pid}/wchan').read_text()}"
+    except OSError:
+        return "?"
 
 
 class Watch:
