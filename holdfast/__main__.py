@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.commands import main
+from holdfast.cli.main import main
 
 sys.exit(main())

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from holdfast.adapters.slurm import Slurm, SlurmNode
 from holdfast.errors import HoldfastError, Refused
+from holdfast.slurm.client import Slurm, SlurmNode
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.api import Edit, Kube, KubeConflict, KubeNotFound, KubeRefused
 from k8s_bridge.ownership import cordon_reason, is_cordon_drain, may_take

@@ -18,7 +18,7 @@ from typing import Any
 
 from holdfast.errors import UsageError
 from holdfast.vocabulary import KubeName
-from k8s_bridge import wire
+from k8s_bridge import patches
 from k8s_bridge.api import (
     Edit,
     KubeConflict,
@@ -86,8 +86,8 @@ class KubeApi:
             **self._selector(),
         }
         with self._answer("GET", _NODES, query, read_s=SILENCE_S) as response:
-            for line in wire.lines(response.stream(65536)):
-                yield wire.sighting(line)
+            for line in patches.lines(response.stream(65536)):
+                yield patches.sighting(line)
 
     def node(self, name: KubeName) -> KubeNode:
         """The Node as it is now."""
@@ -107,7 +107,7 @@ class KubeApi:
                 raise refused
             tried, refused = version, None
             edit = decide(project(raw))
-            patch = wire.edit_patch(raw, edit) if edit else []
+            patch = patches.edit_patch(raw, edit) if edit else []
             if not patch:
                 return project(raw)
             try:
@@ -120,7 +120,7 @@ class KubeApi:
 
     def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode:
         """Ours alone, by strategic merge."""
-        patch = wire.conditions_patch(conditions, datetime.now(timezone.utc))
+        patch = patches.conditions_patch(conditions, datetime.now(timezone.utc))
         return self._patch(f"{_NODES}/{name}/status", _STRATEGIC, patch)
 
     def patch_label(self, name: KubeName, value: str) -> KubeNode:
@@ -132,7 +132,7 @@ class KubeApi:
     def announce(self, node: KubeNode, announcements: Iterable[Announcement]) -> None:
         """Events in ``default``, as a Node has no namespace."""
         for told in announcements:
-            event = wire.event(node, told, socket.gethostname(), datetime.now(timezone.utc))
+            event = patches.event(node, told, socket.gethostname(), datetime.now(timezone.utc))
             try:
                 self._call("POST", _EVENTS, body=event)
             except KubeConflict:

@@ -19,13 +19,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from holdfast.adapters.slurm import Slurm, SlurmNode
 from holdfast.config.location import ALL, config_path, switches_off
 from holdfast.errors import CommandError, HoldfastError, Refused
+from holdfast.slurm.client import Slurm, SlurmNode
 from k8s_bridge.api import Kube, KubeError, KubeRefused
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.join import join
+from k8s_bridge.node_mapping import join
 from k8s_bridge.plan import Change, Tell, plan, plan_unreadable
 from k8s_bridge.refusals import Refusals
 from k8s_bridge.snapshot import KubeNode
@@ -192,9 +192,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _compose(path: Path) -> tuple[Slurm, Kube, BridgeConfig]:
-    from holdfast.adapters.slurm_cli import SlurmCli  # noqa: PLC0415 - see the next line
     from holdfast.config.load import load_section  # noqa: PLC0415 - ``--help`` needs neither
     from holdfast.config.schema import load_cluster  # noqa: PLC0415
+    from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - see the next line
     from k8s_bridge.kube import KubeApi  # noqa: PLC0415 - 0.5 s
 
     policy = load_section(path, "bridge", BridgeConfig)

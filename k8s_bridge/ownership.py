@@ -10,8 +10,8 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
 
-from holdfast.adapters.slurm import SlurmNode
-from holdfast.reasons import Reason, without_slurms_words
+from holdfast.reason import Reason, without_slurms_words
+from holdfast.slurm.client import SlurmNode
 from k8s_bridge.names import KUBE_CORDON
 
 # slurmctld's clock is read just before the drain is sent, so its time stamp lies this little behind

@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from holdfast.adapters.slurm import SlurmNode
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
-from k8s_bridge import mirror
+from k8s_bridge import conditions
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.join import join
 from k8s_bridge.names import DRAINED, FIELD_MANAGER, KUBE_CORDON, READY
+from k8s_bridge.node_mapping import join
 from k8s_bridge.ownership import Origin, Record, is_cordon_drain, may_take, same_drain
 from k8s_bridge.snapshot import Condition, KubeNode
 
@@ -111,12 +111,12 @@ def plan(
     for node, view in joined.pairs:
         actions += _actions(node, view, policy)
         withheld = _withheld(node, view, policy)
-        tellings += _tell(view, mirror.conditions(node, withheld), mirror.label(node), now)
+        tellings += _tell(view, conditions.conditions(node, withheld), conditions.label(node), now)
     for view in joined.orphans:
         if view.conditions:
             tellings += _tell(
                 view,
-                mirror.unknown(mirror.NOT_IN_SLURM, "Slurm does not know this node"),
+                conditions.unknown(conditions.NOT_IN_SLURM, "Slurm does not know this node"),
                 "unknown",
                 now,
             )
@@ -129,7 +129,7 @@ def plan_unreadable(kube: Sequence[KubeNode], now: datetime, why: str) -> list[C
 
     No action follows from silence.
     """
-    unknown = mirror.unknown(mirror.UNREADABLE, why)
+    unknown = conditions.unknown(conditions.UNREADABLE, why)
     return [
         tell for view in kube if view.conditions for tell in _tell(view, unknown, "unknown", now)
     ]

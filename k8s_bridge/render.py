@@ -91,5 +91,5 @@ DOCUMENTS: Mapping[str, Document] = {"rbac": RBAC, "deployment": DEPLOYMENT}
 
 
 def render_text(what: str, **values: str) -> str:
-    """One of the bridge's documents (``holdfast.render`` knows all there are)."""
+    """One of the bridge's documents (``holdfast.cli.render`` knows all there are)."""
     return DOCUMENTS[what].text(what, values)

@@ -176,7 +176,7 @@ _holdfast_link() {
 _holdfast_command() {
   # By way of sh: the kernel ends the path after '#!' at its first blank.
   # shellcheck disable=SC2016
-  printf '#!/bin/sh\n"exec" "%s" "$0" "$@"\nimport sys\n\nfrom holdfast.commands import main\n\nsys.exit(main())\n' "$PYTHON" \
+  printf '#!/bin/sh\n"exec" "%s" "$0" "$@"\nimport sys\n\nfrom holdfast.cli.main import main\n\nsys.exit(main())\n' "$PYTHON" \
     >"$HOLDFAST_TOP/.venv/bin/holdfast"
   chmod +x "$HOLDFAST_TOP/.venv/bin/holdfast"
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from holdfast.console import table
+from holdfast.cli.console import table
 from holdfast.faults import fault_of
 from holdfast.history import event as names
 from holdfast.history.event import Event

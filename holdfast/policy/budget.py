@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from typing import Protocol
 
 from holdfast.faults import fault_of
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
 from holdfast.vocabulary import NodeState, SlurmName
 
 KUBE_CORDON = "KUBE_CORDON"
@@ -29,7 +29,7 @@ _NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 
 class NodeRow(Protocol):
-    """What the budget needs of a node (``holdfast.adapters.slurm.SlurmNode`` has it)."""
+    """What the budget needs of a node (``holdfast.slurm.client.SlurmNode`` has it)."""
 
     @property
     def name(self) -> SlurmName: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from holdfast.policy.ownership import NodeView
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 """A number by itself; those in names (mlx5_3) tell parts apart."""

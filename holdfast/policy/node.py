@@ -13,13 +13,13 @@ from datetime import datetime
 
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
-from holdfast.policy import damping
+from holdfast.policy import flap_damping
 from holdfast.policy.comments import may_comment
-from holdfast.policy.gate import Held, Trial, opens
+from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
 from holdfast.policy.ownership import DrainRecord, NodeView, is_ours
-from holdfast.policy.returning import done, not_yet, waits_for
-from holdfast.policy.situation import Decision, Limits, Move, NodeSituation
-from holdfast.reasons import Reason
+from holdfast.policy.return_conditions import done, not_yet, waits_for
+from holdfast.policy.return_test import Held, Trial, opens
+from holdfast.reason import Reason
 from holdfast.vocabulary import Action, Mode, NodeState, Severity
 
 _LEFT_BY_OTHERS = {NodeState.DOWN, NodeState.FAIL, NodeState.ERROR}
@@ -106,15 +106,15 @@ def _drain(
     """``record``: of our own drain that stands there already; how often the node came back before it
     counts for the new one too.
     """
-    returns = damping.count(situation.returns, worst.code, limits, now)
+    returns = flap_damping.count(situation.returns, worst.code, limits, now)
     if record is not None:
         returns = max(returns, record.returns)
-    by_hand = damping.asks_person(returns, limits) or (record is not None and record.by_hand)
+    by_hand = flap_damping.asks_person(returns, limits) or (record is not None and record.by_hand)
     reason = _reason(
         worst,
         situation,
         limits,
-        prefix=damping.prefix(returns, limits) if by_hand else "",
+        prefix=flap_damping.prefix(returns, limits) if by_hand else "",
         more={"returns": str(returns)} if returns else {},
     )
     return Decision(

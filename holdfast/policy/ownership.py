@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from holdfast.reasons import without_slurms_words
+from holdfast.reason import without_slurms_words
 from holdfast.vocabulary import Action, NodeState, SlurmName
 
 _UNREAD = timedelta(seconds=300)
@@ -24,7 +24,7 @@ _UNREAD = timedelta(seconds=300)
 
 
 class NodeView(Protocol):
-    """A node as Slurm sees it (``holdfast.adapters.slurm.SlurmNode`` has it)."""
+    """A node as Slurm sees it (``holdfast.slurm.client.SlurmNode`` has it)."""
 
     @property
     def name(self) -> SlurmName: ...

@@ -9,7 +9,7 @@ import yaml
 from testbed.kube.local import ApiServer
 
 from charts.chart import Checkout, NotHeld, accepted, template, unknown_keys
-from holdfast.render import render_text
+from holdfast.cli.render import render_text
 
 
 def held(tree: Checkout, helm: str, folder: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.kube.local import ApiServer
 
 from charts.chart import Checkout, NotHeld, Object, accepted, template, unknown_keys
-from holdfast.render import render_text
+from holdfast.cli.render import render_text
 
 _SCRIPTS = "helm/slurm-cluster/slurm_scripts"
 

@@ -22,8 +22,8 @@ from demonstration.live import Live
 from demonstration.observe import Cluster, NotSeenError
 from demonstration.options import Parser
 from demonstration.report import Outcome
+from demonstration.scenario import Narrator, Story
 from demonstration.stages import Seen
-from demonstration.story import Narrator, Story
 
 STEPS, EVERY, FAULT_STEP = 60, 5, 22
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from demonstration.baseline import Baseline
 from demonstration.ettr import Ettr, ettr
+from demonstration.scenario import Story
 from demonstration.stages import CATALOGUE, Seen, missing, table
-from demonstration.story import Story
 
 WIDTH = 150
 

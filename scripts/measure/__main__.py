@@ -26,9 +26,9 @@ from measure import (
     figures,
     machine,
     node,
+    random_histories,
     reading,
     resume,
-    stories,
 )
 from measure.figures import Figure
 
@@ -46,7 +46,7 @@ CATALOGUE: dict[str, Callable[[Box, Say], Figure]] = {
     "checkpoints": reading.checkpoints,
     "log": reading.log,
     "ranking": reading.ranking,
-    "interleavings": stories.interleavings,
+    "interleavings": random_histories.interleavings,
     "resume": resume.resume,
 }
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"

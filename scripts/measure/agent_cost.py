@@ -9,7 +9,7 @@ from pathlib import Path
 
 from testbed.box import Box
 
-from measure import settled
+from measure import reconfigure
 from measure.figures import Figure, Series
 
 OVER_S = 130.0
@@ -21,15 +21,16 @@ _TICK_S = 0.01  # USER_HZ of every Linux that Slurm runs on
 def catalogue(box: Box, say: Callable[[str], None]) -> Figure:
     """Share of one core of every node's agent, its workers and its commands, dead or alive."""
     say(f"catalogue: {OVER_S:.0f} s of four agents at their default interval, every check on")
-    with settled.configured(box, _by_default):
+    with reconfigure.configured(box, _by_default):
         time.sleep(15.0)  # its start is not what it costs
         ours = _shares(box, OVER_S)
         most_mib = max(memory_mib(box, node.name) for node in box.nodes)
         checks = sum(
-            ": {mode: drain" in line for line in box.path(settled.CONFIG).read_text().splitlines()
+            ": {mode: drain" in line
+            for line in box.path(reconfigure.CONFIG).read_text().splitlines()
         )
     say(f"catalogue: {IDLE_S:.0f} s of four agents with every check off")
-    with settled.configured(box, lambda text: settled.modes(_by_default(text), "off")):
+    with reconfigure.configured(box, lambda text: reconfigure.modes(_by_default(text), "off")):
         time.sleep(5.0)
         floor = _shares(box, IDLE_S)
     return Figure(

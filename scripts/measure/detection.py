@@ -16,7 +16,7 @@ from testbed.box import Box
 from testbed.h100.board import GPU_BUSES, HCAS, gpu_address
 from testbed.h100.sysfs import hca_folder
 
-from measure import settled
+from measure import reconfigure
 from measure.figures import Figure, Series
 
 EVENT_NODE = "worker-1"
@@ -61,7 +61,7 @@ def _xid(cluster: Cluster, number: int, gpu: int) -> float:
     cluster.box.fault(EVENT_NODE, "xid", str(number), "--gpu", str(gpu))
     logged = until(lambda: cluster.kernel_log(EVENT_NODE, words, begin), f"Xid {number}", 2, 0.01)
     said = until(
-        lambda: settled.finding(cluster, EVENT_NODE, f"XID{number}", f"GPU {gpu} "),
+        lambda: reconfigure.finding(cluster, EVENT_NODE, f"XID{number}", f"GPU {gpu} "),
         f"XID{number} of GPU {gpu} in the verdict",
         10,
         0.002,
@@ -106,7 +106,7 @@ def _bare_reader(box: Box, seen: dict[int, float]) -> Iterator[None]:
 def polled(box: Box, say: Callable[[str], None]) -> Figure:
     """A state that only a pass finds, set at any moment of the interval, on four nodes at once."""
     say(f"polled: {ROUNDS_OF_A_NODE} times on each node, a pass each {INTERVAL_S:g} s")
-    with settled.configured(box, lambda text: _probing(text, INTERVAL_S)):
+    with reconfigure.configured(box, lambda text: _probing(text, INTERVAL_S)):
         took = _on_all_nodes(box, ROUNDS_OF_A_NODE)
     ours = Series(
         what=f"state of a GPU to verdict, a pass each {INTERVAL_S:g} s", seconds=tuple(took)
@@ -123,9 +123,11 @@ def polled(box: Box, say: Callable[[str], None]) -> Figure:
 
 def _probing(text: str, interval_s: float) -> str:
     """Every check looks and none acts; the two that are tried open and clear with one pass."""
-    text = settled.modes(text.replace("interval_s: 1,", f"interval_s: {interval_s:g},"), "observe")
-    text = settled.limits(text, "gpu_modes", "open_after: 1, clear_after: 1")
-    return settled.limits(text, "infiniband", "open_after: 1, clear_after: 1")
+    text = reconfigure.modes(
+        text.replace("interval_s: 1,", f"interval_s: {interval_s:g},"), "observe"
+    )
+    text = reconfigure.limits(text, "gpu_modes", "open_after: 1, clear_after: 1")
+    return reconfigure.limits(text, "infiniband", "open_after: 1, clear_after: 1")
 
 
 def _on_all_nodes(box: Box, rounds: int) -> list[float]:
@@ -156,9 +158,11 @@ def _polled_once(box: Box, node: str, words: str, code: str, interval_s: float) 
     time.sleep(random.uniform(0, interval_s))
     begin = time.time()
     box.fault(node, kind, *args)
-    said = until(lambda: settled.finding(cluster, node, code), f"{code} on {node}", 30, 0.005)
+    said = until(lambda: reconfigure.finding(cluster, node, code), f"{code} on {node}", 30, 0.005)
     box.heal(node, kind)
-    until(lambda: settled.finding(cluster, node, code) is None, f"{code} over on {node}", 30, 0.02)
+    until(
+        lambda: reconfigure.finding(cluster, node, code) is None, f"{code} over on {node}", 30, 0.02
+    )
     return float(said["at"]) - begin
 
 
@@ -179,7 +183,7 @@ TURNS = 6
 def hung(box: Box, say: Callable[[str], None]) -> Figure:
     """One probe after the other hangs for ever; the checks of the others must not notice."""
     took: dict[str, list[float]] = {}
-    with settled.configured(box, lambda text: _probing(text, BOX_INTERVAL_S)):
+    with reconfigure.configured(box, lambda text: _probing(text, BOX_INTERVAL_S)):
         free = [
             _polled_once(box, EVENT_NODE, MODE, "GPU_MODE", BOX_INTERVAL_S)
             for _ in range(2 * TURNS)

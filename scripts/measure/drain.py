@@ -11,7 +11,7 @@ from datetime import datetime
 from demonstration.observe import Cluster, until
 from testbed.box import Box
 
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
 from measure.figures import Figure, Series
 
 ROUNDS = 50

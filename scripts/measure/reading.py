@@ -15,7 +15,7 @@ from holdfast.adapters import jsonl
 from holdfast.history import store, subject
 from measure.figures import Figure, Series
 from slurm_hooks.job.checkpoints.find import candidates, judge
-from slurm_hooks.job.diagnosis import Line, diagnose
+from slurm_hooks.job.diagnosis.causes import Line, diagnose
 
 ROUNDS = 5
 RECORDED = TREE / "tests/data/checkpoints"

@@ -9,7 +9,7 @@ from demonstration import baseline as plain
 from demonstration.jobs import Order, install
 from demonstration.live import Live
 from demonstration.observe import Cluster
-from demonstration.story import Narrator
+from demonstration.scenario import Narrator
 from testbed.box import Box
 
 from measure.figures import Figure, Series

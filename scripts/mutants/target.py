@@ -31,11 +31,11 @@ TARGETS = (
         ),
     ),
     Target(
-        file="slurm_hooks/verdict_file.py",
+        file="slurm_hooks/node/verdict_file.py",
         tests=(f"{_HOOKS}/test_hook_sh.py", "tests/fuzz/test_verdict_files.py"),
     ),
     Target(
-        file="slurm_hooks/gate.py",
+        file="slurm_hooks/hooks/admission.py",
         tests=(
             f"{_HOOKS}/test_gate.py",
             "tests/unit/job_health/test_gate_skip.py",
@@ -51,5 +51,5 @@ TARGETS = (
         ),
     ),
     Target(file="holdfast/policy/budget.py", tests=(f"{_POLICY}/test_policy_budget.py",)),
-    Target(file="holdfast/reasons.py", tests=(f"{_POLICY}/test_reasons.py",)),
+    Target(file="holdfast/reason.py", tests=(f"{_POLICY}/test_reasons.py",)),
 )

@@ -9,7 +9,7 @@ from holdfast.config.sections import SECTIONS, schema_of
 from holdfast.vocabulary import Mode
 from reference.schema import Key, keys_of, plain
 from slurm_hooks import checks
-from slurm_hooks.config import CheckConfig
+from slurm_hooks.settings.sections import CheckConfig
 
 _HEAD = """\
 # Configuration

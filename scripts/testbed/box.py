@@ -15,8 +15,8 @@ from testbed import enter
 from testbed.errors import SandboxError, did_you_mean
 from testbed.inside.control import ControlError, ask
 from testbed.inside.processes import all_pids, parent_of
-from testbed.life import Watch
 from testbed.paths import box_folder, boxes
+from testbed.pidfd import Watch
 from testbed.shape import CONTROLLER, KUBE_PROGRAMS, Shape
 
 _NODE_READY = "run/sandbox-ready"
@@ -92,10 +92,10 @@ class Box:
 
         Raises ``SandboxError`` when a box of that name runs in another shape, or when it cannot come up.
         """
-        from testbed import birth  # noqa: PLC0415 - birth makes boxes
+        from testbed import startup  # noqa: PLC0415 - birth makes boxes
 
-        return birth.up(
-            birth.Order(name=name, nodes=nodes, slurm=slurm, owner_pid=owner_pid, root=root)
+        return startup.up(
+            startup.Order(name=name, nodes=nodes, slurm=slurm, owner_pid=owner_pid, root=root)
         )
 
     @classmethod
@@ -139,9 +139,9 @@ class Box:
 
     def down(self) -> None:
         """End the box with everything in it and remove its folder."""
-        from testbed import birth  # noqa: PLC0415 - birth makes boxes
+        from testbed import startup  # noqa: PLC0415 - birth makes boxes
 
-        birth.down(self.shape.name)
+        startup.down(self.shape.name)
 
     # -- commands -----------------------------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ def _up(words: list[str]) -> int:
 
 
 def _down(words: list[str]) -> int:
-    from testbed import birth  # noqa: PLC0415 - needs packages of .venv, which help has to do without
+    from testbed import startup  # noqa: PLC0415 - needs packages of .venv, which help has to do without
 
     parser = _parser("down")
     parser.add_argument(
@@ -130,7 +130,7 @@ def _down(words: list[str]) -> int:
     others = [box.shape.name for box in Box.all() if box.shape.name != args.name]
     if args.purge and others:
         raise SandboxError(f"--purge: box '{others[0]}' is up and uses the cache; end it first")
-    if birth.down(args.name):
+    if startup.down(args.name):
         print(f"box '{args.name}' is down")
     else:
         print(f"no box '{args.name}' was up{did_you_mean(args.name, others)}", file=sys.stderr)

@@ -48,7 +48,7 @@ def product_layer(root: Path) -> Path:
     }
     hook = TREE / "slurm_hooks/hook"
     files |= {f"{PREFIX}/hooks/{name}": hook for name in HOOKS if hook.exists()}
-    start = f"#!/{PREFIX}/bin/python -I\nimport sys\n\nfrom holdfast.commands import main\n\nsys.exit(main())\n"
+    start = f"#!/{PREFIX}/bin/python -I\nimport sys\n\nfrom holdfast.cli.main import main\n\nsys.exit(main())\n"
     texts = {
         f"{PREFIX}/bin/holdfast": start,
         f"{PREFIX}/pyvenv.cfg": "home = /usr/bin\ninclude-system-site-packages = true\n",

@@ -30,38 +30,51 @@ class Row(NamedTuple):
 
 CATALOGUE: Mapping[str, Row] = {
     "host": Row(
-        "slurm_hooks.active.host",
+        "slurm_hooks.active.checks.host",
         "host",
         "hardware, kernel modules, PCIe, network: every probe once",
     ),
     "storage": Row(
-        "slurm_hooks.active.storage", "storage", "write and read every mount that jobs need"
+        "slurm_hooks.active.checks.storage", "storage", "write and read every mount that jobs need"
     ),
     "dcgm_diag_r1": Row(
-        "slurm_hooks.active.dcgm_diag", "dcgm_diag", "DCGM diagnostics, software and set-up", 1
+        "slurm_hooks.active.checks.dcgm_diag",
+        "dcgm_diag",
+        "DCGM diagnostics, software and set-up",
+        1,
     ),
     "gpu_bandwidth": Row(
-        "slurm_hooks.active.gpu_bandwidth", "gpu_bandwidth", "GPU memory and PCIe throughput"
+        "slurm_hooks.active.checks.gpu_bandwidth", "gpu_bandwidth", "GPU memory and PCIe throughput"
     ),
     "gpu_burn": Row(
-        "slurm_hooks.active.gpu_burn", "gpu_burn", "every GPU computes under load, results compared"
+        "slurm_hooks.active.checks.gpu_burn",
+        "gpu_burn",
+        "every GPU computes under load, results compared",
     ),
     "nccl_loopback": Row(
-        "slurm_hooks.active.nccl_loopback", "nccl_loopback", "all-reduce over the GPUs of one node"
+        "slurm_hooks.active.checks.nccl_loopback",
+        "nccl_loopback",
+        "all-reduce over the GPUs of one node",
     ),
     "nccl_pairwise": Row(
-        "slurm_hooks.active.nccl_pairwise",
+        "slurm_hooks.active.checks.nccl_pairwise",
         "nccl_pairwise",
         "all-reduce over pairs of nodes, in two rounds",
     ),
     "dcgm_diag_r2": Row(
-        "slurm_hooks.active.dcgm_diag", "dcgm_diag", "DCGM diagnostics with memory and PCIe", 2
+        "slurm_hooks.active.checks.dcgm_diag",
+        "dcgm_diag",
+        "DCGM diagnostics with memory and PCIe",
+        2,
     ),
     "dcgm_diag_r3": Row(
-        "slurm_hooks.active.dcgm_diag", "dcgm_diag", "DCGM diagnostics with stress and power", 3
+        "slurm_hooks.active.checks.dcgm_diag",
+        "dcgm_diag",
+        "DCGM diagnostics with stress and power",
+        3,
     ),
     "dcgm_diag_r4": Row(
-        "slurm_hooks.active.dcgm_diag", "dcgm_diag", "DCGM diagnostics, the longest", 4
+        "slurm_hooks.active.checks.dcgm_diag", "dcgm_diag", "DCGM diagnostics, the longest", 4
     ),
 }
 """Name of the check → its row, cheapest first."""

@@ -11,21 +11,21 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from holdfast.adapters.slurm_maintenance import SlurmMaintenance
-from holdfast.adapters.statefile import write_atomic
+from holdfast.adapters.state_file import write_atomic
+from holdfast.cli.console import complain, say, say_json, table
 from holdfast.config.load import load_section
 from holdfast.config.location import ALL, config_path, switches_off
 from holdfast.config.schema import load_cluster
-from holdfast.console import complain, say, say_json, table
 from holdfast.errors import UsageError
 from holdfast.policy import budget
+from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.active import CATALOGUE, load
-from slurm_hooks.active.here import describe
 from slurm_hooks.active.inspector import Candidate, Inspector
-from slurm_hooks.active.keeper import Keeper, this_process
+from slurm_hooks.active.node_reservation import Keeper, this_process
 from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
-from slurm_hooks.config import NodeConfig
+from slurm_hooks.active.run_on_node import describe
+from slurm_hooks.settings.sections import NodeConfig
 
 EXAMPLE = """\
 examples:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config.bounds import within
-from slurm_hooks.active import (
-    CATALOGUE,
+from slurm_hooks.active import CATALOGUE
+from slurm_hooks.active.checks import (
     dcgm_diag,
     gpu_bandwidth,
     gpu_burn,

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from holdfast.adapters.slurm import SlurmNode
-from holdfast.adapters.slurm_maintenance import SlurmMaintenance
+from holdfast.drain_owner import Owner, standing
 from holdfast.errors import CommandError, HoldfastError
-from holdfast.owner import Owner, standing
-from holdfast.reasons import without_slurms_words
+from holdfast.reason import without_slurms_words
+from holdfast.slurm.client import SlurmNode
+from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import load, pairs
-from slurm_hooks.active.keep import Purpose
-from slurm_hooks.active.keeper import Keeper, Kept
+from slurm_hooks.active.node_reservation import Keeper, Kept
 from slurm_hooks.active.page import Inspected
 from slurm_hooks.active.pairs import Pair, Wave
+from slurm_hooks.active.reservation_text import Purpose
 from slurm_hooks.active.result import Result, Verdict, could_not_run
 
 _GONE = {

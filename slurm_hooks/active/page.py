@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holdfast.console import table
+from holdfast.cli.console import table
 from holdfast.wording import counted
 from slurm_hooks.active.result import Reading, Result, Verdict
 

@@ -17,27 +17,29 @@ from holdfast.errors import ConfigError, ProbeError
 from holdfast.findings import Verdict
 from holdfast.policy.node import draining
 from holdfast.vocabulary import Severity, SlurmName
-from slurm_hooks import machine, settings
 from slurm_hooks.agent import lock as locks
-from slurm_hooks.agent import state, supervised
-from slurm_hooks.agent.act import Actor
-from slurm_hooks.agent.case import Case
-from slurm_hooks.agent.jobs import Jobs
-from slurm_hooks.agent.judge import Opened, modes_of
+from slurm_hooks.agent import systemd
+from slurm_hooks.agent.drain.controller import Actor
+from slurm_hooks.agent.drain.messages import Case
+from slurm_hooks.agent.job_report.monitor import JobHealth
+from slurm_hooks.agent.jobs.kill_worker import Sweeper, doomed_by
+from slurm_hooks.agent.jobs.watcher import Jobs
 from slurm_hooks.agent.lock import Held
-from slurm_hooks.agent.memory import join
-from slurm_hooks.agent.memory_gpu import recovered
-from slurm_hooks.agent.observer import Observer, blind_names
-from slurm_hooks.agent.publish import Publisher, enforced
-from slurm_hooks.agent.sweep import Sweeper, doomed_by
-from slurm_hooks.agent.telemetry import Telemetry
-from slurm_hooks.agent.wake import Wake
-from slurm_hooks.bounded import BoundedWrite
-from slurm_hooks.contain import Worker
-from slurm_hooks.job_health.watch import JobHealth
-from slurm_hooks.prober import Prober
+from slurm_hooks.agent.signals import Wake
+from slurm_hooks.agent.telemetry.publisher import Telemetry
+from slurm_hooks.agent.verdict.publisher import Publisher, enforced
+from slurm_hooks.evaluation.judge import Opened, modes_of
+from slurm_hooks.evaluation.observer import Observer, blind_names
+from slurm_hooks.node import machine
 from slurm_hooks.probes.kmsg import KmsgFollower
-from slurm_hooks.settings import Settings
+from slurm_hooks.probes.runner import Prober
+from slurm_hooks.settings import settings
+from slurm_hooks.settings.settings import Settings
+from slurm_hooks.tracking import store
+from slurm_hooks.tracking.gpu import recovered
+from slurm_hooks.tracking.node import join
+from slurm_hooks.worker.bounded_write import BoundedWrite
+from slurm_hooks.worker.worker import Worker
 
 log = Log("agent")
 
@@ -60,7 +62,7 @@ class Agent:
         self._config = config
         self._table = config.active()
         boot_id = machine.boot_id(paths.procfs)
-        memory = state.recall(state.path_in(paths.state))
+        memory = store.recall(store.path_in(paths.state))
         self._saved, self._same_boot = memory, memory.boot_id == boot_id
         self._write, self._unsaved = BoundedWrite(paths.run / "stuck" / "memory.json"), ""
         self._saved_at = time.monotonic()
@@ -260,7 +262,7 @@ class Agent:
         try:
             standing, facts = self._actor.standing, self._observer.facts
             self._publisher.publish(self._opened, verdict, standing, facts)
-            supervised.works(f"{self._publisher.word.value}, {len(self._opened)} findings")
+            systemd.works(f"{self._publisher.word.value}, {len(self._opened)} findings")
         except OSError as error:
             log.error("verdict not written", why=error)
 
@@ -290,8 +292,8 @@ class Agent:
         lately = now - self._saved_at < _SAVE_AGAIN_S and not self._unsaved
         if memory == self._saved and lately:
             return
-        path = state.path_in(self._config.cluster.paths.state)
-        problem = self._write(lambda: state.save(path, memory))
+        path = store.path_in(self._config.cluster.paths.state)
+        problem = self._write(lambda: store.save(path, memory))
         if problem and problem != self._unsaved:
             log.error("memory not written", why=problem)
         if not problem:
@@ -299,7 +301,7 @@ class Agent:
         self._unsaved = problem
 
     def _close(self, *, afresh: bool) -> None:
-        supervised.leaves()
+        systemd.leaves()
         self._save()
         self._telemetry.close(afresh=afresh)
         for part in (self._prober, self._actor, *self._looking_after_jobs):

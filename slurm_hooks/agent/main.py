@@ -17,12 +17,13 @@ from holdfast.config.location import config_path
 from holdfast.config.schema import PathsConfig
 from holdfast.errors import ConfigError
 from holdfast.vocabulary import SlurmName
-from slurm_hooks import accepted, machine, settings
 from slurm_hooks.agent import lock as locks
-from slurm_hooks.agent import supervised
+from slurm_hooks.agent import systemd
+from slurm_hooks.agent.drain.record import Records
 from slurm_hooks.agent.loop import Agent, refused
-from slurm_hooks.agent.record import Records
-from slurm_hooks.settings import Settings
+from slurm_hooks.node import machine
+from slurm_hooks.settings import last_good, settings
+from slurm_hooks.settings.settings import Settings
 
 EXAMPLE = """\
 example:
@@ -106,7 +107,7 @@ def _accept(config: Settings) -> None:
         _complain("configuration cannot be used, the last one accepted goes on", problems)
     elif config.text is not None:
         try:
-            accepted.keep(config.path, config.text)
+            last_good.keep(config.path, config.text)
         except OSError as error:
             log.error("no copy of the configuration kept", why=error)
 
@@ -134,7 +135,7 @@ def _when_free(path: Path) -> locks.Held:
     SIGTERM's default actions just the same, and Python would start it again after a signal.
     """
     while (lock := locks.take(path)) is None:
-        supervised.works("waits for the end of another agent")
+        systemd.works("waits for the end of another agent")
         time.sleep(_WAIT_S)
     return lock
 

@@ -1,6 +1,6 @@
 """What the driver says a GPU needs (NVML field 230, R570 and later; code 16 on any driver).
 
-What each value asks for, and which of two words counts: holdfast/policy/demand.py. The kernel log's
+What each value asks for, and which of two words counts: holdfast/policy/recovery_action.py. The kernel log's
 word on the same GPU is fused in gpu_xid, which hears of it first.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
-from holdfast.policy.demand import Demand, Evidence, Strength, fuse, of_nvml
+from holdfast.policy.recovery_action import Demand, Evidence, Strength, fuse, of_nvml
 from holdfast.vocabulary import Action
 from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.finding import finding

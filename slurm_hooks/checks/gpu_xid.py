@@ -3,7 +3,7 @@
 Which number means what is the fault catalogue's business (holdfast/faults/). Here: which of the
 events of this boot still count. An event stays until what it asks for happened (the agent's memory
 drops it then). What the GPU needs is fused from its Xids, an Xid 154 and NVML's recovery action
-(holdfast/policy/demand.py), and the strongest evidence is named. A consequence never outranks its
+(holdfast/policy/recovery_action.py), and the strongest evidence is named. A consequence never outranks its
 cause, whether the driver says so, the catalogue, or a failing NVSwitch.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.faults import fault_of
 from holdfast.findings import Finding
-from holdfast.policy.demand import Demand, Evidence, fuse, of_nvml, of_xid_154
+from holdfast.policy.recovery_action import Demand, Evidence, fuse, of_nvml, of_xid_154
 from holdfast.vocabulary import Action, FaultClass, Severity
 from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.finding import finding

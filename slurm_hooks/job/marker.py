@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from holdfast.adapters.statefile import write_atomic
+from holdfast.adapters.state_file import write_atomic
 
 RUNNING, REQUEUE, FINISHED = "running", "requeue", "finished"
 _STATES = (RUNNING, REQUEUE, FINISHED)

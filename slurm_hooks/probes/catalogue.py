@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slurm_hooks.config import AgentConfig
-from slurm_hooks.contain import Answer
 from slurm_hooks.facts import Blind, MountFacts, MountState
 from slurm_hooks.probes.probe import Probe, Sources, silence
-from slurm_hooks.worker_child import Serve
+from slurm_hooks.settings.sections import AgentConfig
+from slurm_hooks.worker.child import Serve
+from slurm_hooks.worker.worker import Answer
 
 NVML, INFINIBAND, PCIE, MOUNTS, CLOCK = "nvml", "infiniband", "pcie", "mounts", "clock"
 HOST, SYSTEM, SLURMD, DCGM, MLXLINK = "host", "system", "slurmd", "dcgm", "mlxlink"
@@ -72,7 +72,7 @@ def _dcgm(_sources: Sources) -> Serve:
 
 
 def _clock(sources: Sources) -> Serve:
-    from holdfast.adapters.slurm_cli import SlurmCli  # noqa: PLC0415 - only in the worker
+    from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - only in the worker
     from slurm_hooks.probes import clock  # noqa: PLC0415 - only in the worker
 
     return clock.open_probe(SlurmCli(sources.slurm.timeout_s, sources.slurm.bin))

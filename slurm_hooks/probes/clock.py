@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from holdfast.adapters.slurm import Slurm
+from holdfast.slurm.client import Slurm
 from slurm_hooks.facts import ClockFacts
 
 _CONTROLLER_STEP_S = 1.0

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.schema import PathsConfig, SlurmConfig
-from slurm_hooks.config import AgentConfig, NodeConfig
-from slurm_hooks.contain import Answer
 from slurm_hooks.facts import Blind
-from slurm_hooks.worker_child import Serve
+from slurm_hooks.settings.sections import AgentConfig, NodeConfig
+from slurm_hooks.worker.child import Serve
+from slurm_hooks.worker.worker import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

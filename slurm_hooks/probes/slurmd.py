@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 
 from holdfast.adapters.command import PATH, run
-from holdfast.adapters.slurm_cli import ENV
 from holdfast.errors import CommandError, ProbeError, Unavailable
+from holdfast.slurm.cli import ENV
 from slurm_hooks.facts import SlurmdFacts
 
 _NOBODY = re.compile(r"connection refused|connect failure|unable to contact", re.IGNORECASE)

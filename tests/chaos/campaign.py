@@ -25,7 +25,7 @@ from testbed.errors import SandboxError
 from testbed.faults.machine import START_SLURMD
 from testbed.shape import CONTROLLER
 
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
 from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher
 from tests.e2e import training
 

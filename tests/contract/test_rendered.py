@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from testbed.kube.local import ApiServer, KubectlError
 
-from holdfast.render import render_text
+from holdfast.cli.render import render_text
 
 
 @pytest.fixture(scope="module")

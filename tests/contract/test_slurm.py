@@ -18,9 +18,9 @@ import pytest
 from testbed import enter
 from testbed.box import Box
 
-from holdfast.adapters.slurm import SlurmNode
-from holdfast.adapters.slurm_cli import ENV, SlurmCli
 from holdfast.errors import Refused
+from holdfast.slurm.cli import ENV, SlurmCli
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from tests.unit.k8s_bridge.world import HUMAN, Clock, FakeSlurm
 from tests.unit.property.node_world import Slurmctld

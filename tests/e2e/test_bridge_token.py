@@ -16,7 +16,7 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups \\
 """
 _PROGRAM = """
 import json, sys
-from holdfast.adapters.slurm_cli import SlurmCli
+from holdfast.slurm.cli import SlurmCli
 from holdfast.errors import CommandError
 slurm, seen = SlurmCli(10.0, "", sys.argv[1]), {}
 try:

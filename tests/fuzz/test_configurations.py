@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ConfigError
-from slurm_hooks import checks, settings
+from slurm_hooks import checks
 from slurm_hooks.checks import CATALOGUE
-from slurm_hooks.config import AgentConfig
+from slurm_hooks.settings import settings
+from slurm_hooks.settings.sections import AgentConfig
 from tests.fuzz.garbage import DEEP, LONG, broken, noise
 
 WHOLE = """\

@@ -11,13 +11,13 @@ import pytest
 
 from holdfast.history import store
 from holdfast.history.event import Event
-from slurm_hooks.job.deciding import NOT_STARTED, facts
-from slurm_hooks.job.evidence import Sight
-from slurm_hooks.job.history import past
+from slurm_hooks.agent.job_report import hook_notes
+from slurm_hooks.agent.job_report.run_store import Book
+from slurm_hooks.agent.job_report.runs import Ledger, Run
 from slurm_hooks.job.journal import Journal
-from slurm_hooks.job_health import note
-from slurm_hooks.job_health.book import Book
-from slurm_hooks.job_health.ledger import Ledger, Run
+from slurm_hooks.job.launcher.node_faults import Sight
+from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
+from slurm_hooks.job.launcher.past_attempts import past
 from tests.fuzz.garbage import DEEP, LONG, NUMBERS, broken, cut_short, noise, wrong_documents
 
 BOOT = "b007b007-0000-4000-8000-000000000000"
@@ -122,25 +122,25 @@ NOTE = "holdfast-job/1 start 4711 2 1234.56 b007b007-0000-4000-8000-000000000000
 
 
 def test_a_note_that_breaks_off_is_none(tmp_path: Path) -> None:
-    words = NOTE.replace("holdfast-job/1", note.WIRE)
+    words = NOTE.replace("holdfast-job/1", hook_notes.WIRE)
     path = tmp_path / "4711.start"
     for part in cut_short(words):
         path.write_text(part)
-        assert isinstance(note.read(path), str), part
+        assert isinstance(hook_notes.read(path), str), part
     path.write_text(words)
-    assert isinstance(note.read(path), note.Note)
+    assert isinstance(hook_notes.read(path), hook_notes.Note)
 
 
 def test_no_garbage_in_a_note_is_believed(tmp_path: Path) -> None:
     chance, path = random.Random(4), tmp_path / "4711.start"
-    words = NOTE.replace("holdfast-job/1", note.WIRE).split()
+    words = NOTE.replace("holdfast-job/1", hook_notes.WIRE).split()
     for _ in range(1500):
         said = list(words)
         at = chance.choice([2, 3, 4, 6, 7, 8])
         said[at] = chance.choice([*NUMBERS, "inf", "nan", "-0", "0-99999", "1e400", "9" * 400])
         path.write_bytes(" ".join(said).encode("utf-8", "surrogateescape"))
-        found = note.read(path)
-        if isinstance(found, note.Note):
+        found = hook_notes.read(path)
+        if isinstance(found, hook_notes.Note):
             assert math.isfinite(found.at_s), said
             assert found.at_s >= 0, said
             assert found.job < 2**64, said

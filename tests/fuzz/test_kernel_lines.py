@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.observer import Observer
+from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.probes.kmsg import KmsgFollower
-from slurm_hooks.settings import load
+from slurm_hooks.settings.settings import load
+from slurm_hooks.tracking.node import Memory
 from tests.fuzz.garbage import KERNEL_LINES, LONG, NUMBERS, XID_79, Maker, broken, noise
 
 SEEDS = range(4)

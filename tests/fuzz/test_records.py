@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.statefile import put_aside
+from holdfast.adapters.state_file import put_aside
 from holdfast.policy.ownership import DrainRecord
 from holdfast.vocabulary import Action
-from slurm_hooks.agent import record as records
-from slurm_hooks.agent import state
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.observer import Observer
-from slurm_hooks.agent.record import Drained
+from slurm_hooks.agent.drain import record as records
+from slurm_hooks.agent.drain.record import Drained
+from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.facts import GpuFacts, NvmlFacts, PortFacts
-from slurm_hooks.prober import Readings
 from slurm_hooks.probes.kmsg import Record
-from slurm_hooks.settings import Settings, load
+from slurm_hooks.probes.runner import Readings
+from slurm_hooks.settings.settings import Settings, load
+from slurm_hooks.tracking import store
+from slurm_hooks.tracking.node import Memory
 from tests.fuzz.garbage import DEEP, XID_79, cut_short, wrong_documents
 
 BOOT = "b007b007-0000-4000-8000-000000000000"
@@ -65,8 +65,8 @@ def reading_of(nvml: NvmlFacts, ports: tuple[PortFacts, ...]) -> Readings:
 
 
 def saved(settings: Settings, folder: Path) -> Path:
-    path = state.path_in(folder)
-    state.save(path, watched(settings).memory)
+    path = store.path_in(folder)
+    store.save(path, watched(settings).memory)
     return path
 
 
@@ -77,7 +77,7 @@ def test_a_memory_that_breaks_off_is_begun_anew_with_one_line(
     text = path.read_text()
     for part in cut_short(text, step=3):
         path.write_text(part)
-        memory, problem = state.load(path)
+        memory, problem = store.load(path)
         assert memory == Memory(), part[-40:]
         assert one_line(problem, path), problem
         put_aside(path)
@@ -88,7 +88,7 @@ def test_a_memory_that_breaks_off_is_begun_anew_with_one_line(
 def test_a_memory_that_is_something_else_is_begun_anew(tmp_path: Path, text: str) -> None:
     path = tmp_path / "agent.json"
     path.write_text(text)
-    memory, problem = state.load(path)
+    memory, problem = store.load(path)
     assert memory == Memory()
     assert one_line(problem, path), problem
 
@@ -102,7 +102,7 @@ def test_no_senseless_memory_stops_the_agent(settings: Settings, tmp_path: Path)
     table = settings.active()
     for what, text in wrong_documents(document):
         path.write_text(text)
-        memory, problem = state.load(path)
+        memory, problem = store.load(path)
         if problem:
             assert one_line(problem, path), (what, problem)
             assert memory == Memory(), what

@@ -10,11 +10,11 @@ import pytest
 from testbed.h100 import sysfs
 
 from holdfast.config.schema import PathsConfig, SlurmConfig
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.observer import Observer
-from slurm_hooks.config import AgentConfig, NodeConfig
-from slurm_hooks.prober import Prober
-from slurm_hooks.settings import load
+from slurm_hooks.evaluation.observer import Observer
+from slurm_hooks.probes.runner import Prober
+from slurm_hooks.settings.sections import AgentConfig, NodeConfig
+from slurm_hooks.settings.settings import load
+from slurm_hooks.tracking.node import Memory
 from tests.fuzz.garbage import NUMBERS, SYSFS_VALUES, noise
 
 SYSFS = frozenset({"infiniband", "pcie"})

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.vocabulary import Context, Status
-from slurm_hooks import gate, machine, verdict_file
-from slurm_hooks.verdict_file import Published
+from slurm_hooks.hooks import admission
+from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node.verdict_file import Published
 from tests.fuzz.garbage import (
     DEEP,
     NUMBERS,
@@ -161,12 +162,12 @@ def test_the_gate_refuses_by_no_broken_verdict(
     for _ in range(100):
         data = _garbage(chance, good)
         path.write_bytes(data)
-        assert gate.answer(context) == 0, data
+        assert admission.answer(context) == 0, data
     bad = good.replace("ok ", "bad ", 1).replace('"status": "ok"', '"status": "bad"')
     for _ in range(100):
         data = _garbage(chance, bad)
         path.write_bytes(data)
-        gate.answer(context)
+        admission.answer(context)
     assert "Traceback" not in capfd.readouterr().err
 
 

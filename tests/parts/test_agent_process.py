@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.vocabulary import Status
-from slurm_hooks import machine, verdict_file
-from slurm_hooks.verdict_file import Published
+from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node.verdict_file import Published
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
 ROOT = Path(__file__).parents[2]

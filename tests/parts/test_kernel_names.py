@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ProbeError
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.observer import Observer
+from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.probes.kmsg import KmsgFollower, Record
 from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
-from slurm_hooks.settings import load
+from slurm_hooks.settings.settings import load
+from slurm_hooks.tracking.node import Memory
 
 NOBODY = 65534
 XID = "NVRM: Xid (PCI:0000:53:00): 79, GPU has fallen off the bus."

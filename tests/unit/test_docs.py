@@ -12,7 +12,7 @@ from reference.configuration import all_keys
 from reference.pages import FOLDER, PAGES, stale
 from reference.schema import UNITS, keys_of
 
-from holdfast.commands import COMMANDS, main
+from holdfast.cli.main import COMMANDS, main
 from holdfast.config.load import check
 from holdfast.config.sections import SECTIONS, schema_of
 

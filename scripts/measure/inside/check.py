@@ -14,11 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.config.location import config_path
-from slurm_hooks import machine, settings
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.observer import Observer
-from slurm_hooks.prober import Prober
+from slurm_hooks.evaluation.observer import Observer
+from slurm_hooks.node import machine
 from slurm_hooks.probes import nvml
+from slurm_hooks.probes.runner import Prober
+from slurm_hooks.settings import settings
+from slurm_hooks.tracking.node import Memory
 
 
 class Clocked:

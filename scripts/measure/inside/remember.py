@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from holdfast.config.location import config_path
-from slurm_hooks import machine, settings
-from slurm_hooks.agent import state
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.observer import Observer
-from slurm_hooks.prober import Prober
+from slurm_hooks.evaluation.observer import Observer
+from slurm_hooks.node import machine
+from slurm_hooks.probes.runner import Prober
+from slurm_hooks.settings import settings
+from slurm_hooks.tracking import store
+from slurm_hooks.tracking.node import Memory
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     uptime_s = machine.uptime_s(paths.procfs)
     observer.see(prober.run(config.probes(table)), log_problem="", uptime_s=uptime_s)
     observer.judge(table)
-    state.save(state.path_in(paths.state), observer.memory)
+    store.save(store.path_in(paths.state), observer.memory)
     prober.close()
     os._exit(0)
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.config.location import config_path
-from slurm_hooks import settings
-from slurm_hooks.prober import NVML, Prober
+from slurm_hooks.probes.runner import NVML, Prober
+from slurm_hooks.settings import settings
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.adapters.command import complete
 from holdfast.config.schema import load_cluster
 from holdfast.errors import CommandError
-from slurm_hooks import machine
+from slurm_hooks.node import machine
 
 _PROBES_S = 90.0
 _NVIDIA = "0x10de"

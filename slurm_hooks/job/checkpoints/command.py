@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.console import complain, say, say_json, table
-from slurm_hooks.contain import Answer, Worker, call
+from holdfast.cli.console import complain, say, say_json, table
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
 from slurm_hooks.job.checkpoints.find import candidates, judge, unjudged
-from slurm_hooks.worker_child import Serve
+from slurm_hooks.worker.child import Serve
+from slurm_hooks.worker.worker import Answer, Worker, call
 
 _ONE_S, _ALL_S = 20.0, 300.0
 """For the listing and for each checkpoint, and for all of them."""

@@ -14,7 +14,8 @@ from holdfast.config.load import load_section
 from holdfast.errors import ConfigError
 from holdfast.faults import FAULTS
 from holdfast.vocabulary import FaultClass, Severity
-from slurm_hooks.active import CATALOGUE, host, load, pairs, smallest
+from slurm_hooks.active import CATALOGUE, check_for_fault, load, pairs
+from slurm_hooks.active.checks import host
 from slurm_hooks.active.config import ActiveConfig
 from slurm_hooks.active.pairs import Pair
 from slurm_hooks.active.result import (
@@ -38,27 +39,29 @@ DRAINING = [f.code for f in FAULTS.values() if f.drains or f.severity is Severit
 
 @pytest.mark.parametrize("code", DRAINING)
 def test_every_fault_that_drains_has_a_check_for_one_node(code: str) -> None:
-    names = smallest.checks_for(code)
+    names = check_for_fault.checks_for(code)
     assert names
     for name in names:
         assert load(name).NODES == 1, "a gate has no second node"
 
 
 def test_the_table_names_what_exists() -> None:
-    assert set(smallest.BY_CLASS) == set(FaultClass)
-    assert set(smallest.BY_CODE) <= set(FAULTS)
+    assert set(check_for_fault.BY_CLASS) == set(FaultClass)
+    assert set(check_for_fault.BY_CODE) <= set(FAULTS)
     named = {
-        name for row in (*smallest.BY_CLASS.values(), *smallest.BY_CODE.values()) for name in row
+        name
+        for row in (*check_for_fault.BY_CLASS.values(), *check_for_fault.BY_CODE.values())
+        for name in row
     }
     assert named <= set(CATALOGUE)
-    assert smallest.checks_for("NO_SUCH_CODE"), "a code of another version has one, too"
+    assert check_for_fault.checks_for("NO_SUCH_CODE"), "a code of another version has one, too"
 
 
 def test_some_rows_by_name() -> None:
-    assert smallest.checks_for("XID79") == ("host",)
-    assert smallest.checks_for("XID95")[0] == "dcgm_diag_r2"
-    assert smallest.checks_for("NVLINK_DOWN") == ("nccl_loopback",)
-    assert smallest.checks_for("MOUNT_READ_ONLY") == ("storage",)
+    assert check_for_fault.checks_for("XID79") == ("host",)
+    assert check_for_fault.checks_for("XID95")[0] == "dcgm_diag_r2"
+    assert check_for_fault.checks_for("NVLINK_DOWN") == ("nccl_loopback",)
+    assert check_for_fault.checks_for("MOUNT_READ_ONLY") == ("storage",)
 
 
 # --- pairs

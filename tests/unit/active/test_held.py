@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast.vocabulary import SlurmName
-from slurm_hooks import settings
-from slurm_hooks.agent.held import Gate
-from slurm_hooks.process import process_state
+from slurm_hooks.agent.drain.return_test import Gate
+from slurm_hooks.node.process import process_state
+from slurm_hooks.settings import settings
 
 
 def test_a_test_that_was_given_up_leaves_no_zombie(

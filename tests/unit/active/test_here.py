@@ -13,15 +13,15 @@ import pytest
 
 from holdfast.history import store
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.active import here
-from slurm_hooks.active.keep import Purpose
-from slurm_hooks.active.keeper import Keeper, Kept, Occupied
+from slurm_hooks.active import run_on_node
+from slurm_hooks.active.node_reservation import Keeper, Kept, Occupied
 from slurm_hooks.active.programs import host as host_program
 from slurm_hooks.active.programs import storage as storage_program
+from slurm_hooks.active.reservation_text import Purpose
 from slurm_hooks.active.result import Result, Verdict, decode
 from slurm_hooks.active.run import Missing
-from slurm_hooks.agent import held
-from slurm_hooks.machine import node_name
+from slurm_hooks.agent.drain import return_test
+from slurm_hooks.node.machine import node_name
 
 SHM = Path("/dev/shm")
 needs_a_mount = pytest.mark.skipif(
@@ -44,7 +44,7 @@ def test_storage_really_runs_and_goes_into_the_history(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = configured(tmp_path, SHM)
-    assert here.main(["storage", "--config", str(config)]) == 0
+    assert run_on_node.main(["storage", "--config", str(config)]) == 0
     result = decode(capfd.readouterr().out)
     assert result is not None
     assert result.verdict is Verdict.PASSED, result.detail
@@ -57,7 +57,7 @@ def test_a_path_where_nothing_is_mounted_fails(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = configured(tmp_path, tmp_path)
-    assert here.main(["storage", "--config", str(config), "--for-gate"]) == 0
+    assert run_on_node.main(["storage", "--config", str(config), "--for-gate"]) == 0
     result = decode(capfd.readouterr().out)
     assert result is not None
     assert result.verdict is Verdict.FAILED
@@ -82,7 +82,7 @@ def test_a_broken_configuration_could_not_run(
 ) -> None:
     path = tmp_path / "holdfast.yaml"
     path.write_text("active: {storage: {size_mib: many}}\n")
-    assert here.main(["storage", "--config", str(path), "--for-gate"]) == 0
+    assert run_on_node.main(["storage", "--config", str(path), "--for-gate"]) == 0
     result = decode(capfd.readouterr().out)
     assert result is not None
     assert result.verdict is Verdict.COULD_NOT_RUN
@@ -91,19 +91,19 @@ def test_a_broken_configuration_could_not_run(
 
 def test_a_program_that_hangs_is_left_behind_with_what_it_said() -> None:
     script = "import time; print('begun', flush=True); time.sleep(60)"
-    ran = here.execute([sys.executable, "-c", script], 1.0)
+    ran = run_on_node.execute([sys.executable, "-c", script], 1.0)
     assert ran.status is None
     assert ran.out == "begun\n"
-    ended = here.execute([sys.executable, "-c", "import sys; sys.exit(3)"], 10)
+    ended = run_on_node.execute([sys.executable, "-c", "import sys; sys.exit(3)"], 10)
     assert (ended.status, ended.out) == (3, "")
     with pytest.raises(Missing):
-        here.execute(["/no/such/program"], 10)
+        run_on_node.execute(["/no/such/program"], 10)
 
 
 def test_slurms_gpu_variables_do_not_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     script = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
-    assert here.execute([sys.executable, "-c", script], 10).out == "None\n"
+    assert run_on_node.execute([sys.executable, "-c", script], 10).out == "None\n"
 
 
 def test_what_the_host_is_made_of(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ class Bench:
 
 def gate(tester: Bench) -> Result:
     checks = ("dcgm_diag_r2", "gpu_burn")
-    return held.run(cast("Keeper", tester), SlurmName("worker-1"), checks, "r", 60)
+    return return_test.run(cast("Keeper", tester), SlurmName("worker-1"), checks, "r", 60)
 
 
 def test_the_first_check_that_can_run_decides() -> None:

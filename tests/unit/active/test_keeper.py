@@ -10,8 +10,9 @@ from typing import cast
 import pytest
 
 from holdfast.adapters.command import Completed
-from holdfast.adapters.slurm import SlurmNode
-from holdfast.adapters.slurm_maintenance import (
+from holdfast.errors import Unavailable
+from holdfast.slurm.client import SlurmNode
+from holdfast.slurm.reservations import (
     Reservation,
     SlurmMaintenance,
     TestJob,
@@ -20,13 +21,12 @@ from holdfast.adapters.slurm_maintenance import (
     parse_reservations,
     reserve_argv,
 )
-from holdfast.errors import Unavailable
 from holdfast.vocabulary import NodeState, SlurmName
-from slurm_hooks.active import keep as keeps
+from slurm_hooks.active import reservation_text as keeps
 from slurm_hooks.active.inspector import Inspector, candidate
-from slurm_hooks.active.keep import Keep, Maker, Purpose
-from slurm_hooks.active.keeper import Keeper, Occupied
+from slurm_hooks.active.node_reservation import Keeper, Occupied
 from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
+from slurm_hooks.active.reservation_text import Keep, Maker, Purpose
 from slurm_hooks.active.result import Judged, Result, Verdict, encode
 
 A, B = SlurmName("worker-1"), SlurmName("worker-2")

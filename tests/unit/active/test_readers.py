@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.active import (
-    CATALOGUE,
+from slurm_hooks.active import CATALOGUE, load
+from slurm_hooks.active.checks import (
     dcgm_diag,
     gpu_bandwidth,
     gpu_burn,
-    load,
     nccl,
     nccl_loopback,
     nccl_pairwise,

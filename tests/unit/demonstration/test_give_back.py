@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from demonstration import story as stories
+from demonstration import scenario as stories
 from demonstration.observe import NodeView
-from demonstration.story import Narrator, Story
+from demonstration.scenario import Narrator, Story
 
 DRAINED = frozenset({"IDLE", "DRAIN"})
 PINGED_SOON = frozenset({"IDLE", "NOT_RESPONDING"})

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from holdfast.cli.render import render_text
 from holdfast.config.schema import load_cluster
-from holdfast.render import render_text
 
 
 @pytest.mark.parametrize("name", ["123", "1e3", "true", "null", "h100-a"])

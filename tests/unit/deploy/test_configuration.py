@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.config.command import main as config_command
+from holdfast.cli.config import main as config_command
+from holdfast.cli.render import render_text
 from holdfast.config.schema import load_cluster
-from holdfast.render import render_text
 from slurm_hooks.checks import CATALOGUE
 from slurm_hooks.deploy.configuration import first_sentence
 

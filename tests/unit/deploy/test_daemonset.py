@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.cli.render import render_text
 from holdfast.errors import UsageError
-from holdfast.render import render_text
 from slurm_hooks.deploy.daemonset import DAEMONSET
 
 IMAGE = f"docker.io/library/debian@sha256:{'0123456789abcdef' * 4}"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.cli.render import render_text
 from holdfast.errors import UsageError
-from holdfast.render import render_text
 from slurm_hooks.active import command
 
 KINDS = ("cron", "scrontab", "service", "timer")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.config.command import main as config_command
-from holdfast.render import render_text
+from holdfast.cli.config import main as config_command
+from holdfast.cli.render import render_text
 from slurm_hooks.checks import CATALOGUE
 
 SLINKY = json.loads((Path(__file__).parents[2] / "data/deploy/slinky.json").read_text())

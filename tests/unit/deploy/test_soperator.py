@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.config.command import main as config_command
-from holdfast.render import render_text
+from holdfast.cli.config import main as config_command
+from holdfast.cli.render import render_text
 from holdfast.version import VERSION
 from slurm_hooks.checks import CATALOGUE
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.render import render_text
 from holdfast.errors import UsageError
-from holdfast.render import render_text
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.main import restart_argv
-from slurm_hooks.config import AgentConfig
+from slurm_hooks.settings.sections import AgentConfig
 
 
 def unit(text: str) -> configparser.ConfigParser:

@@ -6,9 +6,9 @@ from typing import Any
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
-from slurm_hooks.agent.judge import Opened
+from slurm_hooks.agent.telemetry.changes import Board, Episodes, board_of, boards_of, of_boards
+from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import GpuFacts
-from slurm_hooks.history.changes import Board, Episodes, board_of, boards_of, of_boards
 
 BOARDS = {n: Board(uuid=f"GPU-{n}", serial=f"165{n}", pci=f"0000:0{n}:00") for n in range(8)}
 

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
-from slurm_hooks.agent.case import Deed, Standing
-from slurm_hooks.agent.chronicle import Chronicle
-from slurm_hooks.agent.judge import Opened
-from slurm_hooks.agent.memory import Memory, Streak
-from slurm_hooks.agent.memory_gpu import GpuSeen
+from slurm_hooks.agent.drain.messages import Deed, Standing
+from slurm_hooks.agent.telemetry.history_events import Chronicle
+from slurm_hooks.agent.telemetry.recorder import Recorder
+from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import GpuFacts
-from slurm_hooks.history import Recorder
+from slurm_hooks.tracking.gpu import GpuSeen
+from slurm_hooks.tracking.node import Memory, Streak
 
 FOUND = Finding(
     code="XID79",

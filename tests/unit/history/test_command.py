@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.adapters import jsonl
-from holdfast.commands import main
+from holdfast.cli.main import main
 from holdfast.errors import UsageError
 from holdfast.history import store, subject
-from slurm_hooks.history import command
+from slurm_hooks.cli import history
 
 DAY = 86400.0
 NOW = time.time()
@@ -172,12 +172,12 @@ def test_nobody_knows_it(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_since() -> None:
-    assert command.since_of("2d", 1e9) == 1e9 - 2 * DAY
-    assert command.since_of("90m", 1e9) == 1e9 - 5400
-    assert abs(command.since_of("2001-09-09", 0) - 1e9) < 2 * DAY
+    assert history.since_of("2d", 1e9) == 1e9 - 2 * DAY
+    assert history.since_of("90m", 1e9) == 1e9 - 5400
+    assert abs(history.since_of("2001-09-09", 0) - 1e9) < 2 * DAY
     for wrong in ("", "7", "7y", "-1d", "99999-01-01"):
         with pytest.raises(UsageError):
-            command.since_of(wrong, 1e9)
+            history.since_of(wrong, 1e9)
 
 
 def test_a_thousand_nodes_are_ranked(cluster: Cluster) -> None:

@@ -19,7 +19,8 @@ _SCRIPT = """
 import json, subprocess, sys, time
 from pathlib import Path
 from holdfast.history import store
-from slurm_hooks.history import Recorder, recorder
+from slurm_hooks.agent.telemetry import recorder
+from slurm_hooks.agent.telemetry.recorder import Recorder
 
 folder, spool, server = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 recorder._DEADLINE_S, recorder._RETRY_S, recorder._SPREAD_S = 0.3, (0.1, 0.2), 0.0

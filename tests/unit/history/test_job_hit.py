@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from slurm_hooks import settings
-from slurm_hooks.job_health.ledger import JobXid, Run
-from slurm_hooks.job_health.reporter import Reporter
+from slurm_hooks.agent.job_report.reporter import Reporter
+from slurm_hooks.agent.job_report.runs import JobXid, Run
+from slurm_hooks.settings import settings
 
 Noted = list[tuple[str, dict[str, Any]]]
 

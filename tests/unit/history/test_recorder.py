@@ -12,7 +12,8 @@ import pytest
 
 from holdfast.history import store
 from holdfast.history.event import Event
-from slurm_hooks.history import Recorder, recorder
+from slurm_hooks.agent.telemetry import recorder
+from slurm_hooks.agent.telemetry.recorder import Recorder
 
 
 class Desk:

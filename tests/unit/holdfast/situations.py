@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from holdfast.adapters.slurm import SlurmNode
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide
+from holdfast.policy.node_inputs import Decision, Limits, NodeSituation
 from holdfast.policy.ownership import DrainRecord
-from holdfast.policy.situation import Decision, Limits, NodeSituation
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

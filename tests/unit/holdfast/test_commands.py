@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import commands
+from holdfast.cli import main
 from holdfast.config.sections import SECTIONS
 from holdfast.errors import ConfigError, Refused, UsageError
 from holdfast.version import VERSION
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_every_command_leads_to_a_function() -> None:
-    for command in commands.COMMANDS.values():
+    for command in main.COMMANDS.values():
         module, _, function = command.target.partition(":")
         assert callable(getattr(importlib.import_module(module), function)), command.target
 
@@ -35,7 +35,7 @@ def test_every_section_of_the_configuration_has_a_schema() -> None:
 
 @pytest.mark.parametrize("name", ["explain", "nodes", "faults", "config", "config check"])
 def test_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.main([*name.split(), "--help"]) == 0
+    assert main.main([*name.split(), "--help"]) == 0
     assert "example" in capsys.readouterr().out
 
 
@@ -56,10 +56,10 @@ def test_no_option_may_be_shortened() -> None:
 def test_no_words_show_the_commands_and_count_as_used_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert commands.main([]) == 2
-    assert commands.main(["--help"]) == 0
+    assert main.main([]) == 2
+    assert main.main(["--help"]) == 0
     page = capsys.readouterr().out
-    assert all(name in page for name in commands.COMMANDS)
+    assert all(name in page for name in main.COMMANDS)
 
 
 def test_the_version_is_the_projects() -> None:
@@ -67,7 +67,7 @@ def test_the_version_is_the_projects() -> None:
 
 
 def test_a_misspelt_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.main(["explian", "worker-1"]) == 2
+    assert main.main(["explian", "worker-1"]) == 2
     assert "did you mean explain?" in capsys.readouterr().err
 
 
@@ -96,11 +96,11 @@ def test_errors_are_lines_and_statuses(
     module.main = fails  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "failing", module)
     monkeypatch.setitem(
-        commands.COMMANDS,
+        main.COMMANDS,
         "x",
-        commands.Command("failing:main", ""),
+        main.Command("failing:main", ""),
     )
-    assert commands.main(["x"]) == status
+    assert main.main(["x"]) == status
     told = capsys.readouterr().err
     assert said in told
     assert "Traceback" not in told
@@ -115,7 +115,7 @@ def python(code: str) -> str:
 
 
 def test_the_program_starts_light() -> None:
-    loaded = python("import holdfast.commands, sys; print(*sys.modules)").split()
+    loaded = python("import holdfast.cli.main, sys; print(*sys.modules)").split()
     heavy = {"yaml", "kubernetes", "pynvml", "jinja2", "asyncio", "slurm_hooks", "k8s_bridge"}
     assert not heavy & set(loaded)
 

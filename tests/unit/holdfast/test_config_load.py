@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config import command
+from holdfast.cli import config
 from holdfast.config.bounds import within
 from holdfast.config.load import check, load_section, load_table
 from holdfast.config.schema import load_cluster
@@ -298,14 +298,14 @@ def test_config_check_tells_good_bad_and_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = write(tmp_path, "cluster: demo\njob: {max_attempts: 5}\n")
-    assert command.main(["check", str(good)]) == 0
+    assert config.main(["check", str(good)]) == 0
     assert "good" in capsys.readouterr().out
     bad = write(tmp_path, "cluster: demo\njob: {max_atempts: 5}\nnode: {expected_gpus: many}\n")
-    assert command.main(["check", str(bad)]) == 1
+    assert config.main(["check", str(bad)]) == 1
     out = capsys.readouterr().out.splitlines()
     assert "h.yaml:2: job.max_atempts: unknown key; did you mean 'max_attempts'?" in out[0]
     assert "h.yaml:3: node.expected_gpus: expected whole number, got text 'many'" in out[1]
-    assert command.main(["check", str(tmp_path / "none.yaml")]) == 2
+    assert config.main(["check", str(tmp_path / "none.yaml")]) == 2
     assert "no such file" in capsys.readouterr().err
-    assert command.main(["check", str(tmp_path)]) == 2
+    assert config.main(["check", str(tmp_path)]) == 2
     assert "is a folder; name a file" in capsys.readouterr().err

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from holdfast import commands
-from holdfast.adapters.slurm import SlurmNode
-from holdfast.console import table
-from holdfast.explain_files import local_verdict, read_journal
-from holdfast.explain_text import job_page, node_page
-from holdfast.nodes_command import as_json
-from holdfast.owner import Owner, Word, asked_in, standing
+from holdfast.cli import main
+from holdfast.cli.console import table
+from holdfast.cli.explain_files import local_verdict, read_journal
+from holdfast.cli.explain_text import job_page, node_page
+from holdfast.cli.nodes import as_json
+from holdfast.drain_owner import Owner, Word, asked_in, standing
 from holdfast.policy.ownership import DrainRecord
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, NodeState, SlurmName
-from slurm_hooks.agent.record import plain
+from slurm_hooks.agent.drain.record import plain
 
 DATA = Path(__file__).parents[2] / "data" / "slurm" / "24.11"
 QUOTED = shlex.quote(str(DATA))  # the checkout may lie in a folder whose name has a blank
@@ -207,7 +207,7 @@ def verdict(
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = commands.main(words)
+    status = main.main(words)
     said = capsys.readouterr()
     return status, said.out, said.err
 

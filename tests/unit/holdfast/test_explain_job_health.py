@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.explain_files import local_report
-from holdfast.explain_text import job_page
-from holdfast.job_evidence import Evidence
+from holdfast.cli.explain_files import local_report
+from holdfast.cli.explain_text import job_page
+from holdfast.incidents import Evidence
 
 REPORT: dict[str, Any] = {
     "kind": "job",

@@ -65,7 +65,7 @@ def codes_in_calls(path: Path) -> Iterator[str]:
 
 
 HOOKS = {Context.PROLOG.value.upper(), Context.EPILOG.value.upper()}
-"""What slurm_hooks/gate.py refuses a node with: the hook's own name."""
+"""What slurm_hooks/hooks/admission.py refuses a node with: the hook's own name."""
 
 SAID = {text for path in sources() for text in strings(path)} | HOOKS
 

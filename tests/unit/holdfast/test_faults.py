@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from holdfast import faults_command
+from holdfast.cli import faults
 from holdfast.faults import FAULTS, fault_of, is_known, severity_of
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
 from holdfast.vocabulary import Action, FaultClass, Severity
 
 # Health-check reference, section 2a: what an H100's Xids ask for.
@@ -69,11 +69,11 @@ def test_what_the_catalogue_lacks_warns_and_never_drains(code: str) -> None:
 
 
 def test_the_command_shows_one_and_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert faults_command.main(["79"]) == 0
+    assert faults.main(["79"]) == 0
     assert "fallen off the bus" in capsys.readouterr().out
-    assert faults_command.main([]) == 0
+    assert faults.main([]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(FAULTS) + 1
-    assert faults_command.main(["xid79", "--json"]) == 0
+    assert faults.main(["xid79", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["code"], row["action"], row["drains"]) == ("XID79", "reboot", True)
 
@@ -82,5 +82,5 @@ def test_the_command_shows_one_and_all(capsys: pytest.CaptureFixture[str]) -> No
 def test_an_unknown_code_gets_a_hint(
     word: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert faults_command.main([word]) == 1
+    assert faults.main([word]) == 1
     assert hint in capsys.readouterr().err

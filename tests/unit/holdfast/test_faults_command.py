@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from holdfast import faults_command
+from holdfast.cli import faults
 from holdfast.faults import FAULTS
 
 
 def ran(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    status = faults_command.main(argv)
+    status = faults.main(argv)
     said = capsys.readouterr()
     return status, said.out, said.err
 
@@ -103,6 +103,6 @@ def test_a_number_has_no_number_that_looks_like_it(
 
 def test_a_class_that_does_not_exist_is_used_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        faults_command.main(["--class", "moon"])
+        faults.main(["--class", "moon"])
     assert stopped.value.code == 2
     assert "moon" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.hostlist import compress, expand
+from holdfast.slurm.hostlist import compress, expand
 
 NAMES = st.from_regex(r"[a-z]{1,4}-?[0-9]{0,4}", fullmatch=True)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.job_evidence import MAX_CHARS, Blame, Evidence, is_ours, merge, parse, render, verdict
+from holdfast.incidents import MAX_CHARS, Blame, Evidence, is_ours, merge, parse, render, verdict
 
 XID13 = Evidence(code="XID13", node="worker-1", gpu=3, step="0", pid=4711, count=2, run=1, at=99)
 XID79 = Evidence(code="XID79", node="worker-0", gpu=5, run=1, at=98)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters import kept_file
-from holdfast.adapters.kept_file import KeptFile
+from holdfast.adapters import durable_file
+from holdfast.adapters.durable_file import KeptFile
 
 SAID = {"reason": "é", "at": 1.5}
 LATER = {"reason": "later"}
@@ -66,7 +66,7 @@ def test_room_that_was_set_aside_needs_no_new_file(
     def full(*_args: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept_file, "write_atomic", full)
+    monkeypatch.setattr(durable_file, "write_atomic", full)
     for said in (SAID, LATER, None, SAID, None, LATER, SAID, LATER):
         assert kept.save(said) == ""
         kept.memory.unlink(missing_ok=True)

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from holdfast.adapters.slurm_events import argv, past_drains
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
+from holdfast.slurm.accounting import argv, past_drains
 from holdfast.vocabulary import SlurmName
 
 OURS = "holdfast:XID79: GPU 3 0000:86:00 Xid 79 boot=aaaaaaaa gpu=3"

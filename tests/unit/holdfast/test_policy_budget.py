@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.adapters.slurm import SlurmNode
 from holdfast.policy.budget import (
     Admission,
     admit,
@@ -19,6 +18,7 @@ from holdfast.policy.budget import (
     is_charged,
     withdrawals,
 )
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from holdfast.policy import damping
-from holdfast.policy.damping import Return
+from holdfast.policy import flap_damping
+from holdfast.policy.flap_damping import Return
+from holdfast.policy.node_inputs import Limits, NodeSituation
 from holdfast.policy.ownership import DrainRecord
-from holdfast.policy.returning import waits_for
-from holdfast.policy.situation import Limits, NodeSituation
-from holdfast.reasons import Reason
+from holdfast.policy.return_conditions import waits_for
+from holdfast.reason import Reason
 from holdfast.vocabulary import Action
 from tests.unit.holdfast.situations import HEALTHY, IDLE
 
@@ -38,11 +38,11 @@ def back(minutes_ago: float, code: str = "MOUNT_GONE") -> Return:
     ids=["none", "one", "three", "one is old", "another code", "a clock set back", "by a lot"],
 )
 def test_what_counts(returns: tuple[Return, ...], counted: int) -> None:
-    assert damping.count(returns, "MOUNT_GONE", LIMITS, NOW) == counted
+    assert flap_damping.count(returns, "MOUNT_GONE", LIMITS, NOW) == counted
 
 
 def test_without_a_window_nothing_counts() -> None:
-    assert damping.count((back(0), back(1)), "MOUNT_GONE", Limits(return_window_s=0), NOW) == 0
+    assert flap_damping.count((back(0), back(1)), "MOUNT_GONE", Limits(return_window_s=0), NOW) == 0
 
 
 @pytest.mark.parametrize(
@@ -50,34 +50,34 @@ def test_without_a_window_nothing_counts() -> None:
     [(0, 30), (1, 60), (2, 120), (3, 240), (6, 1920), (7, 3600), (1000, 3600)],
 )
 def test_the_wait_doubles_up_to_a_limit(returns: int, waits: float) -> None:
-    assert damping.wait_s(returns, LIMITS) == waits
+    assert flap_damping.wait_s(returns, LIMITS) == waits
 
 
 def test_a_site_without_a_wait_gets_one_from_the_second_time_on() -> None:
     none = Limits(wait_s=0)
-    assert [damping.wait_s(returns, none) for returns in range(4)] == [0, 2, 4, 8]
+    assert [flap_damping.wait_s(returns, none) for returns in range(4)] == [0, 2, 4, 8]
     longer = Limits(wait_s=7200, max_wait_s=3600)
-    assert [damping.wait_s(returns, longer) for returns in range(2)] == [7200, 7200]
+    assert [flap_damping.wait_s(returns, longer) for returns in range(2)] == [7200, 7200]
 
 
 @pytest.mark.parametrize(
     ("returns", "most", "asks"), [(3, 4, False), (4, 4, True), (9, 4, True), (9, 0, False)]
 )
 def test_when_a_person_is_asked(returns: int, most: int, asks: bool) -> None:
-    assert damping.asks_person(returns, Limits(max_returns=most)) is asks
+    assert flap_damping.asks_person(returns, Limits(max_returns=most)) is asks
 
 
 def test_the_reason_says_so_and_reads_back() -> None:
     """In front: a reason that is too long loses its end."""
-    text = damping.prefix(4, LIMITS) + "/mnt/training: gone" + "." * 300
+    text = flap_damping.prefix(4, LIMITS) + "/mnt/training: gone" + "." * 300
     reason = Reason.parse(str(Reason("MOUNT_GONE", text, {"boot": "aaaaaaaa", "returns": "4"})))
     assert reason is not None
     assert reason.detail.startswith("returned 4 times in 60 min, resume by hand: /mnt/training")
-    assert damping.says_by_hand(reason)
-    assert damping.returns_in(reason) == 4
+    assert flap_damping.says_by_hand(reason)
+    assert flap_damping.returns_in(reason) == 4
     other = Reason("MOUNT_GONE", "/mnt/training: gone, resume by hand: no", {"returns": "x"})
-    assert not damping.says_by_hand(other)
-    assert damping.returns_in(other) == 0
+    assert not flap_damping.says_by_hand(other)
+    assert flap_damping.returns_in(other) == 0
 
 
 def record(action: Action = Action.WAIT, returns: int = 0, by_hand: bool = False) -> DrainRecord:
@@ -136,4 +136,4 @@ def test_what_a_node_waits_for(
 def test_a_comment_that_changes_often_waits_longer_each_time(
     changes: list[float], at: float
 ) -> None:
-    assert damping.next_change_at(changes, LIMITS, 1000.0) == at
+    assert flap_damping.next_change_at(changes, LIMITS, 1000.0) == at

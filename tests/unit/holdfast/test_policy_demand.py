@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.policy.demand import (
+from holdfast.policy.recovery_action import (
     RECOVERY_ACTIONS,
     Evidence,
     Strength,

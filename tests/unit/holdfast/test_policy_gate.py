@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from holdfast.findings import Verdict
-from holdfast.policy.gate import GateBack, Held, Trial, opens
 from holdfast.policy.node import decide
-from holdfast.policy.situation import Decision, Move
-from holdfast.reasons import Reason
+from holdfast.policy.node_inputs import Decision, Move
+from holdfast.policy.return_test import GateBack, Held, Trial, opens
+from holdfast.reason import Reason
 from tests.unit.holdfast.situations import (
     BAD,
     HEALTHY,

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.adapters.slurm import SlurmNode
 from holdfast.findings import Verdict
 from holdfast.policy.node import decide
+from holdfast.policy.node_inputs import Decision, Move
 from holdfast.policy.ownership import is_ours
-from holdfast.policy.situation import Decision, Move
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity
 from tests.unit.holdfast.situations import (
     BAD,

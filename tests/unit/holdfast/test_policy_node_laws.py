@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.adapters.slurm import SlurmNode
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.node import decide, draining
+from holdfast.policy.node_inputs import Move, NodeSituation
 from holdfast.policy.ownership import is_ours
-from holdfast.policy.situation import Move, NodeSituation
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from tests.unit.holdfast.situations import (
     BOOT,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.reasons import MAX_CHARS, Reason, without_slurms_words
+from holdfast.reason import MAX_CHARS, Reason, without_slurms_words
 
 CODES = st.from_regex(r"[A-Z][A-Z0-9_]{0,31}", fullmatch=True)
 KEYS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.render import TABLE, document, main, render_text
 from holdfast.document import REQUIRED, Document, Value, filled
 from holdfast.errors import UsageError
-from holdfast.render import TABLE, document, main, render_text
 
 TREE = Path(__file__).parents[3]
 
@@ -84,7 +84,7 @@ def test_a_node_needs_nothing_but_the_standard_library() -> None:
     """Not even what Holdfast depends on: a broken site-packages must not stop who mends it."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from holdfast.render import document, main\n"
+        "from holdfast.cli.render import document, main\n"
         "image = ['--set', 'image=a/b@sha256:' + '0' * 64]\n"
         "sys.exit(max(main([what, *(image if 'image' in document(what).values else [])])"
         " for what in sys.argv[2:]))"

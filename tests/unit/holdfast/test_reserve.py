@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.reserve import Reserve
+from holdfast.adapters.reserved_space import Reserve
 
 
 def test_with_room_it_is_an_ordinary_replacement(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_another_error_than_no_room_is_raised(tmp_path: Path) -> None:
 _FULL = """
     import errno, os, sys
     from pathlib import Path
-    from holdfast.adapters.reserve import Reserve
+    from holdfast.adapters.reserved_space import Reserve
 
     run = Path(sys.argv[1])
     path, reserve = run / "verdict", Reserve(run, "verdict", size=16384, count=2)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.slurm_cli import SlurmCli
 from holdfast.errors import Refused, Unavailable
+from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import SlurmName
 
 DATA = Path(__file__).parents[2] / "data" / "slurm" / "24.11"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.adapters import slurm_parse as parse
+from holdfast.slurm import parse
 from holdfast.vocabulary import NodeState
 
 DATA = Path(__file__).parents[2] / "data" / "slurm"

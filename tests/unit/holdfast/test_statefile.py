@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.statefile import forget, read_state, write_atomic, write_state
+from holdfast.adapters.state_file import forget, read_state, write_atomic, write_state
 
 
 def test_what_was_written_comes_back(tmp_path: Path) -> None:

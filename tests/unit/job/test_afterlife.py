@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.slurm import SlurmJob, SlurmNode
 from holdfast.errors import Refused, Unavailable
+from holdfast.slurm.client import SlurmJob, SlurmNode
 from holdfast.vocabulary import SlurmName
+from slurm_hooks.agent.jobs.requeue import Afterlife
 from slurm_hooks.job import marker as markers
-from slurm_hooks.job.afterlife import Afterlife
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.marker import Marker
 

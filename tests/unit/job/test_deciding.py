@@ -7,15 +7,15 @@ from datetime import datetime, timezone
 
 import pytest
 
-from holdfast.adapters.slurm import SlurmJob
 from holdfast.policy.job import Decision, FailureKind, Next, decide
+from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
-from slurm_hooks.job.deciding import Ending, ending, facts
-from slurm_hooks.job.evidence import NodeFault, Sight
-from slurm_hooks.job.srun_output import death_in
-from slurm_hooks.job.step import StepEnd
+from slurm_hooks.job.launcher.node_faults import NodeFault, Sight
+from slurm_hooks.job.launcher.outcome import Ending, ending, facts
+from slurm_hooks.job.step.srun_output import death_in
+from slurm_hooks.job.step.step import StepEnd
 
 NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

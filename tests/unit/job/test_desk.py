@@ -7,15 +7,15 @@ from typing import cast
 
 import pytest
 
-from holdfast.adapters.slurm import Slurm
 from holdfast.errors import CommandError
+from holdfast.slurm.client import Slurm
 from slurm_hooks.job import marker as markers
-from slurm_hooks.job.attempt import Tools
 from slurm_hooks.job.config import JobConfig
-from slurm_hooks.job.desk import Desk
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
-from slurm_hooks.job.step import Signals
+from slurm_hooks.job.launcher.attempt import Tools
+from slurm_hooks.job.launcher.job_control import Desk
+from slurm_hooks.job.step.step import Signals
 from tests.unit.slurm_hooks.listening import listening
 
 CONTEXT = JobContext(
@@ -68,7 +68,7 @@ def test_without_an_agent_slurm_knows_that_a_job_has_ended_for_good(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The agent's next start would find a launcher gone and a job failed, and requeue it."""
-    monkeypatch.setattr("slurm_hooks.job.desk._AT_END_S", 0.3)
+    monkeypatch.setattr("slurm_hooks.job.launcher.job_control._AT_END_S", 0.3)
     with listening(42) as agent:
         slurm = Answers(0)
         asking = desk(agent.run_dir, slurm)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from slurm_hooks.job import diagnose as command
-from slurm_hooks.job.diagnosis import (
+from slurm_hooks.job.diagnosis import command
+from slurm_hooks.job.diagnosis.causes import (
     _HINTS,
     _NO_LOG_LINE,
     CLASS_OF,

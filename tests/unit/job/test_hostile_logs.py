@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.explain_files import read_journal
-from holdfast.explain_text import job_page
-from slurm_hooks.job import diagnose
+from holdfast.cli.explain_files import read_journal
+from holdfast.cli.explain_text import job_page
+from slurm_hooks.job.diagnosis import command
 
 TOP = Path(__file__).parents[3]
 BOB = 2002
@@ -102,9 +102,9 @@ def test_the_line_that_is_shown_does_not_act_on_the_terminal(
 ) -> None:
     log = tmp_path / "log\x1b[2J"
     log.write_text(f"\x1b]0;owned\x07\x9b2J\u202e{CAUSE}")
-    assert diagnose.main([str(log)]) == 0
-    assert diagnose.main(["--json", str(log)]) == 0
-    assert diagnose.main([f"{log}.no"]) == 2
+    assert command.main([str(log)]) == 0
+    assert command.main(["--json", str(log)]) == 0
+    assert command.main([f"{log}.no"]) == 2
     said = capsys.readouterr()
     assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(said.out + said.err)
     assert "uncorrectable ECC error" in said.out

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurm_hooks.job.history import launcher_deaths, past, struck
 from slurm_hooks.job.journal import Journal, attempts, path_for
+from slurm_hooks.job.launcher.past_attempts import launcher_deaths, past, struck
 
 
 def _journal(folder: Path, **run: float) -> Journal:

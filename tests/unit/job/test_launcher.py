@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job import launcher
+from slurm_hooks.job.launcher import command
 
 JOB = {
     "SLURM_JOB_ID": "42",
@@ -58,7 +58,7 @@ def _events(folder: Path) -> list[str]:
 def test_wrong_use_gets_one_line_and_a_remedy(
     argv: list[str], told: str, job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert launcher.main(argv) == 2
+    assert command.main(argv) == 2
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
@@ -68,7 +68,7 @@ def test_a_misspelt_option_is_taken_for_no_other(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        launcher.main(["--checkpoint", "c", "--", "true"])
+        command.main(["--checkpoint", "c", "--", "true"])
     assert "unrecognized arguments: --checkpoint" in capsys.readouterr().err
 
 
@@ -76,13 +76,13 @@ def test_outside_of_a_job(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID")
-    assert launcher.main(["--checkpoints", "c", "--", "true"]) == 2
+    assert command.main(["--checkpoints", "c", "--", "true"]) == 2
     assert "sbatch --requeue SCRIPT" in capsys.readouterr().err
 
 
 def test_a_file_is_no_checkpoint_folder(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (job / "file").touch()
-    assert launcher.main(["--checkpoints", str(job / "file"), "--", "true"]) == 2
+    assert command.main(["--checkpoints", str(job / "file"), "--", "true"]) == 2
     assert "not a folder" in capsys.readouterr().err
 
 
@@ -91,7 +91,7 @@ def test_a_good_command_ends_good_even_without_slurm(
 ) -> None:
     folder = job / "checkpoints"
     code = "import os; print(os.environ['HOLDFAST_ATTEMPT'], os.environ['HOLDFAST_JOURNAL'])"
-    assert launcher.main(["--checkpoints", str(folder), "--", PYTHON, "-c", code]) == 0
+    assert command.main(["--checkpoints", str(folder), "--", PYTHON, "-c", code]) == 0
     told = capfd.readouterr()
     assert told.out == f"1 {folder}/.holdfast/job-42.jsonl\n"
     assert "attempt 1 of job 42 starts from the beginning: no checkpoint yet" in told.err
@@ -101,8 +101,8 @@ def test_a_good_command_ends_good_even_without_slurm(
 
 def test_exit_code_93_is_the_last_word(job: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = job / "checkpoints"
-    command = [PYTHON, "-c", "raise SystemExit(93)"]
-    assert launcher.main(["--checkpoints", str(folder), "--", *command]) == 93
+    argv = [PYTHON, "-c", "raise SystemExit(93)"]
+    assert command.main(["--checkpoints", str(folder), "--", *argv]) == 93
     assert _events(folder).count("step_start") == 1
     assert "no further attempt" in capfd.readouterr().err
 
@@ -111,8 +111,8 @@ def test_a_failure_is_tried_again_here_and_then_given_to_a_person(
     job: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = job / "checkpoints"
-    command = [PYTHON, "-c", "raise SystemExit(7)"]
-    assert launcher.main(["--checkpoints", str(folder), "--", *command]) == 7
+    argv = [PYTHON, "-c", "raise SystemExit(7)"]
+    assert command.main(["--checkpoints", str(folder), "--", *argv]) == 7
     told = capfd.readouterr().err
     assert "decision: restart: " in told
     assert "decision: hold: the same failure 2 times without a new checkpoint" in told
@@ -131,14 +131,14 @@ def test_no_attempt_starts_beside_what_the_last_one_left_behind(
         f"  setsid sleep 60 & echo $! > {job}/left; exit 7\n"
         f'fi\n[ -z "$(tr -d "\\0" 2>/dev/null </proc/$(cat {job}/left)/cmdline)" ]\n'
     )
-    assert launcher.main(["--checkpoints", str(job / "c"), "--", "sh", str(script)]) == 0
+    assert command.main(["--checkpoints", str(job / "c"), "--", "sh", str(script)]) == 0
     left = (job / "left").read_text().strip()
     assert f"ending what attempt 1 left behind here: pid {left}\n" in capfd.readouterr().err
 
 
 def test_a_users_error_is_named(job: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    command = [PYTHON, "-c", "int(None)"]
-    launcher.main(["--checkpoints", str(job / "c"), "--", *command])
+    argv = [PYTHON, "-c", "int(None)"]
+    command.main(["--checkpoints", str(job / "c"), "--", *argv])
     assert "holdfast: cause: TypeError: int() argument" in capfd.readouterr().err
 
 
@@ -146,7 +146,7 @@ def test_a_broken_configuration_costs_only_its_settings(
     job: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (job / "holdfast.yaml").write_text("job: {poll_s: fast}\n")
-    assert launcher.main(["--checkpoints", str(job / "c"), "--", "true"]) == 0
+    assert command.main(["--checkpoints", str(job / "c"), "--", "true"]) == 0
     told = capfd.readouterr().err
     assert "holdfast.yaml:1: job.poll_s" in told
     assert "going on with the defaults" in told
@@ -157,8 +157,8 @@ def test_switched_off_the_command_runs_and_nothing_is_restarted(
 ) -> None:
     (job / "off").mkdir()
     (job / "off" / "all").touch()
-    command = [PYTHON, "-c", "raise SystemExit(7)"]
-    assert launcher.main(["--checkpoints", str(job / "c"), "--", *command]) == 7
+    argv = [PYTHON, "-c", "raise SystemExit(7)"]
+    assert command.main(["--checkpoints", str(job / "c"), "--", *argv]) == 7
     assert "Holdfast is switched off" in capfd.readouterr().err
     assert _events(job / "c").count("step_start") == 1
 
@@ -169,5 +169,5 @@ def test_a_journal_that_cannot_be_written_stops_no_training(
     folder = job / "c"
     folder.mkdir()
     (folder / ".holdfast").write_text("in the way")
-    assert launcher.main(["--checkpoints", str(folder), "--", "true"]) == 0
+    assert command.main(["--checkpoints", str(folder), "--", "true"]) == 0
     assert "attempts are not counted until it works" in capfd.readouterr().err

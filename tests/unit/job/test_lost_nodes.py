@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.slurm import SlurmNode
 from holdfast.policy.job import Next, NodeEvidence, decide
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.config import JobConfig
-from slurm_hooks.job.deciding import NOT_STARTED, facts
-from slurm_hooks.job.evidence import Sight, faults, with_lost
-from slurm_hooks.job.lost_nodes import LostNodes
-from slurm_hooks.job.node_steps import answer, answers, steps_here
-from slurm_hooks.job.overlap import environment, overlapping
+from slurm_hooks.job.launcher.lost_nodes import LostNodes
+from slurm_hooks.job.launcher.node_faults import Sight, faults, with_lost
+from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
+from slurm_hooks.job.step.node_steps import answer, answers, steps_here
+from slurm_hooks.job.step.overlap_step import environment, overlapping
 
 T = datetime(2026, 1, 1, tzinfo=timezone.utc)
 W1 = SlurmName("worker-1")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job import end_tasks
-from slurm_hooks.job.srun_output import cancelled_step_in, death_in
-from slurm_hooks.job.step import Signals, StepEnd, StepPlan, run_step
+from slurm_hooks.job.step import kill_tasks
+from slurm_hooks.job.step.srun_output import cancelled_step_in, death_in
+from slurm_hooks.job.step.step import Signals, StepEnd, StepPlan, run_step
 
 
 def _run(
@@ -182,7 +182,7 @@ def test_a_stray_grandchild_does_not_hold_the_end() -> None:
 
 def test_the_child_does_not_outlive_a_killed_launcher(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from slurm_hooks.job.child import Child; import time; "
+        "import os, sys; from slurm_hooks.job.step.child import Child; import time; "
         "c = Child(['sleep', '60'], os.environ, time.time); print(c.pid, flush=True); time.sleep(60)"
     )
     launcher = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -313,15 +313,15 @@ def test_only_the_jobs_own_tasks_are_ended(tmp_path: Path) -> None:
     process(7, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=1", "HOLDFAST_JOURNAL=/d/j")
     process(8, "SLURM_JOB_ID=7", "SLURM_STEP_ID=12", *ours)
     process(9, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=2", "HOLDFAST_JOURNAL=/c/j")
-    which = end_tasks.Which(job_id=7, journal="/c/j", attempt=1)
-    assert sorted(one.pid for one in end_tasks.tasks(tmp_path, which, "3")) == [1, 8]
-    assert [one.pid for one in end_tasks.tasks(tmp_path, which, "3", ["12"])] == [8]
-    left = {one.pid: one.step for one in end_tasks.processes(tmp_path, which)}
+    which = kill_tasks.Which(job_id=7, journal="/c/j", attempt=1)
+    assert sorted(one.pid for one in kill_tasks.tasks(tmp_path, which, "3")) == [1, 8]
+    assert [one.pid for one in kill_tasks.tasks(tmp_path, which, "3", ["12"])] == [8]
+    left = {one.pid: one.step for one in kill_tasks.processes(tmp_path, which)}
     assert left == {1: "0", 3: None, 5: "3", 8: "12"}
 
 
 def test_what_an_attempt_left_behind_is_ended(tmp_path: Path) -> None:
-    which = end_tasks.Which(job_id=7, journal=str(tmp_path), attempt=3)
+    which = kill_tasks.Which(job_id=7, journal=str(tmp_path), attempt=3)
     environ = {"SLURM_JOB_ID": "7", "HOLDFAST_JOURNAL": str(tmp_path), "HOLDFAST_ATTEMPT": "3"}
     deaf = "trap '' TERM; echo up; while :; do sleep 0.1; done"
     scripts = ["echo up; exec sleep 60", deaf]
@@ -335,5 +335,5 @@ def test_what_an_attempt_left_behind_is_ended(tmp_path: Path) -> None:
         assert one.stdout is not None
         with one.stdout:
             one.stdout.readline()
-    end_tasks.clear_away(which, 0.3, time.sleep)
+    kill_tasks.clear_away(which, 0.3, time.sleep)
     assert [one.wait(timeout=20) for one in started] == [-signal.SIGTERM, -signal.SIGKILL]

@@ -6,14 +6,14 @@ from datetime import datetime, timezone
 
 import pytest
 
-from holdfast.adapters.slurm import SlurmJob
-from holdfast.job_evidence import Blame, Evidence, render
+from holdfast.incidents import Blame, Evidence, render
 from holdfast.policy.job import FailureKind, Next, decide
+from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.config import JobConfig
-from slurm_hooks.job.deciding import Ending, facts
-from slurm_hooks.job.evidence import NodeFault, Sight
-from slurm_hooks.job.told import Told, since, with_told
+from slurm_hooks.job.launcher.agent_incidents import Told, since, with_told
+from slurm_hooks.job.launcher.node_faults import NodeFault, Sight
+from slurm_hooks.job.launcher.outcome import Ending, facts
 
 NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from slurm_hooks.agent.job_report.hook_notes import Note
+from slurm_hooks.agent.job_report.processes import JobProcess
+from slurm_hooks.agent.job_report.runs import Ledger, Run, ended, started
 from slurm_hooks.facts import GpuFacts, NodeFacts, NvmlFacts, PortFacts, XidEvent
-from slurm_hooks.job_health.ledger import Ledger, Run, ended, started
-from slurm_hooks.job_health.note import Note
-from slurm_hooks.job_health.processes import JobProcess
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 ALICE, BOB = 2001, 2002

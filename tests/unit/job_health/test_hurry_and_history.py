@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from slurm_hooks import machine, settings
-from slurm_hooks.job_health.watch import JobHealth
+from slurm_hooks.agent.job_report.monitor import JobHealth
+from slurm_hooks.node import machine
+from slurm_hooks.settings import settings
 from tests.unit.job_health.making import facts, xid
 
 

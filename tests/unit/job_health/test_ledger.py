@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from slurm_hooks.agent.job_report import counter_deltas
+from slurm_hooks.agent.job_report import runs as books
+from slurm_hooks.agent.job_report.runs import MAX_RUNS, Ledger
 from slurm_hooks.facts import PortFacts
-from slurm_hooks.job_health import ledger as books
-from slurm_hooks.job_health import tally
-from slurm_hooks.job_health.ledger import MAX_RUNS, Ledger
 from tests.unit.job_health.making import begin, facts, finish, note, run_of
 
 EMPTY = Ledger()
 
 
 def counts(ledger: Ledger, job: int = 7, restarts: int = 0) -> dict[str, int]:
-    found = tally.counts(run_of(ledger, job, restarts).tallies)
+    found = counter_deltas.counts(run_of(ledger, job, restarts).tallies)
     return {f"{watched.name}|{counted.subject}": count for watched, counted, count in found}
 
 
@@ -74,7 +74,7 @@ def test_a_saturated_counter_has_no_opinion() -> None:
     book = books.saw(book, facts(ports=port(254)), 101.0, 1.0)
     book = books.saw(book, facts(ports=port(255)), 120.0, 2.0)
     assert counts(book) == {}
-    assert "link_downed of mlx5_0/1" in tally.unknown(run_of(book).tallies)
+    assert "link_downed of mlx5_0/1" in counter_deltas.unknown(run_of(book).tallies)
 
 
 def test_overlapping_jobs_each_have_their_own_baseline() -> None:

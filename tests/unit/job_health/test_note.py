@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks import machine
-from slurm_hooks.job_health import note
+from slurm_hooks.agent.job_report import hook_notes
+from slurm_hooks.node import machine
 
 HOOK = Path(__file__).parents[3] / "slurm_hooks" / "hook"
 
@@ -45,9 +45,9 @@ def publish(run: Path, status: str) -> None:
 JOB = {"SLURM_JOB_ID": "4711", "SLURM_JOB_RESTART_COUNT": "2", "SLURM_JOB_UID": "2001"}
 
 
-def read_one(run: Path) -> note.Note:
-    ((_, found),) = note.read_all(note.folder(run))
-    assert isinstance(found, note.Note)
+def read_one(run: Path) -> hook_notes.Note:
+    ((_, found),) = hook_notes.read_all(hook_notes.folder(run))
+    assert isinstance(found, hook_notes.Note)
     return found
 
 
@@ -56,7 +56,7 @@ def test_the_prologs_note_reads_back(run: Path) -> None:
     before = machine.uptime_s()
     assert hook(run, "prolog", **JOB, SLURM_JOB_GPUS="0,2,5").returncode == 0
     found = read_one(run)
-    assert (found.kind, found.job, found.restarts, found.uid) == (note.START, 4711, 2, 2001)
+    assert (found.kind, found.job, found.restarts, found.uid) == (hook_notes.START, 4711, 2, 2001)
     assert found.gpus == frozenset({0, 2, 5})
     assert (found.boot_id, found.het_job, found.skip) == (machine.boot_id(), None, False)
     assert before - 0.02 <= found.at_s <= machine.uptime_s()
@@ -66,7 +66,7 @@ def test_the_epilogs_note_reads_back(run: Path) -> None:
     publish(run, "ok")
     hook(run, "epilog", **JOB, SLURM_HET_JOB_ID="4700")
     found = read_one(run)
-    assert (found.kind, found.job, found.het_job, found.gpus) == (note.END, 4711, 4700, None)
+    assert (found.kind, found.job, found.het_job, found.gpus) == (hook_notes.END, 4711, 4700, None)
 
 
 def test_each_run_of_a_job_has_notes_of_its_own(run: Path) -> None:
@@ -74,7 +74,7 @@ def test_each_run_of_a_job_has_notes_of_its_own(run: Path) -> None:
     for restarts in ("0", "1"):
         hook(run, "prolog", **{**JOB, "SLURM_JOB_RESTART_COUNT": restarts})
         hook(run, "epilog", **{**JOB, "SLURM_JOB_RESTART_COUNT": restarts})
-    names = [path.name for path, _ in note.read_all(note.folder(run))]
+    names = [path.name for path, _ in hook_notes.read_all(hook_notes.folder(run))]
     assert names == ["4711.0.start", "4711.0.end", "4711.1.start", "4711.1.end"]
 
 
@@ -145,7 +145,7 @@ WHOLE = "holdfast-job/1 start 7 0 12.5 boot 2001 0,1 - - end\n"
 
 
 def test_a_whole_note_parses() -> None:
-    assert note.parse(WHOLE).gpus == frozenset({0, 1})
+    assert hook_notes.parse(WHOLE).gpus == frozenset({0, 1})
 
 
 @pytest.mark.parametrize("cut", range(len(WHOLE) - 1))
@@ -153,7 +153,7 @@ def test_a_note_cut_anywhere_is_none(cut: int) -> None:
     if WHOLE[:cut].strip() == WHOLE.strip():
         return
     with pytest.raises(ValueError, match="half-written"):
-        note.parse(WHOLE[:cut])
+        hook_notes.parse(WHOLE[:cut])
 
 
 @pytest.mark.parametrize(
@@ -173,21 +173,21 @@ def test_a_note_cut_anywhere_is_none(cut: int) -> None:
 )
 def test_nonsense_is_told(line: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        note.parse(line)
+        hook_notes.parse(line)
 
 
 def test_a_half_written_note_gives_one_line(run: Path) -> None:
     (run / "notes/7.0.start").write_text(WHOLE[:30])
-    ((path, why),) = note.read_all(note.folder(run))
+    ((path, why),) = hook_notes.read_all(hook_notes.folder(run))
     assert why == f"{path}: half-written note"
 
 
 def test_a_note_that_cannot_be_read_gives_one_line(run: Path) -> None:
     (run / "notes/7.0.start").mkdir()
-    ((_, why),) = note.read_all(note.folder(run))
+    ((_, why),) = hook_notes.read_all(hook_notes.folder(run))
     assert isinstance(why, str)
     assert os.linesep not in why
 
 
 def test_a_range_of_gpus_reads_as_indices() -> None:
-    assert note.gpu_indices("0-2,7") == {0, 1, 2, 7}
+    assert hook_notes.gpu_indices("0-2,7") == {0, 1, 2, 7}

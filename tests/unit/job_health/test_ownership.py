@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_hooks.job_health.ledger import Ledger
-from slurm_hooks.job_health.ownership import MAX_XIDS, attribute, belongs, leftovers
+from slurm_hooks.agent.job_report.attribution import MAX_XIDS, attribute, belongs, leftovers
+from slurm_hooks.agent.job_report.runs import Ledger
 from tests.unit.job_health.making import ALICE, BOB, begin, finish, process, run_of, xid
 
 EMPTY = Ledger()

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job_health.processes import End, JobProcess, Scan, end, look, open_processes, scan
+from slurm_hooks.agent.job_report.processes import (
+    End,
+    JobProcess,
+    Scan,
+    end,
+    look,
+    open_processes,
+    scan,
+)
 
 USER = 65534 if os.geteuid() == 0 else os.getuid()
 Start = Callable[..., subprocess.Popen[bytes]]

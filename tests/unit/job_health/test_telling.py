@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.slurm import SlurmJob
 from holdfast.errors import Refused, Unavailable
-from holdfast.job_evidence import Evidence, parse, render
+from holdfast.incidents import Evidence, parse, render
+from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import Action, Severity
+from slurm_hooks.agent.job_report import files, leftovers, report
+from slurm_hooks.agent.job_report.admin_comment import Tell, add
+from slurm_hooks.agent.job_report.attribution import attribute
+from slurm_hooks.agent.job_report.processes import Fate
+from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
+from slurm_hooks.agent.job_report.runs import Ledger
 from slurm_hooks.checks import job_leftovers
 from slurm_hooks.facts import GpuProcess, NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
-from slurm_hooks.job_health import ending, files, report
-from slurm_hooks.job_health.ledger import Ledger
-from slurm_hooks.job_health.ownership import attribute
-from slurm_hooks.job_health.processes import Fate
-from slurm_hooks.job_health.report import Leftover, Place, Remains
-from slurm_hooks.job_health.tell import Tell, add
 from tests.unit.job_health.making import BOB, begin, facts, finish, process, run_of, xid
 
 XID = Evidence(code="XID13", node="worker-1", gpu=3, at=5)
@@ -114,47 +114,47 @@ def held(pid: int, used: int | None = 1 << 30) -> NodeFacts:
 
 
 def test_a_leftover_is_told_with_the_memory_that_it_holds() -> None:
-    (left,) = ending.look(OVER, RUN, [process()], held(4711))
+    (left,) = leftovers.look(OVER, RUN, [process()], held(4711))
     assert (left.gpus, left.used_bytes, left.code) == ((0, 1), 2 << 30, "JOB_LEFTOVER")
 
 
 def test_one_without_a_gpu_is_told_and_is_no_fault() -> None:
-    (left,) = ending.look(OVER, RUN, [process()], facts())
+    (left,) = leftovers.look(OVER, RUN, [process()], facts())
     assert (left.gpus, left.code) == ((), "")
 
 
 def test_memory_of_a_live_jobs_process_is_not_left_behind() -> None:
     shared = begin(OVER, job=8, uid=BOB, at_s=150.0)
-    assert ending.look(shared, RUN, [process(5, job=8, uid=BOB)], held(5)) == ()
-    assert ending.look(shared, RUN, (), held(5)) == ()
+    assert leftovers.look(shared, RUN, [process(5, job=8, uid=BOB)], held(5)) == ()
+    assert leftovers.look(shared, RUN, (), held(5)) == ()
 
 
 def test_a_stranger_on_gpus_that_only_this_job_had_is_told_as_such() -> None:
-    (left,) = ending.look(OVER, RUN, (), held(5))
+    (left,) = leftovers.look(OVER, RUN, (), held(5))
     assert (left.pid, left.proven, left.code) == (5, False, "JOB_LEFTOVER")
-    assert ending.to_end(RUN, [left], [process(5)]) == ()
+    assert leftovers.to_end(RUN, [left], [process(5)]) == ()
 
 
 def test_only_the_jobs_own_users_processes_may_be_ended() -> None:
-    left = ending.look(OVER, RUN, [process()], facts())
-    assert ending.to_end(RUN, left, [process(), process(9)]) == (process(),)
-    assert ending.to_end(RUN, left, [process(uid=BOB)]) == (), "it runs as another user by now"
-    assert ending.to_end(replace(RUN, uid=0), left, [process(uid=0)]) == ()
-    assert ending.to_end(replace(RUN, uid=None), left, [process()]) == ()
+    left = leftovers.look(OVER, RUN, [process()], facts())
+    assert leftovers.to_end(RUN, left, [process(), process(9)]) == (process(),)
+    assert leftovers.to_end(RUN, left, [process(uid=BOB)]) == (), "it runs as another user by now"
+    assert leftovers.to_end(replace(RUN, uid=0), left, [process(uid=0)]) == ()
+    assert leftovers.to_end(replace(RUN, uid=None), left, [process()]) == ()
 
 
 def test_fates_are_told() -> None:
     left = (Leftover(pid=1, start=10), Leftover(pid=2, start=20), Leftover(pid=3, start=30))
     fates = [Fate(pid=1, start=10, gone=True), Fate(pid=2, start=20, gone=False, state="D")]
-    after = ending.with_fates(left, fates)
+    after = leftovers.with_fates(left, fates)
     assert [one.fate for one in after] == ["ended", "unkillable", "alive"]
-    assert [one.pid for one in ending.standing(RUN, after)] == [2, 3]
+    assert [one.pid for one in leftovers.standing(RUN, after)] == [2, 3]
     assert after[1].code == "JOB_UNKILLABLE"
 
 
 def test_what_went_by_itself_is_told_as_gone() -> None:
     before = (Leftover(pid=1, start=10), Leftover(pid=2, start=20))
-    after = ending.settled(before, (Leftover(pid=2, start=20),))
+    after = leftovers.settled(before, (Leftover(pid=2, start=20),))
     assert {one.pid: one.fate for one in after} == {1: "gone", 2: "alive"}
 
 

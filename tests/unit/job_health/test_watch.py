@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from slurm_hooks import machine, settings
+from slurm_hooks.agent.job_report.monitor import JobHealth
 from slurm_hooks.facts import GpuProcess, NodeFacts
-from slurm_hooks.job_health.watch import JobHealth
+from slurm_hooks.node import machine
+from slurm_hooks.settings import settings
 from tests.unit.job_health.making import facts, xid
 
 USER = 65534 if os.geteuid() == 0 else os.getuid()
@@ -343,7 +344,7 @@ def test_gpu_memory_of_no_known_job_is_told_and_never_touched(site: Site) -> Non
 def test_silent_gpus_delay_the_end_and_do_not_hold_it_for_ever(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slurm_hooks.job_health import watch
+    from slurm_hooks.agent.job_report import monitor
 
     site.look(facts(uncorrected=1))
     site.note("start")
@@ -352,7 +353,7 @@ def test_silent_gpus_delay_the_end_and_do_not_hold_it_for_ever(
     blind = NodeFacts(expected_gpus=2)
     site.look(blind)
     assert not site.report().get("final")
-    monkeypatch.setattr(watch, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(monitor, "_PATIENCE_S", 0.0)
     site.look(blind)
     assert site.ended()["counters"] == []
 
@@ -406,7 +407,7 @@ def test_memory_that_is_freed_a_moment_later_is_none(site: Site) -> None:
 def test_processes_that_nobody_could_look_at_are_not_told_as_none(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slurm_hooks.job_health import processes
+    from slurm_hooks.agent.job_report import processes
 
     def broken(_procfs: Path) -> Iterator[object]:
         raise OSError(5, "Input/output error")

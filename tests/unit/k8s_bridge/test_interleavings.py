@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.ownership import Origin, cordon_reason, same_drain

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.slurm import SlurmNode
 from holdfast.config.load import load_section
 from holdfast.errors import ConfigError, Refused, Unavailable
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.main import Bridge, main

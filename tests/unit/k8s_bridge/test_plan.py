@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.adapters.slurm import SlurmNode
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState as S
 from holdfast.vocabulary import SlurmName
-from k8s_bridge import mirror
+from k8s_bridge import conditions
 from k8s_bridge.config import BridgeConfig, Join
-from k8s_bridge.join import join
 from k8s_bridge.names import BUSY, DRAINED, READY, TAINT
+from k8s_bridge.node_mapping import join
 from k8s_bridge.ownership import Origin, Record
 from k8s_bridge.plan import Tell, plan, plan_unreadable
 from tests.unit.k8s_bridge.world import AGENT, HUMAN, NOON, World
@@ -49,15 +49,15 @@ def test_a_state_in_kubernetes_words(
     states: set[S], ready: str, drained: str, busy: str, label: str
 ) -> None:
     node = slurm(*states)
-    said = {c.type: c.status for c in mirror.conditions(node)}
+    said = {c.type: c.status for c in conditions.conditions(node)}
     assert said == {READY: ready, DRAINED: drained, BUSY: busy}
-    assert mirror.label(node) == label
+    assert conditions.label(node) == label
 
 
 def test_a_hostile_reason_becomes_one_capped_line() -> None:
     node = slurm(S.IDLE, S.DRAIN, reason="a\nNodeName=x\x1b[31m " + "y" * 5000)
     node = replace(node, reason_user=HUMAN, reason_at=NOON)
-    message = mirror.conditions(node)[1].message
+    message = conditions.conditions(node)[1].message
     assert message.isprintable()
     assert len(message) <= 1024
     assert message.endswith(f"[{HUMAN} at 2026-11-20T12:00:00Z]")
@@ -145,7 +145,7 @@ def test_a_node_that_slurm_does_not_know_is_neither_gone_nor_drained() -> None:
     world.settle()
     changes = plan([], [world.view()], world.policy, NOON)
     world.apply(changes)
-    assert world.view().conditions[READY].reason == mirror.NOT_IN_SLURM
+    assert world.view().conditions[READY].reason == conditions.NOT_IN_SLURM
     assert world.view().unschedulable
 
 

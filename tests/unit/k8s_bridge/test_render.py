@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.config.command import main as config_command
+from holdfast.cli.config import main as config_command
+from holdfast.cli.render import render_text
 from holdfast.config.location import ALL
 from holdfast.errors import UsageError
-from holdfast.render import render_text
 from k8s_bridge.main import SWITCH
 from k8s_bridge.names import CONDITIONS
 

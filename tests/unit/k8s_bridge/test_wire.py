@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8s_bridge import wire
+from k8s_bridge import patches
 from k8s_bridge.api import Edit, KubeGone, KubeUnavailable
 from k8s_bridge.ownership import Origin, Record
 from k8s_bridge.snapshot import project
@@ -24,7 +24,7 @@ def test_lines_survive_any_chunks(lines: list[bytes], data: st.DataObject) -> No
     stream = b"".join(line + b"\n" for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
     chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    assert list(wire.lines(chunks)) == lines
+    assert list(patches.lines(chunks)) == lines
 
 
 @pytest.mark.parametrize(
@@ -40,18 +40,18 @@ def test_lines_survive_any_chunks(lines: list[bytes], data: st.DataObject) -> No
 )
 def test_a_watch_that_ends_in_error(line: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        wire.sighting(line.encode())
+        patches.sighting(line.encode())
 
 
 def test_a_bookmark_moves_the_version_and_nothing_else() -> None:
     line = '{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "77"}}}'
-    seen = wire.sighting(line.encode())
+    seen = patches.sighting(line.encode())
     assert (seen.node, seen.version) == (None, "77")
 
 
 def test_a_patch_names_the_version_it_was_made_for() -> None:
     raw = {"metadata": {"name": "c0", "resourceVersion": "5"}, "spec": {"taints": [{"key": "a"}]}}
-    patch = wire.edit_patch(raw, Edit(unschedulable=True, taint="XID79", record=RECORD))
+    patch = patches.edit_patch(raw, Edit(unschedulable=True, taint="XID79", record=RECORD))
     assert patch[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "5"}
     assert [op["path"] for op in patch[1:]] == [
         "/spec/unschedulable",
@@ -61,11 +61,11 @@ def test_a_patch_names_the_version_it_was_made_for() -> None:
 
 
 def test_nothing_to_write_is_no_patch() -> None:
-    assert wire.edit_patch({"metadata": {}}, Edit(unschedulable=False, untaint=True)) == []
+    assert patches.edit_patch({"metadata": {}}, Edit(unschedulable=False, untaint=True)) == []
 
 
 def test_the_condition_patch_is_a_list_of_ours_only() -> None:
-    patch = wire.conditions_patch([], NOON)
+    patch = patches.conditions_patch([], NOON)
     assert patch == {"status": {"conditions": []}}
 
 

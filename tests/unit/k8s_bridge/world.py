@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from holdfast.adapters.slurm import SlurmJob, SlurmNode
 from holdfast.errors import Refused
+from holdfast.slurm.client import SlurmJob, SlurmNode
 from holdfast.vocabulary import KubeName, NodeState, SlurmName
-from k8s_bridge import wire
+from k8s_bridge import patches
 from k8s_bridge.api import (
     Edit,
     KubeConflict,
@@ -223,7 +223,7 @@ class FakeKube:
         for _ in range(3):
             raw = copy.deepcopy(self.raw[name])
             edit = decide(project(raw))
-            patch = wire.edit_patch(raw, edit) if edit else []
+            patch = patches.edit_patch(raw, edit) if edit else []
             if not patch:
                 return project(raw)
             self.before_patch()
@@ -245,7 +245,7 @@ class FakeKube:
 
         def act() -> None:
             rows = self.raw[name]["status"]["conditions"]
-            patch = wire.conditions_patch(conditions, self._clock.now)
+            patch = patches.conditions_patch(conditions, self._clock.now)
             for new in patch["status"]["conditions"]:
                 rows[:] = [row for row in rows if row["type"] != new["type"]] + [new]
             self._touch(name)
@@ -265,7 +265,7 @@ class FakeKube:
 
     def announce(self, node: KubeNode, announcements: Iterable[Announcement]) -> None:
         for told in announcements:
-            event = wire.event(node, told, "pod", self._clock.now)
+            event = patches.event(node, told, "pod", self._clock.now)
             self._clock.write(lambda e=event: self._create(e))  # type: ignore[misc]
 
     def _create(self, event: dict[str, Any]) -> None:

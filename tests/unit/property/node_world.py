@@ -12,22 +12,22 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import cast
 
-from holdfast.adapters.slurm import SlurmNode
-from holdfast.adapters.slurm_maintenance import SlurmMaintenance
-from holdfast.adapters.slurm_parse import NodeChanges
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.history.event import GIVEN_BACK
-from holdfast.policy.damping import Return, with_return
+from holdfast.policy.flap_damping import Return, with_return
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
+from holdfast.slurm.client import SlurmNode
+from holdfast.slurm.parse import NodeChanges
+from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
-from slurm_hooks.agent import slurm_step
-from slurm_hooks.agent.case import Case, Outcome
-from slurm_hooks.agent.record import Drained, Records
-from slurm_hooks.agent.slurm_step import Step
-from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
-from slurm_hooks.settings import Settings
+from slurm_hooks.agent.drain import step as step_module
+from slurm_hooks.agent.drain.messages import Case, Outcome
+from slurm_hooks.agent.drain.record import Drained, Records
+from slurm_hooks.agent.drain.step import Step
+from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
+from slurm_hooks.settings.settings import Settings
 
 ME = SlurmName("worker-1")
 OTHERS = tuple(SlurmName(f"worker-{n}") for n in (0, 2, 3))
@@ -330,7 +330,7 @@ class World:
         step = Step(
             cast("SlurmMaintenance", self.slurm), ME, f"{self.boot:08d}-boot", CONFIG, self.kept
         )
-        module, before = vars(slurm_step), datetime
+        module, before = vars(step_module), datetime
         module["datetime"] = _Clock(self.slurm)
         try:
             outcome = step.run(self._case(), self.record, self.restore)

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.adapters.typed_json import typed
-from slurm_hooks.agent.counters import MAX_POINTS, Counter, advance, rebased, restored
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.memory_kept import booted
-from slurm_hooks.agent.observer import demand
+from slurm_hooks.evaluation.observer import demand
+from slurm_hooks.tracking.counters import MAX_POINTS, Counter, advance, rebased, restored
+from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.reboot import booted
 
 WRAPS_AT = 1 << 16
 STEPS = st.lists(st.integers(0, WRAPS_AT // 2 - 1), min_size=1, max_size=40)

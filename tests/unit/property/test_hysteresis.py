@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
-from slurm_hooks.agent.judge import fold, opened, speaks_for_the_node
-from slurm_hooks.agent.memory import Streak
-from slurm_hooks.config import CheckConfig
+from slurm_hooks.evaluation.judge import fold, opened, speaks_for_the_node
 from slurm_hooks.facts import GpuFacts, NodeFacts, NvmlFacts
+from slurm_hooks.settings.sections import CheckConfig
+from slurm_hooks.tracking.node import Streak
 
 SEEN, CLEAN, BLIND, LOST = "seen", "clean", "blind", "lost"
 """One pass: the fault shows; it does not; the probe is silent; the GPU in question is."""

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.adapters.slurm import SlurmNode
 from holdfast.policy.ownership import same_slurmctld
-from holdfast.reasons import Reason
+from holdfast.reason import Reason
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, SlurmName
 from tests.unit.property.node_world import (
     AGENT,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from slurm_hooks.agent.job_sockets import JobSockets
+from slurm_hooks.agent.jobs.sockets import JobSockets
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.marker import Marker
 

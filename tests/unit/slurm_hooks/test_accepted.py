@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ConfigError
-from slurm_hooks import accepted, health_check, machine, settings
+from slurm_hooks.hooks import health_check
+from slurm_hooks.node import machine
+from slurm_hooks.settings import last_good, settings
 
 GOOD = "node: {expected_gpus: 4}\njob: {poll_s: 7}\n"
 BAD = "node: {expected_gpus: 5}\nchecks: {gpu_xidd: {}}\nagent: {interval_s: 0}\n"
@@ -22,14 +24,14 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_a_good_file_is_what_counts(config: Path) -> None:
-    accepted.keep(config, "node: {expected_gpus: 2}\n")
+    last_good.keep(config, "node: {expected_gpus: 2}\n")
     found = settings.usable(config)
     assert (found.node.expected_gpus, found.job.poll_s, found.text) == (4, 7.0, GOOD)
     assert found.problems == ()
 
 
 def test_instead_of_a_broken_file_the_copy_goes_on_and_every_problem_is_told(config: Path) -> None:
-    accepted.keep(config, GOOD)
+    last_good.keep(config, GOOD)
     config.write_text(BAD)
     found = settings.usable(config)
     assert (found.node.expected_gpus, found.job.poll_s) == (4, 7.0)
@@ -45,7 +47,7 @@ def test_instead_of_a_broken_file_the_copy_goes_on_and_every_problem_is_told(con
 
 def test_a_file_that_is_gone_is_not_a_wish_for_defaults(config: Path) -> None:
     assert settings.usable(config.with_name("never")).node.expected_gpus == 8
-    accepted.keep(config, GOOD)
+    last_good.keep(config, GOOD)
     config.unlink()
     found = settings.usable(config)
     assert found.node.expected_gpus == 4
@@ -56,15 +58,15 @@ def test_a_file_that_is_gone_is_not_a_wish_for_defaults(config: Path) -> None:
 
 
 def test_without_a_copy_of_this_file_a_broken_one_is_no_configuration(config: Path) -> None:
-    accepted.keep(config.with_name("another"), GOOD)
+    last_good.keep(config.with_name("another"), GOOD)
     config.write_text(BAD)
     with pytest.raises(ConfigError, match=r"gpu_xidd(.|\n)*interval_s"):
         settings.usable(config)
-    accepted.keep(config, GOOD)
-    accepted.path_of_copy().write_text('{"version": 1, "path": "half')
+    last_good.keep(config, GOOD)
+    last_good.path_of_copy().write_text('{"version": 1, "path": "half')
     with pytest.raises(ConfigError):
         settings.usable(config)
-    accepted.path_of_copy().write_text(
+    last_good.path_of_copy().write_text(
         json.dumps({"version": 1, "path": str(config), "text": ["no", "text"]})
     )
     with pytest.raises(ConfigError):
@@ -72,25 +74,25 @@ def test_without_a_copy_of_this_file_a_broken_one_is_no_configuration(config: Pa
 
 
 def test_a_copy_that_a_newer_version_does_not_take_is_told_beside_the_file(config: Path) -> None:
-    accepted.keep(config, "node: {gpus: 8}\n")
+    last_good.keep(config, "node: {gpus: 8}\n")
     config.write_text(BAD)
     with pytest.raises(ConfigError) as caught:
         settings.usable(config)
     said = str(caught.value).splitlines()
     assert [line.split(":")[0] for line in said] == [str(config)] * 2 + [
-        str(accepted.path_of_copy())
+        str(last_good.path_of_copy())
     ]
 
 
 def test_the_copy_is_roots_alone_and_written_only_when_it_changes(config: Path) -> None:
-    accepted.keep(config, GOOD)
-    path = accepted.path_of_copy()
+    last_good.keep(config, GOOD)
+    path = last_good.path_of_copy()
     first = path.stat()
     assert first.st_mode & 0o777 == 0o600
-    accepted.keep(config, GOOD)
+    last_good.keep(config, GOOD)
     assert path.stat().st_ino == first.st_ino
-    accepted.keep(config, "")
-    assert accepted.copy_of(config) == ""
+    last_good.keep(config, "")
+    assert last_good.copy_of(config) == ""
 
 
 def test_a_health_check_tells_once_in_the_agents_log_why_there_is_no_agent(

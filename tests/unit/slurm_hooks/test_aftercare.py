@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.aftercare import condemned
+from slurm_hooks.agent.jobs.requeue_worker import condemned
 
 MADE = {"code": "MOUNT_HUNG"}
 

@@ -10,10 +10,9 @@ import pytest
 
 from holdfast.vocabulary import Mode
 from slurm_hooks import checks
-from slurm_hooks.agent.judge import Table
-from slurm_hooks.check_command import main, rows_of
-from slurm_hooks.check_row import BLIND, UNSEEN, Row
-from slurm_hooks.config import CheckConfig
+from slurm_hooks.cli.check.command import main, rows_of
+from slurm_hooks.cli.check.row import BLIND, UNSEEN, Row
+from slurm_hooks.evaluation.judge import Table
 from slurm_hooks.facts import (
     Blind,
     KmsgFacts,
@@ -24,6 +23,7 @@ from slurm_hooks.facts import (
     SystemFacts,
     XidEvent,
 )
+from slurm_hooks.settings.sections import CheckConfig
 
 
 def test_what_the_configuration_expects_and_nobody_saw_is_blind(
@@ -131,7 +131,9 @@ def test_what_is_piped_is_as_wide_as_columns_say(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setattr("slurm_hooks.check_command.look", lambda *_: mounts(a=MountState.READ_ONLY))
+    monkeypatch.setattr(
+        "slurm_hooks.cli.check.command.look", lambda *_: mounts(a=MountState.READ_ONLY)
+    )
     config = tmp_path / "holdfast.yaml"
     config.write_text("cluster: a\n")
     assert main(["mounts", "--config", str(config)]) == 1

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast.vocabulary import Action
-from slurm_hooks.check_row import BLIND, OK, UNSEEN, WARN, Look, Row, linked
-from slurm_hooks.check_table import condensed, is_bad, names, page, ranged, summary
+from slurm_hooks.cli.check.row import BLIND, OK, UNSEEN, WARN, Look, Row, linked
+from slurm_hooks.cli.check.table import condensed, is_bad, names, page, ranged, summary
 
 FATAL = "fatal"
 

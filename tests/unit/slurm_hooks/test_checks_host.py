@@ -9,8 +9,7 @@ import pytest
 
 from holdfast.vocabulary import Severity
 from slurm_hooks import checks
-from slurm_hooks.agent.judge import fold
-from slurm_hooks.config import CheckConfig
+from slurm_hooks.evaluation.judge import fold
 from slurm_hooks.facts import (
     DcgmFacts,
     DcgmIncident,
@@ -27,6 +26,7 @@ from slurm_hooks.facts import (
     SlurmdFacts,
     SystemFacts,
 )
+from slurm_hooks.settings.sections import CheckConfig
 from tests.unit.slurm_hooks.well import (
     GPU,
     MINE,

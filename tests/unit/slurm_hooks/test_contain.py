@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ProbeError
-from slurm_hooks.contain import Worker, call
-from slurm_hooks.process import evidence_of, process_state
+from slurm_hooks.node.process import evidence_of, process_state
+from slurm_hooks.worker.worker import Worker, call
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.agent.counters import MAX_POINTS, Counter, advance, rebased, restored
+from slurm_hooks.tracking.counters import MAX_POINTS, Counter, advance, rebased, restored
 
 
 def looks(

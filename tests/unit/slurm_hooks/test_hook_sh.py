@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.vocabulary import Status
-from slurm_hooks import machine, verdict_file
+from slurm_hooks.node import machine, verdict_file
 
 HOOK = Path(__file__).parents[3] / "slurm_hooks" / "hook"
 
@@ -82,7 +82,7 @@ def test_the_prolog_asks_python_about_the_rest(node: Node, status: str) -> None:
     node.publish(status)
     result = node.hook("prolog")
     assert (result.returncode, result.stderr) == (0, "")
-    assert node.asked == "-I -m slurm_hooks.prolog\n"
+    assert node.asked == "-I -m slurm_hooks.hooks.prolog\n"
 
 
 def test_the_slow_path_has_a_path_to_look_programs_up_in(node: Node) -> None:
@@ -114,7 +114,7 @@ def test_what_cannot_be_believed_is_blind(node: Node, what: str, status: str) ->
     node.python("exit 10")
     result = node.hook("prolog")
     assert (result.returncode, result.stderr) == (10, "")
-    assert node.asked == "-I -m slurm_hooks.prolog\n"
+    assert node.asked == "-I -m slurm_hooks.hooks.prolog\n"
 
 
 def test_a_verdict_counts_until_the_second_in_which_it_expires(node: Node) -> None:
@@ -279,14 +279,14 @@ def test_the_health_check_sees_to_a_dead_agent_and_never_fails(node: Node) -> No
     (node.run / "agent.lock").write_text(f"{child.pid}\n")
     node.python("exit 10")
     assert node.hook("health_check").returncode == 0
-    assert "slurm_hooks.health_check" in node.asked
+    assert "slurm_hooks.hooks.health_check" in node.asked
 
 
 def test_the_health_check_sees_to_an_agent_that_publishes_nothing(node: Node) -> None:
     node.publish("ok", ttl_s=-5)
     (node.run / "agent.lock").write_text(f"{os.getpid()}\n")
     node.hook("health_check")
-    assert "slurm_hooks.health_check" in node.asked
+    assert "slurm_hooks.hooks.health_check" in node.asked
 
 
 def test_under_any_other_name_it_does_nothing(node: Node) -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from slurm_hooks.agent import job_sockets
-from slurm_hooks.agent.job_sockets import JobSockets
+from slurm_hooks.agent.jobs import sockets
+from slurm_hooks.agent.jobs.sockets import JobSockets
 from slurm_hooks.job import marker as markers
-from slurm_hooks.job.agent_link import AgentLink, deliver
+from slurm_hooks.job.agent_socket import AgentLink, deliver
 from slurm_hooks.job.marker import Marker
 from tests.unit.slurm_hooks.listening import ME, Agent, listening
 
@@ -53,7 +53,7 @@ def test_garbage_is_refused(agent: Agent, data: bytes) -> None:
 def test_another_user_is_sent_away_where_the_socket_could_not_be_given(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_sockets, "peer", lambda _: ME + 1)
+    monkeypatch.setattr(sockets, "peer", lambda _: ME + 1)
     assert agent.ask(markers.encoded(MARKER)) == "no: this is another user's socket"
     assert agent.kept == []
 
@@ -127,7 +127,7 @@ def test_what_could_not_be_kept_is_said(agent: Agent) -> None:
 def test_the_launcher_says_once_that_nobody_listens_and_goes_on_trying(
     agent: Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slurm_hooks.job.agent_link._PAUSES_S", (0.01,))
+    monkeypatch.setattr("slurm_hooks.job.agent_socket._PAUSES_S", (0.01,))
     agent.sockets.close()
     link = AgentLink(agent.run_dir)
     assert not link.send(MARKER)
@@ -151,10 +151,10 @@ def test_the_launcher_says_once_that_nobody_listens_and_goes_on_trying(
 
 def test_a_launcher_tells_nobody_but_root(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or itself, as in these tests."""
-    monkeypatch.setattr("slurm_hooks.job.agent_link.os.geteuid", lambda: ME + 1)
+    monkeypatch.setattr("slurm_hooks.job.agent_socket.os.geteuid", lambda: ME + 1)
     monkeypatch.setattr(
-        "slurm_hooks.job.agent_link.markers.socket_of", lambda *_: _socket_of(agent.run_dir, ME)
+        "slurm_hooks.job.agent_socket.markers.socket_of", lambda *_: _socket_of(agent.run_dir, ME)
     )
-    monkeypatch.setattr("slurm_hooks.job.agent_link._ROOT", ME + 2)
+    monkeypatch.setattr("slurm_hooks.job.agent_socket._ROOT", ME + 2)
     assert deliver(agent.run_dir, MARKER).endswith("is not root's")
     assert agent.kept == []

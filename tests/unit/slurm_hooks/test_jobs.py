@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks import settings
-from slurm_hooks.agent.jobs import Jobs
+from slurm_hooks.agent.job_report.runs import Ledger, Run
+from slurm_hooks.agent.jobs.watcher import Jobs
 from slurm_hooks.job import marker as markers
-from slurm_hooks.job.agent_link import deliver
+from slurm_hooks.job.agent_socket import deliver
 from slurm_hooks.job.marker import Marker
-from slurm_hooks.job_health.ledger import Ledger, Run
+from slurm_hooks.settings import settings
 
 ME = os.geteuid()
 

@@ -13,14 +13,8 @@ from holdfast.faults import FAULTS
 from holdfast.findings import Finding, Verdict
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
-from slurm_hooks.agent import memory as remember
-from slurm_hooks.agent import memory_kept, memory_kernel, state
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.memory_gpu import GpuSeen
-from slurm_hooks.agent.news import REPEAT_S, Event, news
-from slurm_hooks.agent.observer import Observer, demand
 from slurm_hooks.checks import kernel_fs
-from slurm_hooks.config import CheckConfig
+from slurm_hooks.evaluation.observer import Observer, demand
 from slurm_hooks.facts import (
     GpuFacts,
     HostFacts,
@@ -31,8 +25,14 @@ from slurm_hooks.facts import (
     XidEvent,
 )
 from slurm_hooks.facts.kernel import SLOT_S, SLOTS
-from slurm_hooks.prober import Readings
 from slurm_hooks.probes.kmsg import Record
+from slurm_hooks.probes.runner import Readings
+from slurm_hooks.settings.sections import CheckConfig
+from slurm_hooks.tracking import kernel, reboot, store
+from slurm_hooks.tracking import node as remember
+from slurm_hooks.tracking.gpu import GpuSeen
+from slurm_hooks.tracking.new_events import REPEAT_S, Event, news
+from slurm_hooks.tracking.node import Memory
 
 PCI = "0000:53:00"
 SWITCH = "0000:05:00"
@@ -109,7 +109,7 @@ def test_a_storm_keeps_the_memory_small_and_the_worst_in_it() -> None:
         event("AER_CORRECTED", at, subject=f"0000:{at % 256:02x}:00.{at % 8}") for at in range(3000)
     ]
     memory = heard(event("AER_FATAL", 0), *storm)
-    assert len(memory.events) == memory_kernel.MAX_EVENTS
+    assert len(memory.events) == kernel.MAX_EVENTS
     assert any(kept.code == "AER_FATAL" for kept in memory.events)
     xids = heard(xid(79, 0), *(xid(45, at) for at in range(20_000)))
     assert len(xids.xids) == remember.MAX_EVENTS
@@ -156,8 +156,8 @@ def test_age_takes_what_condemns_nothing() -> None:
 
 def test_a_reboot_and_a_human_take_everything_that_they_cure() -> None:
     memory = heard(event("SXID23001", subject=SWITCH), event("NVME_FAILED"))
-    assert memory_kept.booted(memory, "other boot", demand).events == ()
-    assert memory_kept.forgiven(memory, NodeFacts(expected_gpus=8)).events == ()
+    assert reboot.booted(memory, "other boot", demand).events == ()
+    assert reboot.forgiven(memory, NodeFacts(expected_gpus=8)).events == ()
 
 
 def test_all_gpus_reset_takes_what_asked_for_it() -> None:
@@ -190,9 +190,9 @@ def test_what_is_remembered_outlives_the_agent(tmp_path: Path) -> None:
         memory=Memory(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}),
     )
     memory = heard(xid(154, 95, value=0), memory=memory)
-    path = state.path_in(tmp_path)
-    state.save(path, memory)
-    again, problem = state.load(path)
+    path = store.path_in(tmp_path)
+    store.save(path, memory)
+    again, problem = store.load(path)
     assert problem == ""
     assert again == memory
     assert again.events == memory.events

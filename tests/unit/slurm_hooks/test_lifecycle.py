@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks import health_check, restarts, verdict_file
-from slurm_hooks.agent import lock, supervised
-from slurm_hooks.restarts import Starts
+from slurm_hooks.agent import lock, systemd
+from slurm_hooks.hooks import health_check, start_backoff
+from slurm_hooks.hooks.start_backoff import Starts
+from slurm_hooks.node import verdict_file
 
 ROOT = Path(__file__).parents[3]
 SAME = (1, 2)
@@ -193,7 +194,7 @@ def test_a_start_that_cannot_be_counted_is_made(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(restarts, "save", full)
+    monkeypatch.setattr(start_backoff, "save", full)
     assert health_check._is_time(tmp_path, "n1")
 
 
@@ -205,10 +206,10 @@ def storm(*, bears: bool, every_s: int = 5) -> list[int]:
     starts, at = Starts(config=SAME), []
     for now in range(0, 36_000, every_s):
         if bears:
-            starts = restarts.bore(starts)
-        if not restarts.wait_s(starts, float(now), SAME):
+            starts = start_backoff.bore(starts)
+        if not start_backoff.wait_s(starts, float(now), SAME):
             at.append(now)
-            starts = restarts.started(starts, float(now), SAME)
+            starts = start_backoff.started(starts, float(now), SAME)
     return at
 
 
@@ -228,22 +229,24 @@ def test_an_agent_that_works_and_is_killed_comes_back_at_once_but_not_for_ever()
 
 def test_calm_and_a_new_configuration_end_the_waiting() -> None:
     many = Starts(at=tuple(float(n) for n in range(100, 160, 5)), barren=12, config=SAME)
-    assert restarts.wait_s(many, 160.0, SAME) == 300 - 5
-    assert restarts.wait_s(many, 160.0, (3, 4)) == 0
-    assert restarts.started(many, 160.0, (3, 4)) == Starts(at=(160.0,), barren=1, config=(3, 4))
-    assert restarts.wait_s(restarts.bore(many), 160.0, SAME) == 0
-    assert restarts.wait_s(many, 4000.0, SAME) == 0
-    assert restarts.started(many, 4000.0, SAME).barren == 1
-    assert restarts.wait_s(many, 5.0, SAME) == 0, "of a later time than now: another boot's"
+    assert start_backoff.wait_s(many, 160.0, SAME) == 300 - 5
+    assert start_backoff.wait_s(many, 160.0, (3, 4)) == 0
+    assert start_backoff.started(many, 160.0, (3, 4)) == Starts(
+        at=(160.0,), barren=1, config=(3, 4)
+    )
+    assert start_backoff.wait_s(start_backoff.bore(many), 160.0, SAME) == 0
+    assert start_backoff.wait_s(many, 4000.0, SAME) == 0
+    assert start_backoff.started(many, 4000.0, SAME).barren == 1
+    assert start_backoff.wait_s(many, 5.0, SAME) == 0, "of a later time than now: another boot's"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2, "at": "x", "config": 3}', "\0"])
 def test_a_broken_file_of_starts_stops_nothing(tmp_path: Path, text: str) -> None:
-    path = restarts.path_in(tmp_path)
+    path = start_backoff.path_in(tmp_path)
     path.write_text(text)
-    assert restarts.load(path) == Starts()
-    restarts.save(path, Starts(at=(1.0,), config=SAME))
-    assert restarts.load(path) == Starts(at=(1.0,), config=SAME)
+    assert start_backoff.load(path) == Starts()
+    start_backoff.save(path, Starts(at=(1.0,), config=SAME))
+    assert start_backoff.load(path) == Starts(at=(1.0,), config=SAME)
 
 
 @pytest.fixture
@@ -276,7 +279,7 @@ def test_the_health_check_holds_back_and_says_so(
         published = verdict_file.path_in(tmp_path / "run")
         published.write_text("")
         # files written within one tick of the kernel's clock have the same time
-        at_ns = restarts.path_in(tmp_path / "run").stat().st_mtime_ns + 1
+        at_ns = start_backoff.path_in(tmp_path / "run").stat().st_mtime_ns + 1
         os.utime(published, ns=(at_ns, at_ns))
         health_check.main()
     assert len(started) == 14
@@ -300,28 +303,28 @@ def test_systemd_hears_what_the_agent_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool
 ) -> None:
     name = f"@holdfast-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.settimeout(5)
-        systemd.bind("\0" + name[1:] if abstract else name)
-        monkeypatch.setenv(supervised.VARIABLE, name)
-        supervised.works("ok,\n0 findings")
-        assert systemd.recv(500) == b"READY=1\nWATCHDOG=1\nSTATUS=ok, 0 findings"
-        supervised.leaves()
-        assert systemd.recv(500) == b"STOPPING=1"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(5)
+        manager.bind("\0" + name[1:] if abstract else name)
+        monkeypatch.setenv(systemd.VARIABLE, name)
+        systemd.works("ok,\n0 findings")
+        assert manager.recv(500) == b"READY=1\nWATCHDOG=1\nSTATUS=ok, 0 findings"
+        systemd.leaves()
+        assert manager.recv(500) == b"STOPPING=1"
 
 
 def test_a_supervisor_that_does_not_listen_holds_up_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not supervised.notify("READY=1")
+    assert not systemd.notify("READY=1")
     for value in ("", "nonsense", str(tmp_path / "nobody"), "@nobody-" + "x" * 200):
-        monkeypatch.setenv(supervised.VARIABLE, value)
-        assert not supervised.notify("READY=1")
+        monkeypatch.setenv(systemd.VARIABLE, value)
+        assert not systemd.notify("READY=1")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
         deaf.bind(str(tmp_path / "deaf"))
-        monkeypatch.setenv(supervised.VARIABLE, str(tmp_path / "deaf"))
+        monkeypatch.setenv(systemd.VARIABLE, str(tmp_path / "deaf"))
         began = time.monotonic()
-        while supervised.notify("WATCHDOG=1"):
+        while systemd.notify("WATCHDOG=1"):
             assert time.monotonic() - began < 30
 
 

@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 
 from holdfast.vocabulary import Mode
-from slurm_hooks.agent import state
-from slurm_hooks.agent.judge import fold, opened
-from slurm_hooks.agent.memory import (
+from slurm_hooks.checks import gpu_count, gpu_ecc, gpu_xid
+from slurm_hooks.evaluation.judge import fold, opened
+from slurm_hooks.evaluation.observer import demand
+from slurm_hooks.facts import GpuFacts, KmsgFacts, NodeFacts, NvmlFacts, PortFacts, XidEvent
+from slurm_hooks.settings.sections import CheckConfig
+from slurm_hooks.tracking import store
+from slurm_hooks.tracking.gpu import GpuSeen
+from slurm_hooks.tracking.node import (
     MAX_EVENTS,
     Memory,
     aged,
@@ -20,12 +25,7 @@ from slurm_hooks.agent.memory import (
     saw_gpus,
     saw_ports,
 )
-from slurm_hooks.agent.memory_gpu import GpuSeen
-from slurm_hooks.agent.memory_kept import booted, forgiven
-from slurm_hooks.agent.observer import demand
-from slurm_hooks.checks import gpu_count, gpu_ecc, gpu_xid
-from slurm_hooks.config import CheckConfig
-from slurm_hooks.facts import GpuFacts, KmsgFacts, NodeFacts, NvmlFacts, PortFacts, XidEvent
+from slurm_hooks.tracking.reboot import booted, forgiven
 
 PCI = "0000:53:00"
 KNOWN = Memory(boot_id="a", gpus={3: GpuSeen(uuid="GPU-3", pci=PCI)})
@@ -211,15 +211,15 @@ def test_the_memory_survives_a_restart(tmp_path: Path) -> None:
     port = PortFacts(device="mlx5_0", port=1, state="ACTIVE", link_downed=2)
     memory, _ = saw_ports(see(hear(KNOWN, xid(79), lost=2), facts), [port], 5.0)
     memory = saw_blind(memory, [], ["nvml"])
-    path = state.path_in(tmp_path / "state")
-    state.save(path, memory)
-    assert state.load(path) == (memory, "")
+    path = store.path_in(tmp_path / "state")
+    store.save(path, memory)
+    assert store.load(path) == (memory, "")
 
 
 def test_a_broken_memory_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "agent.json"
     for text in ("", "{", "[]", '{"version": 1}', '{"version": 99}', "\0"):
         path.write_text(text)
-        memory, problem = state.load(path)
+        memory, problem = store.load(path)
         assert memory == Memory()
         assert str(path) in problem

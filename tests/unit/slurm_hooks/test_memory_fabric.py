@@ -7,18 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent import memory_fabric, state
-from slurm_hooks.agent.memory import (
-    Memory,
-    saw_host,
-    saw_pci,
-    saw_ports,
-    saw_system,
-)
-from slurm_hooks.agent.memory_fabric import COUNTED_CODES, PortSeen
-from slurm_hooks.agent.memory_host import HostSeen, look_at_host, look_at_system
-from slurm_hooks.agent.memory_kept import booted, forgiven
-from slurm_hooks.agent.observer import demand
+from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.facts import (
     DiskFacts,
     DStateTask,
@@ -32,6 +21,17 @@ from slurm_hooks.facts import (
     SystemFacts,
 )
 from slurm_hooks.probes.infiniband import COUNTERS
+from slurm_hooks.tracking import fabric, store
+from slurm_hooks.tracking.fabric import COUNTED_CODES, PortSeen
+from slurm_hooks.tracking.host import HostSeen, look_at_host, look_at_system
+from slurm_hooks.tracking.node import (
+    Memory,
+    saw_host,
+    saw_pci,
+    saw_ports,
+    saw_system,
+)
+from slurm_hooks.tracking.reboot import booted, forgiven
 
 PORT = PortFacts(
     device="mlx5_0",
@@ -52,7 +52,7 @@ def see(*looks: PortFacts, every_s: float = 10.0) -> PortFacts:
     known: dict[str, PortSeen] = {}
     facts: tuple[PortFacts, ...] = ()
     for number, port in enumerate(looks):
-        known, facts = memory_fabric.look_at_ports(known, [port], 1e6 + number * every_s)
+        known, facts = fabric.look_at_ports(known, [port], 1e6 + number * every_s)
     return facts[0]
 
 
@@ -244,5 +244,5 @@ def test_all_of_it_survives_a_restart(tmp_path: Path) -> None:
         memory, _ = saw_pci(memory, [replace(GPU, correctable=number), SWITCH], now)
         memory, _ = saw_host(memory, HostFacts(disks=(DISK,)), now)
         memory, _ = saw_system(memory, replace(sleeping(), zombies=((4, 1),)), now)
-    state.save(tmp_path / "agent.json", memory)
-    assert state.load(tmp_path / "agent.json") == (memory, "")
+    store.save(tmp_path / "agent.json", memory)
+    assert store.load(tmp_path / "agent.json") == (memory, "")

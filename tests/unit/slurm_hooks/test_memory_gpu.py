@@ -9,13 +9,13 @@ import pytest
 from holdfast.adapters.typed_json import typed
 from holdfast.vocabulary import Mode
 from slurm_hooks import checks
-from slurm_hooks.agent.judge import fold, opened
-from slurm_hooks.agent.memory import Memory, saw_gpus
-from slurm_hooks.agent.memory_gpu import GpuSeen, forgiven, look, rebooted, was_reset
-from slurm_hooks.agent.memory_kept import forgiven as person_resumed
-from slurm_hooks.agent.observer import demand
-from slurm_hooks.config import CheckConfig
+from slurm_hooks.evaluation.judge import fold, opened
+from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.facts import GpuFabric, GpuFacts, GpuNews, NodeFacts, NvmlFacts
+from slurm_hooks.settings.sections import CheckConfig
+from slurm_hooks.tracking.gpu import GpuSeen, forgiven, look, rebooted, was_reset
+from slurm_hooks.tracking.node import Memory, saw_gpus
+from slurm_hooks.tracking.reboot import forgiven as person_resumed
 
 START = 1_000_000.0
 GPU = GpuFacts(

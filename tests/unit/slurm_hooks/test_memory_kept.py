@@ -11,13 +11,9 @@ from typing import Any
 import pytest
 
 from holdfast.vocabulary import Action, Mode
-from slurm_hooks.agent import state
-from slurm_hooks.agent.judge import opened
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.memory_host import HostSeen
-from slurm_hooks.agent.observer import Observer
 from slurm_hooks.checks import disks, gpu_fabric, infiniband, pci_devices, services
-from slurm_hooks.config import CheckConfig
+from slurm_hooks.evaluation.judge import opened
+from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.facts import (
     DiskFacts,
     GpuFabric,
@@ -30,7 +26,11 @@ from slurm_hooks.facts import (
     ServiceFacts,
     SystemFacts,
 )
-from slurm_hooks.prober import Readings
+from slurm_hooks.probes.runner import Readings
+from slurm_hooks.settings.sections import CheckConfig
+from slurm_hooks.tracking import store
+from slurm_hooks.tracking.host import HostSeen
+from slurm_hooks.tracking.node import Memory
 
 TABLE: dict[str, CheckConfig[Any]] = {
     "infiniband": CheckConfig(limits=infiniband.Limits(), mode=Mode.DRAIN),
@@ -205,9 +205,9 @@ def test_returns_stay_with_the_machine_until_a_person_resumes_it(
     node.observer.returned("MOUNT_GONE")
     node.boot()
     node.see(look(), 2)
-    path = state.path_in(tmp_path)
-    state.save(path, node.observer.memory)
-    assert [one.code for one in state.recall(path).returns] == ["MOUNT_GONE"]
+    path = store.path_in(tmp_path)
+    store.save(path, node.observer.memory)
+    assert [one.code for one in store.recall(path).returns] == ["MOUNT_GONE"]
     node.boot()
     node.see(look(gpus=("GPU-x", "GPU-y"), cards=[card("mlx5_8", "other")], switches=()), 2)
     assert node.observer.memory.returns == (), "another machine"

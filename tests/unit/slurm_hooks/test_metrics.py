@@ -24,12 +24,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity, Status
-from slurm_hooks.agent import metrics_http, tcp_owner
-from slurm_hooks.agent.case import Standing
-from slurm_hooks.agent.judge import Opened
-from slurm_hooks.agent.metrics import Snapshot, Tally, text_of
-from slurm_hooks.agent.metrics_http import MAX_CLIENTS, MAX_OF_ONE_USER, MetricsServer, answer
-from slurm_hooks.agent.metrics_text import Sample, counter, gauge, render
+from slurm_hooks.agent.drain.messages import Standing
+from slurm_hooks.agent.telemetry import http_server, tcp_owner
+from slurm_hooks.agent.telemetry.exposition import Sample, counter, gauge, render
+from slurm_hooks.agent.telemetry.http_server import (
+    MAX_CLIENTS,
+    MAX_OF_ONE_USER,
+    MetricsServer,
+    answer,
+)
+from slurm_hooks.agent.telemetry.metrics import Snapshot, Tally, text_of
+from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import (
     Blind,
     ClockFacts,
@@ -203,7 +208,7 @@ def serving(text: str, port: int = 0) -> Iterator[tuple[MetricsServer, int]]:
     """A server whose loop turns in a thread, as the agent's does."""
     if not port:
         with socket.socket() as one:
-            one.bind((metrics_http.HOST, 0))
+            one.bind((http_server.HOST, 0))
             port = one.getsockname()[1]
     server = MetricsServer(port, lambda: text)
     ends = threading.Event()
@@ -232,7 +237,7 @@ def serving(text: str, port: int = 0) -> Iterator[tuple[MetricsServer, int]]:
 
 def get(port: int, path: str = "/metrics", method: str = "GET") -> tuple[int, str, bytes]:
     for _ in range(100):
-        client = http.client.HTTPConnection(metrics_http.HOST, port, timeout=10)
+        client = http.client.HTTPConnection(http_server.HOST, port, timeout=10)
         try:
             client.request(method, path)
             response = client.getresponse()
@@ -263,16 +268,16 @@ def test_a_page_that_is_larger_than_any_buffer_arrives_whole() -> None:
 
 
 def test_clients_that_say_nothing_or_too_much_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_http, "_PATIENCE_S", 0.5)
+    monkeypatch.setattr(http_server, "_PATIENCE_S", 0.5)
     with serving("up 1\n") as (_, port):
         get(port)
-        silent = [socket.create_connection((metrics_http.HOST, port)) for _ in range(MAX_CLIENTS)]
+        silent = [socket.create_connection((http_server.HOST, port)) for _ in range(MAX_CLIENTS)]
         assert get(port)[0] == 200, "served once the silent ones are gone"
         for one in silent:
             one.settimeout(10)
             assert one.recv(10) == b""
             one.close()
-        with socket.create_connection((metrics_http.HOST, port)) as loud:
+        with socket.create_connection((http_server.HOST, port)) as loud:
             loud.settimeout(10)
             loud.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9000)
             assert loud.recv(100).startswith(b"HTTP/1.1 400")
@@ -299,7 +304,7 @@ def connected(port: int, user: int, count: int) -> subprocess.Popen[str]:
 
 
 def test_whose_a_connection_is() -> None:
-    with socket.create_server((metrics_http.HOST, 0)) as listener:
+    with socket.create_server((http_server.HOST, 0)) as listener:
         with socket.create_connection(listener.getsockname()):
             accepted, _ = listener.accept()
             with accepted:
@@ -310,12 +315,12 @@ def test_whose_a_connection_is() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="plays several users")
 def test_no_user_holds_the_places_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_http, "_PATIENCE_S", 60.0)
+    monkeypatch.setattr(http_server, "_PATIENCE_S", 60.0)
     with serving("up 1\n") as (server, port):
         get(port)
         users = [connected(port, uid, 4 * MAX_CLIENTS) for uid in (2001, 2002)]
         try:
-            with socket.create_connection((metrics_http.HOST, port)) as slow:
+            with socket.create_connection((http_server.HOST, port)) as slow:
                 slow.sendall(b"GET /metrics HTTP/1.1\r\n")
                 again = connected(port, 2003, 4 * MAX_CLIENTS)
                 users.append(again)
@@ -334,13 +339,13 @@ def test_no_user_holds_the_places_of_others(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_flood_of_connections_is_taken_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_http, "_PER_SECOND", 5)
+    monkeypatch.setattr(http_server, "_PER_SECOND", 5)
     with socket.socket() as free:
-        free.bind((metrics_http.HOST, 0))
+        free.bind((http_server.HOST, 0))
         port = free.getsockname()[1]
     server = MetricsServer(port, str)
     server.turn(10.0)
-    flood = [socket.create_connection((metrics_http.HOST, port)) for _ in range(8)]
+    flood = [socket.create_connection((http_server.HOST, port)) for _ in range(8)]
     server.turn(10.1)
     server.turn(10.2)
     assert server._taken == 5
@@ -364,7 +369,7 @@ def test_garbage_is_a_bad_request(request_: bytes) -> None:
 
 def test_a_port_that_is_taken_costs_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as other:
-        other.bind((metrics_http.HOST, 0))
+        other.bind((http_server.HOST, 0))
         other.listen()
         server = MetricsServer(other.getsockname()[1], str)
         for now in (0.0, 1.0, 61.0, 200.0):

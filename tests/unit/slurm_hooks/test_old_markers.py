@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent import old_markers
+from slurm_hooks.agent.jobs import old_markers
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.marker import Marker
 

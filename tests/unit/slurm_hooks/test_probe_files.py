@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ProbeError
-from slurm_hooks.contain import Worker, call
 from slurm_hooks.facts import MountState, PciKind
 from slurm_hooks.probes import infiniband, mounts, pcie
+from slurm_hooks.worker.worker import Worker, call
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.contain import Worker, call
 from slurm_hooks.facts import GpuFabric, GpuFacts, GpuProcess, GpuRows, NvmlFacts
 from slurm_hooks.probes import nvml as probe
 from slurm_hooks.probes.nvml_calls import LIBRARY_NOT_FOUND
+from slurm_hooks.worker.worker import Worker, call
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
 

@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.schema import PathsConfig, SlurmConfig
-from slurm_hooks import checks, prober, settings
-from slurm_hooks.agent.memory import Memory
-from slurm_hooks.agent.observer import Observer, blind_names
+from slurm_hooks import checks
 from slurm_hooks.checks import CATALOGUE
-from slurm_hooks.config import AgentConfig, NodeConfig
-from slurm_hooks.contain import Answer
+from slurm_hooks.evaluation.observer import Observer, blind_names
 from slurm_hooks.facts import HostFacts, MountState, NodeFacts
-from slurm_hooks.prober import Prober, Readings
-from slurm_hooks.probes import catalogue
+from slurm_hooks.probes import catalogue, runner
 from slurm_hooks.probes.catalogue import BY_NAME, PROBES
 from slurm_hooks.probes.probe import Probe, Sources, silence
-from slurm_hooks.worker_child import Serve
+from slurm_hooks.probes.runner import Prober, Readings
+from slurm_hooks.settings import settings
+from slurm_hooks.settings.sections import AgentConfig, NodeConfig
+from slurm_hooks.tracking.node import Memory
+from slurm_hooks.worker.child import Serve
+from slurm_hooks.worker.worker import Answer
 
 
 def says(*items: object) -> Callable[[Sources], Serve]:
@@ -61,8 +62,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     made: list[Prober] = []
 
     def build(*probes: Probe, deadline_s: float = 0.4) -> Prober:
-        monkeypatch.setattr(prober, "PROBES", probes)
-        monkeypatch.setattr(prober, "BY_NAME", {probe.name: probe for probe in probes})
+        monkeypatch.setattr(runner, "PROBES", probes)
+        monkeypatch.setattr(runner, "BY_NAME", {probe.name: probe for probe in probes})
         paths = PathsConfig(run=tmp_path / "run", state=tmp_path / "state")
         agent = AgentConfig(probe_deadline_s=deadline_s)
         made.append(Prober(NodeConfig(), agent, paths, SlurmConfig()))

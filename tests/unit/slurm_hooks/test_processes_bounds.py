@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job_health.processes import look
-from slurm_hooks.process import MAX_ENVIRONMENT_BYTES, environment, process_state, send
+from slurm_hooks.agent.job_report.processes import look
+from slurm_hooks.node.process import MAX_ENVIRONMENT_BYTES, environment, process_state, send
 
 
 def test_an_environment_has_an_end(tmp_path: Path) -> None:

@@ -6,20 +6,20 @@ import json
 from datetime import datetime, timezone
 from pathlib import Path
 
-from holdfast.adapters.slurm import SlurmNode
+from holdfast.cli.explain_files import agents_word, local_verdict
 from holdfast.config.schema import ClusterConfig, PathsConfig
-from holdfast.explain_files import agents_word, local_verdict
+from holdfast.drain_owner import Owner, standing
 from holdfast.findings import Finding, Verdict
-from holdfast.owner import Owner, standing
 from holdfast.policy.ownership import DrainRecord
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
-from slurm_hooks.agent import record as records
-from slurm_hooks.agent.act import Actor
-from slurm_hooks.agent.brief import brief
-from slurm_hooks.agent.case import Case
-from slurm_hooks.agent.judge import Opened
-from slurm_hooks.agent.publish import Publisher
-from slurm_hooks.agent.record import Drained
+from slurm_hooks.agent.drain import record as records
+from slurm_hooks.agent.drain.controller import Actor
+from slurm_hooks.agent.drain.messages import Case
+from slurm_hooks.agent.drain.record import Drained
+from slurm_hooks.agent.verdict.facts_summary import brief
+from slurm_hooks.agent.verdict.publisher import Publisher
+from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import (
     GpuFacts,
     KmsgFacts,
@@ -30,7 +30,7 @@ from slurm_hooks.facts import (
     PortFacts,
     XidEvent,
 )
-from slurm_hooks.settings import Settings
+from slurm_hooks.settings.settings import Settings
 
 ME = SlurmName("worker-1")
 AT = datetime(2026, 11, 21, 9, 0, tzinfo=timezone.utc)

@@ -11,13 +11,13 @@ import pytest
 
 from holdfast.vocabulary import Mode
 from slurm_hooks import checks
-from slurm_hooks.agent.judge import fold, opened
-from slurm_hooks.agent.memory import Memory, Streak, saw_gpus
-from slurm_hooks.agent.observer import demand
-from slurm_hooks.config import CheckConfig
-from slurm_hooks.contain import Worker, call
+from slurm_hooks.evaluation.judge import fold, opened
+from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.facts import KmsgFacts, NodeFacts, NvmlFacts, PcieFacts
 from slurm_hooks.probes import nvml as probe
+from slurm_hooks.settings.sections import CheckConfig
+from slurm_hooks.tracking.node import Memory, Streak, saw_gpus
+from slurm_hooks.worker.worker import Worker, call
 from tests.unit.slurm_hooks import recorded
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 

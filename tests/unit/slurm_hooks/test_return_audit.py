@@ -12,9 +12,9 @@ import pytest
 from holdfast.config.schema import ClusterConfig, PathsConfig, SlurmConfig
 from holdfast.policy.ownership import PastDrain, Undrained
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.agent.record import Records
-from slurm_hooks.agent.return_audit import GIVE_UP_S, ReturnAudit
-from slurm_hooks.settings import Settings
+from slurm_hooks.agent.drain.record import Records
+from slurm_hooks.agent.drain.undrain_audit import GIVE_UP_S, ReturnAudit
+from slurm_hooks.settings.settings import Settings
 
 AT = datetime.now(timezone.utc).replace(microsecond=0)
 OURS = "holdfast:XID79: gpu 3"

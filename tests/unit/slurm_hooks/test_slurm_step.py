@@ -10,24 +10,24 @@ from typing import cast
 
 import pytest
 
-from holdfast.adapters.slurm import SlurmNode
-from holdfast.adapters.slurm_maintenance import Reservation, SlurmMaintenance
-from holdfast.adapters.slurm_parse import NodeChanges
 from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.damping import Return
-from holdfast.policy.gate import GateBack, Trial
+from holdfast.policy.flap_damping import Return
 from holdfast.policy.ownership import PastDrain
+from holdfast.policy.return_test import GateBack, Trial
+from holdfast.slurm.client import SlurmNode
+from holdfast.slurm.parse import NodeChanges
+from holdfast.slurm.reservations import Reservation, SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
-from slurm_hooks.active import keeper
-from slurm_hooks.active.keep import Keep, Maker, Purpose
-from slurm_hooks.agent import record as records
-from slurm_hooks.agent.case import Case, Outcome
-from slurm_hooks.agent.record import Drained, Records
-from slurm_hooks.agent.slurm_step import Step
-from slurm_hooks.config import AgentConfig, BudgetConfig, NodeConfig
-from slurm_hooks.settings import Settings
+from slurm_hooks.active import node_reservation
+from slurm_hooks.active.reservation_text import Keep, Maker, Purpose
+from slurm_hooks.agent.drain import record as records
+from slurm_hooks.agent.drain.messages import Case, Outcome
+from slurm_hooks.agent.drain.record import Drained, Records
+from slurm_hooks.agent.drain.step import Step
+from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
+from slurm_hooks.settings.settings import Settings
 
 ME = SlurmName("worker-1")
 BOOT, NEXT_BOOT = "aaaaaaaa-1", "bbbbbbbb-2"
@@ -164,8 +164,8 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr(keeper, "_RELEASE_S", 0.2)
-    monkeypatch.setattr(keeper, "_LOOK_S", 0.01)
+    monkeypatch.setattr(node_reservation, "_RELEASE_S", 0.2)
+    monkeypatch.setattr(node_reservation, "_LOOK_S", 0.01)
     slurm = FakeSlurm()
     slurm.add("worker-0", ME, "worker-2", "worker-3")
     config = Settings(
@@ -635,7 +635,7 @@ def test_a_job_that_does_not_end_keeps_the_node_kept_and_drained(bench: Bench) -
 
 
 def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> None:
-    """Accounting told (`slurm_hooks.agent.return_audit`); the person's words come before all of ours."""
+    """Accounting told (`slurm_hooks.agent.drain.undrain_audit`); the person's words come before all of ours."""
     drained, _ = records.load(bench.path)
     step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     outcome = step.run(Case(), drained, "ticket 9")

@@ -14,10 +14,10 @@ import pytest
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Severity
-from slurm_hooks.agent.sweep import doomed_by
-from slurm_hooks.agent.tasks import Doomed, Ended, affected, open_sweep, task_of
-from slurm_hooks.contain import Worker, call
-from slurm_hooks.every_process import each
+from slurm_hooks.agent.jobs.kill_tasks import Doomed, Ended, affected, open_sweep, task_of
+from slurm_hooks.agent.jobs.kill_worker import doomed_by
+from slurm_hooks.node.process_scan import each
+from slurm_hooks.worker.worker import Worker, call
 
 
 @pytest.mark.parametrize(

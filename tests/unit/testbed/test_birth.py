@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from testbed import birth, control_plane, kube
+from testbed import control_plane, kube, startup
 from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import Shape
@@ -24,7 +24,7 @@ BOX = Box(
 @pytest.mark.parametrize("pid", [-5, 0, 10**30])
 def test_an_owner_that_cannot_be_a_process_is_said_so(pid: int) -> None:
     with pytest.raises(SandboxError, match=f"--owner-pid {pid}: no such process"):
-        birth._open_owner(pid)
+        startup._open_owner(pid)
 
 
 def test_the_half_that_failed_is_told_and_not_the_one_that_was_ended_for_it(
@@ -39,11 +39,11 @@ def test_the_half_that_failed_is_told_and_not_the_one_that_was_ended_for_it(
     def plane(*_: object) -> None:
         raise SandboxError("etcd ended at once")
 
-    monkeypatch.setattr(birth, "_boot_slurm", slurm)
+    monkeypatch.setattr(startup, "_boot_slurm", slurm)
     monkeypatch.setattr(control_plane, "start", plane)
-    monkeypatch.setattr(birth, "end_namespace", lambda _: ended.set())
+    monkeypatch.setattr(startup, "end_namespace", lambda _: ended.set())
     with pytest.raises(SandboxError, match="etcd ended at once"):
-        birth._boot(BOX)
+        startup._boot(BOX)
 
 
 def test_a_daemon_of_kubernetes_that_ended_is_not_waited_for(
@@ -76,17 +76,17 @@ def test_the_first_failure_is_told_though_the_other_half_takes_minutes() -> None
         for halves in ((fails, takes_minutes), (takes_minutes, fails)):
             minutes.clear()
             with pytest.raises(SandboxError, match="no mirror"):
-                birth.both(*halves)
+                startup.both(*halves)
             assert not end.is_set()
     finally:
         end.set()
-    assert birth.both(lambda: 1, lambda: "two") == (1, "two")
+    assert startup.both(lambda: 1, lambda: "two") == (1, "two")
 
 
 def test_what_is_made_for_a_box_is_readable_by_its_users_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        with birth._readable_by_all():
+        with startup._readable_by_all():
             (tmp_path / "layer").mkdir()
         assert (tmp_path / "layer").stat().st_mode & 0o777 == 0o755
         (tmp_path / "own").mkdir()

@@ -90,7 +90,7 @@ def test_up_again_complains_only_of_what_was_asked_for(
     shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
     running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
     monkeypatch.setattr(Box, "look", lambda _: running)
-    monkeypatch.setattr("testbed.birth._compare_product", lambda _: None)
+    monkeypatch.setattr("testbed.startup._compare_product", lambda _: None)
     assert cli.main(["up", "--name", "b", *words]) == (2 if refused else 0)
     assert refused in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ TREE = Path(__file__).parents[3]
 
 PROCESS_1 = """
 import os, subprocess, sys, time
-from testbed import life
+from testbed import pidfd
 from testbed.errors import SandboxError
 from testbed.inside.processes import first_child
 
@@ -35,7 +35,7 @@ if sys.argv[1] == "zombie":
     os.kill(inside, 9)
     while state_of(inside) != "Z":
         time.sleep(0.01)
-life.end_namespace(box, timeout_s=10)
+pidfd.end_namespace(box, timeout_s=10)
 print(state_of(inside))
 """
 
@@ -57,7 +57,7 @@ def test_it_ends_though_nobody_reaps_a_command_that_was_run_in_it(command: str) 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a pid namespace")
 def test_a_process_that_still_runs_is_waited_for() -> None:
     """Stopped by the freezer or in a hung file system, it holds its mounts: that is no end."""
-    from testbed.life import _is_ending
+    from testbed.pidfd import _is_ending
 
     with subprocess.Popen(["sleep", "60"]) as one:
         assert not _is_ending(one.pid)

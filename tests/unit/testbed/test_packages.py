@@ -155,9 +155,8 @@ def test_the_command_of_a_checkout_whose_path_has_a_blank_starts(
     (top / ".venv/bin").mkdir(parents=True)
     bare.link("chmod")
     (top / ".venv/bin/python").symlink_to(shutil.which("python3") or "")
-    (top / "holdfast").mkdir()
-    (top / "holdfast/__init__.py").touch()
-    (top / "holdfast/commands.py").write_text(
+    (top / "holdfast/cli").mkdir(parents=True)
+    (top / "holdfast/cli/main.py").write_text(
         "import sys\ndef main():\n    print(sys.argv[1:])\n    return 3\n"
     )
     done = bare.run(

@@ -10,7 +10,7 @@ from testbed.errors import SandboxError
 from testbed.layers import python_version
 from testbed.product import LOCK, ROOT_REQUIREMENTS, configuration, pinned
 
-from holdfast.config.command import main as config_command
+from holdfast.cli.config import main as config_command
 
 _LOCK = """\
 # made by uv

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from testbed import enter, remains
+from testbed import cleanup, enter
 from testbed.shape import Shape
 
 HOURS = 3600.0
@@ -37,9 +37,9 @@ def made(boxes: Path, name: str, pid: int, started: int) -> Path:
 
 def test_a_dead_box_is_kept_for_an_hour_and_then_removed(boxes: Path) -> None:
     made(boxes, "dead", pid=2**22 - 1, started=1)
-    remains.sweep(time.time())
+    cleanup.sweep(time.time())
     assert names(boxes) == [".dead.lock", "dead"]
-    remains.sweep(time.time() + 2 * HOURS)
+    cleanup.sweep(time.time() + 2 * HOURS)
     assert names(boxes) == []
 
 
@@ -47,19 +47,19 @@ def test_a_running_box_is_never_touched(boxes: Path) -> None:
     started = enter.started_at(os.getpid())
     assert started is not None
     made(boxes, "alive", pid=os.getpid(), started=started)
-    remains.sweep(time.time() + 2 * HOURS)
+    cleanup.sweep(time.time() + 2 * HOURS)
     assert "alive" in names(boxes)
 
 
 def test_a_lock_without_its_box_goes_and_a_held_one_stays(boxes: Path) -> None:
     (boxes / ".left.lock").touch()
-    with remains.only_one("held"):
-        remains.sweep(time.time() + 2 * HOURS)
+    with cleanup.only_one("held"):
+        cleanup.sweep(time.time() + 2 * HOURS)
         assert names(boxes) == [".held.lock"]
     assert names(boxes) == []
 
 
 def test_other_peoples_files_stay(boxes: Path) -> None:
     (boxes / "notes of mine!").touch()
-    remains.sweep(time.time() + 2 * HOURS)
+    cleanup.sweep(time.time() + 2 * HOURS)
     assert names(boxes) == ["notes of mine!"]

@@ -1,0 +1,224 @@
+"""``holdfast explain NODE`` and ``holdfast explain JOB``: why it is as it is, and what is next.
+
+Everything is read back from Slurm, the verdict file (on that node itself), the history and the job's
+journal. What cannot be read, be it Slurm or the configuration, hides nothing of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast import incidents
+from holdfast.cli import explain_history
+from holdfast.cli.console import complain, say, say_json
+from holdfast.cli.explain_files import (
+    Journal,
+    agents_word,
+    local_report,
+    local_verdict,
+    read_journal,
+)
+from holdfast.cli.explain_text import job_page, node_page, past_lines
+from holdfast.cli.nodes import as_json
+from holdfast.config.location import config_path
+from holdfast.config.schema import ClusterConfig, PathsConfig, load_cluster
+from holdfast.drain_owner import standing
+from holdfast.errors import CommandError, ConfigError, Refused, Unavailable
+from holdfast.faults import Fault
+from holdfast.slurm.cli import SlurmCli
+from holdfast.slurm.client import SlurmJob, SlurmNode
+from holdfast.slurm.hostlist import expand
+from holdfast.vocabulary import SlurmName
+
+_BAD_CONFIG = 2
+_JOB = re.compile(r"[0-9]+(_[0-9]+)?")
+
+EXAMPLE = """\
+examples:
+  holdfast explain worker-1
+  holdfast explain 1234
+  holdfast explain 1234_5
+  holdfast explain 1234 --checkpoints /mnt/training/checkpoints --json
+
+exit status: 0 explained, 1 Slurm knows no such node or job or does not answer (what is known here is
+shown all the same), 2 used wrongly, or the configuration is bad (defaults are used)
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False,
+        prog="holdfast explain",
+        description="Why a node or a job is as it is, who did it, and what would undo it.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", metavar="NODE|JOB", help="a node's name or a job's number")
+    parser.add_argument(
+        "--checkpoints",
+        metavar="DIR",
+        type=Path,
+        default=os.environ.get("HOLDFAST_CHECKPOINTS"),
+        help="where the job's checkpoints and its journal lie (default: below its working folder)",
+    )
+    parser.add_argument("--json", action="store_true", help="one object, keys as documented")
+    asked = parser.parse_args(argv)
+    config, problem = _config()
+    slurm = SlurmCli(config.slurm.timeout_s, config.slurm.bin)
+    kind = "job" if _JOB.fullmatch(asked.what) else "node"
+    if kind == "job":
+        folder = Path(asked.checkpoints) if asked.checkpoints else None
+        try:
+            report = job_report(slurm, _number(slurm, asked.what), folder, config.paths.run)
+        except Unavailable as error:
+            complain(f"holdfast explain: Slurm does not answer: {error}")
+            return 1
+    else:
+        report = node_report(slurm, SlurmName(asked.what), config.paths)
+    if report is None:
+        complain(f"holdfast explain: Slurm knows no {kind} {asked.what}{_hint(kind)}")
+        return 1
+    _show(report, as_one_json=asked.json)
+    if report["slurm"]:
+        complain(f"holdfast explain: Slurm does not answer: {report['slurm']}")
+    for line in problem.splitlines():
+        complain(f"holdfast explain: the configuration is bad, defaults used: {line}")
+    return _BAD_CONFIG if problem else 1 if report["slurm"] else 0
+
+
+def _number(slurm: SlurmCli, what: str) -> int:
+    """A job's number; 0, which is no job's, for an array's element that Slurm does not know."""
+    try:
+        return int(what) if what.isdigit() else slurm.element(what)
+    except Refused:
+        return 0
+
+
+def _config() -> tuple[ClusterConfig, str]:
+    """A bad configuration is when one needs this command: then the defaults, and why."""
+    try:
+        return load_cluster(config_path()), ""
+    except ConfigError as error:
+        return ClusterConfig(), str(error)
+
+
+def _show(report: dict[str, Any], *, as_one_json: bool) -> None:
+    """The page at once; the past comes after it, because the history's folder may not answer."""
+    if report["kind"] == "job":
+        say_json(report) if as_one_json else say(job_page(report))
+        return
+    if not as_one_json:
+        say(node_page(report))
+    past, problem = explain_history.look(report["name"])
+    report["history"] = past
+    if as_one_json:
+        say_json(report)
+    else:
+        say(past_lines(report, past, problem))
+
+
+def _hint(kind: str) -> str:
+    if kind == "node":
+        return "; `holdfast nodes` lists them"
+    return " any more; --checkpoints DIR reads its journal"
+
+
+def node_report(slurm: SlurmCli, name: SlurmName, paths: PathsConfig) -> dict[str, Any] | None:
+    """All that can be told of a node from here; ``None``: Slurm does not know it."""
+    verdict, silent = local_verdict(paths.run, paths.procfs, name), ""
+    node = SlurmNode(name=name, states=frozenset())
+    try:
+        node = slurm.nodes([name])[0]
+    except Refused:
+        return None
+    except CommandError as error:
+        silent = str(error)
+    what = standing(node, agents_word(verdict))
+    report = {
+        "kind": "node",
+        **as_json(node, what),
+        "fault": _fault(what.fault) if what.fault else None,
+        "asks": what.asks.value if what.asks else None,
+        "proven": what.proven,
+        "undo": what.undo,
+        "verdict": verdict,
+        "pairs": dict(what.reason.pairs) if what.reason else {},
+        "slurm": silent,
+    }
+    return {**report, "out": None, "owner": None} if silent else report
+
+
+def _fault(row: Fault) -> dict[str, str]:
+    return {"code": row.code, "title": row.title, "runbook": row.runbook, "asks": row.action.value}
+
+
+def job_report(
+    slurm: SlurmCli, job_id: int, checkpoints: Path | None, run: Path | None = None
+) -> dict[str, Any] | None:
+    """All that can be told of a job; ``None``: neither Slurm nor a journal knows it."""
+    job, silent = None, ""
+    try:
+        job = slurm.job(job_id)
+    except CommandError as error:
+        silent = str(error)
+    journal = read_journal(
+        job_id, checkpoints, Path(job.work_dir) if job and job.work_dir else None
+    )
+    if job is None and journal is None and not silent:
+        return None
+    nodes = [] if silent else _nodes_of(slurm, job, journal)
+    return {
+        "kind": "job",
+        "job_id": job_id,
+        "job": _job(job) if job else None,
+        "journal": str(journal.path) if journal else None,
+        "journal_problem": journal.problem if journal else "",
+        "attempts": list(journal.attempts) if journal else [],
+        "befell": [entry.record() for entry in incidents.parse(job.admin_comment if job else "")],
+        "report": local_report(run, job_id) if run else None,
+        "nodes": [as_json(node, standing(node)) for node in nodes],
+        "slurm": silent,
+    }
+
+
+def _job(job: SlurmJob) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "user": job.user,
+        "state": job.state,
+        "state_reason": job.state_reason,
+        "restarts": job.restarts,
+        "requeue": job.requeue,
+        "nodes": job.nodes,
+        "excluded": job.excluded,
+        "exit_code": job.exit_code,
+        "start_at": int(job.start_at.timestamp()) if job.start_at else None,
+        "work_dir": job.work_dir,
+        "exact": job.exact,
+    }
+
+
+def _nodes_of(slurm: SlurmCli, job: SlurmJob | None, journal: Journal | None) -> list[SlurmNode]:
+    """The nodes that the job has now or had in its attempts, as Slurm sees them today."""
+    lists = [job.nodes] if job else []
+    lists += [attempt["nodes"] for attempt in journal.attempts] if journal else []
+    names: dict[SlurmName, None] = {}
+    for text in lists:
+        try:
+            names |= dict.fromkeys(map(SlurmName, expand(text)))
+        except ValueError:
+            continue
+    if not names:
+        return []
+    try:
+        return slurm.nodes(list(names))
+    except Unavailable:
+        return []
+    except Refused:  # one of them is gone from the cluster: show those that are left
+        return [node for node in slurm.nodes() if node.name in names]

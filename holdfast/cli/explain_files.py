@@ -1,0 +1,243 @@
+"""What ``holdfast explain`` reads beside Slurm: this node's verdict file and a job's journal.
+
+Both are other parts' files; only their documented wire format is used here, and neither raises. The
+journal is the user's to write: nothing in it is believed to be of the right kind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.adapters import safe_file
+from holdfast.adapters.typed_json import typed
+from holdfast.drain_owner import Word
+from holdfast.policy.ownership import DrainRecord
+
+_BOOT_ID = Path("sys/kernel/random/boot_id")
+_MAX_VERDICT_BYTES = 4 << 20
+_MAX_JOURNAL_BYTES = 32 << 20
+_MAX_FOLDERS = 2000
+"""Looked into below a job's working folder, which may hold any number."""
+_LATEST_S = 32e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """A job's journal, folded to one mapping for each attempt, oldest first. ``problem``: it is there
+    and cannot be read."""
+
+    path: Path
+    attempts: Sequence[Mapping[str, Any]]
+    problem: str = ""
+
+
+def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] | None:
+    """This node's verdict file, when this is the node ``name`` (None: whatever it is called).
+    ``fresh`` tells whether it may be believed."""
+    try:
+        data = safe_file.read_bytes(run / "verdict", max_bytes=_MAX_VERDICT_BYTES)
+    except OSError:
+        return None
+    text = data.decode("utf-8", "replace")
+    first, _, rest = text.partition("\n")
+    words = first.split()
+    try:
+        detail = json.loads(rest)
+    except (ValueError, RecursionError):
+        detail = None
+    if len(words) < 4 or not isinstance(detail, dict):
+        return None
+    if name is not None and detail.get("node", name) != name:
+        return None
+    stale = _why_stale(words, procfs)
+    return {
+        "status": words[0] if not stale else "blind",
+        "fresh": not stale,
+        "why_not": stale,
+        "findings": [one for one in detail.get("findings") or () if isinstance(one, dict)],
+        "blind": detail.get("blind") or [],
+        "decision": _table(detail.get("decision")),
+        "drained": detail.get("drained") is True,
+        "facts": _table(detail.get("facts")),
+        "at": detail.get("at"),
+    }
+
+
+def _table(said: Any) -> dict[str, Any]:
+    return said if isinstance(said, dict) else {}
+
+
+def agents_word(verdict: Mapping[str, Any] | None) -> Word | None:
+    """What the node's agent says there of its own drains; ``None``: nothing, or not to be read (an
+    older agent says nothing).
+    """
+    if verdict is None or "made" not in verdict["decision"]:
+        return None
+    said = verdict["decision"]["made"]
+    try:
+        made = typed(said, DrainRecord) if said is not None else None
+        at = typed(verdict["at"], float)
+    except ValueError:
+        return None
+    left = [
+        found["left_s"]
+        for found in verdict["findings"]
+        if made and found.get("code") == made.code and isinstance(found.get("left_s"), (int, float))
+    ]
+    until = at + max(left) if left else None
+    return Word(made=made, at=at, fresh=verdict["fresh"], until=until)
+
+
+def _why_stale(words: Sequence[str], procfs: Path) -> str:
+    try:
+        boot_id = (procfs / _BOOT_ID).read_text().strip()
+        uptime_s = float((procfs / "uptime").read_text().split()[0])
+        expires_s = int(words[1])
+    except (OSError, ValueError, IndexError):
+        return "its age cannot be told"
+    if words[2] != boot_id:
+        return "written before the last boot"
+    if uptime_s > expires_s + 1:
+        return f"expired {uptime_s - expires_s:.0f} s ago: is the agent alive?"
+    return ""
+
+
+def local_report(run: Path, job_id: int) -> dict[str, Any] | None:
+    """This node's own report of the job's last run here, when it had one."""
+    try:
+        path = run / "reports" / f"{job_id}.json"
+        found = json.loads(safe_file.read_bytes(path, max_bytes=_MAX_VERDICT_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read_journal(job_id: int, checkpoints: Path | None, work_dir: Path | None) -> Journal | None:
+    """The job's journal below ``checkpoints``, else near its working folder; ``None``: not found."""
+    refused = None
+    for folder in _places(checkpoints, work_dir):
+        path = folder / ".holdfast" / f"job-{job_id}.jsonl"
+        try:
+            data = safe_file.read_bytes(path, max_bytes=_MAX_JOURNAL_BYTES)
+        except safe_file.NotReadable as error:
+            refused = refused or Journal(path=path, attempts=(), problem=error.strerror or "")
+            continue
+        except OSError:
+            continue
+        return Journal(path=path, attempts=fold(_events(data.decode("utf-8", "replace"))))
+    return refused
+
+
+def _places(checkpoints: Path | None, work_dir: Path | None) -> Iterator[Path]:
+    """Folders that may hold the journal's: that of the checkpoints, the working folder, and what is
+    one or two levels below it."""
+    if checkpoints is not None:
+        yield checkpoints
+    level, left = [work_dir] if work_dir is not None else [], _MAX_FOLDERS
+    for _ in range(3):
+        yield from level
+        below: list[Path] = []
+        for folder in level:
+            found, left = _folders_in(folder, left)
+            below += found
+        level = below
+
+
+def _folders_in(folder: Path, left: int) -> tuple[list[Path], int]:
+    """Folders in a folder, sorted, and how many more may be looked at: ``left`` without them. A link
+    is judged when what it leads to is opened."""
+    found: list[Path] = []
+    try:
+        for entry in safe_file.scan(folder, most=50 * _MAX_FOLDERS):
+            if len(found) >= left:
+                break
+            if entry.is_dir(follow_symlinks=os.geteuid() != 0) or entry.is_symlink():
+                found.append(folder / entry.name)
+    except OSError:
+        pass  # what was seen until then is looked at
+    return sorted(found), left - len(found)
+
+
+def _events(text: str) -> Iterator[Mapping[str, Any]]:
+    for line in text.split("\n"):
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue  # a line that a crash cut short
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            yield event
+
+
+def fold(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One mapping for each attempt. Pure."""
+    attempts: list[dict[str, Any]] = []
+    for event in events:
+        kind = event["event"]
+        if kind == "attempt":
+            attempts.append(_attempt(event))
+        elif attempts:
+            _add(attempts[-1], kind, event)
+    return attempts
+
+
+def _attempt(event: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "attempt": _number(event.get("attempt")),
+        "restarts": _number(event.get("restarts")),
+        "started_at": _moment(event.get("t")),
+        "nodes": _text(event.get("nodes")) or "",
+        "resumed_from": None,
+        "resumed_step": None,
+        "rejected": 0,
+        "exit_code": None,
+        "ended_why": None,
+        "job_state": None,
+        "decision": None,
+        "why": None,
+        "cause": None,
+        "faults": [],
+    }
+
+
+def _add(attempt: dict[str, Any], kind: str, event: Mapping[str, Any]) -> None:
+    if kind == "checkpoint":
+        chosen = _table(event.get("chosen"))
+        attempt["resumed_from"] = _text(chosen.get("path"))
+        attempt["resumed_step"] = _number(chosen.get("step"))
+        attempt["rejected"] = len(_items(event.get("rejected")))
+    elif kind == "step_end":
+        attempt["exit_code"] = _number(event.get("exit_code"))
+        attempt["ended_why"] = _text(event.get("ended_why")) or _text(event.get("first_death"))
+    elif kind == "evidence":
+        attempt["cause"] = _text(event.get("cause_text")) or _text(event.get("cause"))
+        faults = _items(event.get("faults"))
+        attempt["faults"] = [one for one in faults if isinstance(one, dict)]
+    elif kind == "decision":
+        attempt["decision"], attempt["why"] = _text(event.get("action")), _text(event.get("why"))
+    elif kind == "finish":
+        attempt["exit_code"] = _number(event.get("exit_code"))
+        attempt["decision"], attempt["why"] = "finish", _text(event.get("why")) or attempt["why"]
+        attempt["job_state"] = _text(event.get("job_state"))
+
+
+def _text(said: Any) -> str | None:
+    return said if isinstance(said, str) and said else None
+
+
+def _number(said: Any) -> int | None:
+    return said if type(said) is int and abs(said) < 1 << 63 else None
+
+
+def _moment(said: Any) -> float | None:
+    """Epoch seconds of this millennium."""
+    fits = isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said < _LATEST_S
+    return said if fits else None
+
+
+def _items(said: Any) -> Sequence[Any]:
+    return said if isinstance(said, list) else ()

@@ -1,0 +1,142 @@
+"""``holdfast nodes``: the cluster's nodes, who took which out of service, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from holdfast.adapters.command import run
+from holdfast.cli.console import complain, say, say_json, table
+from holdfast.config.location import config_path
+from holdfast.config.schema import load_cluster
+from holdfast.drain_owner import Standing, standing
+from holdfast.errors import CommandError
+from holdfast.slurm.cli import SlurmCli
+from holdfast.slurm.client import SlurmNode
+from holdfast.vocabulary import NodeState, SlurmName
+
+EXAMPLE = """\
+examples:
+  holdfast nodes
+  holdfast nodes --out
+  holdfast nodes worker-1 worker-2 --json
+  holdfast nodes --lemons            # and which fail again and again (holdfast history)
+
+exit status: 0 shown, 1 Slurm knows no such node or does not answer, 2 used wrongly
+"""
+
+_HISTORY_S = 40.0
+"""A history that hangs is given up by its own command after 30 s."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command. Raises ``CommandError`` when Slurm does not answer or knows no such node."""
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False,
+        prog="holdfast nodes",
+        description="The cluster's nodes, who took which out of service, and why.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="*", help="only these nodes (default: all)")
+    parser.add_argument("--out", action="store_true", help="only nodes that take no new work")
+    parser.add_argument("--lemons", action="store_true", help="with each node's lemon score")
+    parser.add_argument("--json", action="store_true", help="a list, one object for each node")
+    asked = parser.parse_args(argv)
+    slurm = slurm_of_this_machine()
+    names = [SlurmName(name) for name in asked.name]
+    rows = [(node, standing(node)) for node in slurm.nodes(names)]
+    if asked.out:
+        rows = [(node, what) for node, what in rows if what.out]
+    scores = lemons() if asked.lemons else None
+    if asked.json:
+        listed = [as_json(node, what) for node, what in rows]
+        more = [{} if scores is None else {"lemon": scores.get(row["name"])} for row in listed]
+        say_json([row | extra for row, extra in zip(listed, more, strict=True)])
+    else:
+        say(_list(rows, scores))
+    return 0
+
+
+def lemons() -> dict[str, dict[str, Any]]:
+    """Node → score and word, of the nodes that the history of this machine knows.
+
+    In a process of its own, because the history may lie on a filesystem that does not answer.
+    """
+    argv = [sys.executable, "-I", "-m", "holdfast", "history", "--json"]
+    why: object
+    try:
+        rows = json.loads(run(argv, timeout_s=_HISTORY_S))
+        return {row["name"]: {"score": row["score"], "says": row["says"]} for row in rows}
+    except CommandError as error:
+        none = error.output.strip() == "[]"
+        why = "nothing has been written down yet (paths.history here)" if none else error
+    except (ValueError, KeyError, TypeError) as error:
+        why = error
+    complain(f"holdfast nodes: no lemon scores: {why}")
+    return {}
+
+
+def slurm_of_this_machine() -> SlurmCli:
+    """Slurm as the configuration says. Raises ``ConfigError``."""
+    config = load_cluster(config_path()).slurm
+    return SlurmCli(config.timeout_s, config.bin)
+
+
+def as_json(node: SlurmNode, what: Standing) -> dict[str, Any]:
+    """One node for programs; times in epoch seconds."""
+    return {
+        "name": node.name,
+        "states": state_words(node),
+        "out": what.out,
+        "owner": what.owner.value,
+        "code": what.reason.code if what.reason else None,
+        "reason": node.reason,
+        "reason_user": node.reason_user,
+        "reason_at": _epoch(node.reason_at),
+        "comment": node.comment,
+        "instance_id": node.instance_id,
+        "boot_at": _epoch(node.boot_at),
+    }
+
+
+def state_words(node: SlurmNode) -> list[str]:
+    """Base state first, then the flags, as Slurm orders them."""
+    # The enum's order is Slurm's: base states, then flags.
+    return [state.value for state in NodeState if state in node.states] + list(node.unknown_states)
+
+
+def _epoch(at: datetime | None) -> int | None:
+    return int(at.timestamp()) if at else None
+
+
+def since(at: datetime | None) -> str:
+    """A time for people, in this machine's zone."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else "-"
+
+
+def _list(
+    rows: Iterable[tuple[SlurmNode, Standing]], scores: Mapping[str, Mapping[str, Any]] | None
+) -> str:
+    past = () if scores is None else ("PAST",)
+    head = ("NODE", *past, "STATE", "OWNER", "SINCE", "REASON")
+    body = [
+        (
+            node.name,
+            *([] if scores is None else [_past(scores.get(node.name))]),
+            "+".join(state_words(node)),
+            what.owner.value if what.out else "-",
+            since(node.reason_at) if what.out else "-",
+            node.reason or (f"({node.comment})" if node.comment else "-"),
+        )
+        for node, what in rows
+    ]
+    return table([head, *body])
+
+
+def _past(score: Mapping[str, Any] | None) -> str:
+    return f"{score['says']} {score['score']:.2f}" if score else "-"

@@ -1,0 +1,186 @@
+"""Maintenance reservations, and jobs inside them: how active checks keep users' jobs off a node.
+
+Facts that shape this module (seen on 24.11.5 and 26.05.5):
+
+* A reservation keeps other jobs off its nodes from the moment of its creation, but the nodes show
+  it (RESERVED, MAINTENANCE, its name) only up to three seconds later, and then drained nodes too.
+* A drained node runs no job, not even one in its reservation: it has to be undrained for the test.
+* ``scontrol delete`` says "in use" as long as a job of the reservation runs or completes.
+* The JSON of 24.11 leaves a reservation's comment out, so reservations are read as text.
+* ``Duration=UNLIMITED`` means a year.
+* ``srun`` inside a job makes a step of that job: our own SLURM_* variables must not reach it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from holdfast.adapters.command import Completed, complete
+from holdfast.errors import CommandError, Refused
+from holdfast.slurm.cli import ENV, SlurmCli
+from holdfast.slurm.hostlist import compress, expand
+from holdfast.slurm.parse import epoch
+from holdfast.vocabulary import SlurmName
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
+_FIELD = re.compile(r" (StartTime|EndTime|Nodes|Users|Flags)=(\S*)")
+_COMMENT = re.compile(r" Comment=(.*?)(?= [A-Z][A-Za-z]*=|$)")
+_GONE = re.compile(r"requested reservation is invalid|reservation \S+ not found", re.IGNORECASE)
+_IN_USE = re.compile(r"reservation is in use", re.IGNORECASE)
+_EXISTS = re.compile(r"duplicate reservation name", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """One reservation as slurmctld sees it; ``nodes`` expanded, times in UTC."""
+
+    name: str
+    nodes: tuple[SlurmName, ...]
+    comment: str = ""
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestJob:
+    """A job to run in a reservation, on all of its nodes at once and with nothing beside it.
+
+    ``time_limit_s`` is Slurm's limit, ``start_s`` how long it may wait for its start. ``cpus`` and
+    ``gpus`` are those of each node; 0: not asked for. ``mpi`` as in ``srun --mpi``.
+    """
+
+    __test__ = False  # no test class, whatever pytest thinks
+
+    name: str
+    reservation: str
+    nodes: tuple[SlurmName, ...]
+    argv: tuple[str, ...]
+    time_limit_s: float
+    start_s: float = 60.0
+    tasks_per_node: int = 1
+    cpus: int = 0
+    gpus: int = 0
+    partition: str = ""
+    mpi: str = "none"
+
+
+def reserve_argv(name: str, nodes: Sequence[str], comment: str, minutes: int | None) -> list[str]:
+    """MAINT: no user's job, and the nodes say so. IGNORE_JOBS: made also where a job still runs."""
+    duration = "UNLIMITED" if minutes is None else str(minutes)
+    return [
+        "scontrol", "create", "reservation", f"ReservationName={name}",
+        f"Nodes={compress(nodes)}", "Users=root", "StartTime=now", f"Duration={duration}",
+        "Flags=MAINT,IGNORE_JOBS", f"Comment={comment}",
+    ]  # fmt: skip
+
+
+def job_argv(job: TestJob) -> list[str]:
+    """``srun`` that allocates the whole node, runs the task on each, and prints what it printed."""
+    minutes = max(1, -(-int(job.time_limit_s) // 60))
+    words = [
+        "srun", f"--reservation={job.reservation}", f"--nodelist={compress(job.nodes)}",
+        f"--nodes={len(job.nodes)}", f"--ntasks-per-node={job.tasks_per_node}", "--exclusive",
+        "--mem=0", f"--time={minutes}", f"--immediate={max(1, int(job.start_s))}",
+        f"--job-name={job.name}", "--comment=holdfast active check", "--input=none", "--chdir=/",
+        f"--mpi={job.mpi}", "--kill-on-bad-exit=0",
+    ]  # fmt: skip
+    if job.cpus:
+        words.append(f"--cpus-per-task={max(1, job.cpus // job.tasks_per_node)}")
+    if job.gpus:
+        words.append(f"--gres=gpu:{job.gpus}")
+    if job.partition:
+        words.append(f"--partition={job.partition}")
+    return [*words, *job.argv]
+
+
+def parse_reservations(text: str) -> list[Reservation]:
+    """``scontrol show reservation -o`` under ``SLURM_TIME_FORMAT=%s``. Lines that are none of these
+    ("No reservations in the system") hold none.
+    """
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("ReservationName="):
+            continue
+        name = line.split()[0].partition("=")[2]
+        fields = dict(_FIELD.findall(line))
+        comment = _COMMENT.search(line)
+        nodes = fields.get("Nodes", "")
+        found.append(
+            Reservation(
+                name=name,
+                nodes=tuple(SlurmName(n) for n in expand(nodes)) if nodes != "(null)" else (),
+                comment=comment[1] if comment and comment[1] != "(null)" else "",
+                start_at=epoch(fields.get("StartTime")),
+                end_at=epoch(fields.get("EndTime")),
+            )
+        )
+    return found
+
+
+class SlurmMaintenance(SlurmCli):
+    """``SlurmCli`` with reservations and jobs inside them. Same errors."""
+
+    def reservations(self, prefix: str = "") -> list[Reservation]:
+        """All reservations whose name begins with ``prefix``."""
+        found = parse_reservations(self._run(["scontrol", "show", "reservation", "--oneliner"]))
+        return [one for one in found if one.name.startswith(prefix)]
+
+    def reserve(
+        self, name: str, nodes: Sequence[SlurmName], comment: str, *, minutes: int | None
+    ) -> bool:
+        """Keep ``nodes`` for root for so many minutes (None: a year). False: there is one already
+        with this name.
+        """
+        nodes = self._checked(nodes, some=True)
+        if not _NAME.fullmatch(name):
+            raise Refused(["scontrol"], f"not a reservation name: {name!r}")
+        try:
+            self._run(reserve_argv(name, nodes, comment, minutes))
+        except Refused as error:
+            if _EXISTS.search(error.output):
+                return False
+            raise
+        return True
+
+    def unreserve(self, name: str) -> bool:
+        """True: it is gone, or was already. False: a job of it has not ended yet."""
+        try:
+            self._run(["scontrol", "delete", f"ReservationName={name}"])
+        except Refused as error:
+            if _IN_USE.search(error.output):
+                return False
+            if not _GONE.search(error.output):
+                raise
+        return True
+
+    def cancel_in(self, reservation: str) -> None:
+        """End every job of the reservation. Fine when there is none."""
+        if not _NAME.fullmatch(reservation):
+            raise Refused(["scancel"], f"not a reservation name: {reservation!r}")
+        try:
+            self._run(["scancel", f"--reservation={reservation}"])
+        except Refused as error:
+            if not _GONE.search(error.output):
+                raise
+
+    def run_job(self, job: TestJob, *, timeout_s: float) -> Completed:
+        """Run it and wait for its end. Raises ``Unavailable`` after ``timeout_s``; it may still run."""
+        self._checked(job.nodes, some=True)
+        tool, *rest = job_argv(job)
+        full = [str(Path(self._bin) / tool) if self._bin else tool, *rest]
+        try:
+            return complete(full, timeout_s=timeout_s, env=outside_any_job(os.environ))
+        except CommandError as error:
+            raise type(error)(full[:1], error.problem, error.output, error.status) from None
+
+
+def outside_any_job(environ: Mapping[str, str]) -> dict[str, str | None]:
+    """The environment of a new job: what ties us to a job that we ourselves run in is left out."""
+    kept = ("SLURM_CONF", "SLURM_JWT")
+    ours = {key: None for key in environ if key.startswith(("SLURM", "SRUN_")) and key not in kept}
+    return {**ENV, **ours}

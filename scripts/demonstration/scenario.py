@@ -1,0 +1,291 @@
+"""The run under Holdfast: a GPU falls off the bus under a training, and everything that follows is read back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from demonstration.jobs import ENDED, Job, Order, attempts, scene, submit
+from demonstration.kube_watch import KubeWatch, condition, taint
+from demonstration.live import Live
+from demonstration.observe import Cluster, NotSeenError, until
+from demonstration.stages import CATALOGUE, Seen
+from holdfast.reason import Reason
+
+DRAINED = "HoldfastSlurmDrained"
+TAINT = "holdfast.dev/drained"
+
+RESTART_S = 60.0
+"""Half of Slurm's own requeue delay: a start that takes longer was not moved up."""
+TORCH_S = 150.0
+"""Eight ranks import torch side by side; on two cores that others use as well it takes its time."""
+
+
+@dataclass(slots=True)
+class Story:
+    """What was seen. ``occupied``: (node, begin, end) of every attempt's nodes, epoch seconds.
+
+    ``scene``: how things stood when something first did not happen, for whoever looks for the cause.
+    """
+
+    job: Job
+    victim: str = ""
+    gpu: int = 0
+    fault_step: int = 0
+    seen: dict[str, Seen] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    scene: str = ""
+    occupied: list[tuple[str, float, float]] = field(default_factory=list)
+
+    def at(self, key: str) -> float | None:
+        return self.seen[key].at_s if key in self.seen else None
+
+
+class Narrator:
+    """Runs the story once; ``tell`` never raises ``NotSeenError`` but notes what did not happen."""
+
+    def __init__(self, cluster: Cluster, live: Live, gpu: int):
+        self._cluster, self._live, self._gpu = cluster, live, gpu
+
+    def tell(self, order: Order, fault_step: int) -> Story:
+        job = submit(self._cluster, order)
+        story = Story(job, gpu=self._gpu)
+        first = job.wait_state("RUNNING", timeout_s=60).nodes
+        # The node that does not run the batch script: the launcher lives through the fault.
+        story.victim = first[-1]
+        self._live.say(f"job {job.job_id} trains on {', '.join(first)} under holdfast run")
+        job.wait_step(fault_step)
+        kube_name = self._cluster.kube_name(story.victim)
+        with KubeWatch(self._cluster.box, kube_name) as watch:
+            watch.first(bool, 10)
+            self._break(story)
+            self._recover(story)
+            self._told(story, watch, kube_name)
+            self._give_back(story, watch)
+        self._finish(story)
+        return story
+
+    # -- parts
+
+    def _break(self, story: Story) -> None:
+        cluster, victim = self._cluster, story.victim
+        begin = time.time()
+        cluster.box.fault(victim, "gpu-lost", "--gpu", str(story.gpu))
+        story.fault_step = story.job.latest_step()
+        self._live.say(
+            f"GPU {story.gpu} of {victim} falls off the bus, after step {story.fault_step}"
+        )
+
+        def logged() -> Seen | None:
+            found = cluster.kernel_log(victim, "Xid", begin)
+            return _seen("fault", found[0], "kernel log", found[1]) if found else None
+
+        def judged() -> Seen | None:
+            verdict = cluster.verdict(victim)
+            if not verdict or verdict["status"] != "bad" or verdict["at"] < begin:
+                return None
+            worst = max(verdict["findings"], key=lambda f: (f["cause"], f["severity"] == "fatal"))
+            text = f"{worst['code']}: {worst['detail']}"
+            return _seen("verdict", float(verdict["at"]), "/run/holdfast/verdict", text)
+
+        def drained() -> Seen | None:
+            node = cluster.node(victim)
+            ours = Reason.parse(node.reason)
+            if "DRAIN" not in node.states or ours is None:
+                return None
+            return _seen("drain", time.time(), "scontrol show node", node.reason)
+
+        self._await(story, "fault", logged, 2, 0.01)
+        self._await(story, "verdict", judged, 10, 0.01)
+        self._await(story, "drain", drained, 10, 0.03)
+
+    def _recover(self, story: Story) -> None:
+        cluster, job = self._cluster, story.job
+
+        def restarted() -> Seen | None:
+            view = job.view()
+            if view.restarts < 1 or view.state != "RUNNING" or not view.nodes:
+                return None
+            begin = next((e for e in self._later(job, "attempt") if e["attempt"] > 1), None)
+            if begin is None:
+                return None
+            healthy = story.victim not in view.nodes
+            text = f"RUNNING on {','.join(view.nodes)}, Restarts={view.restarts}"
+            return _seen("restart", begin["t"], "scontrol show job", text) if healthy else None
+
+        def journal(name: str, key: str, tell: Callable[[dict[str, Any]], str]) -> None:
+            after = story.at("fault") or 0.0
+            self._await(story, key, lambda: _first(job.journal(), name, after, key, tell), 15)
+
+        def progress(name: str, key: str, tell: Callable[[dict[str, Any]], str]) -> None:
+            after = story.at("restart") or time.time()
+            self._await(story, key, lambda: _first(job.progress(), name, after, key, tell), TORCH_S)
+
+        journal("step_end", "step_end", _step_end)
+        journal("requeue", "requeue", lambda e: f"attempt {e['attempt']} asks for a requeue")
+        self._await(story, "restart", restarted, RESTART_S)
+        after = story.at("restart") or time.time()
+        self._await(
+            story,
+            "checkpoint",
+            lambda: _first(job.journal(), "checkpoint", after, "checkpoint", _chosen),
+            15,
+        )
+        progress(
+            "loaded", "loaded", lambda e: f"{str(e['path']).rpartition('/')[2]}, step {e['step']}"
+        )
+        progress("step", "next_step", lambda e: f"step {e['step']} loss {e['loss']:.4f}")
+        requeued = [row for row in cluster.accounting(job.job_id) if row["State"] == "REQUEUED"]
+        if not requeued:
+            story.problems.append("sacct shows no REQUEUED run of the job")
+
+    def _told(self, story: Story, watch: KubeWatch, kube_name: str) -> None:
+        after = story.at("fault") or 0.0
+        found = watch.first(lambda node: condition(node, DRAINED).get("status") == "True", 10)
+        if found:
+            message = condition(found[1], DRAINED).get("message", "")
+            self._note(
+                story, _seen("condition", found[0], "kubectl get node", f"{DRAINED}=True {message}")
+            )
+        found = watch.first(lambda node: bool(taint(node, TAINT)), 10)
+        if found:
+            value = taint(found[1], TAINT)
+            text = f"{TAINT}={value.get('value', '')}:{value['effect']}"
+            self._note(story, _seen("taint", found[0], "kubectl get node", text))
+
+        def event() -> Seen | None:
+            for one in self._cluster.kube_events(kube_name):
+                at_s = _kube_time(one.get("eventTime") or one.get("deprecatedLastTimestamp") or "")
+                if at_s >= after - 1:
+                    text = f"{one['reason']}: {one.get('note', '')}"
+                    return _seen("event", max(at_s, after), "kubectl get events", text)
+            return None
+
+        self._await(story, "event", event, 10, 0.5)
+
+    def _give_back(self, story: Story, watch: KubeWatch) -> None:
+        cluster, victim = self._cluster, story.victim
+        self._live.say(f"{victim} is repaired: switched off, GPU reseated, switched on")
+        cluster.box.heal(victim)
+        healed_s = time.time()
+        boot = cluster.box.node(victim).path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self._note(story, _seen("healed", healed_s, "boot_id", f"booted anew as {boot[:8]}"))
+
+        given_back_s = 0.0
+
+        def returned() -> Seen | None:
+            nonlocal given_back_s
+            node = cluster.node(victim)
+            if node.states & {"DRAIN", "DOWN"}:
+                given_back_s = 0.0
+                return None
+            given_back_s = given_back_s or time.time()
+            # slurmctld calls each node NOT_RESPONDING from its undrain until its own next ping, up to
+            # a second later: the node is back at the undrain, if it answers.
+            if "NOT_RESPONDING" in node.states:
+                return None
+            verdict = cluster.verdict(victim) or {}
+            text = f"State={'+'.join(sorted(node.states))}, verdict {verdict.get('status', '?')}"
+            return _seen("undrain", given_back_s, "scontrol show node", text)
+
+        self._await(story, "undrain", returned, 60, 0.03)
+
+        def clean(node: dict[str, Any]) -> bool:
+            return not taint(node, TAINT) and condition(node, DRAINED).get("status") == "False"
+
+        # Only looks after the repair count: before the fault the Node was clean as well.
+        found = watch.first(clean, 20, after_s=healed_s)
+        if found:
+            self._note(
+                story, _seen("untaint", found[0], "kubectl get node", f"{DRAINED}=False, no taint")
+            )
+
+    def _finish(self, story: Story) -> None:
+        job = story.job
+
+        def done() -> Seen | None:
+            self._live.passing(f"training: step {job.latest_step()} of {job.order.steps}")
+            view = job.view()
+            last = [line for line in job.progress() if line["event"] == "done"]
+            if view.state in ENDED and view.state != "COMPLETED":
+                raise NotSeenError(f"the job ended as {view.state}")
+            if view.state != "COMPLETED" or not last:
+                return None
+            rows = job.cluster.accounting(job.job_id)
+            text = "sacct: " + ", then ".join(
+                f"{row['State']} on {row['NodeList']}" for row in rows
+            )
+            return _seen("done", float(last[-1]["t"]), "scontrol, sacct", text)
+
+        self._await(story, "done", done, TORCH_S, 0.3)
+        story.occupied = attempts(job)
+
+    # -- small
+
+    def _await(
+        self,
+        story: Story,
+        key: str,
+        read: Callable[[], Seen | None],
+        timeout_s: float,
+        every_s: float = 0.1,
+    ) -> None:
+        try:
+            self._note(story, until(read, CATALOGUE[key], timeout_s, every_s))
+        except NotSeenError as error:
+            if not story.problems:
+                story.scene = scene(story.job)
+            story.problems.append(str(error))
+            self._live.say(f"NOT SEEN  {error}")
+
+    def _note(self, story: Story, seen: Seen) -> None:
+        story.seen[seen.key] = seen
+        fault = story.at("fault")
+        after = f"{seen.at_s - fault:+6.2f} s" if fault is not None else " " * 8
+        self._live.say(f"{after}  {CATALOGUE[seen.key]}: {seen.evidence[:110]}")
+
+    def _later(self, job: Job, name: str) -> list[dict[str, Any]]:
+        return [event for event in job.journal() if event["event"] == name]
+
+
+def _first(
+    events: list[dict[str, Any]],
+    name: str,
+    after: float,
+    key: str,
+    tell: Callable[[dict[str, Any]], str],
+) -> Seen | None:
+    for event in events:
+        if event["event"] == name and event["t"] >= after:
+            return _seen(
+                key,
+                float(event["t"]),
+                "job's journal" if "host" not in event else "job's progress",
+                tell(event),
+            )
+    return None
+
+
+def _step_end(event: dict[str, Any]) -> str:
+    why = event.get("first_death") or event.get("ended_why") or ""
+    return f"exit code {event['exit_code']} after {event['wall_s']:.1f} s {why}"
+
+
+def _chosen(event: dict[str, Any]) -> str:
+    chosen = event.get("chosen")
+    name = str(chosen["path"]).rpartition("/")[2] if chosen else "none"
+    return f"{name}, step {chosen['step'] if chosen else 0}; {len(event['rejected'])} rejected"
+
+
+def _seen(key: str, at_s: float, source: str, evidence: str) -> Seen:
+    return Seen(key=key, at_s=at_s, source=source, evidence=" ".join(evidence.split()))
+
+
+def _kube_time(text: str) -> float:
+    """Epoch seconds of a Kubernetes time, 0 for none."""
+    if not text:
+        return 0.0
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

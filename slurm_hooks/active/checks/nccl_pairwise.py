@@ -1,0 +1,68 @@
+"""All-reduce over pairs of nodes; a second round with other partners names the bad one of a pair.
+
+Two nodes that fail together do not say which of them is at fault. So each of them runs again, with a
+node that passed: whoever fails again is named (``pairs``). Runs as ``srun --mpi=…
+all_reduce_perf``, one rank a GPU, as in Soperator's images (nebius/soperator pull request 428).
+
+Default limit: half of the line rate of eight 400 Gb/s ports (400 GB/s); NVSentinel's preflight asks
+for 100 GB/s, healthy pairs of H100 nodes with eight ports were recorded at 440 and more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.config.bounds import within
+from slurm_hooks.active.checks.nccl_loopback import judge
+from slurm_hooks.active.result import Judged
+from slurm_hooks.active.run import WHERE, Missing, Node, Ran, find, find_torch, load_program
+
+NEEDS = "all_reduce_perf_mpi or all_reduce_perf (built with MPI) and Slurm's mpi/pmix, or a torch with CUDA"
+NODES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """One message, its least rate in GB/s, and how its ranks find each other."""
+
+    time_limit_s: float = 600.0
+    """A program that takes longer has failed."""
+    size_mib: int = 8192
+    """Of the message."""
+    min_busbw_gb_s: float = 200.0
+    """Least bus bandwidth over the GPUs of two nodes."""
+    mpi: str = "pmix"
+    """For `srun --mpi`; `none`: torch instead of nccl-tests."""
+
+    def __post_init__(self) -> None:
+        within(self, time_limit_s=(10, 86400), size_mib=(1, 32768), min_busbw_gb_s=(0.1, 10000))
+        if not self.mpi.replace("_", "").replace(".", "").isalnum():
+            raise ValueError(f"mpi must be a plugin of srun --mpi, got {self.mpi!r}")
+
+
+def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as every check
+    return limits.time_limit_s
+
+
+def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG001
+    """What each rank becomes: there are ``node.gpus`` of them on each of the two nodes."""
+    if node.gpus < 1:
+        raise Missing("node.expected_gpus is 0")
+    if limits.mpi != "none":
+        folders = [node.nccl_tests] if node.nccl_tests else list(WHERE)
+        for name in ("all_reduce_perf_mpi", "all_reduce_perf"):
+            try:
+                program = find(name, folders)
+            except Missing:
+                continue
+            size = f"{limits.size_mib}M"
+            return [program, "-b", size, "-e", size, "-g", "1", "-c", "1", "-n", "10"]
+    try:
+        python = find_torch(node)
+    except Missing as error:
+        raise Missing(f"no all_reduce_perf along PATH; {error}") from None
+    return [python, load_program("all_reduce.py"), "--size-mib", str(limits.size_mib)]
+
+
+def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: ARG001
+    return judge(ran, 2 * node.gpus, limits.min_busbw_gb_s)

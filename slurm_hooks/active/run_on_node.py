@@ -1,0 +1,136 @@
+"""Runs one active check on this machine, inside the job that was made for it.
+
+``python -I -m slurm_hooks.active.run_on_node NAME``: prints the result as one marked JSON line. A check of two
+nodes becomes, in each rank, the program itself; who asked reads its output. Never evidence by its
+own failure: whatever goes wrong in here is could-not-run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.adapters import jsonl
+from holdfast.adapters.command import complete
+from holdfast.config.load import load_section
+from holdfast.config.location import config_path
+from holdfast.config.schema import load_cluster
+from holdfast.errors import CommandError, HoldfastError, Unavailable
+from holdfast.history import store
+from holdfast.history.event import ACTIVE_CHECK, Event
+from slurm_hooks.active import CATALOGUE, load
+from slurm_hooks.active.config import ActiveConfig
+from slurm_hooks.active.result import Judged, could_not_run, encode
+from slurm_hooks.active.run import Missing, Node, Ran
+from slurm_hooks.node import machine
+from slurm_hooks.settings.sections import AgentConfig, NodeConfig
+from slurm_hooks.worker.worker import Worker, call
+
+_HISTORY_S = 3.0
+_NOT_THEIRS = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES")
+"""Set by Slurm's GRES to all GPUs of the node; dcgmi warns of it in front of its JSON."""
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="slurm_hooks.active.run_on_node", allow_abbrev=False)
+    parser.add_argument("check", choices=CATALOGUE)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--for-gate", action="store_true")
+    asked = parser.parse_args(argv)
+    try:
+        judged = run(asked.check, config_path(asked.config), for_gate=asked.for_gate)
+    except HoldfastError as error:
+        judged = could_not_run(str(error))
+    except Exception as error:  # noqa: BLE001 - a fault of ours says nothing about the node
+        judged = could_not_run(f"a fault of ours: {type(error).__name__}: {error}")
+    sys.stdout.write(encode(asked.check, judged) + "\n")
+    sys.stdout.flush()
+    if not asked.for_gate:  # the agent writes down its own tests
+        note(asked.check, judged, config_path(asked.config))
+    return 0
+
+
+def note(check: str, judged: Judged, config: Path) -> None:
+    """Write the result into this node's history. A history that hangs or cannot be written changes
+    nothing: who asked has the result already.
+    """
+    try:
+        paths = load_cluster(config).paths
+        most = load_section(config, "agent", AgentConfig).history_max_bytes
+        event = Event(
+            t=time.time(),
+            event=ACTIVE_CHECK,
+            node=machine.node_name(),
+            boot_id=machine.boot_id(paths.procfs),
+            detail=f"{check} {judged.verdict.value}: {judged.detail}",
+            facts={"check": check, "verdict": judged.verdict.value},
+        )
+    except (HoldfastError, OSError):
+        return
+
+    def open_() -> Callable[[Any], Iterator[Any]]:
+        def serve(_request: object) -> Iterator[Any]:
+            line = jsonl.encode(event.record())
+            store.append(paths.history_folder, event.node, line, max_bytes=most)
+            yield True
+
+        return serve
+
+    call(Worker("history", open_, keep=False), None, deadline_s=_HISTORY_S)
+
+
+def describe(config: Path, *, for_gate: bool = False) -> tuple[Node, ActiveConfig]:
+    """The node and the limits, as the configuration says. Raises ``ConfigError``."""
+    node = load_section(config, "node", NodeConfig)
+    active = load_section(config, "active", ActiveConfig)
+    described = Node(
+        gpus=node.expected_gpus,
+        mounts=node.mounts,
+        config=config,
+        torch_python=active.torch_python,
+        nccl_tests=active.nccl_tests,
+        for_gate=for_gate,
+    )
+    return described, active
+
+
+def run(name: str, config: Path, *, for_gate: bool) -> Judged:
+    """The check, run to its end or its time limit. A check of two nodes does not return from here."""
+    node, active = describe(config, for_gate=for_gate)
+    check, level, limits = load(name), CATALOGUE[name].level, active.limits(name)
+    try:
+        argv = check.command(node, limits, level)
+    except Missing as error:
+        return could_not_run(str(error))
+    if check.NODES > 1:
+        _become(argv)
+    limit_s = check.time_limit_s(limits, level)
+    return check.read(execute(argv, limit_s), node, limits, level)
+
+
+def execute(argv: Sequence[str], limit_s: float) -> Ran:
+    """Run a program; one that hangs is left behind. Raises ``CommandError`` if it cannot start."""
+    begin = time.monotonic()
+    try:
+        done = complete(argv, timeout_s=limit_s, env=dict.fromkeys(_NOT_THEIRS))
+    except Unavailable as error:
+        if time.monotonic() - begin < limit_s:
+            raise
+        return Ran(status=None, out=error.output, limit_s=limit_s)
+    except CommandError as error:
+        raise Missing(f"{argv[0]}: {error.problem}") from None
+    return Ran(status=done.status, out=done.out, err=done.err, limit_s=limit_s)
+
+
+def _become(argv: Sequence[str]) -> None:
+    sys.stdout.flush()
+    os.execv(argv[0], list(argv))  # noqa: S606 - one rank of a job
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

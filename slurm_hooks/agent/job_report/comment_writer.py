@@ -1,0 +1,97 @@
+"""Has the jobs' comments written, one at a time, each only when there is something new to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.adapters.log import Log
+from holdfast.incidents import Evidence
+from slurm_hooks.settings.settings import Settings
+from slurm_hooks.worker.worker import Worker
+
+log = Log("agent")
+
+_CALLS = 10
+"""The most Slurm commands that one comment takes, other nodes' agents writing meanwhile."""
+_AGAIN_S = 5.0
+"""Between two writes that only change a count."""
+_MAX_TOLD = 512
+
+Entries = tuple[Evidence, ...]
+
+
+class Teller:
+    """``tell`` may be called at any time; the newest word about a job is the one that is written."""
+
+    def __init__(self, config: Settings) -> None:
+        self._config = config
+        self.worker = Worker("job_comments", self._open, keep=False)
+        self._waiting: dict[int, Entries] = {}
+        self._told: dict[int, tuple[Entries, float]] = {}
+        self._now: tuple[int, Entries] | None = None
+        self._retry_at = 0.0
+
+    @property
+    def next_at(self) -> float:
+        """Monotonic time at which something is due."""
+        if self.worker.busy or not self._waiting:
+            return float("inf")
+        return max(self._retry_at, min(self._due(job) for job in self._waiting))
+
+    def tell(self, job: int, entries: Entries) -> None:
+        """Have these entries in the job's comment."""
+        told = self._told.get(job)
+        if entries and (told is None or told[0] != entries):
+            self._waiting[job] = entries
+
+    def turn(self, now: float) -> None:
+        """Take an answer, start what is due."""
+        answer = self.worker.take()
+        if answer is not None and self._now is not None:
+            self._take(answer.error, answer.items, now)
+        self.worker.reap(now)
+        if self.worker.busy or now < self._retry_at:
+            return
+        job = next((job for job in self._waiting if self._due(job) <= now), None)
+        if job is not None:
+            self._ask(job)
+
+    def close(self) -> None:
+        self.worker.close()
+
+    def _due(self, job: int) -> float:
+        """At once for anything new; a higher count alone can wait."""
+        told = self._told.get(job)
+        if told is None or {one.key for one in told[0]} != {one.key for one in self._waiting[job]}:
+            return 0.0
+        return told[1] + _AGAIN_S
+
+    def _ask(self, job: int) -> None:
+        from slurm_hooks.agent.job_report.admin_comment import Tell  # noqa: PLC0415 - rarely needed
+
+        entries = self._waiting.pop(job)
+        self._now = (job, entries)
+        deadline_s = self._config.cluster.slurm.timeout_s * _CALLS
+        self.worker.ask(Tell(job=job, entries=entries), deadline_s=deadline_s)
+
+    def _take(self, error: str, items: tuple[Any, ...], now: float) -> None:
+        assert self._now is not None  # noqa: S101 - asked before an answer came
+        job, entries = self._now
+        self._now = None
+        if error:
+            log.error("job comment not written", job=job, why=error)
+            self._waiting.setdefault(job, entries)
+            self._retry_at = now + self._config.agent.act_retry_s
+            return
+        log.info("job comment", job=job, did=" ".join(map(str, items)))
+        self._told[job] = (entries, now)
+        while len(self._told) > _MAX_TOLD:
+            del self._told[next(iter(self._told))]
+
+    def _open(self) -> Callable[[Any], Any]:
+        from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - only in the worker
+        from slurm_hooks.agent.job_report import admin_comment  # noqa: PLC0415 - only in the worker
+
+        slurm = self._config.cluster.slurm
+        return admin_comment.open_desk(SlurmCli(slurm.timeout_s, slurm.bin))

@@ -1,0 +1,232 @@
+"""What a job's hardware counted while the job ran. Pure.
+
+Counters of the job's GPUs and of the node's ports, followed from the job's baseline on, so that a
+reset or a wrap in between is seen (law 9). A counter that could not be compared has no opinion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from slurm_hooks.facts import GpuFacts, NodeFacts, PortFacts
+from slurm_hooks.tracking.counters import Counter, advance, restored
+
+_LINK_DOWNED_FULL = 255
+"""link_downed has eight bits and stops there (gpud 943)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """One kind of counter that is followed for jobs.
+
+    ``code``    the fault that a growth is evidence of; empty: it is told in the report only.
+    ``check``   the check whose mode says whether that may be acted on.
+    ``least``   so much growth is evidence.
+    ``read``    its value, None where the hardware does not say.
+    """
+
+    name: str
+    title: str
+    read: Callable[[Any], int | None]
+    code: str = ""
+    check: str = ""
+    least: int = 1
+    saturates_at: int | None = None
+
+    def speaks(self, count: int) -> bool:
+        """Whether so much growth is evidence."""
+        return bool(self.code) and count >= self.least
+
+
+def _field(name: str) -> Callable[[Any], int | None]:
+    """A number, or the sum of one for each link."""
+
+    def read(facts: Any) -> int | None:
+        value = getattr(facts, name)
+        if isinstance(value, tuple):
+            return sum(value)
+        return value if isinstance(value, int) else None
+
+    return read
+
+
+def _port(name: str) -> Callable[[Any], int | None]:
+    def read(facts: Any) -> int | None:
+        value = facts.counters.get(name)
+        return value if isinstance(value, int) else None
+
+    return read
+
+
+# What counts as evidence: DCGM (any NVLink replay or recovery), NVIDIA's bring-up guide (a link that
+# went down during a job), NVIDIA's GPU memory error management. CRC and PCIe replay counters of
+# healthy machines grow, so by themselves they only go into the report (design reference, 1f).
+GPU_COUNTERS: tuple[Watched, ...] = (
+    Watched(
+        name="ecc_uncorrected",
+        title="uncorrectable memory errors",
+        read=_field("uncorrected"),
+        code="ECC_UNCORRECTED",
+        check="gpu_ecc",
+    ),
+    Watched(
+        name="nvlink_recoveries",
+        title="NVLink recoveries",
+        read=_field("link_recoveries"),
+        code="NVLINK_ERRORS",
+        check="gpu_nvlink_errors",
+    ),
+    Watched(
+        name="nvlink_replays",
+        title="NVLink replays",
+        read=_field("link_replays"),
+        code="NVLINK_ERRORS",
+        check="gpu_nvlink_errors",
+    ),
+    Watched(name="nvlink_crc", title="NVLink CRC errors", read=_field("link_crc_errors")),
+    Watched(name="pcie_replays", title="PCIe replays", read=_field("pcie_replays")),
+    Watched(name="ecc_corrected", title="corrected memory errors", read=_field("corrected")),
+)
+PORT_COUNTERS: tuple[Watched, ...] = (
+    Watched(
+        name="link_downed",
+        title="losses of the link",
+        read=_field("link_downed"),
+        code="IB_FLAP",
+        check="infiniband",
+        saturates_at=_LINK_DOWNED_FULL,
+    ),
+    Watched(
+        name="symbol_error",
+        title="symbol errors of the link",
+        read=_port("symbol_error"),
+        saturates_at=0xFFFF,
+    ),
+    Watched(
+        name="link_error_recovery",
+        title="recoveries of the link",
+        read=_port("link_error_recovery"),
+        saturates_at=0xFF,
+    ),
+)
+WATCHED: Mapping[str, Watched] = {one.name: one for one in (*GPU_COUNTERS, *PORT_COUNTERS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """One counter of one device since the job's baseline.
+
+    ``subject``  a GPU's UUID or a port; ``gpu`` its index. ``before`` was counted before a reset.
+    """
+
+    name: str
+    subject: str
+    counter: Counter
+    gpu: int | None = None
+    before: int = 0
+    resets: int = 0
+
+    @property
+    def count(self) -> int | None:
+        """Since the baseline; None: not known."""
+        new = self.counter.new
+        if new is None and not self.before:
+            return None
+        return self.before + (new or 0)
+
+
+Tallies = Mapping[str, Tally]
+
+
+def begun(facts: NodeFacts, gpus: frozenset[int] | None, now: float) -> dict[str, Tally]:
+    """The baseline: every watched counter of these GPUs (None: of none) and of all ports."""
+    return {
+        key: Tally(
+            name=watched.name,
+            subject=subject,
+            gpu=gpu,
+            counter=advance(None, value, now, saturates_at=watched.saturates_at),
+        )
+        for key, watched, subject, gpu, value in _values(facts, gpus)
+        if value is not None
+    }
+
+
+def grown(tallies: Tallies, facts: NodeFacts, now: float) -> dict[str, Tally]:
+    """The tallies after one more look. What was not looked at in it stays as it was."""
+    after = dict(tallies)
+    for key, watched, _, _, value in _values(facts, None, every=True):
+        tally = after.get(key)
+        if tally is None or value is None:
+            continue
+        counter = advance(tally.counter, value, now, saturates_at=watched.saturates_at)
+        if _was_reset(tally.counter, counter):
+            counted = tally.before + (tally.counter.new or 0)
+            # A counter that began again at zero has counted its whole value since.
+            after[key] = replace(
+                tally,
+                counter=replace(counter, baseline=0, known=True),
+                before=counted,
+                resets=tally.resets + 1,
+            )
+        elif counter is not tally.counter:
+            after[key] = replace(tally, counter=counter)
+    return after
+
+
+def _was_reset(before: Counter, after: Counter) -> bool:
+    return (
+        before.value is not None
+        and after.value is not None
+        and after.value < before.value
+        and not after.known
+    )
+
+
+def counts(tallies: Tallies) -> Iterator[tuple[Watched, Tally, int]]:
+    """Every counter that grew, the worst ones as they stand in the tables."""
+    for name, watched in WATCHED.items():
+        for _, tally in sorted(tallies.items()):
+            if tally.name == name and tally.count:
+                yield watched, tally, tally.count
+
+
+def unknown(tallies: Tallies) -> tuple[str, ...]:
+    """The counters that allow no comparison, for the report."""
+    return tuple(
+        f"{tally.name} of {tally.subject}"
+        for _, tally in sorted(tallies.items())
+        if tally.count is None
+    )
+
+
+def _values(
+    facts: NodeFacts, gpus: frozenset[int] | None, *, every: bool = False
+) -> Iterator[tuple[str, Watched, str, int | None, int | None]]:
+    """(key, counter, subject, GPU index, value). A GPU without a UUID cannot be told from the next
+    one in its place, so it has no tallies (law 10)."""
+    mine: Iterable[GpuFacts] = facts.gpus
+    for gpu in mine:
+        if gpu.uuid and (every or gpu.index in (gpus or ())):
+            for watched in GPU_COUNTERS:
+                key = f"{watched.name}|{gpu.uuid}"
+                yield key, watched, gpu.uuid, gpu.index, watched.read(gpu)
+    ports: Iterable[PortFacts] = facts.ports or ()
+    for port in ports:
+        for watched in PORT_COUNTERS:
+            key = f"{watched.name}|{port.subject}"
+            yield key, watched, port.subject, None, watched.read(port)
+
+
+def as_json(tallies: Tallies) -> dict[str, Any]:
+    return {key: asdict(tally) for key, tally in tallies.items()}
+
+
+def from_json(said: Mapping[str, Any]) -> dict[str, Tally]:
+    """Raises KeyError, TypeError or ValueError."""
+    return {
+        str(key): Tally(**{**tally, "counter": restored(tally["counter"])})
+        for key, tally in said.items()
+    }

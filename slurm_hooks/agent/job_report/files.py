@@ -1,0 +1,56 @@
+"""The files of job health under the run folder: notes to read, reports to write, a flag for sh."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.adapters.state_file import write_atomic
+from slurm_hooks.agent.job_report.hook_notes import folder
+
+MAX_REPORTS = 256
+"""Reports of the last so many jobs; /run is memory."""
+ALLOW_SKIP = "allow_skip"
+
+
+def reports_in(run_dir: Path) -> Path:
+    return run_dir / "reports"
+
+
+def prepare(run_dir: Path, *, allow_skip: bool) -> None:
+    """Makes the folders, and says to the sh hook whether users may skip checks. Raises OSError."""
+    for path in (folder(run_dir), reports_in(run_dir)):
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o755)
+    flag = run_dir / ALLOW_SKIP
+    if allow_skip:
+        flag.touch()
+    else:
+        flag.unlink(missing_ok=True)
+
+
+def write_report(run_dir: Path, report: Mapping[str, Any]) -> None:
+    """``reports/<job>.json``, readable by everybody; the oldest ones go. Raises OSError."""
+    where = reports_in(run_dir)
+    path = where / f"{report['job']}.json"
+    new = not path.exists()
+    write_atomic(path, json.dumps(report) + "\n", durable=False)
+    if new:
+        _prune(where)
+
+
+def _prune(where: Path) -> None:
+    found = [path for path in where.iterdir() if path.suffix == ".json"]
+    if len(found) <= MAX_REPORTS:
+        return
+    aged = sorted(found, key=lambda path: path.stat().st_mtime_ns)
+    remove(aged[: len(found) - MAX_REPORTS])
+
+
+def remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)

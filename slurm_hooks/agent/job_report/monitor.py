@@ -1,0 +1,312 @@
+"""Job-aware health, from the agent's loop: hears of jobs, Xids and passes, and tells what came of it.
+
+Everything that may block (other processes' environments, Slurm) runs in contained workers; what is
+decided lies in ``ledger``, ``ending`` and ``report``, which are pure.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.adapters.log import Log
+from slurm_hooks.agent.job_report import attribution, files, hook_notes, leftovers, runs
+from slurm_hooks.agent.job_report.leftover_store import Standing
+from slurm_hooks.agent.job_report.processes import End, Fate, JobProcess, Scan
+from slurm_hooks.agent.job_report.report import Remains
+from slurm_hooks.agent.job_report.reporter import NOTHING, Note, Reporter
+from slurm_hooks.agent.job_report.run_store import Book
+from slurm_hooks.agent.job_report.runs import Key, Ledger, Run
+from slurm_hooks.facts import NodeFacts, XidEvent
+from slurm_hooks.facts.jobs import LeftoverFacts
+from slurm_hooks.node import machine
+from slurm_hooks.probes import inotify
+from slurm_hooks.settings.sections import LeftoverPolicy
+from slurm_hooks.settings.settings import Settings
+from slurm_hooks.worker.bounded_write import BoundedWrite
+from slurm_hooks.worker.worker import Answer, Worker
+
+log = Log("agent")
+
+_CLOSE_WRITE = 0x8
+"""inotify(7): a writer closed the file, so the note is whole."""
+_LOOK_S = 30.0
+"""A look into the folder now and then even when nothing woke us: an event may be lost."""
+_SCAN_DEADLINE_S = 5.0
+_HURRY_S = 1.0
+"""Least time between two passes that a job's start or end asks for."""
+_PATIENCE_S = 15.0
+"""How long an ended job waits for GPUs that do not answer before it is told without them."""
+_MAX_PENDING = 1000
+_KILLED = 45
+_PID = re.compile(r"\bpid='?(\d+)")
+
+
+@dataclass(slots=True)
+class _Ending:
+    """One ended run on its way to its report. ``due``: monotonic time of the next look."""
+
+    due: float
+    looks: int = 0
+    seen_s: float | None = None
+    remains: Remains = NOTHING
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the worker for processes is busy with."""
+
+    events: tuple[XidEvent, ...] = ()
+    key: Key | None = None
+    ends: bool = False
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The newest whole pass: its facts, when it began (seconds since boot), whether GPUs spoke."""
+
+    facts: NodeFacts | None = None
+    began_s: float = -1.0
+
+
+class JobHealth:
+    """``fd`` turns readable when a hook left a note; ``leftovers`` is what ended jobs left here."""
+
+    def __init__(
+        self, node: str, boot_id: str, config: Settings, history: Note | None = None
+    ) -> None:
+        """``history``: where what befell jobs is written down for good, if anywhere."""
+        self._boot_id, self._config = boot_id, config
+        self._grace_s = config.node.leftover_grace_s
+        paths = config.cluster.paths
+        self._run_dir, self._procfs = paths.run, paths.procfs
+        files.prepare(self._run_dir, allow_skip=config.node.allow_skip)
+        stuck = paths.run / "stuck"
+        self._watch = inotify.Inotify()
+        self._watch.add(hook_notes.folder(self._run_dir), _CLOSE_WRITE)
+        self._book = Book(paths.state, boot_id, BoundedWrite(stuck / "jobs.json"))
+        self._ledger, self._lost = self._book.load()
+        if self._lost:
+            log.error("jobs under way are not judged", why=self._lost)
+        self._begin_s = machine.uptime_s(self._procfs)
+        token = stuck / "job_processes.json"
+        self._worker = Worker("job_processes", self._open, token=token, keep=False)
+        self._asked = _Asked()
+        self._reporter = Reporter(node, boot_id, config, history)
+        self._events: list[XidEvent] = []
+        self._endings: dict[Key, _Ending] = {}
+        self._seen = _Seen()
+        self._standing = Standing(
+            self._procfs, paths.state, boot_id, BoundedWrite(stuck / "leftovers.json")
+        )
+        self._next_look = self._hurried = 0.0
+        for run in (run for run in self._ledger.runs.values() if run.xids):
+            self._reporter.tell(run)  # the agent before this one may have died before it did
+
+    # --- what the loop asks ------------------------------------------------------------------------
+
+    @property
+    def fd(self) -> int:
+        return int(self._watch.fd)
+
+    @property
+    def workers(self) -> list[Worker]:
+        return [one for one in (self._worker, self._reporter.worker) if one.busy]
+
+    @property
+    def next_at(self) -> float:
+        """Monotonic time of the next thing to do without being woken."""
+        times = [self._next_look, self._reporter.next_at]
+        if not self._worker.busy:
+            times += [one.due for one in self._endings.values()]
+        return min(times)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The runs on this node, by the prologs' word. Another object whenever it changes."""
+        return self._ledger
+
+    @property
+    def leftovers(self) -> tuple[LeftoverFacts, ...]:
+        return self._standing.facts
+
+    def hurry(self, now: float) -> bool:
+        """True when a job waits for a pass: its baseline, or its end. Not more than once a second."""
+        again = any(state.looks for state in self._endings.values())
+        waits = again or runs.waiting(self._ledger, self._seen.began_s)
+        if not waits or now - self._hurried < _HURRY_S:
+            return False
+        self._hurried = now
+        return True
+
+    def heard(self, events: Sequence[XidEvent]) -> None:
+        """Xids, joined with the index of their GPU where it is known."""
+        if self._ledger.runs:
+            self._events = [*self._events, *events][-_MAX_PENDING:]
+
+    def saw(self, facts: NodeFacts, began_s: float) -> None:
+        """A whole pass over the probes, begun ``began_s`` seconds after boot."""
+        before = self._ledger
+        spoke = facts.nvml is not None or not self._config.node.expected_gpus
+        if spoke:
+            self._seen = _Seen(facts, began_s)
+        self._ledger = runs.saw(before, facts, began_s, time.time())
+        self._standing.look(facts)
+        for run in runs.due(self._ledger, began_s if spoke else began_s - _PATIENCE_S):
+            self._endings.setdefault(run.key, _Ending(due=time.monotonic()))
+        for key, run in self._ledger.runs.items():
+            if run.ended_s is None and before.runs.get(key) != run:
+                self._reporter.tell(run)
+        self._book.save(self._ledger)
+
+    def turn(self, now: float) -> None:
+        """Take what is there, start what is due. Never blocks."""
+        if self._watch.read() or now >= self._next_look:
+            self._next_look = now + _LOOK_S
+            self._read_notes()
+        answer = self._worker.take()
+        if answer is not None:
+            self._take(answer, now)
+        self._worker.reap(now)
+        if not self._worker.busy:
+            self._start(now)
+        self._reporter.turn(now)
+
+    def close(self) -> None:
+        self._book.save(self._ledger)
+        self._worker.close()
+        self._reporter.close()
+        self._watch.close()
+
+    # --- notes -------------------------------------------------------------------------------------
+
+    def _read_notes(self) -> None:
+        over: list[Path] = []
+        for path, found in hook_notes.read_all(hook_notes.folder(self._run_dir)):
+            if isinstance(found, str):
+                log.error("a job is not judged", why=found)
+                over.append(path)
+            elif found.boot_id != self._boot_id:
+                over.append(path)
+            elif found.kind == hook_notes.END:
+                run = runs.ending_run(self._ledger, found)
+                self._ledger = runs.ended(self._ledger, found)
+                over.append(path)
+                if run is not None:
+                    over.append(hook_notes.start_of(self._run_dir, *run.key))
+            else:
+                self._begin(found)
+                if (found.job, found.restarts) not in self._ledger.runs:
+                    over.append(path)  # too many: it would push out others at each look
+        self._book.save(self._ledger)  # before the notes go: what they said is on disk then
+        files.remove(over)
+
+    def _begin(self, found: hook_notes.Note) -> None:
+        known = (found.job, found.restarts) in self._ledger.runs
+        lost = self._lost if found.at_s < self._begin_s else ""
+        self._ledger = runs.started(self._ledger, found, lost and "its baseline was lost")
+        run = self._ledger.runs.get((found.job, found.restarts))
+        seen = self._seen
+        if run is None:
+            return
+        if not known and not lost and seen.facts is not None and seen.began_s <= found.at_s:
+            others = self._ledger.others(run)
+            run = runs.take_baseline(run, others, seen.facts, seen.began_s, time.time())
+            self._ledger = self._ledger.with_run(run)
+
+    # --- processes ---------------------------------------------------------------------------------
+
+    def _open(self) -> Callable[[Any], Any]:
+        from slurm_hooks.agent.job_report import processes  # noqa: PLC0415 - only in the worker
+
+        return processes.open_processes(self._procfs)
+
+    def _start(self, now: float) -> None:
+        """Xids first: the process that caused one may end any moment."""
+        if self._events:
+            events, self._events = tuple(self._events), []
+            if all(event.xid == _KILLED for event in events):
+                self._attribute(events, ())  # by the thousand, and no process is left to ask
+                return
+            self._ask(Scan(), _Asked(events=events), _SCAN_DEADLINE_S)
+            return
+        due = [(one.due, key) for key, one in self._endings.items() if one.due <= now]
+        if due:
+            self._ask(Scan(), _Asked(key=min(due)[1]), _SCAN_DEADLINE_S)
+
+    def _ask(self, request: object, asked: _Asked, deadline_s: float) -> None:
+        self._asked = asked
+        self._worker.ask(request, deadline_s=deadline_s)
+
+    def _take(self, answer: Answer, now: float) -> None:
+        asked, self._asked = self._asked, _Asked()
+        if not answer.complete:
+            log.error("processes of jobs", why=answer.error, evidence=answer.evidence)
+        if asked.events:
+            self._attribute(asked.events, [x for x in answer.items if isinstance(x, JobProcess)])
+        run = self._ledger.runs.get(asked.key) if asked.key else None
+        if run is None:
+            self._endings.pop(asked.key or (0, 0), None)
+        elif asked.ends:
+            fates = [item for item in answer.items if isinstance(item, Fate)]
+            remains = self._endings[run.key].remains
+            left = leftovers.with_fates(remains.left, fates)
+            self._finish(run, replace(remains, left=left))
+        else:
+            table = [item for item in answer.items if isinstance(item, JobProcess)]
+            self._looked(run, table, answer.error, now)
+
+    def _attribute(self, events: Sequence[XidEvent], table: Sequence[JobProcess]) -> None:
+        hit: dict[Key, None] = {}
+        for event in events:
+            named = _PID.search(event.text)
+            pid = int(named[1]) if named else None
+            self._ledger, keys = attribution.attribute(self._ledger, event, pid, table)
+            hit |= dict.fromkeys(keys)
+        for key in hit:
+            run = self._ledger.runs[key]
+            last = run.xids[-1]
+            what = {"job": run.job, "run": run.restarts, "xid": last.xid, "gpu": last.gpu}
+            log.warning("xid of a job", **what, step=last.step or "-", how=last.how)
+            self._reporter.tell(run)
+        self._book.save(self._ledger)
+
+    def _looked(self, run: Run, table: Sequence[JobProcess], blind: str, now: float) -> None:
+        """A process may take a moment to go after Slurm has told it to: what is there at the first
+        look gets a second one."""
+        state, facts, grace_s = self._endings[run.key], self._seen.facts, self._grace_s
+        left = leftovers.look(self._ledger, run, table, facts) if facts else ()
+        left = leftovers.settled(state.remains.left, left)
+        memory = leftovers.memory_left(self._ledger, run, facts) if facts else ()
+        alive = any(one.fate == "alive" for one in left)
+        state.looks += 1
+        if (alive or memory) and state.looks == 1 and not run.skip:
+            state.due, state.seen_s = now + grace_s, self._seen.began_s
+            state.remains = Remains(left=left)
+            return
+        memory = memory if self._seen.began_s != state.seen_s else ()  # nobody looked again
+        state.remains = Remains(final=True, left=left, memory=memory, blind=blind)
+        targets = leftovers.to_end(run, left, table) if self._may_end(run) else ()
+        if not targets:
+            self._finish(run, state.remains)
+            return
+        log.warning("ending what a job left behind", job=run.job, pids=[one.pid for one in targets])
+        request = End(processes=targets, grace_s=grace_s)
+        self._ask(request, _Asked(key=run.key, ends=True), 2 * grace_s + _SCAN_DEADLINE_S)
+
+    def _may_end(self, run: Run) -> bool:
+        wanted = self._config.node.leftovers is LeftoverPolicy.KILL
+        return wanted and not run.skip and self._config.may_act()
+
+    def _finish(self, run: Run, remains: Remains) -> None:
+        self._endings.pop(run.key, None)
+        if not run.skip:
+            self._standing.add(run, remains.left)
+        self._reporter.tell(run, remains)
+        self._reporter.remember(run, remains.left)
+        self._ledger = self._ledger.without(run.key)
+        self._book.save(self._ledger)

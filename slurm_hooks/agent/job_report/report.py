@@ -1,0 +1,206 @@
+"""What is told of one run of a job: the report file, and the entries for Slurm. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from holdfast.faults import fault_of
+from holdfast.incidents import Evidence, blame_of, verdict
+from slurm_hooks.agent.job_report import counter_deltas
+from slurm_hooks.agent.job_report.runs import JobXid, Run
+
+VERSION = 1
+MAX_LISTED = 64
+"""Processes that a report names: a user may leave tens of thousands, and /run is memory."""
+LEFTOVER, UNKILLABLE = "JOB_LEFTOVER", "JOB_UNKILLABLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """A process that outlived its job.
+
+    ``fate``      alive, ended (by us), gone (by itself), unkillable.
+    ``proven``    it is this job's beyond doubt; only such ones are ever ended.
+    ``gpus``      indices of the GPUs whose memory it holds, ``used_bytes`` of them all.
+    ``state``     the kernel's letter for one that SIGKILL did not end (D: asleep in the kernel).
+    """
+
+    pid: int
+    start: int
+    command: str = ""
+    step: str = ""
+    fate: str = "alive"
+    proven: bool = True
+    gpus: tuple[int, ...] = ()
+    used_bytes: int | None = None
+    state: str = ""
+
+    @property
+    def code(self) -> str:
+        """The fault that it is, empty for one that holds no GPU and may yet end by itself."""
+        if self.fate == "unkillable":
+            return UNKILLABLE
+        return LEFTOVER if self.fate == "alive" and self.gpus else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLeft:
+    """A GPU on which more memory is in use after the job than before it."""
+
+    gpu: int
+    before_bytes: int
+    after_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """What a run left behind. ``blind``: why not every process could be looked at. ``final``: its
+    end was looked at, nothing more is told of it."""
+
+    final: bool = False
+    left: tuple[Leftover, ...] = ()
+    memory: tuple[MemoryLeft, ...] = ()
+    blind: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where and when the report is made. ``epoch_of_boot`` turns seconds since boot into epoch
+    seconds; ``shadow`` holds the checks that may not act yet."""
+
+    node: str
+    boot_id: str
+    epoch_of_boot: float
+    shadow: frozenset[str] = frozenset()
+
+    def epoch(self, at_s: float) -> int:
+        return int(self.epoch_of_boot + at_s)
+
+
+def evidence(run: Run, left: Sequence[Leftover], place: Place) -> tuple[Evidence, ...]:
+    """The entries about this run. Nothing about one whose user asked for no checks."""
+    return () if run.skip else tuple(_entries(run, left, place))
+
+
+def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Evidence]:
+    for found in consequential(run.xids):
+        yield Evidence(
+            code=f"XID{found.xid}",
+            node=place.node,
+            gpu=found.gpu,
+            step=found.step,
+            pid=found.pid,
+            count=found.count,
+            at=place.epoch(found.at_s),
+            run=run.restarts,
+            shadow="gpu_xid" in place.shadow,
+        )
+    at = place.epoch(run.ended_s if run.ended_s is not None else run.started_s)
+    for watched, counted, count in counter_deltas.counts(run.tallies):
+        if watched.speaks(count):
+            yield Evidence(
+                code=watched.code,
+                node=place.node,
+                gpu=counted.gpu,
+                count=count,
+                at=at,
+                run=run.restarts,
+                shadow=watched.check in place.shadow,
+            )
+    for code in (UNKILLABLE, LEFTOVER):
+        alike = [one for one in left if one.code == code]
+        if alike:
+            yield Evidence(
+                code=code,
+                node=place.node,
+                count=len(alike),
+                at=at,
+                run=run.restarts,
+                shadow="job_leftovers" in place.shadow,
+            )
+
+
+def consequential(xids: Sequence[JobXid]) -> tuple[JobXid, ...]:
+    """Without the Xids that only say that a process was killed (45)."""
+    return tuple(found for found in xids if found.xid != _KILLED)
+
+
+_KILLED = 45
+
+
+def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
+    """The report file's content; keys as documented in docs/reference/job-reports.md."""
+    entries = evidence(run, remains.left, place)
+    judged = not run.skip and not run.no_judgement and run.baseline_s is not None
+    return {
+        "version": VERSION,
+        "job": run.job,
+        "run": run.restarts,
+        "het_job": run.het_job,
+        "node": place.node,
+        "boot_id": place.boot_id,
+        "uid": run.uid,
+        "gpus": None if run.gpus is None else sorted(run.gpus),
+        "started_at": place.epoch(run.started_s),
+        "ended_at": None if run.ended_s is None else place.epoch(run.ended_s),
+        "final": remains.final,
+        "judged": judged and remains.final,
+        "why_not": _why_not(run, remains.final),
+        "baseline_after_s": None
+        if run.baseline_s is None
+        else round(run.baseline_s - run.started_s, 3),
+        "blames": verdict(entries).value,
+        "xids": [_xid(found, place) for found in run.xids],
+        "counters": _counters(run),
+        "unknown_counters": list(counter_deltas.unknown(run.tallies)) if judged else [],
+        "leftovers": [asdict(one) for one in remains.left[:MAX_LISTED]],
+        "leftovers_total": len(remains.left),
+        "leftovers_unknown": remains.blind,
+        "memory_left": [asdict(one) for one in remains.memory[:MAX_LISTED]],
+    }
+
+
+def _why_not(run: Run, final: bool) -> str:
+    if run.skip:
+        return "its user asked for no checks (skip_checks)"
+    if run.no_judgement:
+        return run.no_judgement
+    if run.baseline_s is None and run.ended_s is not None:
+        return "it ended before a baseline could be taken"
+    return "" if final else "it still runs" if run.ended_s is None else "its end is being looked at"
+
+
+def _xid(found: JobXid, place: Place) -> dict[str, Any]:
+    code = f"XID{found.xid}"
+    return {
+        "code": code,
+        "title": fault_of(code).title,
+        "blames": blame_of(code).value,
+        "gpu": found.gpu,
+        "uuid": found.uuid,
+        "step": found.step,
+        "pid": found.pid,
+        "how": found.how,
+        "sure": found.sure,
+        "count": found.count,
+        "at": place.epoch(found.at_s),
+        "text": found.text,
+    }
+
+
+def _counters(run: Run) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "name": watched.name,
+            "title": watched.title,
+            "code": watched.code,
+            "subject": counted.subject,
+            "gpu": counted.gpu,
+            "count": count,
+            "resets": counted.resets,
+            "blames": blame_of(watched.code).value if watched.speaks(count) else "nobody",
+        }
+        for watched, counted, count in counter_deltas.counts(run.tallies)
+    ]

@@ -1,0 +1,86 @@
+"""Tells of a run: the report file first, then the job's comment in Slurm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.adapters.log import Log
+from holdfast.history.event import JOB_HIT
+from holdfast.incidents import Blame
+from holdfast.vocabulary import Mode
+from slurm_hooks.agent.job_report import files, report
+from slurm_hooks.agent.job_report.comment_writer import Teller
+from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
+from slurm_hooks.agent.job_report.runs import Run
+from slurm_hooks.node import machine
+from slurm_hooks.settings.settings import Settings
+from slurm_hooks.worker.worker import Worker
+
+log = Log("agent")
+
+NOTHING = Remains()
+
+Note = Callable[..., Any]
+"""``Recorder.note``."""
+
+
+class Reporter:
+    """One node's reports. ``note`` writes an event down in the node's history."""
+
+    def __init__(self, node: str, boot_id: str, config: Settings, note: Note | None) -> None:
+        self._node, self._boot_id, self._config, self._note = node, boot_id, config, note
+        self._teller = Teller(config)
+
+    @property
+    def worker(self) -> Worker:
+        return self._teller.worker
+
+    @property
+    def next_at(self) -> float:
+        return self._teller.next_at
+
+    def turn(self, now: float) -> None:
+        self._teller.turn(now)
+
+    def close(self) -> None:
+        self._teller.close()
+
+    def tell(self, run: Run, remains: Remains = NOTHING) -> None:
+        """All that is known of the run now."""
+        place = self._place()
+        story = report.document(run, remains, place)
+        try:
+            files.write_report(self._config.cluster.paths.run, story)
+        except OSError as error:
+            log.error("job report not written", job=run.job, why=error)
+        if self._config.may_act():
+            self._teller.tell(run.job, report.evidence(run, remains.left, place))
+
+    def remember(self, run: Run, left: tuple[Leftover, ...]) -> None:
+        """For good: that the ended run was hit by a fault of this node."""
+        entries = report.evidence(run, left, self._place())
+        blamed = [entry for entry in entries if entry.blame is Blame.NODE]
+        if blamed and self._note is not None:
+            first = blamed[0]
+            on_gpu = (xid.uuid for xid in run.xids if xid.gpu == first.gpu and xid.uuid)
+            self._note(
+                JOB_HIT,
+                code=first.code,
+                gpu=first.gpu,
+                gpu_uuid=next(on_gpu, None) if first.gpu is not None else None,
+                detail=f"job {run.job}: {', '.join(dict.fromkeys(e.code for e in blamed))}",
+                job=run.job,
+                run=run.restarts,
+            )
+
+    def _place(self) -> Place:
+        table = self._config.active()
+        loud = {name for name, check in table.items() if check.mode is not Mode.OBSERVE}
+        return Place(
+            node=self._node,
+            boot_id=self._boot_id,
+            epoch_of_boot=time.time() - machine.uptime_s(self._config.cluster.paths.procfs),
+            shadow=frozenset(self._config.checks) - loud,
+        )

@@ -1,0 +1,216 @@
+"""Which runs of which jobs are on this node, and what befell each. Pure; kept on disk by ``book``.
+
+A run is a job and its restart count: a requeued job that comes back is another run. All times are
+seconds since boot, the kernel log's own clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from slurm_hooks.agent.job_report import counter_deltas
+from slurm_hooks.agent.job_report.counter_deltas import Tallies
+from slurm_hooks.agent.job_report.hook_notes import Note
+from slurm_hooks.facts import NodeFacts
+
+MAX_RUNS = 256
+"""Runs that never end here (a prolog that Slurm gave up on) must not pile up."""
+
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobXid:
+    """An Xid that happened to a run: on one of its GPUs, or by a process of it.
+
+    ``how``    what ties it to the job: ``pid``, ``gpu`` or ``alone`` (the only job on the node).
+    ``sure``   False where other jobs share that GPU and nothing tells them apart.
+    ``count``  alike ones are told once; ``seq`` is the last one's kernel-log sequence number.
+    """
+
+    xid: int
+    pci: str
+    seq: int
+    at_s: float
+    gpu: int | None = None
+    uuid: str | None = None
+    step: str = ""
+    pid: int | None = None
+    how: str = "gpu"
+    sure: bool = True
+    count: int = 1
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of a job on this node, from prolog to the end of its judgement.
+
+    ``baseline_s``  when the facts of its baseline were read; None: none was taken yet.
+    ``memory``      bytes in use on each of its GPUs then, by UUID.
+    ``no_judgement``  why its counters are not judged; empty: they are.
+    """
+
+    job: int
+    restarts: int
+    started_s: float
+    uid: int | None = None
+    gpus: frozenset[int] | None = None
+    het_job: int | None = None
+    skip: bool = False
+    ended_s: float | None = None
+    baseline_s: float | None = None
+    tallies: Tallies = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)
+    xids: tuple[JobXid, ...] = ()
+    no_judgement: str = ""
+
+    @property
+    def key(self) -> Key:
+        return (self.job, self.restarts)
+
+    @property
+    def family(self) -> int:
+        """The id that its tasks carry: a het job's leader's."""
+        return self.het_job if self.het_job is not None else self.job
+
+    def lived_at(self, at_s: float) -> bool:
+        """Whether it was here then."""
+        return self.started_s <= at_s and (self.ended_s is None or at_s <= self.ended_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The runs on this node, by job and restart count, oldest first."""
+
+    runs: Mapping[Key, Run] = field(default_factory=dict)
+
+    def with_run(self, run: Run) -> Ledger:
+        return Ledger(runs={**self.runs, run.key: run})
+
+    def without(self, key: Key) -> Ledger:
+        return Ledger(runs={k: run for k, run in self.runs.items() if k != key})
+
+    def others(self, run: Run) -> tuple[Run, ...]:
+        return tuple(one for one in self.runs.values() if one.key != run.key)
+
+
+def started(ledger: Ledger, note: Note, no_judgement: str = "") -> Ledger:
+    """A run began here. Earlier runs of the same job cannot be here any more."""
+    key = (note.job, note.restarts)
+    if key in ledger.runs:
+        return ledger
+    runs = {
+        k: replace(run, ended_s=note.at_s) if _superseded(run, note) else run
+        for k, run in ledger.runs.items()
+    }
+    runs[key] = _run(note, no_judgement)
+    while len(runs) > MAX_RUNS:
+        del runs[_least_missed(runs)]
+    return Ledger(runs=runs)
+
+
+def _least_missed(runs: Mapping[Key, Run]) -> Key:
+    """The oldest run of the user who has most of them: what one user starts drops no other's."""
+    number = Counter(run.uid for run in runs.values())
+    most = max(number.values())
+    return next(key for key, run in runs.items() if number[run.uid] == most)
+
+
+def _run(note: Note, no_judgement: str) -> Run:
+    return Run(
+        job=note.job,
+        restarts=note.restarts,
+        started_s=note.at_s,
+        uid=note.uid,
+        gpus=note.gpus,
+        het_job=note.het_job,
+        skip=note.skip,
+        no_judgement=no_judgement,
+    )
+
+
+def _superseded(run: Run, note: Note) -> bool:
+    return run.job == note.job and run.restarts < note.restarts and run.ended_s is None
+
+
+def ended(ledger: Ledger, note: Note) -> Ledger:
+    """A run's epilog ran. One whose prolog nobody noted has no baseline: its end is told without."""
+    run = ending_run(ledger, note)
+    if run is None:
+        run = _run(note, "its prolog left no note")
+    if run.ended_s is None:
+        run = replace(run, ended_s=note.at_s)
+    return ledger.with_run(replace(run, skip=run.skip or note.skip))
+
+
+def ending_run(ledger: Ledger, note: Note) -> Run | None:
+    """The run that an epilog is about. Where a requeue ended it, the epilog is told the restart
+    count of the next run already (seen on 24.11.5), so the one that is open here is meant."""
+    mine = [run for run in ledger.runs.values() if run.job == note.job]
+    mine = [run for run in mine if run.started_s <= note.at_s and run.restarts <= note.restarts]
+    still = [run for run in mine if run.ended_s is None] or mine
+    return max(still, key=lambda run: run.restarts, default=None)
+
+
+def saw(ledger: Ledger, facts: NodeFacts, began_s: float, now: float) -> Ledger:
+    """One pass over the probes, begun at ``began_s``. ``now``: epoch seconds."""
+    runs = {
+        key: _saw(run, ledger.others(run), facts, began_s, now) for key, run in ledger.runs.items()
+    }
+    return Ledger(runs=runs)
+
+
+def _saw(run: Run, others: Iterable[Run], facts: NodeFacts, began_s: float, now: float) -> Run:
+    if run.no_judgement or (run.ended_s is not None and run.baseline_s is None):
+        return run
+    if run.baseline_s is None:
+        return take_baseline(run, others, facts, began_s, now)
+    return replace(run, tallies=counter_deltas.grown(run.tallies, facts, now))
+
+
+def take_baseline(
+    run: Run, others: Iterable[Run], facts: NodeFacts, at_s: float, now: float
+) -> Run:
+    """The run with its baseline from facts read at ``at_s``, before it began or soon after.
+
+    Not from facts that are older than another job's end on the same GPUs: what that one counted
+    last would be laid at this one's door.
+    """
+    if run.gpus and not any(gpu.index in run.gpus for gpu in facts.gpus):
+        return run
+    if any(
+        one.ended_s is not None and one.ended_s >= at_s and _may_share(one, run) for one in others
+    ):
+        return run
+    memory = {
+        gpu.uuid: gpu.memory_used_bytes
+        for gpu in facts.gpus
+        if gpu.index in (run.gpus or ()) and gpu.uuid and gpu.memory_used_bytes is not None
+    }
+    return replace(
+        run, tallies=counter_deltas.begun(facts, run.gpus, now), memory=memory, baseline_s=at_s
+    )
+
+
+def _may_share(one: Run, other: Run) -> bool:
+    return one.gpus is None or other.gpus is None or bool(one.gpus & other.gpus)
+
+
+def due(ledger: Ledger, seen_s: float) -> tuple[Run, ...]:
+    """The ended runs that can be judged: the node was looked at since (``seen_s``: when the last
+    whole pass began)."""
+    return tuple(
+        run for run in ledger.runs.values() if run.ended_s is not None and seen_s >= run.ended_s
+    )
+
+
+def waiting(ledger: Ledger, seen_s: float) -> bool:
+    """True while a run waits for a new pass: for its baseline, or for its end."""
+    return any(
+        (run.baseline_s is None and not run.no_judgement and run.ended_s is None)
+        or (run.ended_s is not None and seen_s < run.ended_s)
+        for run in ledger.runs.values()
+    )

@@ -1,0 +1,189 @@
+"""Looks after jobs that have to restart once their launcher is gone: keeps the markers that launchers
+hand in, wakes, and asks ``job.afterlife``.
+
+That code talks to Slurm and may read the shared file system, so it runs in a contained worker like
+all else that may block. The worker stays while there is something to do: what it learnt in one step
+it needs in the next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holdfast.adapters.log import Log
+from holdfast.adapters.reserved_space import Reserve
+from slurm_hooks.agent.job_report.runs import Ledger
+from slurm_hooks.agent.jobs import old_markers
+from slurm_hooks.agent.jobs.sockets import JobSockets
+from slurm_hooks.job import marker as markers
+from slurm_hooks.job.marker import Marker
+from slurm_hooks.probes import inotify
+from slurm_hooks.settings.settings import Settings
+from slurm_hooks.worker.worker import Answer, Worker
+
+log = Log("agent")
+
+_SWEEP_S = 30.0
+"""A look now and then even when nothing woke us: an event may be lost, a worker may have died."""
+_DEADLINE_S = 30.0
+_LINES, _LINES_S = 60, 60.0
+"""Of the log in so many seconds: a user may hand in markers, and each may be worth a line."""
+_MAX_MARKERS = 1024
+_RESERVED = 16
+"""Markers that find room where /run is full."""
+
+
+class Jobs:
+    """``fd`` turns readable when an epilog's note appears; ``fds`` gives the sockets' descriptors.
+
+    ``ledger``: what the prolog said of the jobs on this node, now.
+    """
+
+    def __init__(self, config: Settings, ledger: Callable[[], Ledger]) -> None:
+        self._config, self._ledger, self._seen = config, ledger, Ledger()
+        run = self._run = config.cluster.paths.run
+        self._markers, self._ended = markers.folder(run), markers.ended_folder(run)
+        self._old = old_markers.put_aside(self._markers)
+        _folder(self._markers, 0o700)
+        _folder(self._ended, 0o755)
+        self._reserve = Reserve(self._markers, "marker", size=markers.MAX_BYTES, count=_RESERVED)
+        self._reserve.fill()
+        self._sockets = JobSockets(run, self._keep)
+        self._watch = inotify.Inotify()
+        self._watch.add(self._ended, inotify.CREATE | inotify.MOVED_TO)
+        self._worker = Worker("jobs", self._open)
+        self._cleaner = Worker("old_markers", old_markers.open_removal, keep=False)
+        self._next_look = 0.0
+        self._said = ""
+        self._woken = False
+        self._told, self._untold, self._told_since = 0, 0, float("-inf")
+
+    @property
+    def fd(self) -> int:
+        return int(self._watch.fd)
+
+    def fds(self) -> Iterator[tuple[int, int]]:
+        """Of the sockets, and what to wait for at each, as ``select.poll`` takes them."""
+        return self._sockets.fds()
+
+    @property
+    def workers(self) -> list[Worker]:
+        return [one for one in (self._worker, self._cleaner) if one.busy]
+
+    @property
+    def next_at(self) -> float:
+        return min(self._next_look, self._sockets.next_at)
+
+    def turn(self, now: float) -> None:
+        """Hear launchers, take an answer, start a step where one is due."""
+        self._serve()
+        self._sockets.turn(now)
+        if self._cleaner.busy:
+            self._cleaned()
+        self._cleaner.reap(now)
+        woken = bool(self._watch.read())
+        answer = self._worker.take()
+        if answer is not None:
+            self._take(answer, now)
+        if self._worker.busy:
+            self._woken = self._woken or woken
+            return
+        if woken or self._woken:
+            self._next_look, self._woken = now, False
+        if now >= self._next_look:
+            self._look(now)
+
+    def _serve(self) -> None:
+        """The sockets of users with a job here, by the prologs' word."""
+        ledger = self._ledger()
+        if ledger is self._seen:
+            return
+        self._seen = ledger
+        here: dict[int, set[int]] = {}
+        for run in ledger.runs.values():
+            if run.uid is not None and run.ended_s is None:
+                here.setdefault(run.uid, set()).update((run.job, run.family))
+        if self._old:
+            self._take_over(self._old, here)
+            self._old = []
+        self._sockets.serve({uid: frozenset(jobs) for uid, jobs in here.items()})
+
+    def _take_over(self, folders: list[Path], here: Mapping[int, Set[int]]) -> None:
+        for marker in old_markers.of_jobs(folders, here):
+            if not (self._markers / f"{marker.job}.json").exists():
+                self._keep(marker)
+        self._cleaner.ask([str(folder) for folder in folders], deadline_s=_DEADLINE_S)
+
+    def _keep(self, marker: Marker) -> str:
+        """Why the marker is not kept; empty: it is."""
+        path = self._markers / f"{marker.job}.json"
+        known = markers.read(path)
+        if known == marker:
+            return ""
+        if known is None and len(os.listdir(self._markers)) >= _MAX_MARKERS:  # noqa: PTH208
+            return "too many markers on this node"
+        try:
+            markers.store(self._run, marker, partial(self._reserve.write, mode=0o600))
+        except OSError as error:
+            return error.strerror or str(error)
+        self._woken = True
+        return ""
+
+    def _cleaned(self) -> None:
+        answer = self._cleaner.take()
+        if answer is not None and answer.error:
+            log.error("old markers not removed", why=answer.error)
+
+    def _take(self, answer: Answer, now: float) -> None:
+        if answer.error and answer.error != self._said:
+            log.error("jobs that have to restart", why=answer.error, evidence=answer.evidence)
+        self._said = answer.error
+        for item in answer.items:
+            if isinstance(item, str):
+                self._tell(item, now)
+            elif isinstance(item, float):
+                self._next_look = now + max(item, self._config.agent.jobs_interval_s)
+
+    def _tell(self, text: str, now: float) -> None:
+        if now - self._told_since >= _LINES_S:
+            if self._untold:
+                log.warning("jobs: more happened than is told", lines=self._untold)
+            self._told, self._untold, self._told_since = 0, 0, now
+        if self._told < _LINES:
+            self._told += 1
+            log.info("job", did=text)
+        else:
+            self._untold += 1
+
+    def _look(self, now: float) -> None:
+        if not (_anything(self._markers) or _anything(self._ended)):
+            self._next_look = now + _SWEEP_S
+            self._worker.close()
+            return
+        self._next_look = now + max(self._config.agent.jobs_interval_s, 1.0 if self._said else 0.0)
+        self._worker.ask(None, deadline_s=_DEADLINE_S)
+
+    def close(self) -> None:
+        self._sockets.close()
+        self._worker.close()
+        self._cleaner.close()
+        self._watch.close()
+
+    def _open(self) -> Callable[[Any], Iterator[Any]]:
+        from slurm_hooks.agent.jobs import requeue_worker  # noqa: PLC0415 - heavy, and only in the worker
+
+        return requeue_worker.open_steps(self._config)
+
+
+def _folder(path: Path, mode: int) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(mode)
+
+
+def _anything(folder: Path) -> bool:
+    with os.scandir(folder) as entries:
+        return any(not entry.name.startswith(".") for entry in entries)

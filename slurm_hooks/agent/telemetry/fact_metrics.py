@@ -1,0 +1,133 @@
+"""What the probes read, as metrics: the values that a person would want to see over time. Pure.
+
+dcgm-exporter and node_exporter have the full range; here is what Holdfast's own judgement rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from slurm_hooks.agent.telemetry.exposition import Family, Sample, counter, gauge
+from slurm_hooks.facts import GpuFacts, MountState, NodeFacts
+
+_NS = 1e-9
+
+
+def of_facts(facts: NodeFacts) -> Iterator[Family]:
+    """The families of one moment; what was not looked at has no sample."""
+    yield from _gpus(facts.gpus)
+    yield from _ports(facts)
+    yield from _mounts(facts)
+    kmsg = facts.kmsg
+    yield counter(
+        "kernel_log_lost_records_total",
+        "Kernel log records of this boot that nobody could read.",
+        [Sample(kmsg.lost_records)] if kmsg else [],
+    )
+    yield gauge(
+        "clock_skew_seconds",
+        "This node's clock minus slurmctld's.",
+        [Sample(facts.clock.skew_s)] if facts.clock else [],
+    )
+
+
+def _gpus(gpus: tuple[GpuFacts, ...]) -> Iterator[Family]:
+    def each(value: Callable[[GpuFacts], float | bool | None]) -> Iterator[Sample]:
+        for gpu in gpus:
+            known = value(gpu)
+            if known is not None:
+                yield Sample(float(known), {"gpu": str(gpu.index), "gpu_uuid": gpu.uuid or ""})
+
+    yield gauge(
+        "gpu_up",
+        "Whether the GPU answers: neither lost nor in want of a reset.",
+        each(lambda gpu: gpu.answers),
+    )
+    yield gauge("gpu_temperature_celsius", "GPU temperature.", each(lambda gpu: gpu.temperature_c))
+    yield gauge(
+        "gpu_thermal_margin_celsius",
+        "Degrees left to the point at which the GPU slows down.",
+        each(lambda gpu: gpu.thermal_margin_c),
+    )
+    yield gauge(
+        "gpu_ecc_uncorrected_errors",
+        "Volatile uncorrected ECC errors: of this boot or since the last reset of the GPU.",
+        each(lambda gpu: gpu.uncorrected),
+    )
+    yield gauge(
+        "gpu_row_remap_pending",
+        "Whether memory rows wait for a reset to be remapped.",
+        each(lambda gpu: gpu.remap_pending),
+    )
+    yield gauge(
+        "gpu_recovery_action",
+        "What the driver asks for (NVML field 230): 0 nothing, 1 GPU reset, 2 reboot, 3 drain P2P, 4 drain and reset.",
+        each(lambda gpu: gpu.recovery_action),
+    )
+    yield gauge(
+        "gpu_nvlinks_active",
+        "NVLinks that are up.",
+        each(lambda gpu: None if gpu.nvlinks is None else sum(gpu.nvlinks)),
+    )
+    yield counter(
+        "gpu_held_by_heat_seconds_total",
+        "How long heat held the GPU's clocks down (NVML field 75).",
+        each(lambda gpu: _seconds(gpu.held_by_heat_ns)),
+    )
+    yield counter(
+        "gpu_held_by_software_heat_seconds_total",
+        "Of these, by software (NVML field 269).",
+        each(lambda gpu: _seconds(gpu.held_by_sw_heat_ns)),
+    )
+    yield counter(
+        "gpu_held_by_hardware_heat_seconds_total",
+        "Of these, by the hardware (NVML field 270).",
+        each(lambda gpu: _seconds(gpu.held_by_hw_heat_ns)),
+    )
+    yield counter(
+        "gpu_held_by_power_brake_seconds_total",
+        "How long the power brake held the GPU's clocks down (NVML field 271).",
+        each(lambda gpu: _seconds(gpu.held_by_power_brake_ns)),
+    )
+
+
+def _seconds(held_ns: int | None) -> float | None:
+    return None if held_ns is None else held_ns * _NS
+
+
+def _ports(facts: NodeFacts) -> Iterator[Family]:
+    ports = facts.ports or ()
+    named = [(port, {"device": port.device, "port": str(port.port)}) for port in ports]
+    yield gauge(
+        "infiniband_port_active",
+        "Whether the port's logical state is ACTIVE.",
+        [Sample(float(port.state == "ACTIVE"), labels) for port, labels in named],
+    )
+    yield counter(
+        "infiniband_link_downed_total",
+        "Times the port lost its link; the card's counter stops at 255.",
+        [Sample(p.link_downed, labels) for p, labels in named if p.link_downed is not None],
+    )
+
+
+def _mounts(facts: NodeFacts) -> Iterator[Family]:
+    named = [(mount, {"path": mount.path}) for mount in facts.mounts or ()]
+    yield gauge(
+        "mount_up",
+        "Whether a small write, read and remove went through on the mount.",
+        [Sample(float(mount.state is MountState.OK), labels) for mount, labels in named],
+    )
+    yield gauge(
+        "mount_latency_seconds",
+        "How long a small write, read and remove took on the mount.",
+        _known((mount.latency_s, labels) for mount, labels in named),
+    )
+    yield gauge(
+        "mount_free_bytes",
+        "Bytes that are free on the mount.",
+        _known((mount.free_bytes, labels) for mount, labels in named),
+    )
+
+
+def _known(pairs: Iterable[tuple[float | None, dict[str, str]]]) -> Iterator[Sample]:
+    return (Sample(value, labels) for value, labels in pairs if value is not None)

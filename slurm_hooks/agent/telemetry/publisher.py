@@ -1,0 +1,142 @@
+"""What the agent tells for later: its history and its metrics. After the verdict, and off its path
+(law 8): nothing here waits, and nothing here ends the agent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.adapters.log import Log
+from holdfast.adapters.state_file import write_atomic
+from holdfast.vocabulary import Status
+from slurm_hooks.agent import own_log, systemd
+from slurm_hooks.agent.drain.messages import Deed, Standing
+from slurm_hooks.agent.telemetry.history_events import Chronicle
+from slurm_hooks.agent.telemetry.http_server import MetricsServer
+from slurm_hooks.agent.telemetry.metrics import Snapshot, Tally, text_of
+from slurm_hooks.agent.telemetry.recorder import Recorder
+from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.facts import NodeFacts
+from slurm_hooks.settings.settings import Settings
+from slurm_hooks.tracking.node import Memory
+from slurm_hooks.worker.worker import Worker
+
+log = Log("agent")
+
+FILE = "metrics.prom"
+"""In ``paths.run``; the ending that node_exporter's textfile collector asks for."""
+
+_SIGN_S = 5.0
+"""Between two signs of life for a supervisor. The loop turns at least once a second."""
+
+
+class Telemetry:
+    """``memories``: what an earlier agent left, and what of it holds in this boot; ``crashed``: that
+    agent did not end in order.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        boot_id: str,
+        config: Settings,
+        memories: tuple[Memory, Memory],
+        *,
+        crashed: bool,
+    ) -> None:
+        paths = config.cluster.paths
+        self.recorder = Recorder(
+            paths.history_folder,
+            node,
+            boot_id,
+            spool=paths.state / "history.spool",
+            max_bytes=config.agent.history_max_bytes,
+            stuck=paths.run / "stuck",
+        )
+        self._chronicle = Chronicle(self.recorder, *memories, config.node.expected_gpus)
+        self._chronicle.started(crashed=crashed)
+        self._node, self._path = node, paths.run / FILE
+        self._tally = Tally(
+            started_at=time.time(),
+            events=self.recorder.noted,
+            config_problems=len(config.problems),
+        )
+        self._text = ""
+        self._server = MetricsServer(config.agent.metrics_port, lambda: self._text)
+        self._problem = ""
+        self._next_sign = 0.0
+
+    @property
+    def workers(self) -> list[Worker]:
+        return self.recorder.workers
+
+    @property
+    def next_at(self) -> float:
+        return min(self.recorder.next_at, self._server.next_at)
+
+    def fds(self) -> Iterator[tuple[int, int]]:
+        """Descriptors beside the workers' and what to wait for, as ``select.poll`` takes them."""
+        return self._server.fds()
+
+    def turn(self, now: float) -> None:
+        """Go on with what is under way."""
+        self.recorder.turn(now)
+        self._server.turn(now)
+        if now >= self._next_sign:
+            systemd.lives()
+            own_log.keep_small()
+            self._next_sign = now + _SIGN_S
+
+    def passed(self, facts: NodeFacts, pass_s: float) -> None:
+        """A pass over the probes ended, ``pass_s`` after its beginning."""
+        self._tally.passes += 1
+        self._tally.pass_seconds += max(0.0, pass_s)
+        self._tally.last_pass_at = time.time()
+        self._chronicle.saw_gpus(facts.gpus)
+
+    def refused(self, problems: int) -> None:
+        """A new configuration was not taken over, as it has so many problems."""
+        self._tally.config_problems = problems
+
+    def tell(
+        self,
+        opened: Sequence[Opened],
+        facts: NodeFacts,
+        published: tuple[Status, Standing],
+        wanted: Iterable[str],
+        deeds: Iterable[Deed],
+    ) -> None:
+        """The state of things, which has just been published as ``published`` says."""
+        status, standing = published
+        self._chronicle.saw(opened)
+        self._chronicle.did(deeds, standing)
+        self._text = text_of(
+            Snapshot(
+                node=self._node,
+                status=status,
+                standing=standing,
+                opened=opened,
+                facts=facts,
+                wanted=frozenset(wanted),
+                tally=self._tally,
+                unwritten=self.recorder.pending,
+                failures=self.recorder.failures,
+            )
+        )
+        self._write()
+
+    def close(self, *, afresh: bool) -> None:
+        self._chronicle.ended(afresh=afresh)
+        self._server.close()
+        self.recorder.close()
+
+    def _write(self) -> None:
+        problem = ""
+        try:
+            write_atomic(self._path, self._text, durable=False)
+        except OSError as error:
+            problem = error.strerror or str(error)
+        if problem and problem != self._problem:
+            log.error("metrics not written", why=problem)
+        self._problem = problem

@@ -1,0 +1,140 @@
+"""What the agent tells this node: the verdict's one word, and the whole story beside it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.adapters.log import Log
+from holdfast.config.schema import PathsConfig
+from holdfast.findings import Finding, Verdict
+from holdfast.version import VERSION
+from holdfast.vocabulary import Mode, Severity, Status
+from slurm_hooks.agent.drain.messages import Standing
+from slurm_hooks.agent.drain.record import plain
+from slurm_hooks.agent.verdict.facts_summary import brief
+from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.facts import NodeFacts
+from slurm_hooks.node import machine, verdict_file
+
+log = Log("agent")
+
+
+def enforced(opened: Iterable[Opened]) -> tuple[Finding, ...]:
+    """What may count against the node: findings of checks in mode drain as they are, those in mode
+    comment at most as a warning, those in mode observe not at all."""
+    counted = []
+    for entry in opened:
+        if entry.mode is Mode.DRAIN:
+            counted.append(entry.finding)
+        elif entry.mode is Mode.COMMENT:
+            severity = min(entry.finding.severity, Severity.WARN)
+            counted.append(replace(entry.finding, severity=severity))
+    return tuple(counted)
+
+
+def status(verdict: Verdict, standing: Standing) -> Status:
+    """The word that hooks act on. Past the budget a bad node stays in service, so no hook may say
+    "bad" either.
+    """
+    word = verdict.status
+    if word is Status.BAD and standing.action == "over-budget":
+        return Status.SUSPECT
+    return word
+
+
+def detail(
+    node: str, opened: Sequence[Opened], verdict: Verdict, standing: Standing, **about: Any
+) -> dict[str, Any]:
+    """Line 2 of the verdict file, without the status."""
+    return {
+        "node": node,
+        "findings": [_finding(entry) for entry in opened],
+        "blind": list(verdict.blind),
+        "decision": _decision(standing),
+        "drained": standing.drained,
+        "problem": standing.problem,
+        "version": VERSION,
+        **about,
+    }
+
+
+def _decision(standing: Standing) -> dict[str, Any]:
+    """What was decided, in whose words, and the drain that is this agent's own: with the record a
+    reader can prove whose drain Slurm shows (``policy.ownership``), and what it waits for.
+    """
+    return {
+        "action": standing.action,
+        "reason": standing.reason,
+        "why": standing.why,
+        "made": plain(standing.made) if standing.made else None,
+    }
+
+
+def _finding(entry: Opened) -> dict[str, Any]:
+    found = entry.finding
+    return {
+        "code": found.code,
+        "severity": found.severity.name.lower(),
+        "subject": found.subject,
+        "detail": found.detail,
+        "action": found.action.value,
+        "gpu": found.gpu,
+        "cause": found.cause,
+        "check": found.check,
+        "mode": entry.mode.value,
+        "since": entry.since,
+        "left_s": found.left_s,
+    }
+
+
+class Publisher:
+    """Writes the verdict file. Raises OSError where it cannot."""
+
+    def __init__(self, node: str, boot_id: str, paths: PathsConfig, ttl_s: float) -> None:
+        self._node, self._boot_id, self._ttl_s = node, boot_id, ttl_s
+        self._path, self._procfs = verdict_file.path_in(paths.run), paths.procfs
+        self._reserve = verdict_file.reserve_for(paths.run)
+        self._said: tuple[object, ...] = ()
+        self.word = Status.BLIND
+        """What was published last."""
+
+    def publish(
+        self,
+        opened: Sequence[Opened],
+        verdict: Verdict,
+        standing: Standing,
+        facts: NodeFacts,
+    ) -> None:
+        """The verdict of this moment, believed for the time to live from now on."""
+        word = status(verdict, standing)
+        story = detail(
+            self._node,
+            opened,
+            verdict,
+            standing,
+            at=time.time(),
+            facts=brief(facts),
+            boot_id=self._boot_id,
+            agent_pid=os.getpid(),
+        )
+        expires_s = int(machine.uptime_s(self._procfs) + self._ttl_s)
+        text = verdict_file.render(word, expires_s=expires_s, boot_id=self._boot_id, detail=story)
+        verdict_file.write(self._path, text, self._reserve)
+        self.word = word
+        said = (word, [entry.finding.code for entry in opened], standing.action, verdict.blind)
+        if said != self._said:
+            codes = ",".join(entry.finding.code for entry in opened) or "-"
+            blind = ",".join(verdict.blind) or "-"
+            log.info(
+                "verdict",
+                status=word.value,
+                findings=codes,
+                blind=blind,
+                decision=standing.action,
+                drained=standing.drained,
+            )
+        self._said = said

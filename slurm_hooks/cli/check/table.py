@@ -1,0 +1,198 @@
+"""The table of ``holdfast check``: what an administrator reads. Pure.
+
+What is wrong comes first, each with what to do about it; what is well takes one line a check, however
+many GPUs say the same. A fault that another one brings along stands below it, and is not counted.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.printable import line as one_line
+from holdfast.remedy import NEEDS
+from holdfast.vocabulary import Action
+from slurm_hooks.cli.check.layout import lines
+from slurm_hooks.cli.check.row import BAD, BLIND, FATAL, OK, ORDER, UNSEEN, Look, Row
+
+_NUMBER = re.compile(r"(?<![\w.:/-])-?\d+(?:\.\d+)?(?![\w:/]|\.\d)")
+
+
+def is_bad(rows: Iterable[Row]) -> bool:
+    """Whether somebody has to do something."""
+    return any(row.verdict in BAD for row in rows)
+
+
+def page(node: str, rows: Sequence[Row], look: Look) -> str:
+    """The table and, as its last line, the whole in one sentence."""
+    shown = list(rows) if look.everything else list(condensed(rows))
+    shown = [row for row in shown if row.verdict != UNSEEN or look.everything]
+    shown = _in_order(shown)
+    return "\n".join((*lines(shown, look), *map(one_line, _below(node, rows, look))))
+
+
+def _in_order(rows: Sequence[Row]) -> list[Row]:
+    """The worst first, and together what is about one thing (one dead GPU shows in many checks), causes
+    before what follows them.
+    """
+    places: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: (not row.cause, ORDER.index(row.verdict))):
+        places.setdefault(row.name, len(places))
+
+    def key(row: Row) -> tuple[int, int, bool]:
+        rank = ORDER.index(row.verdict)
+        return (rank, places[row.name] if row.verdict in BAD else 0, not row.cause)
+
+    return sorted(rows, key=key)
+
+
+def summary(node: str, rows: Sequence[Row]) -> str:
+    """The node in one sentence: how many of what, and the faults by name."""
+    parts = []
+    for verdict in ORDER[:-2]:
+        hit = [row for row in rows if row.verdict == verdict and not row.follows]
+        if hit:
+            names = list(dict.fromkeys(row.code or row.name for row in hit))
+            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+            parts.append(f"{len(names)} {verdict} ({', '.join(names[:4])}{more})")
+    well = {row.check for row in rows if row.verdict == OK} - {
+        row.check for row in rows if row.verdict in BAD
+    }
+    parts.append(f"{len(well)} check{'s' if len(well) != 1 else ''} ok")
+    return f"{node}: {', '.join(parts)}"
+
+
+def _below(node: str, rows: Sequence[Row], look: Look) -> Iterator[str]:
+    width = look.width
+    unseen = sorted(set(_unseen(rows)))
+    if unseen and not look.everything:
+        yield from textwrap.wrap(f"not here, so not looked at: {', '.join(unseen)}", width)
+    yield from textwrap.wrap(summary(node, rows), width)
+    for action, what in _needed(rows).items():
+        yield from textwrap.wrap(f"needs {NEEDS[action]}: {names(what, whole=True)}", width)
+    effects: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.effect and not row.follows:
+            effects.setdefault(row.effect, {})[row.code] = None
+    for effect, codes in effects.items():
+        yield from textwrap.wrap(f"{effect}: {', '.join(codes)}", width)
+
+
+def _unseen(rows: Sequence[Row]) -> Iterator[str]:
+    """Checks that looked at nothing; of one that looked at something else, also what it did not see.
+    Repeated silence is not a thing that could be here.
+    """
+    spoke = {row.check for row in rows if row.verdict != UNSEEN}
+    for row in rows:
+        if row.verdict == UNSEEN and row.check != "probe_blind":
+            yield f"{row.check} {row.name}" if row.check in spoke else row.check
+
+
+_STRENGTH = {action: rank for rank, action in enumerate(Action)}
+
+
+def _needed(rows: Sequence[Row]) -> dict[Action, list[str]]:
+    """What must happen to the things for which the node may leave service: to each the most that one
+    of its faults asks for, once.
+    """
+    needed: dict[str, Action] = {}
+    for row in rows:
+        if row.verdict == FATAL and row.needs is not Action.NONE:
+            needed[row.name] = max(
+                row.needs, needed.get(row.name, row.needs), key=_STRENGTH.__getitem__
+            )
+    return {
+        action: [name for name in needed if needed[name] is action]
+        for action in Action
+        if action in needed.values()
+    }
+
+
+# --- fewer rows -----------------------------------------------------------------------------------
+
+
+def condensed(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows of one check that say the same of several subjects, as one row; numbers become ranges.
+
+    Rows whose probe is blind are one for each probe: the reason is the same for all its checks.
+    """
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        check = row.check if row.verdict not in (BLIND, OK) else ""
+        if row.verdict == OK:
+            check = f"{row.name} {row.value}" if row.name == "node" else row.check
+        value = "" if row.verdict == UNSEEN else _NUMBER.sub("#", row.value)
+        mode = row.mode if check else ""
+        key = (check, mode, row.verdict, row.code, row.follows, row.limit, value)
+        groups.setdefault(key, []).append(row)
+    for group in groups.values():
+        yield _joined(group) if len(group) > 1 else group[0]
+
+
+def _joined(group: Sequence[Row]) -> Row:
+    first = group[0]
+    checks = list(dict.fromkeys(row.check for row in group))
+    remedy = first.remedy
+    if first.verdict == BLIND and len(checks) > 1:
+        remedy = f"{remedy} Blind: {', '.join(checks)}."
+    return Row(
+        check=_together(checks),
+        mode=first.mode,
+        subject=first.subject,
+        name=names(list(dict.fromkeys(row.name for row in group)), whole=first.verdict in BAD),
+        value=ranged([row.value for row in group]),
+        limit=first.limit,
+        verdict=first.verdict,
+        code=first.code,
+        remedy=remedy,
+        effect=first.effect,
+        needs=first.needs,
+        cause=first.cause,
+        follows=first.follows,
+    )
+
+
+def _together(checks: Sequence[str]) -> str:
+    """`kernel_* (8)` for checks of one family, else the first and how many more."""
+    if len(checks) == 1:
+        return checks[0]
+    family = {check.partition("_")[0] for check in checks}
+    return (
+        f"{family.pop()}_* ({len(checks)})"
+        if len(family) == 1
+        else f"{checks[0]} +{len(checks) - 1}"
+    )
+
+
+def names(of: Sequence[str], *, whole: bool = False) -> str:
+    """`GPU 0-2, 5` for GPUs; else the first ones, and how many more (``whole``: all of them)."""
+    indexes = sorted(int(name[4:]) for name in of if re.fullmatch(r"GPU \d+", name))
+    others = [name for name in of if not re.fullmatch(r"GPU \d+", name)]
+    said = [f"GPU {_spans(indexes)}"] if indexes else []
+    if len(others) <= 2 or whole:
+        return ", ".join((*said, *others))
+    return f"{', '.join((*said, others[0]))} and {len(others) - 1} more"
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return ", ".join(str(s[0]) if len(s) == 1 else f"{s[0]}-{s[-1]}" for s in spans)
+
+
+def ranged(values: Sequence[str]) -> str:
+    """Values that differ in numbers alone, as one: `margin 56 to 60 C`."""
+    columns = [_NUMBER.findall(value) for value in values]
+
+    def span(place: int) -> str:
+        numbers = sorted((column[place] for column in columns), key=float)
+        low, high = numbers[0], numbers[-1]
+        return low if float(low) == float(high) else f"{low} to {high}"
+
+    filled = iter([span(place) for place in range(len(columns[0]))])
+    return _NUMBER.sub(lambda _: next(filled), values[0])

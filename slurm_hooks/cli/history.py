@@ -1,0 +1,152 @@
+"""``holdfast history``: what happened to a node or a GPU, how often, and what it means."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from holdfast.cli.console import complain, say, say_json
+from holdfast.config.location import config_path
+from holdfast.config.schema import load_cluster
+from holdfast.errors import ProbeError, UsageError
+from holdfast.history import lemon, page, store, subject
+from holdfast.history.store import Reading
+from holdfast.history.subject import Past
+from holdfast.wording import counted
+from slurm_hooks.worker.worker import Worker, call
+
+EXAMPLE = """\
+examples:
+  holdfast history                        # every node, the worst first
+  holdfast history worker-3
+  holdfast history GPU-5d3e8a61 --since 7d   # wherever that GPU was; a board's serial will do, too
+  holdfast history worker-3 --json
+
+Reads the files of paths.history: all nodes' where that folder is shared, else this node's own.
+
+exit status: 0 shown, 1 nothing is known of it or the folder does not answer, 2 used wrongly
+"""
+
+_DEADLINE_S = 30.0
+_UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command. Raises ConfigError, UsageError, and ProbeError where the folder hangs."""
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False,
+        prog="holdfast history",
+        description="What happened to a node or a GPU, how often, and what it means.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "what", nargs="?", metavar="NODE|GPU", help="a node's name, a GPU's UUID or serial"
+    )
+    parser.add_argument(
+        "--since", metavar="WHEN", help="7d, 12h or 2026-11-21: show what came later (default: 28d)"
+    )
+    parser.add_argument("--json", action="store_true", help="one object; without NODE|GPU a list")
+    asked = parser.parse_args(argv)
+    now = time.time()
+    since = since_of(asked.since, now) if asked.since else now - lemon.WINDOW_S
+    folder = load_cluster(config_path()).paths.history_folder
+    reading = _read(folder, asked.what)
+    for problem in reading.problems:
+        complain(f"holdfast history: {problem}")
+    if reading.skipped:
+        complain(
+            f"holdfast history: {counted(reading.skipped, 'line is no event', 'lines are no events')}: "
+            "skipped, left as they are"
+        )
+    if asked.what is None:
+        return _show_all(reading, now, as_json=asked.json)
+    past = _find(asked.what, reading)
+    if past is None:
+        complain(
+            f"holdfast history: nothing is known of {asked.what} in {folder}{_hint(asked.what)}"
+        )
+        return 1
+    score = lemon.score(past.counted, now, known=lemon.known_signals(reading.events))
+    events = [event for event in past.events if event.t >= since]
+    if asked.json:
+        say_json(page.as_json(past, score, events))
+    else:
+        say(page.past_page(past, score, events, since))
+    return 0
+
+
+def _show_all(reading: Reading, now: float, *, as_json: bool) -> int:
+    rows = subject.ranking(reading.events, now)
+    if as_json:
+        say_json([{"name": past.name, **page.score_json(score)} for past, score in rows])
+    elif rows:
+        say(page.ranking_page(rows))
+    else:
+        complain("holdfast history: nothing has been written down yet")
+    return 0 if rows else 1
+
+
+def since_of(text: str, now: float) -> float:
+    """Epoch seconds of ``7d`` (ago) or of a date or time in this machine's zone.
+
+    Raises ``UsageError``.
+    """
+    match = re.fullmatch(r"([0-9]{1,6})([mhdw])", text)
+    if match:
+        return now - int(match[1]) * _UNITS_S[match[2]]
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"--since {text!r}: write 30m, 12h, 7d, 4w or 2026-11-21") from None
+
+
+def _find(what: str, reading: Reading) -> Past | None:
+    if not what.startswith("GPU-") and any(event.node == what for event in reading.events):
+        return subject.of_node(what, reading.events)
+    return subject.of_gpu(what, reading.events)
+
+
+def _hint(what: str) -> str:
+    if what.startswith("GPU-"):
+        return "; more of its UUID may tell it from others"
+    return "; `holdfast history` lists the nodes"
+
+
+def _read(folder: Path, what: str | None) -> Reading:
+    """The part of the history that can matter. The folder may hang: the reading is contained."""
+    worker = Worker("history", lambda: _open(folder), keep=False)
+    answer = call(worker, what, deadline_s=_DEADLINE_S)
+    worker.close()
+    if not answer.complete or not isinstance(answer.items[0], Reading):
+        raise ProbeError(f"{folder}: {answer.error}; {answer.evidence}".rstrip("; "))
+    return answer.items[0]
+
+
+def _open(folder: Path) -> Callable[[Any], Iterator[Any]]:
+    def serve(what: Any) -> Iterator[Reading]:
+        yield gather(folder, what)
+
+    return serve
+
+
+def gather(folder: Path, what: str | None) -> Reading:
+    """All events (None), those of a GPU, or those of a node and of the GPUs that it has."""
+    if what is None:
+        return store.read(folder)
+    own = store.read(folder, [what])
+    if what.startswith("GPU-") or not own.events:
+        named = store.read(folder, words=[what])
+        gpu = subject.of_gpu(what, named.events)
+        return store.read(folder, words=[gpu.name]) if gpu else named
+    uuids = [str(gpu["gpu_uuid"]) for gpu in subject.gpus_of(own.events)]
+    if not uuids:
+        return own
+    others = store.read(folder, words=uuids)
+    apart = [event for event in others.events if event.node != what]
+    return Reading([*own.events, *apart], own.skipped, own.problems)

@@ -1,0 +1,140 @@
+"""Facts → open findings: runs the checks and applies their open and clear rules. Pure.
+
+A check's finding opens after so many passes in a row that saw it, and closes after so many that
+looked and did not. A pass that could not look changes nothing: silence is no evidence, neither way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.findings import Finding, Verdict
+from holdfast.policy.node import draining
+from holdfast.vocabulary import Action, Mode
+from slurm_hooks import checks
+from slurm_hooks.facts import NodeFacts
+from slurm_hooks.settings.sections import CheckConfig
+from slurm_hooks.tracking.node import Streak
+
+_ASKS = {action: rank for rank, action in enumerate(Action)}
+
+Table = Mapping[str, CheckConfig[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """One open finding, what its check may do about it, and since when (epoch s) it is open."""
+
+    finding: Finding
+    mode: Mode
+    since: float = 0.0
+
+
+def judge(name: str, config: CheckConfig[Any], facts: NodeFacts) -> list[Finding]:
+    """What one check sees in these facts at this moment, open or not."""
+    found = checks.load(name).judge(facts, config.limits)
+    return [replace(finding, check=name) for finding in found]
+
+
+def fold(
+    streaks: Mapping[str, Streak],
+    table: Table,
+    facts: NodeFacts,
+    looked: frozenset[str],
+    now: float,
+) -> dict[str, Streak]:
+    """The streaks after this pass. ``looked`` names the probes that answered in it; checks that
+    need another one keep what they had. Checks that are not in ``table`` (off) have no streaks."""
+    after: dict[str, Streak] = {}
+    for name, config in table.items():
+        before = {key: s for key, s in streaks.items() if s.finding.check == name}
+        needs = checks.load(name).NEEDS
+        if needs and needs not in looked:
+            after.update(before)
+            continue
+        after.update(_fold_check(before, judge(name, config, facts), config.limits, facts, now))
+    return after
+
+
+def _fold_check(
+    before: Mapping[str, Streak],
+    found: list[Finding],
+    limits: checks.Limits,
+    facts: NodeFacts,
+    now: float,
+) -> Iterator[tuple[str, Streak]]:
+    sighted = {_key(finding): finding for finding in found}
+    for key, finding in sighted.items():
+        old = before.get(key, Streak(finding=finding))
+        seen = old.seen + 1
+        opens = not old.open and seen >= limits.open_after
+        yield (
+            key,
+            Streak(
+                finding=finding,
+                seen=seen,
+                open=old.open or opens,
+                since=now if opens else old.since,
+            ),
+        )
+    for key, old in before.items():
+        if key in sighted:
+            continue
+        if not _could_see(old.finding, facts):
+            yield key, old
+            continue
+        clean = old.clean + 1
+        if old.open and clean < limits.clear_after:
+            yield key, replace(old, seen=0, clean=clean)
+
+
+def _could_see(finding: Finding, facts: NodeFacts) -> bool:
+    """False where what the finding is about cannot be looked at now (the check's ``could_see`` tells,
+    if it has one), or the GPU in question gave no answer at all: then its faults are not gone.
+    """
+    asks = getattr(checks.load(finding.check), "could_see", None)
+    if asks is not None and not asks(finding, facts):
+        return False
+    if finding.gpu is None or checks.load(finding.check).NEEDS != "nvml":
+        return True
+    gpu = next((gpu for gpu in facts.gpus if gpu.index == finding.gpu), None)
+    return gpu is not None and gpu.answers
+
+
+def _key(finding: Finding) -> str:
+    return f"{finding.check}|{finding.code}|{finding.subject}"
+
+
+def opened(streaks: Mapping[str, Streak], table: Table) -> tuple[Opened, ...]:
+    """The open findings, worst first."""
+    found = [
+        Opened(finding=s.finding, mode=table[s.finding.check].mode, since=s.since)
+        for s in streaks.values()
+        if s.open and s.finding.check in table
+    ]
+    return tuple(sorted(found, key=_worst_first))
+
+
+def _worst_first(entry: Opened) -> tuple[object, ...]:
+    found = entry.finding
+    asks = _ASKS[found.action]
+    return (not found.cause, -found.severity, -asks, entry.since, found.check, found.subject)
+
+
+def speaks_for_the_node(streaks: Mapping[str, Streak], table: Table, facts: NodeFacts) -> bool:
+    """Whether nothing that drains is open, on its way to be, or only not yet said: a check's patience
+    (``open_after``, ``grace_s``) is no evidence that a fault is over.
+    """
+    found = [s.finding for s in streaks.values() if s.finding.check in table]
+    for name, config in table.items():
+        if hasattr(config.limits, "grace_s"):
+            impatient = replace(config.limits, grace_s=0.0)
+            found += judge(name, replace(config, limits=impatient), facts)
+    return draining(Verdict(findings=tuple(found)), modes_of(table)) is None
+
+
+def modes_of(table: Table) -> dict[str, Mode]:
+    """What each check may do."""
+    return {name: config.mode for name, config in table.items()}

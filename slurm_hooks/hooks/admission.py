@@ -1,0 +1,192 @@
+"""What prolog and epilog answer when the sh hook alone could not. Touches no device and no mount.
+
+They read the verdict again, and where it is missing they do what the site's policy says. A hook
+that takes the node out says so in Slurm itself, with a record, so that the agent can give it back.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime, timezone
+
+from holdfast.config.load import Document
+from holdfast.config.location import ALL, config_path, switches_off
+from holdfast.config.schema import ClusterConfig
+from holdfast.errors import CommandError
+from holdfast.faults import fault_of
+from holdfast.policy import budget
+from holdfast.policy.ownership import DrainRecord
+from holdfast.reason import Reason
+from holdfast.slurm.cli import SlurmCli
+from holdfast.vocabulary import NODE_BAD, NODE_IN_SERVICE, Context, SlurmName, Status
+from slurm_hooks.agent.drain import record as records
+from slurm_hooks.agent.drain.manual_resume import by_person
+from slurm_hooks.agent.drain.record import Drained
+from slurm_hooks.agent.lock import holder
+from slurm_hooks.hooks.guard import complain
+from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node.verdict_file import Published
+from slurm_hooks.settings import last_good
+from slurm_hooks.settings.sections import NodeConfig, ReasonStyle, WhenBlind
+
+_SLURM_TIMEOUT_S = 3.0
+"""A hook has seconds in all; slurmctld answers in milliseconds or not at all."""
+_SKIP = "skip_checks"
+_DECISION_WAIT_S, _DECISION_LOOK_S = 4.0, 0.02
+"""The agent's drain takes about 0.1 s."""
+
+
+def answer(context: Context) -> int:
+    """The exit status of prolog or epilog. Raises ConfigError, CommandError and OSError."""
+    path = config_path()
+    if ALL in switches_off(path):
+        return NODE_IN_SERVICE
+    document, problems = last_good.in_force(path, _as_the_agent)
+    for line in problems:
+        complain(f"holdfast-{context.value}: {line}; the configuration before it goes on")
+    cluster, node = document.top(ClusterConfig), document.section("node", NodeConfig)
+    document.refuse()
+    if node.allow_skip and skips(os.environ.get("SLURM_JOB_COMMENT", "")):
+        complain(f"holdfast-{context.value}: not asked, at the user's word ({_SKIP})")
+        return NODE_IN_SERVICE
+    published = _published(cluster)
+    if published.status in (Status.OK, Status.SUSPECT):
+        return NODE_IN_SERVICE
+    if published.status is Status.BAD:
+        return _bad(context, published, cluster, node)
+    return _blind(context, published, cluster, node)
+
+
+def _as_the_agent(document: Document) -> object:
+    from slurm_hooks.settings import settings  # noqa: PLC0415 - only for a file that no agent has taken over
+
+    return settings.of(document)
+
+
+def skips(comment: str) -> bool:
+    """Whether a job's comment asks for no checks, as Soperator's own checks understand it: the word
+    alone or among others, set apart by blanks, commas or semicolons."""
+    return _SKIP in comment.replace(",", " ").replace(";", " ").split(" ")
+
+
+def _published(cluster: ClusterConfig) -> Published:
+    return verdict_file.read(
+        verdict_file.path_in(cluster.paths.run),
+        boot_id=machine.boot_id(),
+        uptime_s=machine.uptime_s(),
+    )
+
+
+def _bad(context: Context, published: Published, cluster: ClusterConfig, node: NodeConfig) -> int:
+    if context is Context.PROLOG:
+        published = _decided(published, cluster)
+        if published.status is not Status.BAD:
+            return NODE_IN_SERVICE
+    # The agent drains; a node is not thrown out of service twice for one fault.
+    elif published.drained or holder(cluster.paths.run) is not None:
+        return NODE_IN_SERVICE
+    worst = published.findings[0] if published.findings else {}
+    detail = f"{worst.get('code', 'fault')}: {worst.get('detail', 'the agent is gone')}"
+    return _refuse(context.value.upper(), detail, cluster, node)
+
+
+def _decided(published: Published, cluster: ClusterConfig) -> Published:
+    """The verdict once the agent's drain stands or is known to be over budget; a few seconds at
+    most, and at once where no agent lives.
+
+    A fatal verdict is published before Slurm has admitted the drain. A prolog that said no in that
+    moment would have slurmctld drain the node, whatever the budget says (law 4).
+    """
+    until = time.monotonic() + _DECISION_WAIT_S
+    while published.status is Status.BAD and not published.drained:
+        if time.monotonic() >= until or holder(cluster.paths.run) is None:
+            break
+        time.sleep(_DECISION_LOOK_S)
+        published = _published(cluster)
+    return published
+
+
+def _blind(context: Context, published: Published, cluster: ClusterConfig, node: NodeConfig) -> int:
+    why = published.why or f"silent probes: {', '.join(published.blind) or '?'}"
+    policy = node.when_blind.prolog if context is Context.PROLOG else node.when_blind.epilog
+    if policy is WhenBlind.PASS:
+        complain(f"holdfast-{context.value}: blind ({why}); when_blind is pass: in service")
+        return NODE_IN_SERVICE
+    return _refuse(context.value.upper(), f"blind: {why}", cluster, node)
+
+
+def _refuse(code: str, detail: str, cluster: ClusterConfig, node: NodeConfig) -> int:
+    """Drain within the budget and answer "bad"; past it, or if Slurm cannot be asked, stay."""
+    name = SlurmName(machine.node_name())
+    slurm = SlurmCli(min(cluster.slurm.timeout_s, _SLURM_TIMEOUT_S), cluster.slurm.bin)
+    try:
+        table = slurm.nodes_fast()
+        mine = next((one for one in table if one.name == name), None)
+        if mine is not None and mine.drained_flag:
+            # Drained already, so "no" takes nothing more out; unless that drain is to be withdrawn.
+            withdrawn = name in budget.withdrawals(table, node.budget)
+            return NODE_IN_SERVICE if withdrawn else NODE_BAD
+        lost = _no_longer_drained(cluster)
+        if lost is not None and _by_person(slurm, name, lost):
+            complain(f"holdfast: {code} {detail}, but somebody put the node back: in service")
+            return NODE_IN_SERVICE
+        admission = budget.admit(name, table, node.budget, code)
+        if not admission.admitted:
+            complain(f"holdfast: {code} {detail}, but over budget ({admission.why}): in service")
+            return NODE_IN_SERVICE
+        if lost is not None:  # slurmctld came back without it
+            _drain_as(slurm, name, lost, cluster)
+        else:
+            _drain(slurm, name, code, detail, cluster, node)
+        if name in budget.withdrawals(slurm.nodes_fast(), node.budget):  # others in this moment
+            slurm.undrain([name])
+            records.Records(cluster.paths).hand_over(None)
+            complain(f"holdfast: {code} {detail}, but others came first: in service")
+            return NODE_IN_SERVICE
+    except CommandError as error:
+        complain(f"holdfast: {code} {detail}, but Slurm cannot be asked ({error}): in service")
+        return NODE_IN_SERVICE
+    return NODE_BAD
+
+
+def _no_longer_drained(cluster: ClusterConfig) -> Drained | None:
+    """The record of a drain of ours that stood on this node, which is in service."""
+    drained, _ = records.Records(cluster.paths).load()
+    return drained if drained is not None and drained.record.at is not None else None
+
+
+def _by_person(slurm: SlurmCli, name: SlurmName, drained: Drained) -> bool:
+    """A person's word, which the agent's next step takes for forgiveness."""
+    return by_person(slurm, name, drained.record, slurm.slurmctld_at())
+
+
+def _drain_as(slurm: SlurmCli, name: SlurmName, drained: Drained, cluster: ClusterConfig) -> None:
+    """The same drain again, with its reason."""
+    again = records.reopened(drained, datetime.now(timezone.utc))
+    records.Records(cluster.paths).hand_over(again)
+    slurm.drain([name], drained.record.reason)
+
+
+def _drain(
+    slurm: SlurmCli,
+    name: SlurmName,
+    code: str,
+    detail: str,
+    cluster: ClusterConfig,
+    node: NodeConfig,
+) -> None:
+    boot_id = machine.boot_id()
+    marked = node.reason_style is ReasonStyle.NODE_PROBLEM
+    text = str(Reason(code, detail, {"boot": boot_id[:8]}, marked))
+    record = DrainRecord(
+        reason=text,
+        actor="root",
+        at=None,
+        written_at=datetime.now(timezone.utc),
+        code=code,
+        action=fault_of(code).action,
+        boot_id=boot_id,
+    )
+    records.Records(cluster.paths).hand_over(Drained(record=record))
+    slurm.drain([name], text)

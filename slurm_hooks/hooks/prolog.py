@@ -1,0 +1,19 @@
+"""The prolog's slow path: asked only when the sh hook found no fresh "ok" or "bad"."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.vocabulary import Context
+from slurm_hooks.hooks.guard import guarded
+
+
+def main() -> int:
+    """0: the job may start here; 10: the node is bad."""
+    from slurm_hooks.hooks.admission import answer  # noqa: PLC0415 - so that a failing import is guarded too
+
+    return answer(Context.PROLOG)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded("prolog", main))

@@ -1,0 +1,172 @@
+"""``holdfast diagnose LOG …``: why did the job fail?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from holdfast.adapters import safe_file
+from holdfast.cli.console import complain, say, say_json
+from slurm_hooks.job.diagnosis.causes import CLASS_OF, RETRY_OF, Diagnosis, Line, diagnose
+from slurm_hooks.job.signatures import Kind
+
+_EPILOG = """example:
+  holdfast diagnose slurm-4711.out
+  holdfast diagnose --json train-*.err /var/log/kern.log
+  zcat old.log.gz | holdfast diagnose -
+
+A LOG is a regular file, or - for standard input. Root does not follow symbolic links that a user made.
+Keys of --json: cause {code, class, text, file, line, host, rank}, retry, suspects, others.
+class: hardware, network, storage, infrastructure, application, user, scheduler or unknown.
+retry: same (again), exclude (elsewhere), hold (a person must look), fail (nothing to try again).
+Exit status: 0 a cause was found, 1 none was, 2 a LOG cannot be read."""
+
+_MAX_LINE_BYTES = 64 << 10
+"""Of a longer line the rest is left out."""
+_READ_BYTES = 1 << 20
+_MAX_BYTES = 16 << 30
+"""Minutes of reading. A user can make a file of any size without writing a byte of it."""
+_OWN_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
+
+_TIME = re.compile(r"\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
+_ENDED = re.compile(r"DUE TO (?:TIME LIMIT|PREEMPTION|JOB REQUEUE)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the cause of a failure."""
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False,
+        prog="holdfast diagnose",
+        description="Finds the line that explains a job's failure.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "logs",
+        metavar="LOG",
+        nargs="+",
+        help="the job's output, in any number of files; - is stdin",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    args = parser.parse_args(argv)
+    found: list[Diagnosis] = []
+    for name in args.logs:
+        try:
+            found.append(diagnose(_lines(name)))
+        except OSError as error:
+            complain(f"holdfast diagnose: {name}: {error.strerror}; name a log that you may read")
+            return 2
+    merged = merge(found)
+    say_json(record(merged)) if args.json else say(_text(merged))
+    return 0 if merged.cause else 1
+
+
+def _lines(name: str) -> Iterator[Line]:
+    """Raises ``OSError``. A pipe is read only where the caller himself handed it over."""
+    file: IO[bytes]
+    size_bytes: int | None
+    descriptor = _own_descriptor(name)
+    if descriptor is not None:
+        file, size_bytes = os.fdopen(os.dup(descriptor), "rb"), None
+    else:
+        file, size_bytes, _ = safe_file.open_regular(Path(name), buffer_bytes=_READ_BYTES)
+        if size_bytes > _MAX_BYTES:
+            file.close()
+            raise safe_file.not_readable(f"larger than {_MAX_BYTES >> 30} GiB", Path(name))
+    with file:
+        found = safe_file.lines(file, max_line_bytes=_MAX_LINE_BYTES, max_bytes=size_bytes)
+        for number, raw in enumerate(found, start=1):
+            text = raw.decode("utf-8", "replace")
+            yield Line(file=name, number=number, text=text.rstrip("\r\n"))
+
+
+def _own_descriptor(name: str) -> int | None:
+    """The number of the open file that a name such as ``/dev/stdin`` stands for."""
+    if name in ("-", "/dev/stdin"):
+        return 0
+    found = _OWN_DESCRIPTOR.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def merge(found: Sequence[Diagnosis]) -> Diagnosis:
+    """One answer from several logs: the earliest cause where all causes carry a time, else the
+    first log's.
+    """
+    causes = [one.cause for one in found if one.cause]
+    times = [_time_in(cause.line.text) for cause in causes]
+    order = list(range(len(causes)))
+    if all(times):
+        order.sort(key=lambda index: str(times[index]))
+    cause = causes[order[0]] if causes else None
+    others: dict[str, int] = {}
+    for one in found:
+        for code, count in one.others.items():
+            others[code] = others.get(code, 0) + count
+        if one.cause and one.cause is not cause:
+            code = one.cause.signature.code
+            others[code] = others.get(code, 0) + 1
+    suspects = next((one.suspects for one in found if one.cause is cause), ())
+    return Diagnosis(cause=cause, suspects=suspects, others=others)
+
+
+def _time_in(text: str) -> datetime | None:
+    match = _TIME.search(text)
+    if not match:
+        return None
+    try:
+        return datetime.fromisoformat(f"{match[1]}T{match[2]}")
+    except ValueError:
+        return None
+
+
+def retry_of(found: Diagnosis) -> str:
+    """same, exclude, hold or fail. Without a known cause another try is the best experiment."""
+    if found.cause is None:
+        return "same"
+    if found.cause.signature.kind is Kind.SCHEDULER and _ENDED.search(found.cause.line.text):
+        return "fail"
+    return RETRY_OF[found.cause.signature.retry]
+
+
+def record(found: Diagnosis) -> dict[str, object]:
+    """The answer for programs; without a cause its code is UNKNOWN."""
+    cause = found.cause
+    return {
+        "cause": {
+            "code": cause.signature.code if cause else "UNKNOWN",
+            "class": CLASS_OF[cause.signature.kind] if cause else "unknown",
+            "text": cause.line.text.strip() if cause else "",
+            "file": cause.line.file if cause else None,
+            "line": cause.line.number if cause else None,
+            "host": cause.host if cause else None,
+            "rank": cause.rank if cause else None,
+        },
+        "retry": retry_of(found),
+        "suspects": list(found.suspects),
+        "others": [{"code": code, "lines": count} for code, count in found.others.items()],
+    }
+
+
+def _text(found: Diagnosis) -> str:
+    cause = found.cause
+    if cause is None:
+        return "no line explains the failure; nothing speaks against another try"
+    where = f"{cause.line.file}:{cause.line.number}"
+    whose = [f"host {cause.host}"] if cause.host else []
+    whose += [f"rank {cause.rank}"] if cause.rank is not None else []
+    lines = [
+        f"{cause.signature.code} ({CLASS_OF[cause.signature.kind]}) {' '.join([where, *whose])}",
+        f"  {cause.line.text.strip()}",
+        f"retry: {retry_of(found)}"
+        + (f", suspect: {', '.join(found.suspects)}" if found.suspects else ""),
+    ]
+    if found.others:
+        lines.append(
+            "also: " + ", ".join(f"{count} x {code}" for code, count in found.others.items())
+        )
+    return "\n".join(lines)

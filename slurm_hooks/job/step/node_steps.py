@@ -1,0 +1,94 @@
+"""Which steps of a job run on a node: ``python -m slurm_hooks.job.step.node_steps JOB``, on that node.
+
+The launcher runs it on nodes of its job whose slurmd has started again, by ``srun --overlap``: after
+a restart of slurmd alone each step's slurmstepd lives on, after a boot or in a new pod none does. The
+title of a slurmstepd is ``slurmstepd: [4711.0]``, of the one that lives as long as the job (PrologFlags=
+contain) ``slurmstepd: [4711.extern]``, with ``stepmgr`` behind it on one node (src/slurmd/slurmstepd/
+slurmstepd.c, seen on 24.11.5 and 26.05.5). A task may overwrite its own environment and title; it
+cannot write these.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from holdfast.slurm.hostlist import compress
+from slurm_hooks.job.step.overlap_step import environment, overlapping, python_code
+
+EXTERN = "extern"
+_TITLE = re.compile(rb"slurmstepd: \[(\d+)\.([^\s\]:]+)")
+_ANSWER = re.compile(r"holdfast-steps (\S+) (\S+)")
+_NONE = "-"
+
+
+def steps_here(job_id: int, procfs: Path = Path("/proc")) -> frozenset[str]:
+    """The job's steps that have a slurmstepd on this node, e.g. ``{"extern", "0"}``."""
+    found = set()
+    for entry in procfs.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            title = (entry / "cmdline").read_bytes()[:256]
+        except OSError:
+            continue  # gone meanwhile
+        match = _TITLE.match(title)
+        if match and int(match[1]) == job_id:
+            found.add(match[2].decode("ascii", "replace"))
+    return frozenset(found)
+
+
+def steps_on(job_id: int, nodes: Collection[str], timeout_s: float) -> Mapping[str, frozenset[str]]:
+    """The job's steps on each of ``nodes`` that answered in time; the question's own is left out."""
+    argv = overlapping(job_id, len(nodes), nodes=compress(sorted(nodes)))
+    argv += python_code(__name__, [str(job_id)])
+    null = subprocess.DEVNULL
+    try:
+        done = subprocess.run(
+            argv,
+            env=environment(os.environ),
+            stdin=null,
+            stdout=subprocess.PIPE,
+            stderr=null,
+            timeout=timeout_s,
+            check=False,
+        )
+        said = done.stdout
+    except subprocess.TimeoutExpired as late:
+        said = late.stdout or b""
+    except OSError:
+        said = b""
+    return answers(said.decode("utf-8", "replace"))
+
+
+def answers(text: str) -> Mapping[str, frozenset[str]]:
+    """What the nodes printed, by node."""
+    return {
+        node: frozenset() if steps == _NONE else frozenset(steps.split(","))
+        for node, steps in _ANSWER.findall(text)
+    }
+
+
+def answer(node: str, own_step: str, steps: Collection[str]) -> str:
+    """One line for the launcher; empty where this node's slurmstepds cannot be seen (hidepid, a
+    process namespace of its own): silence is no evidence."""
+    if not node or own_step not in steps:
+        return ""
+    others = sorted(set(steps) - {own_step})
+    return f"holdfast-steps {node} {','.join(others) or _NONE}\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the line; exits 0."""
+    (job,) = sys.argv[1:] if argv is None else argv
+    own, node = os.environ.get("SLURM_STEP_ID", ""), os.environ.get("SLURMD_NODENAME", "")
+    sys.stdout.write(answer(node, own, steps_here(int(job))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Everything that the agent, the check command and the hooks' slow path read from the
+configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.config.load import Document
+from holdfast.config.location import ALL, switches_off
+from holdfast.config.schema import ClusterConfig
+from holdfast.errors import ConfigError
+from holdfast.vocabulary import Mode
+from slurm_hooks import checks
+from slurm_hooks.job.config import JobConfig
+from slurm_hooks.node import machine
+from slurm_hooks.settings import last_good, sections
+from slurm_hooks.settings.sections import AgentConfig, CheckConfig, NodeConfig, enabled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The configuration of one node. ``path`` is its file; ``checks`` has every check.
+
+    ``stamp``: of the file just before it was read, so that no later change of it is missed. ``text``:
+    what was read, None without a file. ``problems``: why the file was not used but the copy of the
+    last one that was accepted, one line each.
+    """
+
+    path: Path
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    node: NodeConfig = field(default_factory=NodeConfig)
+    agent: AgentConfig = field(default_factory=AgentConfig)
+    checks: Mapping[str, CheckConfig[Any]] = field(default_factory=dict)
+    job: JobConfig = field(default_factory=JobConfig)
+    stamp: tuple[int, int] = (0, 0)
+    text: str | None = None
+    problems: tuple[str, ...] = ()
+
+    def active(self) -> dict[str, CheckConfig[Any]]:
+        """The checks that run now, after the kill switches beside the configuration.
+
+        ``off/all`` leaves them all looking and none acting.
+        """
+        off = switches_off(self.path)
+        table = dict(enabled(self.checks, off))
+        if ALL in off:
+            table = {name: replace(sections, mode=Mode.OBSERVE) for name, sections in table.items()}
+        return table
+
+    def may_act(self) -> bool:
+        """False while somebody has switched every action off."""
+        return ALL not in switches_off(self.path)
+
+    @property
+    def expected_hcas(self) -> frozenset[str]:
+        """The InfiniBand cards that this node must have."""
+        hcas: frozenset[str] = self.checks["infiniband"].limits.hcas
+        return hcas
+
+    def probes(self, table: Mapping[str, CheckConfig[Any]]) -> set[str]:
+        """The probes that these checks need."""
+        wanted = {checks.load(name).NEEDS for name in table}
+        for name in table:
+            wanted |= getattr(checks.load(name), "ALSO", frozenset())
+        return wanted - {""}
+
+
+def load(path: Path) -> Settings:
+    """What the file says; all defaults where there never was one. Raises ``ConfigError`` with every
+    problem of every section that a node reads.
+    """
+    stamp = machine.stamp(path)
+    return replace(of(last_good.read(path)), path=path, stamp=stamp)
+
+
+def usable(path: Path) -> Settings:
+    """As ``load``; where the file cannot be used, what was accepted last. Raises ``ConfigError``
+    where that is nothing that can be used.
+    """
+    stamp = machine.stamp(path)
+    document, problems = last_good.in_force(path, of)
+    try:
+        found = of(document)
+    except ConfigError as error:
+        raise ConfigError("\n".join([*problems, str(error)])) from None
+    return replace(found, path=path, stamp=stamp, problems=problems)
+
+
+def of(document: Document) -> Settings:
+    """All that a node reads of it. Raises ``ConfigError``."""
+    found = Settings(
+        path=document.path,
+        cluster=document.top(ClusterConfig),
+        node=document.section("node", NodeConfig),
+        agent=document.section("agent", AgentConfig),
+        checks=document.section("checks", sections.CHECKS),
+        job=document.section("job", JobConfig),
+        text=document.text,
+    )
+    document.refuse()
+    return found

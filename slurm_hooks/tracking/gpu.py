@@ -1,0 +1,213 @@
+"""What the agent remembers of each GPU: who it is, and what its counters counted before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from slurm_hooks.facts import GpuFacts, GpuNews
+from slurm_hooks.tracking.counters import Counter, advance, rebased
+
+HOUR_S, MINUTE_S, TEN_MINUTES_S = 3600.0, 60.0, 600.0
+
+_WINDOWS_S: Mapping[str, float] = {
+    "uncorrected": 0.0,
+    "link_replays": HOUR_S,
+    "link_recoveries": HOUR_S,
+    "link_crc_errors": MINUTE_S,
+    "pcie_replays": MINUTE_S,
+    "held_by_heat_ns": TEN_MINUTES_S,
+    "held_by_hw_heat_ns": TEN_MINUTES_S,
+    "held_by_power_brake_ns": TEN_MINUTES_S,
+}
+"""Every counter that is remembered, and the longest window over which it is judged (the windows of
+health-checks' sources: DCGM per hour, PCIe per minute, gpud's slowdown over ten minutes).
+"""
+
+_FABRIC_PENDING = (1, 2)
+"""NVML_GPU_FABRIC_STATE_NOT_STARTED, …_IN_PROGRESS."""
+
+COUNTED_CODES = frozenset({"ECC_UNCORRECTED", "NVLINK_ERRORS", "PCIE_REPLAYS"})
+"""What rests on counters since a baseline: a person's word that the node is good ends it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSeen:
+    """A GPU as it last answered.
+
+    ``counters`` by their names in GpuFacts, of the links together. ``link_errors``: of each link,
+    all its errors that are not news. ``fabric_since``: when (epoch s) its fabric was first seen
+    unfinished; None where it is complete.
+    """
+
+    uuid: str | None = None
+    pci: str | None = None
+    name: str | None = None
+    serial: str | None = None
+    recovery_action: int | None = None
+    counters: Mapping[str, Counter] = field(default_factory=dict)
+    link_errors: tuple[int, ...] = ()
+    fabric_since: float | None = None
+
+    def total(self, name: str) -> int | None:
+        """A counter as it was last read."""
+        counter = self.counters.get(name)
+        return counter.value if counter else None
+
+
+def look(before: GpuSeen, gpu: GpuFacts, now: float) -> tuple[GpuSeen, GpuFacts]:
+    """The memory after this reading, and the reading with identity and news filled in. ``now`` in
+    epoch seconds.
+    """
+    errors = _errors_of_links(gpu)
+    seen = GpuSeen(
+        uuid=gpu.uuid or before.uuid,
+        pci=gpu.pci or before.pci,
+        name=gpu.name or before.name,
+        serial=gpu.serial or before.serial,
+        recovery_action=_newest(gpu.recovery_action, before.recovery_action),
+        counters=_counted(before.counters, gpu, now),
+        link_errors=_link_baseline(before.link_errors, errors),
+        fabric_since=_fabric_since(before.fabric_since, gpu, now),
+    )
+    filled = replace(
+        gpu,
+        uuid=seen.uuid,
+        pci=seen.pci,
+        name=seen.name,
+        serial=seen.serial,
+        uncorrected_new=_new(seen, "uncorrected"),
+        news=_news(seen, gpu, errors, now),
+    )
+    return seen, filled
+
+
+def was_reset(before: GpuSeen, gpu: GpuFacts) -> bool:
+    """Evidence of a reset: the driver asked for one and no longer does, or volatile counters
+    fell.
+    """
+    asked_no_more = bool(before.recovery_action) and gpu.recovery_action == 0
+    last = before.total("uncorrected")
+    return asked_no_more or (
+        last is not None and gpu.uncorrected is not None and gpu.uncorrected < last
+    )
+
+
+def recovered(gpu: GpuFacts, *, memory_lost: bool) -> bool:
+    """It answers and asks for nothing. Where the driver does not tell what it asks for, the memory has
+    to: once that was lost, not known is not recovered.
+    """
+    silent = gpu.recovery_action is None and memory_lost
+    return gpu.answers and not gpu.recovery_action and not silent
+
+
+def rebooted(seen: GpuSeen) -> GpuSeen:
+    """What survives a reboot: who the GPU is."""
+    return GpuSeen(uuid=seen.uuid, pci=seen.pci, name=seen.name, serial=seen.serial)
+
+
+def forgiven(seen: GpuSeen) -> GpuSeen:
+    """Errors counted so far are old."""
+    counters = {name: rebased(counter) for name, counter in seen.counters.items()}
+    return replace(seen, counters=counters, link_errors=())
+
+
+def _newest(value: int | None, before: int | None) -> int | None:
+    return before if value is None else value
+
+
+# --- counters -------------------------------------------------------------------------------------
+
+
+def _counted(before: Mapping[str, Counter], gpu: GpuFacts, now: float) -> Mapping[str, Counter]:
+    values = {
+        "uncorrected": gpu.uncorrected,
+        "link_replays": _total(gpu.link_replays),
+        "link_recoveries": _total(gpu.link_recoveries),
+        "link_crc_errors": _total(gpu.link_crc_errors),
+        "pcie_replays": gpu.pcie_replays,
+        "held_by_heat_ns": gpu.held_by_heat_ns,
+        "held_by_hw_heat_ns": gpu.held_by_hw_heat_ns,
+        "held_by_power_brake_ns": gpu.held_by_power_brake_ns,
+    }
+    after = {
+        name: advance(before.get(name), values[name], now, keep_s=keep_s)
+        for name, keep_s in _WINDOWS_S.items()
+        if name in before or values[name] is not None
+    }
+    # The same object where nothing changed: whoever compares memories sees so at once.
+    return before if after == before else after
+
+
+def _total(values: tuple[int, ...] | None) -> int | None:
+    return None if values is None else sum(values)
+
+
+def _new(seen: GpuSeen, name: str) -> int | None:
+    counter = seen.counters.get(name)
+    return counter.new if counter else None
+
+
+def _news(seen: GpuSeen, gpu: GpuFacts, errors: tuple[int, ...], now: float) -> GpuNews:
+    pcie_per_s = _rate(seen, "pcie_replays", MINUTE_S)
+    # Software slows a hot GPU down under load, which is normal and not to be judged.
+    heat = "held_by_heat_ns" if gpu.held_by_hw_heat_ns is None else "held_by_hw_heat_ns"
+    heat_ns_per_s = _rate(seen, heat, TEN_MINUTES_S)
+    brake_ns = _lately(seen, "held_by_power_brake_ns", TEN_MINUTES_S)
+    pending = None
+    if gpu.fabric is not None:
+        pending = now - seen.fabric_since if seen.fabric_since is not None else 0.0
+    return GpuNews(
+        link_replays=_lately(seen, "link_replays", HOUR_S),
+        link_recoveries=_lately(seen, "link_recoveries", HOUR_S),
+        link_crc_per_s=_rate(seen, "link_crc_errors", MINUTE_S),
+        bad_links=tuple(
+            link
+            for link, (count, base) in enumerate(zip(errors, seen.link_errors, strict=False))
+            if count > base
+        ),
+        pcie_replays_per_min=None if pcie_per_s is None else pcie_per_s * 60,
+        thermal_share=None if heat_ns_per_s is None else min(1.0, heat_ns_per_s / 1e9),
+        brake_share=None if brake_ns is None else min(1.0, brake_ns / (TEN_MINUTES_S * 1e9)),
+        fabric_pending_s=pending,
+    )
+
+
+def _rate(seen: GpuSeen, name: str, window_s: float) -> float | None:
+    counter = seen.counters.get(name)
+    return counter.rate_per_s(window_s) if counter else None
+
+
+def _lately(seen: GpuSeen, name: str, window_s: float) -> int | None:
+    """Counted in the window, or since the baseline where that is younger than the window."""
+    counter = seen.counters.get(name)
+    if counter is None:
+        return None
+    lately = counter.new_in(window_s)
+    return counter.new if lately is None else lately
+
+
+# --- links and fabric -----------------------------------------------------------------------------
+
+
+def _errors_of_links(gpu: GpuFacts) -> tuple[int, ...]:
+    """Of each link all that it counted: replays, recoveries and CRC errors."""
+    kinds = [gpu.link_replays, gpu.link_recoveries, gpu.link_crc_errors]
+    known = [counts for counts in kinds if counts is not None]
+    return tuple(sum(counts) for counts in zip(*known, strict=False))
+
+
+def _link_baseline(before: tuple[int, ...], errors: tuple[int, ...]) -> tuple[int, ...]:
+    if not errors:  # it did not say: the baseline stands
+        return before
+    if len(before) != len(errors):
+        return errors
+    return tuple(min(old, now) for old, now in zip(before, errors, strict=True))
+
+
+def _fabric_since(before: float | None, gpu: GpuFacts, now: float) -> float | None:
+    if gpu.fabric is None:
+        return before
+    if gpu.fabric.state not in _FABRIC_PENDING:
+        return None
+    return now if before is None else min(before, now)

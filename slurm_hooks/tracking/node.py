@@ -1,0 +1,269 @@
+"""What the agent remembers of this node between passes and across its own restarts. Pure: no I/O
+here.
+
+Everything is keyed by boot id, GPU UUID and port, so that a rebooted node and a replaced GPU
+inherit nothing that does not survive them (law 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from holdfast.findings import Finding
+from holdfast.policy.flap_damping import Return
+from holdfast.vocabulary import Action, Severity
+from slurm_hooks.facts import (
+    HostFacts,
+    KernelEvent,
+    KmsgFacts,
+    NvmlFacts,
+    PcieFacts,
+    PciFacts,
+    PortFacts,
+    SystemFacts,
+    XidEvent,
+)
+from slurm_hooks.tracking import fabric, kernel
+from slurm_hooks.tracking import gpu as tracked_gpu
+from slurm_hooks.tracking import host as tracked_host
+from slurm_hooks.tracking.fabric import PciSeen, PortSeen
+from slurm_hooks.tracking.gpu import GpuSeen
+from slurm_hooks.tracking.host import HostSeen
+from slurm_hooks.tracking.kernel import lasting
+
+MAX_EVENTS = 200
+FORGET_S = {Severity.INFO: 3600.0, Severity.WARN: 24 * 3600.0}
+"""How long an Xid that condemns nothing stays evidence. Fatal ones stay until what they ask for
+happened.
+"""
+
+
+SURVIVES_RESET = {Action.REBOOT, Action.REPLACE, Action.CONTACT_SUPPORT}
+
+Demand = Callable[[XidEvent | KernelEvent], tuple[Severity, Action]]
+"""The fault catalogue's word on an event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streak:
+    """One finding's way to being open: passes that saw it in a row, or clean ones since."""
+
+    finding: Finding
+    seen: int = 0
+    clean: int = 0
+    open: bool = False
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """The whole of it. ``xids`` and ``events`` are not yet resolved, oldest first; ``heard_s`` is the
+    time since boot up to which the kernel log is known; ``reset_gpus`` are the PCI addresses of the
+    GPUs that were reset since the newest SXid. ``unproven``: not known yet whether this is still the
+    machine from before the boot. ``lost``: what was known earlier in this boot could not be read.
+    ``returns``: of this machine to service, by its agent."""
+
+    boot_id: str = ""
+    unproven: bool = False
+    lost: bool = False
+    kmsg_seq: int | None = None
+    lost_records: int = 0
+    xids: tuple[XidEvent, ...] = ()
+    events: tuple[KernelEvent, ...] = ()
+    heard_s: float = field(default=0.0, compare=False)
+    reset_gpus: tuple[str, ...] = ()
+    gpus: Mapping[int, GpuSeen] = field(default_factory=dict)
+    ports: Mapping[str, PortSeen] = field(default_factory=dict)
+    pci: Mapping[str, PciSeen] = field(default_factory=dict)
+    host: HostSeen = field(default_factory=HostSeen)
+    blind: Mapping[str, int] = field(default_factory=dict)
+    streaks: Mapping[str, Streak] = field(default_factory=dict)
+    returns: tuple[Return, ...] = ()
+
+    @property
+    def begun_anew(self) -> bool:
+        """Lost, and nothing is known since."""
+        return self.lost and not self.boot_id
+
+    @property
+    def kmsg(self) -> KmsgFacts:
+        return KmsgFacts(
+            xids=self.xids,
+            lost_records=self.lost_records,
+            events=self.events,
+            now_s=self.heard_s,
+        )
+
+
+# --- kernel log -----------------------------------------------------------------------------------
+
+
+def log_renewed(memory: Memory) -> Memory:
+    """The kernel log began anew within one boot id: its numbers count from the start again."""
+    return replace(memory, kmsg_seq=None)
+
+
+def log_known(memory: Memory, events: Iterable[XidEvent | KernelEvent], seq: int) -> Memory:
+    """The kernel log up to ``seq`` is taken for old: what it told was dealt with before the memory
+    was lost, or shows in what the probes see.
+    """
+    heard_s = max((event.at_s for event in events), default=memory.heard_s)
+    return replace(memory, kmsg_seq=seq, heard_s=max(heard_s, memory.heard_s))
+
+
+def heard(
+    memory: Memory,
+    events: Iterable[XidEvent | KernelEvent],
+    *,
+    seq: int | None,
+    lost: int,
+    demand: Demand,
+) -> Memory:
+    """New events, Xids joined with the GPUs they name; an Xid 154 "None" resolves what a reset
+    cures."""
+    xids, others, reset_gpus = list(memory.xids), [], list(memory.reset_gpus)
+    heard_s = memory.heard_s
+    for event in events:
+        heard_s = max(heard_s, event.at_s)
+        if isinstance(event, KernelEvent):
+            others.append(event)
+            reset_gpus = [] if event.kind == "sxid" else reset_gpus
+            continue
+        if _says_recovered(event):
+            xids = [old for old in xids if not _resolved(old, event, demand)]
+            reset_gpus.append(event.pci)
+        xids.append(join(memory, event))
+        if len(xids) > 2 * MAX_EVENTS:
+            xids = _at_most(xids, demand)
+    after = replace(
+        memory,
+        kmsg_seq=seq if seq is not None else memory.kmsg_seq,
+        lost_records=memory.lost_records + lost,
+        xids=tuple(_at_most(xids, demand)),
+        events=kernel.heard(memory.events, others, demand),
+        heard_s=heard_s,
+    )
+    return _with_resets(after, reset_gpus, demand)
+
+
+def _with_resets(memory: Memory, reset_gpus: Iterable[str], demand: Demand) -> Memory:
+    """Once every GPU was reset since the newest SXid, none is left that asked for it."""
+    reset = set(reset_gpus)
+    known = {gpu.pci for gpu in memory.gpus.values() if gpu.pci}
+    if known and known <= reset:
+        events = kernel.all_gpus_reset(memory.events, demand)
+        return replace(memory, events=events, reset_gpus=())
+    return replace(memory, reset_gpus=tuple(sorted(reset)))
+
+
+def join(memory: Memory, event: XidEvent) -> XidEvent:
+    """The event with index and UUID of its GPU, as far as they are known."""
+    for index, gpu in memory.gpus.items():
+        if gpu.pci == event.pci:
+            return replace(event, gpu=index, uuid=gpu.uuid)
+    return event
+
+
+def _says_recovered(event: XidEvent) -> bool:
+    """An Xid 154 whose new recovery action is none. Its number counts; old drivers' records of ours
+    have the word alone."""
+    if event.xid != 154:
+        return False
+    if event.recovery_value is not None:
+        return event.recovery_value == 0
+    return (event.recovery or "").strip().lower() == "none"
+
+
+def _resolved(old: XidEvent, new: XidEvent, demand: Demand) -> bool:
+    return old.pci == new.pci and not lasting(demand(old), SURVIVES_RESET)
+
+
+def _at_most(xids: list[XidEvent], demand: Demand) -> list[XidEvent]:
+    """Xid 45 comes by the thousand on a healthy node: drop the least telling, oldest first."""
+    excess = len(xids) - MAX_EVENTS
+    if excess <= 0:
+        return xids
+    order = sorted(range(len(xids)), key=lambda at: (demand(xids[at])[0], at))
+    dropped = set(order[:excess])
+    return [event for at, event in enumerate(xids) if at not in dropped]
+
+
+def aged(memory: Memory, uptime_s: float, demand: Demand) -> Memory:
+    """Without the events that are too old to be evidence. ``at_s`` and ``uptime_s`` share a
+    clock.
+    """
+    xids = tuple(
+        event
+        for event in memory.xids
+        if uptime_s - event.at_s <= FORGET_S.get(demand(event)[0], float("inf"))
+    )
+    events = kernel.aged(memory.events, uptime_s, demand)
+    return replace(memory, xids=xids, events=events, heard_s=max(uptime_s, memory.heard_s))
+
+
+# --- GPUs and ports -------------------------------------------------------------------------------
+
+
+def saw_gpus(
+    memory: Memory, nvml: NvmlFacts, demand: Demand, now: float
+) -> tuple[Memory, NvmlFacts]:
+    """The memory with this reading in it, and the reading with identities and deltas filled in.
+    ``now`` in epoch seconds.
+    """
+    gpus, facts, xids = dict(memory.gpus), [], memory.xids
+    reset_gpus = list(memory.reset_gpus)
+    for gpu in nvml.gpus:
+        before = gpus.get(gpu.index, GpuSeen())
+        if before.uuid and gpu.uuid and before.uuid != gpu.uuid:  # another board in this place
+            xids = tuple(event for event in xids if event.uuid != before.uuid)
+            before = GpuSeen()
+        if tracked_gpu.was_reset(before, gpu):
+            uuid = gpu.uuid
+            xids = tuple(e for e in xids if e.uuid != uuid or lasting(demand(e), SURVIVES_RESET))
+            reset_gpus += [before.pci] if before.pci else []
+        gpus[gpu.index], filled = tracked_gpu.look(before, gpu, now)
+        facts.append(filled)
+    joined = tuple(
+        event if event.uuid else join(replace(memory, gpus=gpus), event) for event in xids
+    )
+    after = _with_resets(replace(memory, gpus=gpus, xids=joined), reset_gpus, demand)
+    return after, replace(nvml, gpus=tuple(facts))
+
+
+def saw_ports(
+    memory: Memory, ports: Iterable[PortFacts], now: float
+) -> tuple[Memory, tuple[PortFacts, ...]]:
+    """As ``saw_gpus``, for InfiniBand ports."""
+    proven = not memory.unproven
+    known, facts = fabric.look_at_ports(memory.ports, ports, now, same_machine=proven)
+    return replace(memory, ports=known), facts
+
+
+def saw_pci(memory: Memory, devices: Iterable[PcieFacts], now: float) -> tuple[Memory, PciFacts]:
+    """As ``saw_gpus``, for PCI devices."""
+    proven = not memory.unproven
+    known, facts = fabric.look_at_pci(memory.pci, devices, now, same_machine=proven)
+    return replace(memory, pci=known), facts
+
+
+def saw_host(memory: Memory, host: HostFacts, _now: float) -> tuple[Memory, HostFacts]:
+    """As ``saw_gpus``, for the machine's disks."""
+    known, facts = tracked_host.look_at_host(memory.host, host)
+    return replace(memory, host=known), facts
+
+
+def saw_system(memory: Memory, system: SystemFacts, now: float) -> tuple[Memory, SystemFacts]:
+    """As ``saw_gpus``, for services and processes."""
+    known, facts = tracked_host.look_at_system(memory.host, system, now)
+    return replace(memory, host=known), facts
+
+
+def saw_blind(memory: Memory, looked: Iterable[str], blind: Iterable[str]) -> Memory:
+    """Counts the passes in a row in which a probe gave no answer."""
+    passes = dict(memory.blind)
+    for probe in looked:
+        passes.pop(probe, None)
+    for probe in blind:
+        passes[probe] = passes.get(probe, 0) + 1
+    return replace(memory, blind=passes)

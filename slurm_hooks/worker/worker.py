@@ -1,0 +1,307 @@
+"""Abandonable workers: the only way in which Holdfast calls what may never return.
+
+A call into the driver or a network file system can put its process to sleep beyond all signals.
+Whoever waits for it waits with it (``subprocess.run(timeout=)``, ``Popen.__exit__``, …). So: a
+worker is a fork in its own session with one pipe each way and nothing else of ours open; its answer
+is read until a deadline; then it is told to go (SIGTERM, SIGKILL) and left behind, reaped later if
+it ever ends, and as long as it lives no second worker joins it in the same trap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.adapters.state_file import write_atomic
+from slurm_hooks.node.process import Process, evidence_of, process_state
+from slurm_hooks.worker.child import FRAME, Serve, child_main
+
+GRACE_S = 0.1
+"""Between SIGTERM and SIGKILL: SIGKILL inside NVML has frozen a GPU (dcgm-exporter 84)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """``items`` came in time. ``error`` says why not all did; ``hung`` that the deadline passed.
+
+    ``stuck``: it is an earlier worker that hangs, one that SIGKILL did not end. ``evidence`` is
+    what the kernel said of the hung process (state, where it sleeps), one line.
+    """
+
+    items: tuple[Any, ...] = ()
+    error: str = ""
+    hung: bool = False
+    stuck: bool = False
+    evidence: str = ""
+    wall_s: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        return not self.error and not self.hung
+
+
+class Worker:
+    """A child that answers one request at a time, started at the first one and kept for the next.
+
+    ``open_`` runs once in the child and returns what answers requests. ``token`` is a file that
+    remembers a child that could not be killed, so that a restarted agent does not send another one
+    after it. Nothing here ever blocks.
+    """
+
+    def __init__(
+        self, name: str, open_: Callable[[], Serve], *, token: Path | None = None, keep: bool = True
+    ) -> None:
+        self.name = name
+        self._open, self._token, self._keep = open_, token, keep
+        self._child: Process | None = None
+        self._read_fd = self._write_fd = -1
+        self._buffer = bytearray()
+        self._items: list[Any] = []
+        self._asked_at = self._deadline = 0.0
+        self._answer: Answer | None = None
+        self._busy = False
+        self._leaving: list[_Leaving] = []
+        self._adopt_token()
+
+    @property
+    def busy(self) -> bool:
+        """A request is under way and its answer was not taken yet."""
+        return self._busy or self._answer is not None
+
+    @property
+    def fd(self) -> int:
+        """Readable when an answer may be there; -1 while there is no child."""
+        return self._read_fd
+
+    @property
+    def deadline(self) -> float | None:
+        return self._deadline if self._busy else None
+
+    @property
+    def leaving(self) -> bool:
+        """A child that was told to go has not been collected yet."""
+        return bool(self._leaving)
+
+    @property
+    def stuck(self) -> int | None:
+        """Pid of an earlier child that still cannot die."""
+        self.reap(time.monotonic())
+        return next((left.process.pid for left in self._leaving if left.killed), None)
+
+    def ask(self, request: object, *, deadline_s: float) -> None:
+        """Send a request; the answer comes from ``take``. Not to be called while ``busy``."""
+        now = time.monotonic()
+        self._items, self._answer = [], None
+        self._asked_at, self._deadline, self._busy = now, now + deadline_s, True
+        stuck = self.stuck
+        if stuck is not None:
+            evidence = f"pid {stuck} from before: {evidence_of(stuck)}"
+            error = "an earlier probe still hangs"
+            self._finish(Answer(error=error, hung=True, stuck=True, evidence=evidence))
+            return
+        try:
+            if self._child is None:
+                self._start()
+            _write_all(self._write_fd, request)
+        except OSError as error:
+            self.close()  # one that ended between two requests is collected like any other
+            self._finish(Answer(error=f"cannot start a worker: {error.strerror or error}"))
+
+    def take(self) -> Answer | None:
+        """The answer once it is complete or its deadline has passed, else None."""
+        now = time.monotonic()
+        self.reap(now)
+        if self._busy:
+            self._receive()
+        if self._busy and now >= self._deadline:
+            self._abandon(now)
+        answer, self._answer = self._answer, None
+        return answer
+
+    def close(self) -> None:
+        """Let the child go: it reads the end of its requests and leaves by itself."""
+        if self._child is not None:
+            self._leaving.append(_Leaving(self._child, time.monotonic()))
+        self._drop()
+
+    def reap(self, now: float) -> None:
+        """Collect children that ended; push those that should have. Never waits."""
+        staying = []
+        for left in self._leaving:
+            if _collected(left.process):
+                self._forget(left)
+                continue
+            if now >= left.next_at and not left.killed:
+                left.push(now)
+                if left.killed:
+                    self._remember(left.process)
+            staying.append(left)
+        self._leaving = staying
+
+    def _start(self) -> None:
+        fds: list[int] = []
+        try:
+            fds += os.pipe()
+            fds += os.pipe()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            parent = os.getpid()
+            pid = os.fork()
+        except OSError:  # no process or descriptor to spare: the next try must find these again
+            for fd in fds:
+                os.close(fd)
+            raise
+        request_read, request_write, answer_read, answer_write = fds
+        if pid == 0:
+            child_main(self._open, request_read, answer_write, parent)
+        os.close(request_read)
+        os.close(answer_write)
+        os.set_blocking(answer_read, False)
+        os.set_blocking(request_write, False)
+        found = process_state(pid)
+        self._child = Process(pid, found[1] if found else 0)
+        self._read_fd, self._write_fd = answer_read, request_write
+        self._buffer.clear()
+
+    def _receive(self) -> None:
+        while self._busy and self._read_fd >= 0:
+            try:
+                chunk = os.read(self._read_fd, 1 << 16)
+            except BlockingIOError:
+                return
+            if not chunk:
+                died = self._child
+                self.close()
+                self._finish(Answer(error=f"the worker died (pid {died.pid if died else '?'})"))
+                return
+            self._buffer += chunk
+            self._unpack()
+
+    def _unpack(self) -> None:
+        while len(self._buffer) >= FRAME.size:
+            size = FRAME.unpack_from(self._buffer)[0]
+            if len(self._buffer) < FRAME.size + size:
+                return
+            body = bytes(self._buffer[FRAME.size : FRAME.size + size])
+            del self._buffer[: FRAME.size + size]
+            kind, value = pickle.loads(body)  # noqa: S301 - the writer is our own fork
+            if kind == "item":
+                self._items.append(value)
+            else:
+                self._finish(Answer(error=value or ""))
+                if not self._keep:
+                    self.close()
+
+    def _finish(self, answer: Answer) -> None:
+        self._busy = False
+        wall_s = time.monotonic() - self._asked_at
+        self._answer = replace(answer, items=tuple(self._items), wall_s=wall_s)
+
+    def _abandon(self, now: float) -> None:
+        child = self._child
+        evidence = ""
+        if child is not None:
+            evidence = f"pid {child.pid}: {evidence_of(child.pid)}"
+            left = _Leaving(child, now)
+            left.push(now)
+            self._leaving.append(left)
+        self._drop()
+        self._finish(Answer(error="no answer before the deadline", hung=True, evidence=evidence))
+
+    def _drop(self) -> None:
+        for fd in (self._read_fd, self._write_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._child, self._read_fd, self._write_fd = None, -1, -1
+
+    def _adopt_token(self) -> None:
+        if self._token is None:
+            return
+        try:
+            said = json.loads(self._token.read_text())
+            process = Process(int(said["pid"]), int(said["start"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+        if process.alive():
+            self._leaving.append(_Leaving(process, 0.0, killed=True))
+        else:
+            self._token.unlink(missing_ok=True)
+
+    def _remember(self, process: Process) -> None:
+        if self._token is None:
+            return
+        try:
+            self._token.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(self._token, json.dumps({"pid": process.pid, "start": process.start}))
+        except OSError:
+            pass  # only a restart of the agent would have read it
+
+    def _forget(self, left: _Leaving) -> None:
+        if left.killed and self._token is not None:
+            with contextlib.suppress(OSError):
+                self._token.unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """A child that was told to go: when to push next, and whether SIGKILL was sent."""
+
+    process: Process
+    next_at: float
+    killed: bool = False
+    _signals: list[signal.Signals] = field(default_factory=lambda: [signal.SIGTERM, signal.SIGKILL])
+
+    def push(self, now: float) -> None:
+        if not self._signals:
+            return
+        which = self._signals.pop(0)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, which)
+        self.killed = which is signal.SIGKILL
+        self.next_at = now + GRACE_S
+
+
+def _collected(process: Process) -> bool:
+    """Whether it has ended. A child of ours is collected, else it stays a zombie; others' are not."""
+    try:
+        return os.waitpid(process.pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return not process.alive()
+
+
+def gather(workers: Sequence[Worker], *, timeout_s: float) -> None:
+    """Sleep until something happened at one of the workers, at most ``timeout_s``."""
+    poll = select.poll()
+    for worker in workers:
+        if worker.fd >= 0:
+            poll.register(worker.fd, select.POLLIN)
+    poll.poll(max(0.0, timeout_s) * 1000)
+
+
+def call(worker: Worker, request: object, *, deadline_s: float) -> Answer:
+    """Ask and wait for the answer; at most the deadline."""
+    worker.ask(request, deadline_s=deadline_s)
+    while True:
+        answer = worker.take()
+        if answer is not None:
+            return answer
+        left = (worker.deadline or 0.0) - time.monotonic()
+        gather([worker], timeout_s=left)
+
+
+def _write_all(fd: int, request: object) -> None:
+    body = pickle.dumps(request)
+    data = FRAME.pack(len(body)) + body
+    # A request is far smaller than the pipe's buffer, and the child is idle: this never blocks.
+    if os.write(fd, data) != len(data):
+        raise OSError("request too large for the pipe")
