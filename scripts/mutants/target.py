@@ -17,16 +17,16 @@ class Target:
         return not self.file.endswith(".py")
 
 
-_HOOKS = "tests/unit/slurm_hooks"
-_POLICY = "tests/unit/holdfast"
+_HOOKS = "tests/unit/slurm_hooks/hooks"
+_POLICY = "tests/unit/holdfast/policy"
 
 TARGETS = (
     Target(
         file="slurm_hooks/hook",
         tests=(
             f"{_HOOKS}/test_hook_sh.py",
-            "tests/unit/job_health/test_gate_skip.py",
-            "tests/unit/job_health/test_note.py",
+            f"{_HOOKS}/test_epilog_skip.py",
+            "tests/unit/slurm_hooks/agent/job_report/test_hook_notes.py",
             "tests/fuzz/test_verdict_files.py",
         ),
     ),
@@ -37,19 +37,19 @@ TARGETS = (
     Target(
         file="slurm_hooks/hooks/admission.py",
         tests=(
-            f"{_HOOKS}/test_gate.py",
-            "tests/unit/job_health/test_gate_skip.py",
+            f"{_HOOKS}/test_admission.py",
+            f"{_HOOKS}/test_epilog_skip.py",
             "tests/fuzz/test_verdict_files.py",
         ),
     ),
     Target(
         file="holdfast/policy/ownership.py",
         tests=(
-            f"{_POLICY}/test_policy_node.py",
-            f"{_POLICY}/test_policy_node_laws.py",
-            f"{_POLICY}/test_past_drains.py",
+            f"{_POLICY}/test_node.py",
+            f"{_POLICY}/test_node_laws.py",
+            "tests/unit/holdfast/slurm/test_accounting.py",
         ),
     ),
-    Target(file="holdfast/policy/budget.py", tests=(f"{_POLICY}/test_policy_budget.py",)),
-    Target(file="holdfast/reason.py", tests=(f"{_POLICY}/test_reasons.py",)),
+    Target(file="holdfast/policy/budget.py", tests=(f"{_POLICY}/test_budget.py",)),
+    Target(file="holdfast/reason.py", tests=("tests/unit/holdfast/test_reason.py",)),
 )

@@ -22,7 +22,7 @@ from k8s_bridge.names import DRAINED, FIELD_MANAGER, READY
 from k8s_bridge.ownership import Origin, Record
 from k8s_bridge.plan import Announcement
 from k8s_bridge.snapshot import Condition, KubeNode
-from tests.unit.k8s_bridge.world import Clock, FakeKube
+from tests.unit.k8s_bridge.fake_cluster import Clock, FakeKube
 
 C0, C1 = KubeName("computeinstance-0"), KubeName("computeinstance-1")
 AT = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)

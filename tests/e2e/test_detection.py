@@ -16,8 +16,8 @@ import pytest
 from testbed.box import Box
 
 from slurm_hooks.checks import CATALOGUE
-from tests.e2e import cluster, detecting
-from tests.e2e.detecting import Outcome, Verdicts
+from tests.e2e import cluster, detection_run
+from tests.e2e.detection_run import Outcome, Verdicts
 from tests.e2e.detection_switches import OF_THE_MACHINE, SWITCHED, TOGETHER
 from tests.e2e.detection_table import CASES, Case, How
 
@@ -30,9 +30,9 @@ OFF = "/etc/holdfast/off"
 @pytest.fixture(scope="module")
 def whole_box(box: Box) -> Iterator[Box]:
     """The box, with room in the budget for all its nodes and no patience with the fabric manager."""
-    before = detecting.configure(box, _impatient)
+    before = detection_run.configure(box, _impatient)
     yield box
-    detecting.configure(box, lambda _text: before)
+    detection_run.configure(box, lambda _text: before)
     cluster.repair(box)
 
 
@@ -49,7 +49,7 @@ def _impatient(text: str) -> str:
 def outcomes(whole_box: Box) -> dict[str, Outcome]:
     """All cases, four nodes at once; those that must be watched for long go first."""
     cases = sorted(CASES, key=lambda case: -case.watched_s)
-    found = detecting.run(whole_box, cases, [node.name for node in whole_box.nodes])
+    found = detection_run.run(whole_box, cases, [node.name for node in whole_box.nodes])
     sys.stdout.write("\n".join(map(str, found.values())) + "\n")
     return found
 
@@ -67,7 +67,7 @@ def test_it_is_seen_told_and_taken_back(outcomes: dict[str, Outcome], case: Case
         assert outcome.reason.startswith(told)
     looks_s = 0.0 if case.how is How.EVENT else (case.passes + 1) * INTERVAL_S
     # How fast it is, is measured by scripts/bench; here it must not be lost on a busy machine either.
-    assert outcome.detected_s <= case.watched_s + looks_s + 0.5 + detecting.MARGIN_S
+    assert outcome.detected_s <= case.watched_s + looks_s + 0.5 + detection_run.MARGIN_S
 
 
 # --- a wrong configuration: before the faults that stay until the end of this file ---------------
@@ -76,7 +76,7 @@ def test_it_is_seen_told_and_taken_back(outcomes: dict[str, Outcome], case: Case
 @contextlib.contextmanager
 def _configured(box: Box, node: str, text: str) -> Iterator[Callable[[str], list[str]]]:
     """With another file; yields how to ask for the lines with a word in what the node's agent has logged since."""
-    log, path = box.path(f"/var/log/holdfast/agent.{node}.log"), box.path(detecting.CONFIG)
+    log, path = box.path(f"/var/log/holdfast/agent.{node}.log"), box.path(detection_run.CONFIG)
     cluster.wait_for(lambda: cluster.all_in_service(box), "every node in service", 60)
     before, size = path.read_text(), log.stat().st_size
     fresh = path.with_suffix(".new")
@@ -85,7 +85,7 @@ def _configured(box: Box, node: str, text: str) -> Iterator[Callable[[str], list
     try:
         yield lambda word: [line for line in log.read_text()[size:].splitlines() if word in line]
     finally:
-        detecting.configure(box, lambda _text: before)
+        detection_run.configure(box, lambda _text: before)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_wrong_configuration_is_told_once_and_changes_nothing(
         cluster.wait_for(lambda: bool(lines(told)), f"{told!r} in the agent's log", 15)
         cluster.stays(lambda: cluster.in_service(whole_box, node), "in service", 2 * INTERVAL_S)
         (line,) = lines(told)
-        assert re.search(rf"{re.escape(detecting.CONFIG)}:[12]: ", line)
+        assert re.search(rf"{re.escape(detection_run.CONFIG)}:[12]: ", line)
         said = verdicts.read()
         assert said["agent_pid"] == agent, "the agent that has the good one goes on"
         assert said["at"] > time.time() - 5
@@ -120,7 +120,7 @@ def test_killed_on_a_broken_configuration_the_agent_goes_on_with_the_one_before(
     node, told = whole_box.nodes[1].name, "given twice"
     verdicts = Verdicts(whole_box, node)
     agent = verdicts.read()["agent_pid"]
-    twice = whole_box.path(detecting.CONFIG).read_text() + "node: {}\n"
+    twice = whole_box.path(detection_run.CONFIG).read_text() + "node: {}\n"
     try:
         with _configured(whole_box, node, twice) as lines:
             cluster.wait_for(lambda: len(lines(told)) == 1, "the problem in the agent's log", 15)
@@ -193,11 +193,11 @@ def test_mode_off_is_silence(broken_box: Box, half: int) -> None:
             text = re.sub(rf"(\n  {name}: {{mode: )drain", r"\1off", text)
         return text
 
-    before = detecting.configure(broken_box, switch)
+    before = detection_run.configure(broken_box, switch)
     try:
         only(broken_box, SWITCHED - off, f"only those speak that are not off: {sorted(off)}")
     finally:
-        detecting.configure(broken_box, lambda _text: before)
+        detection_run.configure(broken_box, lambda _text: before)
 
 
 @pytest.mark.parametrize("half", [0, 1])

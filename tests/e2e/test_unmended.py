@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from testbed.box import Box
 
-from tests.e2e import cluster, detecting
-from tests.e2e.detecting import Outcome
+from tests.e2e import cluster, detection_run
+from tests.e2e.detection_run import Outcome
 from tests.e2e.detection_switches import OF_THE_MACHINE
 from tests.e2e.detection_table import NOT_MENDED
 
@@ -28,11 +28,11 @@ def _roomy(text: str) -> str:
 @pytest.fixture(scope="module")
 def outcomes(box: Box) -> Iterator[dict[str, Outcome]]:
     """All of them, four nodes at once."""
-    before = detecting.configure(box, _roomy)
-    found = detecting.run_unmended(box, NOT_MENDED, [node.name for node in box.nodes])
+    before = detection_run.configure(box, _roomy)
+    found = detection_run.run_unmended(box, NOT_MENDED, [node.name for node in box.nodes])
     sys.stdout.write("\n".join(map(str, found.values())) + "\n")
     yield found
-    detecting.configure(box, lambda _text: before)
+    detection_run.configure(box, lambda _text: before)
     cluster.repair(box)
 
 

@@ -15,8 +15,8 @@ PAGE = (TREE / "CONTRIBUTING.md").read_text()
 PART = PAGE.partition("\n## Add a check\n")[2].partition("\n## ")[0]
 BLOCKS = [text for _, text in re.findall(r"```(\w+)\n(.*?)```", PART, re.DOTALL)]
 MODULE, ROW, FAULT, TEST, SWITCH, SEE = BLOCKS
-ITS_TEST = "tests/unit/slurm_hooks/test_check_uptime.py"
-TABLES = "tests/unit/testbed/test_detection_table.py"
+ITS_TEST = "tests/unit/slurm_hooks/checks/test_uptime.py"
+TABLES = "tests/unit/scripts/testbed/test_detection_table.py"
 PYTHON = sys.executable
 
 

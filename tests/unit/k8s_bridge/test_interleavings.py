@@ -14,7 +14,7 @@ from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.ownership import Origin, cordon_reason, same_drain
 from k8s_bridge.plan import Change
-from tests.unit.k8s_bridge.world import AGENT, BRIDGE, HUMAN, World
+from tests.unit.k8s_bridge.fake_cluster import AGENT, BRIDGE, HUMAN, World
 
 W, C = SlurmName("worker-0"), "computeinstance-0"
 

@@ -18,7 +18,7 @@ from k8s_bridge.names import DRAINED
 from k8s_bridge.plan import Remember
 from k8s_bridge.refusals import Refusals
 from k8s_bridge.snapshot import KubeNode
-from tests.unit.k8s_bridge.world import AGENT, NOON, World
+from tests.unit.k8s_bridge.fake_cluster import AGENT, NOON, World
 
 W0 = SlurmName("worker-0")
 

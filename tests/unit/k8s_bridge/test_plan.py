@@ -16,7 +16,7 @@ from k8s_bridge.names import BUSY, DRAINED, READY, TAINT
 from k8s_bridge.node_mapping import join
 from k8s_bridge.ownership import Origin, Record
 from k8s_bridge.plan import Tell, plan, plan_unreadable
-from tests.unit.k8s_bridge.world import AGENT, HUMAN, NOON, World
+from tests.unit.k8s_bridge.fake_cluster import AGENT, HUMAN, NOON, World
 
 W0, W1 = SlurmName("worker-0"), SlurmName("worker-1")
 

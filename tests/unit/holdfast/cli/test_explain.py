@@ -1,0 +1,535 @@
+"""``holdfast explain`` and ``holdfast nodes`` on real recordings: who, why, and what gives it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.cli.console import table
+from holdfast.cli.explain_files import local_verdict, read_journal
+from holdfast.cli.explain_text import job_page, node_page
+from holdfast.cli.nodes import as_json
+from holdfast.drain_owner import Owner, Word, asked_in, standing
+from holdfast.policy.ownership import DrainRecord
+from holdfast.reason import Reason
+from holdfast.slurm.client import SlurmNode
+from holdfast.vocabulary import Action, NodeState, SlurmName
+from slurm_hooks.agent.drain.record import plain
+
+DATA = Path(__file__).parents[3] / "data" / "slurm" / "24.11"
+QUOTED = shlex.quote(str(DATA))  # the checkout may lie in a folder whose name has a blank
+JOB = json.loads((DATA / "job.json").read_text())["jobs"][0]["job_id"]
+
+
+def node(*states: NodeState, reason: str = "", user: str = "root") -> SlurmNode:
+    return SlurmNode(
+        name=SlurmName("n1"), states=frozenset(states), reason=reason, reason_user=user
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "reason", "owner", "back"),
+    [
+        ((NodeState.IDLE,), "", Owner.NOBODY, ""),
+        ((NodeState.IDLE,), "holdfast:XID79: left over", Owner.NOBODY, ""),
+        ((NodeState.IDLE, NodeState.DRAIN), "holdfast:XID79: x", Owner.AGENT, "Reboot the node"),
+        ((NodeState.IDLE, NodeState.DRAIN), "holdfast:KUBE_CORDON: x", Owner.BRIDGE, "If it is"),
+        ((NodeState.IDLE, NodeState.DRAIN), "swap DIMM", Owner.OTHER, "Only root"),
+        ((NodeState.IDLE, NodeState.DRAIN), "", Owner.OTHER, "Only root"),
+        ((NodeState.DOWN,), "Not responding", Owner.SLURM, "Slurm's own"),
+        ((NodeState.IDLE, NodeState.NOT_RESPONDING), "", Owner.SLURM, "returns by itself"),
+        ((NodeState.DOWN, NodeState.NOT_RESPONDING), "Not responding", Owner.SLURM, "by itself"),
+        ((NodeState.IDLE, NodeState.MAINTENANCE), "", Owner.SLURM, "end of its reservation"),
+        ((NodeState.DRAIN,), "Kill task failed", Owner.SLURM, "Slurm's own"),
+        ((NodeState.DRAIN,), "holdfast:XID54: power", Owner.AGENT, "A person"),
+    ],
+)
+def test_owner_and_way_back(
+    states: tuple[NodeState, ...], reason: str, owner: Owner, back: str
+) -> None:
+    found = standing(node(*states, reason=reason))
+    assert found.owner is owner
+    assert back in found.undo
+    assert found.out is (owner is not Owner.NOBODY)
+
+
+REASON = (
+    "holdfast:XID63: GPU 2 0000:75:00 Xid 63: row remap; Xid 154 (GPU reset) asks for reset-gpu"
+)
+AT = datetime(2026, 11, 21, 9, 0, tzinfo=timezone.utc)
+
+
+def drained(reason: str = REASON, at: datetime = AT) -> SlurmNode:
+    return replace(node(NodeState.IDLE, NodeState.DRAIN, reason=reason), reason_at=at)
+
+
+def made(action: Action = Action.RESET_GPU, reason: str = REASON) -> DrainRecord:
+    return DrainRecord(
+        reason=reason,
+        actor="root",
+        at=AT,
+        written_at=AT,
+        code="XID63",
+        action=action,
+        boot_id="b-1",
+        gpu=2,
+    )
+
+
+def test_the_agents_record_says_whose_the_drain_is_and_what_it_asks_for() -> None:
+    word = Word(made=made(), at=AT.timestamp() + 60)
+    found = standing(drained(), word)
+    assert (found.owner, found.proven, found.asks) == (Owner.AGENT, True, Action.RESET_GPU)
+    assert found.undo.startswith("Reset the GPU or reboot the node")
+
+
+def test_a_humans_drain_in_our_words_is_a_humans() -> None:
+    typed = drained("holdfast:XID79: my own words")
+    for record in (None, made()):
+        found = standing(typed, Word(made=record, at=AT.timestamp() + 60))
+        assert (found.owner, found.proven, found.fault) == (Owner.OTHER, False, None)
+        assert "its agent made no such drain" in found.undo
+    again = standing(
+        drained(at=AT + timedelta(hours=1)), Word(made=made(), at=AT.timestamp() + 7200)
+    )
+    assert again.owner is Owner.OTHER, "our own words, typed again later by somebody else"
+
+
+def test_without_the_agents_word_nothing_is_claimed() -> None:
+    found = standing(drained())
+    assert (found.owner, found.proven, found.asks) == (Owner.AGENT, False, Action.RESET_GPU)
+    assert found.undo.startswith("If it is Holdfast's: Reset the GPU")
+
+
+def test_a_word_from_before_the_drain_or_of_a_dead_agent_denies_nothing() -> None:
+    assert standing(drained(), Word(made=None, at=AT.timestamp())).owner is Owner.AGENT
+    late = AT.timestamp() + 60
+    assert standing(drained(), Word(made=None, at=late, fresh=False)).owner is Owner.AGENT
+    assert standing(drained(), Word(made=made(), at=late, fresh=False)).proven
+
+
+@pytest.mark.parametrize(
+    ("detail", "asked"),
+    [
+        ("Xid 79: fell off; Xid 154 (node reboot) asks for reboot", Action.REBOOT),
+        (
+            "Xid 154: GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
+            "reset-gpu",
+        ),
+        ("GPU 3 asks for: NVML recovery action 1 (GPU reset)", Action.RESET_GPU),
+        ("GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", None),
+        ("somebody asks for mercy", None),
+        ("no such words", None),
+    ],
+)
+def test_what_a_reason_asks_for_is_read_from_its_words(detail: str, asked: str | None) -> None:
+    assert asked_in(Reason("XID154", detail)) == asked
+
+
+def test_a_node_that_returned_too_often_asks_for_a_person() -> None:
+    detail = "returned 4 times in 60 min, resume by hand: /mnt/training: gone"
+    undo = standing(drained(str(Reason("MOUNT_GONE", detail, {"returns": "4"})))).undo
+    assert "A person: it returned 4 times before" in undo
+    assert "scontrol update nodename=n1 state=resume" in undo
+
+
+def test_a_node_that_returned_before_says_that_it_takes_longer() -> None:
+    undo = standing(
+        drained(str(Reason("MOUNT_GONE", "/mnt/training: gone", {"returns": "1"})))
+    ).undo
+    assert "later than usual, as it returned once before" in undo
+
+
+def test_a_fault_of_the_past_tells_until_when_and_that_a_resume_is_honoured() -> None:
+    word = Word(made=made(Action.WAIT), at=AT.timestamp() + 60, until=AT.timestamp() + 86400)
+    undo = standing(drained(), word).undo
+    assert f"{(AT + timedelta(days=1)).astimezone():%Y-%m-%d %H:%M}" in undo
+    assert "scontrol update nodename=n1 state=resume is honoured" in undo
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """scontrol that answers with a recording, a configuration, and this node's files."""
+    tool = tmp_path / "scontrol"
+    tool.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in\n'
+        f"*nodes*n[1-4]*--json|*nodes*n\\[*--json) cat {QUOTED}/nodes.json ;;\n"
+        f"'show nodes --oneliner') cat {QUOTED}/nodes.txt ;;\n"
+        f"*job*{JOB}*--json) cat {QUOTED}/job.json ;;\n"
+        f"*job*--json) cat {QUOTED}/job-unknown.json ;;\n"
+        f"*job*7_1*--oneliner) echo 'JobId={JOB} ArrayJobId=7 ArrayTaskId=1 JobName=a' ;;\n"
+        "*job*) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;;\n"
+        "*--json) echo '{\"nodes\": []}' ;;\n"
+        "*) echo 'Node zz not found'; exit 1 ;;\n"
+        "esac\n"
+    )
+    tool.chmod(0o755)
+    boot = tmp_path / "proc/sys/kernel/random"
+    boot.mkdir(parents=True)
+    (boot / "boot_id").write_text("b-1\n")
+    (tmp_path / "proc/uptime").write_text("100.5 1.0\n")
+    (tmp_path / "run").mkdir()
+    config = tmp_path / "holdfast.yaml"
+    config.write_text(
+        f"slurm: {{bin: {tmp_path}}}\npaths: {{run: {tmp_path}/run, procfs: {tmp_path}/proc}}\n"
+    )
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(config))
+    monkeypatch.delenv("HOLDFAST_CHECKPOINTS", raising=False)
+    return tmp_path
+
+
+N2 = "holdfast:XID79: GPU 3 fell off the bus boot=abcdef01 gpu=3"
+N2_AT = 1795230003
+
+
+def verdict(
+    cluster: Path, first: str = "bad 130 b-1 holdfast/1", name: str = "n2", **decision: Any
+) -> None:
+    finding = {"code": "XID79", "severity": "fatal", "subject": "GPU-3", "detail": "fell off"}
+    detail = {
+        "node": name,
+        "at": N2_AT + 60.5,
+        "findings": [finding, {**finding, "code": "IB_FLAP", "left_s": 600.0, "mode": "observe"}],
+        "facts": {"GPUs": "7 of 8 answer", "mounts": "2 in order"},
+        "decision": {"action": "drain", "reason": "r", **decision},
+    }
+    (cluster / "run" / "verdict").write_text(f"{first}\n{json.dumps(detail)}\n")
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main.main(words)
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_a_node_of_ours(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = replace(made(Action.REBOOT, N2), at=datetime.fromtimestamp(N2_AT, timezone.utc))
+    why = "out of service for XID79: waits for a reboot (a new boot id)"
+    verdict(cluster, made=plain(record), why=why)
+    status, out, _ = run(capsys, "explain", "n2")
+    assert status == 0
+    assert f"decision  drain: {why}" in out
+    assert "facts     GPUs 7 of 8 answer; mounts 2 in order" in out
+    assert "(mode observe: drains nothing); counts until" in out
+    assert out.count("mode observe") == 1
+    assert "nothing is written down yet" in out
+    assert "n2: out of service (IDLE+DRAIN)" in out
+    assert "Holdfast's agent on this node (user root)" in out
+    assert "XID79: GPU has fallen off the bus" in out
+    assert "verdict   bad" in out
+    assert "XID79 fatal on GPU-3: fell off" in out
+    assert "back      Reboot the node; then its agent's re-check" in out
+
+
+def test_a_reservation_is_a_persons_and_of_no_known_time() -> None:
+    states = (NodeState.IDLE, NodeState.RESERVED, NodeState.MAINTENANCE)
+    there = node(*states, user="")
+    page = node_page(
+        {**as_json(there, standing(there)), "slurm": "", "fault": None, "undo": "", "verdict": None}
+    )
+    assert "owner     whoever made its reservation (scontrol show reservation)\n" in page
+
+
+def test_a_decision_that_was_made_before_the_node_came_back_says_so(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict(cluster, "ok 130 b-1 holdfast/1", "n1", action="none", why="drained by root (x)")
+    detail = cluster / "run" / "verdict"
+    first, _, rest = detail.read_text().partition("\n")
+    detail.write_text(f"{first}\n{json.dumps({**json.loads(rest), 'drained': True})}\n")
+    _, out, _ = run(capsys, "explain", "n1")
+    assert "n1: in service" in out
+    assert "decision  none: drained by root (x) (before it came back)" in out
+
+
+def test_an_older_agents_verdict_proves_nothing_and_hides_nothing(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict(cluster)
+    _, out, _ = run(capsys, "explain", "n2")
+    assert "owner     looks like Holdfast's agent (user root)" in out
+    assert "decision  drain: r" in out
+    assert "back      If it is Holdfast's: Reboot the node" in out
+
+
+@pytest.mark.parametrize("broken", [{"reason": 5}, [], "x", {"at": "soon"}])
+def test_a_record_that_cannot_be_read_proves_nothing(
+    cluster: Path, capsys: pytest.CaptureFixture[str], broken: object
+) -> None:
+    verdict(cluster, made=broken)
+    status, out, _ = run(capsys, "explain", "n2")
+    assert status == 0
+    assert "looks like Holdfast's agent" in out
+
+
+def test_a_typed_reason_is_told_as_the_humans_on_the_node_itself(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict(cluster, made=None, why="drained by root: not ours to touch")
+    _, out, _ = run(capsys, "explain", "n2")
+    assert "owner     a person or another tool (user root)" in out
+    assert "Reboot the node" not in out
+
+
+def silence(cluster: Path) -> None:
+    tool = cluster / "scontrol"
+    tool.write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
+
+
+def test_a_slurm_that_does_not_answer_hides_no_verdict(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silence(cluster)
+    verdict(cluster)
+    status, out, err = run(capsys, "explain", "n2")
+    assert status == 1
+    assert out.startswith("n2: Slurm does not answer\n  facts     GPUs 7 of 8 answer")
+    assert "finding   XID79 fatal" in out
+    assert "Slurm does not answer: " in err
+    status, out, _ = run(capsys, "explain", "n2", "--json")
+    assert (status, json.loads(out)["out"], json.loads(out)["verdict"]["status"]) == (
+        1,
+        None,
+        "bad",
+    )
+
+
+def test_a_slurm_that_does_not_answer_hides_no_journal(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silence(cluster)
+    journal(cluster / "ckpt")
+    status, out, _ = run(capsys, "explain", str(JOB), "--checkpoints", str(cluster / "ckpt"))
+    assert status == 1
+    assert f"job {JOB}: Slurm does not answer" in out
+    assert "bad node n2" in out
+
+
+def test_a_bad_configuration_is_told_last_and_the_defaults_do(
+    cluster: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cluster / "holdfast.yaml").write_text("slurm: {timeout_s: no}\n")
+    monkeypatch.setattr("holdfast.adapters.command.PATH", str(cluster))
+    monkeypatch.setenv("PATH", f"{cluster}:{os.environ['PATH']}")
+    status, out, err = run(capsys, "explain", "n2")
+    assert status == 2
+    assert "n2: out of service" in out
+    assert "the history cannot be read: " in out
+    assert "the configuration is bad, defaults used: " in err
+
+
+def test_the_controller_names_the_command_and_reads_the_shared_history(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(capsys, "explain", "n2")
+    assert (
+        "on the node itself (by ssh or kubectl exec); its findings, there: holdfast explain n2"
+        in out
+    )
+    assert "on the node itself (by ssh or kubectl exec): holdfast history n2" in out
+    config = cluster / "holdfast.yaml"
+    config.write_text(config.read_text().replace("paths: {", f"paths: {{history: {cluster}/h, "))
+    (cluster / "h").mkdir()
+    about = {"node": "n2", "code": "XID79", "gpu": 3, "gpu_uuid": "GPU-3", "action": "reboot"}
+    events = [
+        {"event": "finding_opened", "detail": "old", **about, "code": "XID48"},
+        {"event": "finding_closed", **about, "code": "XID48"},
+        {"event": "finding_opened", "detail": "fell off", **about},
+        {"event": "drained", "detail": "drained: holdfast:XID79", **about},
+    ]
+    began = time.time() - 600
+    lines = [json.dumps({"t": began + at, **one}) + "\n" for at, one in enumerate(events)]
+    (cluster / "h" / "n2.jsonl").write_text("".join(lines))
+    _, out, _ = run(capsys, "explain", "n2")
+    assert "open      XID79 on GPU 3: fell off, since" in out
+    assert "XID48" not in out
+    assert "1 time out of service" in out
+    assert "(holdfast history n2)" in out
+
+
+def test_a_node_in_service_elsewhere(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verdict(cluster)  # of n2, while we ask for n1
+    status, out, _ = run(capsys, "explain", "n1", "--json")
+    report = json.loads(out)
+    assert status == 0
+    assert (report["owner"], report["out"], report["verdict"]) == ("nobody", False, None)
+
+
+def test_a_humans_node(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "explain", "n4")
+    assert status == 0
+    assert "a person or another tool" in out
+    assert "Holdfast never undoes what it did not do" in out
+
+
+@pytest.mark.parametrize("what", ["zz", "a b", "99999", "99999_2", "-5"])
+def test_what_slurm_does_not_know_is_one_line(
+    cluster: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    status, out, err = run(capsys, "explain", what)
+    assert status == 1
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert what in err
+
+
+def journal(folder: Path) -> None:
+    (folder / ".holdfast").mkdir(parents=True)
+    events = [
+        {"t": 1, "event": "attempt", "attempt": 1, "restarts": 0, "nodes": "n[1-2]"},
+        {"t": 2, "event": "checkpoint", "attempt": 1, "chosen": None, "rejected": []},
+        {"t": 3, "event": "step_end", "attempt": 1, "exit_code": 137, "first_death": "n2: killed"},
+        {
+            "t": 3.5,
+            "event": "evidence",
+            "attempt": 1,
+            "cause_text": "NCCL WARN timeout",
+            "faults": [
+                {"node": "n2", "code": "XID79", "detail": "gone", "fatal": True, "out": True}
+            ],
+        },
+        {"t": 4, "event": "decision", "attempt": 1, "action": "requeue", "why": "bad node n2"},
+        {"t": 5, "event": "attempt", "attempt": 2, "restarts": 1, "nodes": "n[1,3]"},
+        {
+            "t": 6,
+            "event": "checkpoint",
+            "chosen": {"path": "/c/40.pt", "step": 40},
+            "rejected": [1],
+        },
+    ]
+    text = "\n".join(map(json.dumps, events)) + '\n{"torn'
+    (folder / ".holdfast" / f"job-{JOB}.jsonl").write_text(text)
+
+
+def test_a_job_with_its_journal(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal(cluster / "ckpt")
+    status, out, _ = run(capsys, "explain", str(JOB), "--checkpoints", str(cluster / "ckpt"))
+    assert status == 0
+    assert "RUNNING" in out
+    assert "exit 137: n2: killed" in out
+    assert "bad node n2" in out
+    assert "verdict at the end of attempt 1: n2 XID79 (fatal, out of service): gone" in out
+    assert "cause in the output of attempt 1: NCCL WARN timeout" in out
+    assert "step 40" in out
+    assert "holdfast-agent" in out  # the node that it left, and who drained it
+
+
+def test_an_arrays_element_is_found_by_the_name_that_squeue_shows(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = run(capsys, "explain", "7_1", "--json")
+    assert (status, json.loads(out)["job_id"]) == (0, JOB)
+
+
+@pytest.mark.parametrize(("exact", "name"), [("", "12"), ("9_3", "9_3"), ("12+0", "12")])
+def test_of_a_held_job_the_page_says_how_to_go_on(exact: str, name: str) -> None:
+    job = {
+        "name": "train", "user": "alice", "state": "PENDING", "state_reason": "JobHeldUser",
+        "restarts": 1, "requeue": True, "nodes": "", "excluded": "", "exact": exact,
+    }  # fmt: skip
+    report = {
+        "job_id": 12, "job": job, "journal": None, "attempts": [], "befell": [], "report": None,
+        "nodes": [], "slurm": "",
+    }  # fmt: skip
+    assert f"  back      scontrol release {name}, when" in job_page(report)
+
+
+def test_a_job_that_slurm_forgot_is_told_from_its_journal(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal(cluster / "ckpt")
+    (cluster / "ckpt/.holdfast" / f"job-{JOB}.jsonl").rename(
+        cluster / "ckpt/.holdfast/job-77777.jsonl"
+    )
+    words = ("explain", "77777", "--checkpoints", str(cluster / "ckpt"), "--json")
+    status, out, _ = run(capsys, *words)
+    report = json.loads(out)
+    assert status == 0
+    assert report["job"] is None
+    assert [attempt["decision"] for attempt in report["attempts"]] == ["requeue", None]
+
+
+def test_nodes_lists_and_filters(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "nodes")
+    assert status == 0
+    assert len(out.splitlines()) == 5  # a newline in a reason must not break the table
+    status, out, _ = run(capsys, "nodes", "--out", "--json")
+    assert [(n["name"], n["owner"]) for n in json.loads(out)] == [
+        ("n2", "holdfast-agent"),
+        ("n3", "other"),
+        ("n4", "other"),
+    ]
+    assert run(capsys, "nodes", "zz")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        ("bad 130 b-1 holdfast/1", ""),
+        ("bad 50 b-1 holdfast/1", "expired 50 s ago"),
+        ("bad 130 b-0 holdfast/1", "before the last boot"),
+        ("bad soon b-1 holdfast/1", "cannot be told"),
+    ],
+)
+def test_a_verdict_that_may_not_be_believed_is_blind(cluster: Path, first: str, why: str) -> None:
+    verdict(cluster, first)
+    found = local_verdict(cluster / "run", cluster / "proc", "n2")
+    assert found is not None
+    assert found["status"] == ("blind" if why else "bad")
+    assert why in found["why_not"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "bad", "bad 1 b holdfast/1", "bad 1 b holdfast/1\n[]", "\n{}"]
+)
+def test_a_broken_verdict_file_is_no_verdict(cluster: Path, text: str) -> None:
+    (cluster / "run" / "verdict").write_text(text)
+    assert local_verdict(cluster / "run", cluster / "proc", "n2") is None
+
+
+def test_a_journal_is_found_near_the_working_folder(tmp_path: Path) -> None:
+    journal(tmp_path / "run" / "ckpt")
+    found = read_journal(JOB, None, tmp_path)
+    assert found is not None
+    assert len(found.attempts) == 2
+    assert read_journal(JOB, None, None) is None
+    assert read_journal(JOB + 1, tmp_path / "run/ckpt", tmp_path) is None
+
+
+def test_a_table_lines_up_and_folds_newlines() -> None:
+    assert table([("A", "B"), ("x\ny", "")]) == "A    B\nx y"
+
+
+def test_nodes_with_their_lemon_scores(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = cluster / "holdfast.yaml"
+    config.write_text(config.read_text().replace("paths: {", f"paths: {{history: {cluster}/h, "))
+    status, out, err = run(capsys, "nodes", "--lemons")
+    assert status == 0
+    assert "no lemon scores: nothing has been written down yet" in err
+    assert out.splitlines()[0].split()[:2] == ["NODE", "PAST"]
+    (cluster / "h").mkdir()
+    drained = [
+        {"t": time.time() - days * 86400, "event": "drained", "node": "n2", "code": "XID79"}
+        for days in (1, 5)
+    ]
+    (cluster / "h" / "n2.jsonl").write_text("".join(json.dumps(one) + "\n" for one in drained))
+    _, out, err = run(capsys, "nodes", "--lemons")
+    assert err == ""
+    past = {line.split()[0]: line.split()[1] for line in out.splitlines()}
+    assert (past["n1"], past["n2"]) == ("-", "lemon")
+    _, out, _ = run(capsys, "nodes", "--lemons", "--json")
+    rows = {row["name"]: row["lemon"] for row in json.loads(out)}
+    assert rows["n1"] is None
+    assert rows["n2"]["says"] == "lemon"
+    _, out, _ = run(capsys, "nodes", "--json")
+    assert "lemon" not in json.loads(out)[0]

@@ -1,0 +1,56 @@
+"""Which machines `scripts/test fresh` tries, what it types there, and when it is due."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fresh_machine import changed
+from fresh_machine.__main__ import cases
+from fresh_machine.page import shell_block
+
+TREE = Path(__file__).parents[4]
+PAGE = (TREE / "docs/howto/install.md").read_text()
+
+
+def test_both_releases_of_debian_follow_the_page_and_the_readme() -> None:
+    found = {(case.suite, step) for case in cases(PAGE) for step in case.steps}
+    assert found >= {
+        (suite, step) for suite in ("bookworm", "trixie") for step in ("demo", "unit", "install.md")
+    }
+
+
+def test_what_the_page_says_is_typed_as_it_stands() -> None:
+    typed = next(
+        " ".join(case.steps["install.md"]) for case in cases(PAGE) if "install.md" in case.steps
+    )
+    assert shell_block(PAGE, "## 1. The program, on every node") in typed
+    assert "pip install dist/holdfast-" in typed
+
+
+def test_a_block_is_the_first_below_its_own_heading() -> None:
+    page = "# T\n\n## 1. A\n\n```yaml\na: 1\n```\n\n```sh\none\ntwo\n```\n\n## 2. B\n\n```sh\nthree\n```\n\n## 3. C\n"
+    assert shell_block(page, "## 1. A") == "one\ntwo\n"
+    assert shell_block(page, "## 2. B") == "three\n"
+    for heading in ("## 3. C", "## 4. D"):
+        with pytest.raises(ValueError, match="no shell block"):
+            shell_block(page, heading)
+
+
+def test_it_is_due_again_when_the_set_up_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("scripts/env.sh", "README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("one")
+    monkeypatch.setattr(changed, "TREE", tmp_path)
+    before = changed.passed(tmp_path)
+    (tmp_path / "README.md").write_text("two")
+    assert changed.passed(tmp_path) == before
+    (tmp_path / "scripts/env.sh").write_text("two")
+    assert changed.passed(tmp_path) != before
+
+
+def test_each_file_of_the_set_up_is_there() -> None:
+    for pattern in changed._SET_UP:
+        assert list(TREE.glob(pattern)), pattern

@@ -1,0 +1,242 @@
+"""The comment in Slurm, the leftovers as findings, and the report: small and pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import Refused, Unavailable
+from holdfast.incidents import Evidence, parse, render
+from holdfast.slurm.client import SlurmJob
+from holdfast.vocabulary import Action, Severity
+from slurm_hooks.agent.job_report import files, leftovers, report
+from slurm_hooks.agent.job_report.admin_comment import Tell, add
+from slurm_hooks.agent.job_report.attribution import attribute
+from slurm_hooks.agent.job_report.processes import Fate
+from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
+from slurm_hooks.agent.job_report.runs import Ledger
+from slurm_hooks.checks import job_leftovers
+from slurm_hooks.facts import GpuProcess, NodeFacts
+from slurm_hooks.facts.jobs import LeftoverFacts
+from tests.unit.slurm_hooks.agent.job_report.builders import (
+    BOB,
+    begin,
+    facts,
+    finish,
+    process,
+    run_of,
+    xid,
+)
+
+XID = Evidence(code="XID13", node="worker-1", gpu=3, at=5)
+
+
+class FakeDesk:
+    """A job's comment, and another node's agent that may write at the same time."""
+
+    def __init__(self, comment: str = "", *, known: bool = True, rival: str = "") -> None:
+        self.comment, self.known, self.rival = comment, known, rival
+        self.refuses = False
+        self.writes: list[str] = []
+
+    def job(self, job_id: int) -> SlurmJob | None:
+        if not self.known:
+            return None
+        return SlurmJob(
+            job_id=job_id,
+            name="train",
+            user="alice",
+            state="RUNNING",
+            state_reason="",
+            restarts=0,
+            requeue=True,
+            admin_comment=self.comment,
+        )
+
+    def admin_comment(self, job: SlurmJob, text: str) -> None:
+        if self.refuses:
+            raise Refused(["scontrol"], "no", "Job has already finished", 1)
+        self.writes.append(text)
+        self.comment, self.rival = self.rival or text, ""
+
+
+def tell(desk: FakeDesk) -> str:
+    return add(desk, Tell(job=7, entries=(XID,)), sleep=lambda _: None)
+
+
+def test_the_comment_is_written_once() -> None:
+    desk = FakeDesk()
+    assert tell(desk) == "told"
+    assert parse(desk.comment) == (XID,)
+    assert tell(desk) == "already told"
+    assert len(desk.writes) == 1
+
+
+def test_other_nodes_entries_stay() -> None:
+    other = replace(XID, node="worker-0")
+    desk = FakeDesk(render([other]))
+    tell(desk)
+    assert set(parse(desk.comment)) == {XID, other}
+
+
+def test_an_entry_that_another_node_wrote_over_is_written_again() -> None:
+    other = replace(XID, node="worker-0")
+    desk = FakeDesk(rival=render([other]))
+    assert tell(desk) == "told"
+    assert set(parse(desk.comment)) == {XID, other}
+
+
+@pytest.mark.parametrize("text", ["ticket 1234", "[reviewed]"])
+def test_a_humans_text_is_never_overwritten(text: str) -> None:
+    desk = FakeDesk(text)
+    assert "somebody else's" in tell(desk)
+    assert (desk.comment, desk.writes) == (text, [])
+
+
+def test_a_job_that_is_over_is_no_error() -> None:
+    desk = FakeDesk()
+    desk.refuses = True
+    assert tell(desk) == "the job has ended: told in its report alone"
+    assert tell(FakeDesk(known=False)) == "Slurm no longer knows the job"
+
+
+def test_a_silent_slurmctld_is_the_callers_to_ask_again() -> None:
+    class Silent(FakeDesk):
+        def job(self, job_id: int) -> SlurmJob | None:
+            raise Unavailable(["scontrol"], "no answer in 5 s")
+
+    with pytest.raises(Unavailable):
+        tell(Silent())
+
+
+# --- leftovers ------------------------------------------------------------------------------------
+
+OVER = finish(begin(Ledger()))
+RUN = run_of(OVER)
+
+
+def held(pid: int, used: int | None = 1 << 30) -> NodeFacts:
+    return facts(processes=(GpuProcess(pid=pid, used_bytes=used),))
+
+
+def test_a_leftover_is_told_with_the_memory_that_it_holds() -> None:
+    (left,) = leftovers.look(OVER, RUN, [process()], held(4711))
+    assert (left.gpus, left.used_bytes, left.code) == ((0, 1), 2 << 30, "JOB_LEFTOVER")
+
+
+def test_one_without_a_gpu_is_told_and_is_no_fault() -> None:
+    (left,) = leftovers.look(OVER, RUN, [process()], facts())
+    assert (left.gpus, left.code) == ((), "")
+
+
+def test_memory_of_a_live_jobs_process_is_not_left_behind() -> None:
+    shared = begin(OVER, job=8, uid=BOB, at_s=150.0)
+    assert leftovers.look(shared, RUN, [process(5, job=8, uid=BOB)], held(5)) == ()
+    assert leftovers.look(shared, RUN, (), held(5)) == ()
+
+
+def test_a_stranger_on_gpus_that_only_this_job_had_is_told_as_such() -> None:
+    (left,) = leftovers.look(OVER, RUN, (), held(5))
+    assert (left.pid, left.proven, left.code) == (5, False, "JOB_LEFTOVER")
+    assert leftovers.to_end(RUN, [left], [process(5)]) == ()
+
+
+def test_only_the_jobs_own_users_processes_may_be_ended() -> None:
+    left = leftovers.look(OVER, RUN, [process()], facts())
+    assert leftovers.to_end(RUN, left, [process(), process(9)]) == (process(),)
+    assert leftovers.to_end(RUN, left, [process(uid=BOB)]) == (), "it runs as another user by now"
+    assert leftovers.to_end(replace(RUN, uid=0), left, [process(uid=0)]) == ()
+    assert leftovers.to_end(replace(RUN, uid=None), left, [process()]) == ()
+
+
+def test_fates_are_told() -> None:
+    left = (Leftover(pid=1, start=10), Leftover(pid=2, start=20), Leftover(pid=3, start=30))
+    fates = [Fate(pid=1, start=10, gone=True), Fate(pid=2, start=20, gone=False, state="D")]
+    after = leftovers.with_fates(left, fates)
+    assert [one.fate for one in after] == ["ended", "unkillable", "alive"]
+    assert [one.pid for one in leftovers.standing(RUN, after)] == [2, 3]
+    assert after[1].code == "JOB_UNKILLABLE"
+
+
+def test_what_went_by_itself_is_told_as_gone() -> None:
+    before = (Leftover(pid=1, start=10), Leftover(pid=2, start=20))
+    after = leftovers.settled(before, (Leftover(pid=2, start=20),))
+    assert {one.pid: one.fate for one in after} == {1: "gone", 2: "alive"}
+
+
+def judged(*left: LeftoverFacts) -> list[tuple[str, Severity, Action]]:
+    known = NodeFacts(expected_gpus=2, leftovers=left)
+    found = job_leftovers.judge(known, job_leftovers.Limits())
+    return [(one.code, one.severity, one.action) for one in found]
+
+
+def test_the_check_judges_memory_and_what_sigkill_does_not_end() -> None:
+    one = LeftoverFacts(pid=1, job=7, gpus=(0,), used_bytes=1 << 30)
+    assert judged(one) == [("JOB_LEFTOVER", Severity.WARN, Action.WAIT)]
+    assert judged(replace(one, used_bytes=None)) != []
+    assert judged(replace(one, used_bytes=15 << 20)) == []
+    assert judged(replace(one, gpus=(), used_bytes=None)) == []
+    stuck = replace(one, gpus=(), unkillable=True, state="D")
+    assert judged(stuck) == [("JOB_UNKILLABLE", Severity.WARN, Action.WAIT)]
+    assert judged() == []
+
+
+def test_nobody_looked_is_no_opinion() -> None:
+    known = NodeFacts(expected_gpus=2)
+    assert list(job_leftovers.judge(known, job_leftovers.Limits())) == []
+    assert list(job_leftovers.show(known, job_leftovers.Limits())) == []
+
+
+@pytest.mark.parametrize("value", [-1, (1 << 20) + 1])
+def test_the_limit_is_checked(value: int) -> None:
+    with pytest.raises(ValueError, match="max_used_mib"):
+        job_leftovers.Limits(max_used_mib=value)
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+PLACE = Place(node="worker-1", boot_id="b", epoch_of_boot=1000.0)
+
+
+def test_a_report_names_xid_step_and_whose_fault_it_was() -> None:
+    book, _ = attribute(begin(Ledger()), xid(79, gpu=1), 50, [process(50, step="4")])
+    book, _ = attribute(book, xid(45, gpu=1, seq=2), None, ())
+    run = run_of(finish(book))
+    found = report.document(replace(run, baseline_s=99.0), Remains(final=True), PLACE)
+    assert (found["blames"], found["judged"]) == ("node", True)
+    assert [(x["code"], x["step"], x["pid"], x["how"], x["blames"]) for x in found["xids"]] == [
+        ("XID79", "4", 50, "pid", "node"),
+        ("XID45", "", None, "gpu", "nobody"),
+    ]
+    (entry,) = report.evidence(run, (), PLACE)
+    assert str(entry) == "XID79 node=worker-1 gpu=1 step=4 pid=50 run=0 at=1150"
+
+
+def test_a_check_in_shadow_is_marked() -> None:
+    book, _ = attribute(begin(Ledger()), xid(79), None, ())
+    place = replace(PLACE, shadow=frozenset({"gpu_xid"}))
+    assert report.evidence(run_of(book), (), place)[0].shadow
+
+
+def test_a_skipping_job_is_told_nothing_of() -> None:
+    book, _ = attribute(begin(Ledger(), skip=True), xid(79), None, ())
+    assert report.evidence(run_of(book), (), PLACE) == ()
+    assert "skip_checks" in report.document(run_of(book), Remains(), PLACE)["why_not"]
+
+
+def test_reports_do_not_pile_up(tmp_path: Path) -> None:
+    files.prepare(tmp_path, allow_skip=False)
+    for job in range(files.MAX_REPORTS + 20):
+        files.write_report(tmp_path, {"job": job})
+    left = {int(path.stem) for path in files.reports_in(tmp_path).iterdir()}
+    assert len(left) == files.MAX_REPORTS
+    assert files.MAX_REPORTS + 19 in left
+
+
+def test_a_report_names_some_of_very_many_leftovers() -> None:
+    book = begin(Ledger())
+    left = tuple(Leftover(pid=pid, start=1, proven=True) for pid in range(10_000))
+    found = report.document(run_of(book), Remains(final=True, left=left), PLACE)
+    assert (len(found["leftovers"]), found["leftovers_total"]) == (report.MAX_LISTED, 10_000)

@@ -1,0 +1,75 @@
+"""Slinky's values, held against the keys of its chart (scripts/hold_against wrote them down)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from holdfast.cli.config import main as config_command
+from holdfast.cli.render import render_text
+from slurm_hooks.checks import CATALOGUE
+
+SLINKY = json.loads((Path(__file__).parents[3] / "data/deploy/slinky.json").read_text())
+
+
+@pytest.fixture
+def values() -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load(
+        render_text("slinky", image="registry.example.org/holdfast:1", nodeset="gpu")
+    )
+    return read
+
+
+def test_every_key_is_one_of_the_chart(values: dict[str, Any]) -> None:
+    assert set(values) <= set(SLINKY["values_keys"])
+    assert set(values["nodesets"]) == {"gpu"}
+    assert set(values["nodesets"]["gpu"]) <= set(SLINKY["nodeset_keys"])
+
+
+def test_a_node_set_of_digits_alone_stays_a_name() -> None:
+    read = yaml.safe_load(render_text("slinky", image="a/b:1", nodeset="100"))
+    assert set(read["nodesets"]) == {"100"}
+
+
+def test_a_real_api_server_took_what_the_real_chart_made_of_it() -> None:
+    assert {"Controller", "NodeSet", "ConfigMap"} <= set(SLINKY["accepted"])
+
+
+def test_slurm_conf_gets_the_lines_that_plain_slurm_gets(values: dict[str, Any]) -> None:
+    lines = [line for line in render_text("slurm-conf").splitlines() if not line.startswith("#")]
+    plain = {line for line in lines if not line.startswith(("Prolog=", "Epilog="))}
+    assert set(SLINKY["extra_conf"]) == plain
+    said = {
+        f"{key}={','.join(value) if isinstance(value, list) else value}"
+        for key, value in values["controller"]["extraConfMap"].items()
+    }
+    assert said == plain
+
+
+def test_every_volume_that_is_mounted_is_there(values: dict[str, Any]) -> None:
+    nodeset = values["nodesets"]["gpu"]
+    volumes = {volume["name"] for volume in nodeset["podSpec"]["volumes"]}
+    (init,) = nodeset["podSpec"]["initContainers"]
+    mounted = [*nodeset["slurmd"]["volumeMounts"], *init["volumeMounts"]]
+    assert {mount["name"] for mount in mounted} == volumes
+
+
+def test_every_check_has_a_kill_switch(values: dict[str, Any]) -> None:
+    volumes = values["nodesets"]["gpu"]["podSpec"]["volumes"]
+    (config,) = (volume["projected"] for volume in volumes if "projected" in volume)
+    switches = config["sources"][1]["configMap"]
+    assert switches["optional"] is True
+    assert {item["path"] for item in switches["items"]} == {
+        f"off/{name}" for name in ("all", *CATALOGUE)
+    }
+
+
+def test_the_configuration_is_valid(values: dict[str, Any], tmp_path: Path) -> None:
+    (config_map,) = values["extraObjects"]
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(config_map["data"]["holdfast.yaml"])
+    assert config_command(["check", str(file)]) == 0

@@ -1,0 +1,289 @@
+"""The hooks' slow path: what an unknown node gets, and that our own faults never drain one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from holdfast.config.location import config_path
+from holdfast.config.schema import load_cluster
+from holdfast.errors import ConfigError
+from holdfast.slurm.cli import SlurmCli
+from holdfast.vocabulary import Context, SlurmName, Status
+from slurm_hooks.agent import lock
+from slurm_hooks.agent.drain import record as records
+from slurm_hooks.agent.drain.step import confirmed
+from slurm_hooks.hooks import admission
+from slurm_hooks.hooks.guard import guarded
+from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.settings import last_good
+from slurm_hooks.settings.sections import NodeConfig
+from tests.unit.slurm_hooks.agent.drain.test_step import ME, FakeSlurm
+
+ROOT = Path(__file__).parents[4]
+
+
+class Site:
+    """A configuration, a node's folders and a Slurm."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.slurm = folder, FakeSlurm()
+        self.slurm.add("worker-0", ME, "worker-2")
+        (folder / "run").mkdir()
+
+    def configure(self, text: str) -> None:
+        paths = f"paths: {{run: {self.folder}/run, state: {self.folder}/state}}\n"
+        (self.folder / "holdfast.yaml").write_text(paths + text)
+
+    def publish(self, status: Status, **detail: object) -> None:
+        text = verdict_file.render(
+            status,
+            expires_s=int(machine.uptime_s()) + 60,
+            boot_id=machine.boot_id(),
+            detail=dict(detail),
+        )
+        verdict_file.write(self.folder / "run" / "verdict", text)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    made = Site(tmp_path)
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "holdfast.yaml"))
+    monkeypatch.setenv("SLURMD_NODENAME", ME)
+    monkeypatch.setattr(admission, "SlurmCli", lambda *_: made.slurm)
+    made.configure("")
+    return made
+
+
+HOLD = "node: {when_blind: {prolog: hold, epilog: hold}}\n"
+
+
+@pytest.mark.parametrize("context", [Context.PROLOG, Context.EPILOG])
+def test_blind_passes_by_default_and_says_so(
+    site: Site, capsys: pytest.CaptureFixture[str], context: Context
+) -> None:
+    assert admission.answer(context) == 0
+    assert "there is no verdict" in capsys.readouterr().err
+    assert site.slurm.writes == []
+
+
+@pytest.mark.parametrize("context", [Context.PROLOG, Context.EPILOG])
+def test_where_the_site_says_hold_the_drain_is_ours(site: Site, context: Context) -> None:
+    site.configure(HOLD)
+    assert admission.answer(context) == 10
+    reason = site.slurm.mine.reason
+    assert reason.startswith(f"holdfast:{context.value.upper()}: blind: there is no verdict")
+    drained, problem = records.load(records.path_in(site.folder / "state"))
+    assert problem == ""
+    assert drained is not None
+    assert drained.record.reason == reason
+
+
+def test_holding_stops_at_the_budget(site: Site) -> None:
+    site.configure("node: {when_blind: {prolog: hold}, budget: {max_nodes: 0, max_share: 0}}\n")
+    assert admission.answer(Context.PROLOG) == 0
+    assert site.slurm.writes == []
+
+
+def test_holding_without_slurm_leaves_the_node(site: Site) -> None:
+    site.configure(HOLD)
+    site.slurm.down = True
+    assert admission.answer(Context.PROLOG) == 0
+
+
+def test_a_human_drained_already(site: Site) -> None:
+    site.configure(HOLD)
+    site.slurm.drain([ME], "swapping DIMM", "alice")
+    assert admission.answer(Context.PROLOG) == 10
+    assert site.slurm.mine.reason == "swapping DIMM"
+
+
+def test_a_fresh_verdict_that_came_meanwhile(site: Site) -> None:
+    site.configure(HOLD)
+    for status, code in ((Status.OK, 0), (Status.SUSPECT, 0)):
+        site.publish(status)
+        assert admission.answer(Context.PROLOG) == code
+
+
+FATAL = {"code": "XID79", "detail": "GPU 3 fell off"}
+
+
+@pytest.fixture
+def agent(site: Site) -> Iterator[None]:
+    """One that lives, as far as its lock tells."""
+    held = lock.take(lock.path_in(site.folder / "run"))
+    assert held is not None
+    yield
+    os.close(held.fd)
+
+
+@contextmanager
+def soon(what: Callable[[], None]) -> Iterator[None]:
+    timer = threading.Timer(0.3, what)
+    timer.start()
+    yield
+    timer.join()
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_prolog_waits_until_the_drain_is_admitted(site: Site) -> None:
+    def drained() -> None:
+        site.slurm.drain([ME], "holdfast:XID79: GPU 3 fell off boot=x")
+        site.publish(Status.BAD, drained=True, findings=[FATAL])
+
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    with soon(drained):
+        assert admission.answer(Context.PROLOG) == 10
+    assert site.slurm.writes == [f"drain {ME}"], "the agent's own"
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_prolog_refuses_no_node_beyond_the_budget(site: Site) -> None:
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    with soon(lambda: site.publish(Status.SUSPECT, findings=[FATAL])):
+        assert admission.answer(Context.PROLOG) == 0
+    assert site.slurm.writes == []
+
+
+@pytest.mark.usefixtures("agent")
+@pytest.mark.parametrize(("room", "code"), [(1, 10), (0, 0)])
+def test_an_agent_that_cannot_decide_in_time_is_not_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch, room: int, code: int
+) -> None:
+    monkeypatch.setattr(admission, "_DECISION_WAIT_S", 0.1)
+    site.configure(f"node: {{budget: {{max_nodes: {room}, max_share: 0}}}}\n")
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    assert admission.answer(Context.PROLOG) == code
+    assert site.slurm.mine.drained_flag is bool(room)
+
+
+def test_a_prolog_without_an_agent_does_not_wait(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "_DECISION_WAIT_S", 60.0)
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    assert admission.answer(Context.PROLOG) == 10
+    assert site.slurm.mine.reason.startswith("holdfast:PROLOG: XID79: GPU 3 fell off")
+
+
+def test_a_stale_word_that_the_node_is_drained_refuses_nothing(site: Site) -> None:
+    """A person has put the node back: the agent will learn it, the job must not be in between."""
+    site.publish(Status.BAD, drained=True, findings=[FATAL])
+    path = records.path_in(site.folder / "state")
+    admission._drain(  # what an agent's drain leaves behind
+        cast("SlurmCli", site.slurm), ME, "XID79", "x", load_cluster(config_path()), NodeConfig()
+    )
+    drained, _ = records.load(path)
+    assert drained is not None
+    records.Records(load_cluster(config_path()).paths).save(confirmed(drained, site.slurm.mine))
+    site.slurm.undrain([ME])
+    assert admission.answer(Context.PROLOG) == 0
+    assert not site.slurm.mine.drained_flag
+
+
+def test_a_prolog_after_slurmctld_lost_the_drain_sets_it_again(site: Site) -> None:
+    site.publish(Status.BAD, drained=True, findings=[FATAL])
+    cluster = load_cluster(config_path())
+    kept_records = records.Records(cluster.paths)
+    admission._drain(cast("SlurmCli", site.slurm), ME, "XID79", "x", cluster, NodeConfig())
+    drained, _ = kept_records.load()
+    assert drained is not None
+    kept_records.save(confirmed(drained, site.slurm.mine))
+    reason = site.slurm.mine.reason
+    site.slurm.restart(lose=True)
+    assert admission.answer(Context.PROLOG) == 10
+    assert site.slurm.mine.drained_flag
+    assert site.slurm.mine.reason == reason
+    kept, _ = kept_records.load()
+    assert kept is not None
+    assert (kept.record.reason, kept.record.action) == (reason, drained.record.action)
+
+
+def test_a_drain_that_is_about_to_be_withdrawn_refuses_nothing(site: Site) -> None:
+    site.configure("node: {budget: {max_nodes: 1, max_share: 0}}\n")
+    site.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: came first boot=x")
+    site.slurm.drain([ME], "holdfast:XID79: GPU 3 fell off boot=x")
+    site.publish(Status.BAD, drained=True, findings=[FATAL])
+    assert admission.answer(Context.PROLOG) == 0
+
+
+def test_of_hooks_that_drain_in_the_same_moment_the_surplus_withdraws(site: Site) -> None:
+    site.configure("node: {budget: {max_nodes: 1, max_share: 0}}\n")
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    site.slurm.before_drain = ["worker-0"]
+    assert admission.answer(Context.PROLOG) == 0
+    assert not site.slurm.mine.drained_flag
+    assert not records.path_in(site.folder / "state").exists()
+
+
+def test_the_epilog_drains_only_where_no_agent_does(site: Site) -> None:
+    finding = {"code": "XID79", "detail": "GPU 3 fell off"}
+    site.publish(Status.BAD, drained=False, findings=[finding])
+    assert admission.answer(Context.EPILOG) == 10
+    assert site.slurm.mine.reason.startswith("holdfast:EPILOG: XID79: GPU 3 fell off")
+    site.publish(Status.BAD, drained=True)
+    assert admission.answer(Context.EPILOG) == 0
+
+
+def test_the_kill_switch_opens_every_gate(site: Site) -> None:
+    site.configure(HOLD)
+    (site.folder / "off").mkdir()
+    (site.folder / "off" / "all").touch()
+    assert admission.answer(Context.PROLOG) == 0
+
+
+def test_our_faults_leave_the_node(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(error: Exception) -> int:
+        def hook() -> int:
+            raise error
+
+        return guarded("prolog", hook)
+
+    assert broken(ConfigError("/etc/x.yaml:3: node.mont: unknown key")) == 0
+    assert broken(KeyError("x")) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("holdfast-prolog: /etc/x.yaml:3: node.mont: unknown key")
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("module", ["prolog", "epilog"])
+def test_a_broken_configuration_is_one_line_and_the_node_stays(site: Site, module: str) -> None:
+    site.configure("node: {expected_gpu: 8}\n")
+    argv = [sys.executable, "-m", f"slurm_hooks.hooks.{module}"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert "holdfast.yaml:2: node.expected_gpu: unknown key; did you mean 'expected_gpus'?" in line
+
+
+def test_a_hook_goes_by_what_the_agent_accepted_while_the_file_is_broken_anywhere(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own section is good; but the agent did not take the file over."""
+    last_good.keep(config_path(), config_path().read_text())
+    site.configure(HOLD + "checks: {gpu_xidd: {}}\n")
+    assert admission.answer(Context.PROLOG) == 0, (
+        "when_blind was pass, and nobody has accepted hold"
+    )
+    said = capsys.readouterr().err
+    assert "unknown key; did you mean 'gpu_xid'?; the configuration before it goes on" in said
+    assert site.slurm.writes == []
+    site.configure(HOLD)
+    assert admission.answer(Context.PROLOG) == 10
+
+
+def test_hooks_start_light() -> None:
+    code = "import slurm_hooks.hooks.prolog, slurm_hooks.hooks.admission, sys; print(*sys.modules)"
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not {"kubernetes", "pynvml", "yaml", "jinja2", "asyncio", "ctypes"} & loaded
+    assert not {name for name in loaded if name.startswith("slurm_hooks.checks")}

@@ -1,0 +1,232 @@
+"""Logs are explained by their earliest line that is no consequence."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_hooks.job.diagnosis import command
+from slurm_hooks.job.diagnosis.causes import (
+    _HINTS,
+    _NO_LOG_LINE,
+    CLASS_OF,
+    RETRY_OF,
+    Line,
+    diagnose,
+    match,
+)
+from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Signature
+
+EXAMPLES = dict(
+    line.split("\t", 1)
+    for line in (Path(__file__).parents[4] / "data" / "signatures.tsv").read_text().splitlines()
+)
+OVERLAPS = {"N16": "S01", "C09": "C08"}
+"""Intended: /dev/shm is full; an allocation that failed is told by two rows."""
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda one: one.code)
+def test_every_signature_fits_its_example(signature: Signature) -> None:
+    assert re.search(signature.pattern, EXAMPLES[signature.code])
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [one for one in SIGNATURES if one.code not in _NO_LOG_LINE],
+    ids=lambda one: one.code,
+)
+def test_every_example_is_told_as_its_own(signature: Signature) -> None:
+    found = match(EXAMPLES[signature.code])
+    assert found is not None
+    assert found[0].code in (signature.code, OVERLAPS.get(signature.code))
+
+
+def test_codes_are_unique_and_every_kind_has_its_class() -> None:
+    assert len({one.code for one in SIGNATURES}) == len(SIGNATURES) == len(EXAMPLES)
+    assert set(CLASS_OF) == set(Kind)
+    assert set(RETRY_OF) == set(Retry)
+
+
+def _needs_hint(sequence: Any, constants: Any) -> bool:
+    """True when every text that matches holds a hint; walks the pattern as ``re`` parsed it."""
+    run = ""
+    for operator, value in sequence:
+        if operator is constants.LITERAL:
+            run += chr(value).lower()
+            if any(hint in run for hint in _HINTS):
+                return True
+            continue
+        run = ""
+        if operator is constants.SUBPATTERN and _needs_hint(value[3], constants):
+            return True
+        if operator is constants.BRANCH and all(_needs_hint(one, constants) for one in value[1]):
+            return True
+        repeats = operator in (constants.MAX_REPEAT, constants.MIN_REPEAT) and value[0] >= 1
+        if repeats and _needs_hint(value[2], constants):
+            return True
+    return False
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="re's parser has another name before 3.11")
+@pytest.mark.parametrize(
+    "signature",
+    [one for one in SIGNATURES if one.code not in _NO_LOG_LINE],
+    ids=lambda one: one.code,
+)
+def test_no_signature_can_match_a_line_without_a_hint(signature: Signature) -> None:
+    from re import _constants, _parser  # type: ignore[attr-defined]
+
+    assert _needs_hint(_parser.parse(signature.pattern), _constants)
+
+
+def _lines(text: str) -> list[Line]:
+    return [
+        Line(file="log", number=number, text=line)
+        for number, line in enumerate(text.splitlines(), start=1)
+    ]
+
+
+def test_consequences_never_win() -> None:
+    found = diagnose(
+        _lines(
+            "[rank2]: recvValue failed on SocketImpl(fd=72): Failed to recv, got 0 bytes.\n"
+            "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+            "srun: error: worker-7: task 56: Aborted (core dumped)\n"
+        )
+    )
+    assert found.cause is not None
+    assert found.cause.signature.code == "C04"
+    assert found.cause.line.number == 2
+    assert found.others == {"R01": 1, "L05": 1}
+
+
+def test_a_dead_task_is_the_cause_only_when_nothing_says_more() -> None:
+    found = diagnose(_lines("srun: error: worker-7: task 56: Killed"))
+    assert found.cause is not None
+    assert (found.cause.signature.code, found.cause.host) == ("L05", "worker-7")
+    assert found.suspects == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0: slurmstepd-worker-0: error: execve(): /mnt/training/nosuch: No such file or directory",
+        "slurmstepd-worker-1: error: execve(): bad interpreter(/nope): No such file or directory",
+        "slurmstepd-worker-1: error: execve(): /mnt/training/notexec: Permission denied",
+        "slurmstepd-worker-1: error: execve(): /mnt/training/garb: Exec format error",
+        "/usr/bin/python3: can't open file '/mnt/training/nosuch.py': [Errno 2] No such file or directory",
+        "/usr/bin/python3: can't find '__main__' module in '/mnt/training/d'",
+        "/usr/bin/bash: /mnt/training/nosuch.sh: No such file or directory",
+        "/usr/bin/sh: 0: cannot open /mnt/training/nosuch.sh: No such file",
+    ],
+)
+def test_a_program_that_is_not_there_is_the_users_to_mend(line: str) -> None:
+    found = diagnose(_lines(f"{line}\nsrun: error: worker-1: task 1: Exited with exit code 2\n"))
+    assert found.cause is not None
+    assert found.cause.signature.code == "U07"
+    assert (CLASS_OF[found.cause.signature.kind], command.retry_of(found)) == ("user", "hold")
+    assert found.suspects == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (
+            "/usr/bin/python3: can't open file '/mnt/training/x.py': [Errno 5] Input/output error",
+            "S02",
+        ),
+        ("slurmstepd-worker-1: error: execve(): /mnt/training/x: Stale file handle", "S02"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/mnt/training/x.bin'", None),
+    ],
+)
+def test_a_filestore_that_fails_is_not_a_missing_program(line: str, code: str | None) -> None:
+    cause = diagnose(_lines(line)).cause
+    assert (cause and cause.signature.code) == code
+
+
+def test_rank_and_host_are_told() -> None:
+    found = diagnose(_lines("[rank3]: TypeError: forward() got an unexpected keyword argument"))
+    assert found.cause is not None
+    assert (found.cause.rank, CLASS_OF[found.cause.signature.kind]) == (3, "user")
+    lost = diagnose(_lines("srun: error: Node failure on worker-1"))
+    assert lost.cause is not None
+
+
+def test_only_the_last_attempt_with_a_cause_counts() -> None:
+    text = (
+        "holdfast: attempt 1 of job 7 starts from the beginning: no checkpoint yet\n"
+        "OSError: [Errno 28] No space left on device: '/mnt/x'\n"
+        "holdfast: attempt 2 of job 7 starts from /mnt/step_5.pt (step 5)\n"
+        "RuntimeError: CUDA error: device-side assert triggered\n"
+    )
+    found = diagnose(_lines(text))
+    assert found.cause is not None
+    assert found.cause.signature.code == "C02"
+    good = diagnose(
+        _lines(text + "holdfast: attempt 3 of job 7 starts from /mnt/step_5.pt\nstep 6\n")
+    )
+    assert good.cause is not None
+    assert good.cause.signature.code == "C02"
+
+
+def test_ordinary_training_lines_match_nothing() -> None:
+    text = (
+        "[2026-08-01 10:00:00] iteration 18230/ 500000 | lm loss: 1.93 | grad norm: 0.7 | "
+        "number of skipped iterations: 0\n"
+        "{'loss': 1.9312, 'grad_norm': 0.71, 'learning_rate': 0.0003, 'epoch': 0.42}\n"
+        "NCCL version 2.27.3+cuda12.6\nINFO loading tokenizer\nstep 12 loss 0.23\n"
+        "holdfast: step ended: task 1 on n1: Killed\n"
+    )
+    found = diagnose(_lines(text))
+    assert (found.cause, found.others) == (None, {})
+
+
+def test_fingerprints_forget_numbers_and_paths() -> None:
+    one = diagnose(_lines("OSError: [Errno 28] No space left on device: '/mnt/a/iter_12'")).cause
+    two = diagnose(_lines("OSError: [Errno 28] No space left on device: '/mnt/b/iter_900'")).cause
+    assert one is not None
+    assert two is not None
+    assert one.fingerprint == two.fingerprint
+
+
+def test_the_command_answers_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "slurm-7.out"
+    log.write_text("hello\nRuntimeError: CUDA error: uncorrectable ECC error encountered\n")
+    assert command.main(["--json", str(log)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["cause"] == {
+        "code": "C04",
+        "class": "hardware",
+        "text": "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+        "file": str(log),
+        "line": 2,
+        "host": None,
+        "rank": None,
+    }
+    assert (answer["retry"], answer["suspects"], answer["others"]) == ("exclude", [], [])
+
+
+def test_the_command_merges_logs_by_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").write_text("2026-08-01 10:00:09 torch.OutOfMemoryError: CUDA out of memory.\n")
+    (tmp_path / "b").write_text("2026-08-01 10:00:02 OSError: [Errno 116] Stale file handle\n")
+    assert command.main(["--json", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["cause"]["code"] == "S02"
+    assert answer["others"] == [{"code": "C11", "lines": 1}]
+
+
+def test_the_command_says_when_it_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").write_bytes(b"all well\n\xff\n")
+    assert command.main([str(tmp_path / "a")]) == 1
+    assert "no line explains" in capsys.readouterr().out
+    assert command.main([str(tmp_path / "nowhere")]) == 2
+    assert "No such file" in capsys.readouterr().err
