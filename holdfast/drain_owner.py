@@ -74,7 +74,7 @@ class Owner(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class AgentReport:
     """What the node's own agent says of its drains, in the verdict file.
 
     ``made``    the drain that it has on record; None: it made none.
@@ -94,7 +94,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class DrainStatus:
     """``out``: the node takes no new work. ``undo``: one sentence on what would give it back.
 
     ``proven``: the agent's own record says that the drain is its; otherwise ``owner`` goes by the
@@ -110,7 +110,7 @@ class Standing:
     asks: Action | None = None
 
 
-def standing(node: SlurmNode, word: Word | None = None) -> Standing:
+def standing(node: SlurmNode, word: AgentReport | None = None) -> DrainStatus:
     """Who, why and how back: from Slurm's view of the node, and its agent's ``word`` where that can
     be read.
     """
@@ -125,7 +125,7 @@ def standing(node: SlurmNode, word: Word | None = None) -> Standing:
         asks = (
             word.made.action if proven and word and word.made else asked_in(reason) or fault.action
         )
-    return Standing(
+    return DrainStatus(
         out=out,
         owner=owner,
         reason=reason,
@@ -148,7 +148,7 @@ def asked_in(reason: Reason) -> Action | None:
     return None
 
 
-def _owner(node: SlurmNode, reason: Reason | None, word: Word | None, *, out: bool) -> Owner:
+def _owner(node: SlurmNode, reason: Reason | None, word: AgentReport | None, *, out: bool) -> Owner:
     if not out:
         return Owner.NOBODY
     if reason is not None and reason.code == KUBE_CORDON:
@@ -166,7 +166,7 @@ def _undo(
     owner: Owner,
     reason: Reason | None,
     asks: Action | None,
-    proof: Word | None,
+    proof: AgentReport | None,
 ) -> str:
     resume = f"scontrol update nodename={node.name} state=resume"
     if owner is Owner.NOBODY:
@@ -185,7 +185,7 @@ def _undo(
     return f"Only {who}{typed}; Holdfast never undoes what it did not do ({resume})."
 
 
-def _by_agent(reason: Reason, asks: Action, proof: Word | None) -> str:
+def _by_agent(reason: Reason, asks: Action, proof: AgentReport | None) -> str:
     if flap_damping.says_by_hand(reason):
         often = flap_damping.times(flap_damping.returns_in(reason))
         return f"A person: it returned {often} before; find out why it comes and goes, then {{resume}}."

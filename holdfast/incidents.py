@@ -23,7 +23,7 @@ _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,39}")
 _WORD = re.compile(r"[A-Za-z0-9._+-]{1,253}")
 
 
-class Blame(str, Enum):
+class Attribution(str, Enum):
     """Whose fault an entry speaks of."""
 
     NODE = "node"
@@ -33,7 +33,7 @@ class Blame(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Incident:
     """One kind of thing that happened to one run of a job, on one GPU or on a node as a whole.
 
     ``code``     as in the fault catalogue.
@@ -64,7 +64,7 @@ class Evidence:
         return fault_of(self.code).severity
 
     @property
-    def blame(self) -> Blame:
+    def blame(self) -> Attribution:
         """By the fault catalogue: an application's fault is the job's, a fatal or lasting one of
         the machine is the node's."""
         return blame_of(self.code)
@@ -104,25 +104,25 @@ _ALWAYS_CONSEQUENCES = frozenset({"XID45"})
 """Follows each kill of a process on a GPU, by the thousand on healthy nodes (NVSentinel 1748)."""
 
 
-def blame_of(code: str) -> Blame:
+def blame_of(code: str) -> Attribution:
     """Whose fault a code speaks of, by the catalogue's class and severity."""
     fault = fault_of(code)
     if code in _ALWAYS_CONSEQUENCES:
-        return Blame.NOBODY
+        return Attribution.NOBODY
     if fault.fault_class is FaultClass.APPLICATION:
-        return Blame.JOB
+        return Attribution.JOB
     if fault.severity is Severity.FATAL or (fault.severity is Severity.WARN and fault.drains):
-        return Blame.NODE
-    return Blame.NOBODY
+        return Attribution.NODE
+    return Attribution.NOBODY
 
 
-def verdict(entries: Iterable[Evidence]) -> Blame:
+def verdict(entries: Iterable[Incident]) -> Attribution:
     """Whose fault all of it is: a broken machine explains what the application saw on it."""
     blames = {entry.blame for entry in entries}
-    for blame in (Blame.NODE, Blame.JOB):
+    for blame in (Attribution.NODE, Attribution.JOB):
         if blame in blames:
             return blame
-    return Blame.NOBODY
+    return Attribution.NOBODY
 
 
 def is_ours(comment: str) -> bool:
@@ -130,7 +130,7 @@ def is_ours(comment: str) -> bool:
     return not comment.strip() or comment.lstrip().startswith(PREFIX)
 
 
-def parse(comment: str) -> tuple[Evidence, ...]:
+def parse(comment: str) -> tuple[Incident, ...]:
     """The entries of a comment; none in one that is not ours. What does not parse is left out."""
     text = comment.strip()
     if not text.startswith(PREFIX):
@@ -139,14 +139,14 @@ def parse(comment: str) -> tuple[Evidence, ...]:
     return tuple(entry for entry in found if entry is not None)
 
 
-def _entry(text: str) -> Evidence | None:
+def _entry(text: str) -> Incident | None:
     code, *words = text.split() or [""]
     pairs = dict(word.split("=", 1) for word in words if "=" in word)
     node = pairs.get("node", "")
     if not _CODE.fullmatch(code) or not _WORD.fullmatch(node):
         return None
     try:
-        return Evidence(
+        return Incident(
             code=code,
             node=node,
             gpu=_whole(pairs["gpu"]) if "gpu" in pairs else None,
@@ -167,9 +167,9 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def merge(old: Iterable[Evidence], new: Iterable[Evidence]) -> tuple[Evidence, ...]:
+def merge(old: Iterable[Incident], new: Iterable[Incident]) -> tuple[Incident, ...]:
     """Both, one entry for each thing: the later word on it, the larger count."""
-    found: dict[tuple[object, ...], Evidence] = {}
+    found: dict[tuple[object, ...], Incident] = {}
     for entry in (*old, *new):
         before = found.get(entry.key)
         if before is None:
@@ -180,13 +180,13 @@ def merge(old: Iterable[Evidence], new: Iterable[Evidence]) -> tuple[Evidence, .
     return tuple(sorted(found.values(), key=_order))
 
 
-def _order(entry: Evidence) -> tuple[object, ...]:
+def _order(entry: Incident) -> tuple[object, ...]:
     """Newest run first; in it what blames the node, then the job, worst and oldest first."""
-    rank = (Blame.NODE, Blame.JOB, Blame.NOBODY).index(entry.blame)
+    rank = (Attribution.NODE, Attribution.JOB, Attribution.NOBODY).index(entry.blame)
     return (-entry.run, rank, -entry.severity, entry.at, *map(str, entry.key))
 
 
-def render(entries: Sequence[Evidence]) -> str:
+def render(entries: Sequence[Incident]) -> str:
     """The comment, most telling entries first, cut at whole entries to ``MAX_CHARS``."""
     text, left = "", list(entries)
     while left:

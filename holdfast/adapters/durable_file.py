@@ -41,7 +41,7 @@ def at_once(write: Write) -> str:
     return ""
 
 
-class KeptFile:
+class DurableFile:
     """``disk`` is where it belongs, ``memory`` the copy in /run. One writer at a time."""
 
     def __init__(self, disk: Path, memory: Path, *, version: int) -> None:

@@ -22,7 +22,7 @@ _BLOCK_BYTES = 512
 """Unit of ``st_blocks`` (stat(2))."""
 
 
-class Reserve:
+class ReservedSpace:
     """``count`` files ``.NAME.reserve-N`` of ``size`` bytes each, beside what is to be written."""
 
     def __init__(self, folder: Path, name: str, *, size: int, count: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.adapters import safe_file
 from holdfast.adapters.typed_json import typed
-from holdfast.drain_owner import Word
+from holdfast.drain_owner import AgentReport
 from holdfast.policy.ownership import DrainRecord
 
 _BOOT_ID = Path("sys/kernel/random/boot_id")
@@ -72,7 +72,7 @@ def _table(said: Any) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def agents_word(verdict: Mapping[str, Any] | None) -> Word | None:
+def agents_word(verdict: Mapping[str, Any] | None) -> AgentReport | None:
     """What the node's agent says there of its own drains; ``None``: nothing, or not to be read (an
     older agent says nothing).
     """
@@ -90,7 +90,7 @@ def agents_word(verdict: Mapping[str, Any] | None) -> Word | None:
         if made and found.get("code") == made.code and isinstance(found.get("left_s"), (int, float))
     ]
     until = at + max(left) if left else None
-    return Word(made=made, at=at, fresh=verdict["fresh"], until=until)
+    return AgentReport(made=made, at=at, fresh=verdict["fresh"], until=until)
 
 
 def _why_stale(words: Sequence[str], procfs: Path) -> str:

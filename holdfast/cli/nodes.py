@@ -13,7 +13,7 @@ from holdfast.adapters.command import run
 from holdfast.cli.console import complain, say, say_json, table
 from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
-from holdfast.drain_owner import Standing, standing
+from holdfast.drain_owner import DrainStatus, standing
 from holdfast.errors import CommandError
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import SlurmNode
@@ -87,7 +87,7 @@ def slurm_of_this_machine() -> SlurmCli:
     return SlurmCli(config.timeout_s, config.bin)
 
 
-def as_json(node: SlurmNode, what: Standing) -> dict[str, Any]:
+def as_json(node: SlurmNode, what: DrainStatus) -> dict[str, Any]:
     """One node for programs; times in epoch seconds."""
     return {
         "name": node.name,
@@ -120,7 +120,7 @@ def since(at: datetime | None) -> str:
 
 
 def _list(
-    rows: Iterable[tuple[SlurmNode, Standing]], scores: Mapping[str, Mapping[str, Any]] | None
+    rows: Iterable[tuple[SlurmNode, DrainStatus]], scores: Mapping[str, Mapping[str, Any]] | None
 ) -> str:
     past = () if scores is None else ("PAST",)
     head = ("NODE", *past, "STATE", "OWNER", "SINCE", "REASON")

@@ -80,7 +80,7 @@ _FOR_A_PERSON = {Action.REPLACE, Action.CONTACT_SUPPORT}
 _NO_CURE = {Action.NONE, Action.RESTART_JOB, Action.WAIT}
 
 
-class Word(str, Enum):
+class Rating(str, Enum):
     """What the score says."""
 
     GOOD = "good"
@@ -97,10 +97,10 @@ class Score:
     reference: Mapping[str, float]
 
     @property
-    def word(self) -> Word:
+    def word(self) -> Rating:
         if self.value >= LEMON_AT or self.counts.get("outs", 0) >= EVICTIONS:
-            return Word.LEMON
-        return Word.WATCH if self.value >= WATCH_AT else Word.GOOD
+            return Rating.LEMON
+        return Rating.WATCH if self.value >= WATCH_AT else Rating.GOOD
 
 
 def score(

@@ -10,14 +10,14 @@ from holdfast.cli.console import table
 from holdfast.faults import fault_of
 from holdfast.history import event as names
 from holdfast.history.event import Event
-from holdfast.history.lemon import EVICTIONS, WINDOW_S, Score, Word
+from holdfast.history.lemon import EVICTIONS, WINDOW_S, Rating, Score
 from holdfast.history.subject import Past
 from holdfast.wording import counted as plural
 
-MEANING: Mapping[Word, str] = {
-    Word.GOOD: "nothing out of the common in 28 days",
-    Word.WATCH: "fails more often than others: give it work last (Weight in slurm.conf), inspect it when idle",
-    Word.LEMON: "comes back and fails again: test it for long (dcgmi diag -r 3, pairwise NCCL) before it "
+MEANING: Mapping[Rating, str] = {
+    Rating.GOOD: "nothing out of the common in 28 days",
+    Rating.WATCH: "fails more often than others: give it work last (Weight in slurm.conf), inspect it when idle",
+    Rating.LEMON: "comes back and fails again: test it for long (dcgmi diag -r 3, pairwise NCCL) before it "
     "works on, and ask for another one",
 }
 
@@ -79,7 +79,7 @@ def counted(score: Score) -> str:
     for name, count in score.counts.items():
         much = f" ({score.reference[name]:g} is much)" if count else ""
         said.append(f"{plural(count, *_SIGNALS[name])}{much}")
-    twice = score.word is Word.LEMON and score.counts.get("outs", 0) >= EVICTIONS
+    twice = score.word is Rating.LEMON and score.counts.get("outs", 0) >= EVICTIONS
     rule = f" ({EVICTIONS} times out of service are enough)" if twice else ""
     return ", ".join(said) + rule
 

@@ -22,7 +22,7 @@ from demonstration.live import Live
 from demonstration.observe import Cluster, NotSeenError
 from demonstration.options import Parser
 from demonstration.report import Outcome
-from demonstration.scenario import Narrator, Story
+from demonstration.scenario import Scenario, ScenarioRunner
 from demonstration.stages import Seen
 
 STEPS, EVERY, FAULT_STEP = 60, 5, 22
@@ -116,7 +116,7 @@ def _act(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
     order = Order(
         name="holdfast", script="train_holdfast", ranks_per_node=ranks, steps=STEPS, every=EVERY
     )
-    story = Narrator(cluster, live, gpu=ranks - 1).tell(order, FAULT_STEP)
+    story = ScenarioRunner(cluster, live, gpu=ranks - 1).tell(order, FAULT_STEP)
     problems = _compare(story, digests, live)
     if waiting is not None:
         live.head("5. Back to the job without Holdfast")
@@ -131,7 +131,7 @@ def _act(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
     )
 
 
-def _compare(story: Story, digests: dict[str, str], live: Live) -> list[str]:
+def _compare(story: Scenario, digests: dict[str, str], live: Live) -> list[str]:
     """The proof of correctness: both files are read back and hashed tensor by tensor."""
     if "done" not in story.seen:
         return []

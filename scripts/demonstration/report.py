@@ -10,7 +10,7 @@ from typing import Any
 
 from demonstration.baseline import Baseline
 from demonstration.ettr import Ettr, ettr
-from demonstration.scenario import Story
+from demonstration.scenario import Scenario
 from demonstration.stages import CATALOGUE, Seen, missing, table
 
 WIDTH = 150
@@ -22,7 +22,7 @@ class Outcome:
 
     slurm: str
     ranks_per_node: int
-    story: Story
+    story: Scenario
     baseline: Baseline | None
     digests: dict[str, str]
     problems: list[str] = field(default_factory=list)

@@ -25,7 +25,7 @@ TORCH_S = 150.0
 
 
 @dataclass(slots=True)
-class Story:
+class Scenario:
     """What was seen. ``occupied``: (node, begin, end) of every attempt's nodes, epoch seconds.
 
     ``scene``: how things stood when something first did not happen, for whoever looks for the cause.
@@ -44,15 +44,15 @@ class Story:
         return self.seen[key].at_s if key in self.seen else None
 
 
-class Narrator:
+class ScenarioRunner:
     """Runs the story once; ``tell`` never raises ``NotSeenError`` but notes what did not happen."""
 
     def __init__(self, cluster: Cluster, live: Live, gpu: int):
         self._cluster, self._live, self._gpu = cluster, live, gpu
 
-    def tell(self, order: Order, fault_step: int) -> Story:
+    def tell(self, order: Order, fault_step: int) -> Scenario:
         job = submit(self._cluster, order)
-        story = Story(job, gpu=self._gpu)
+        story = Scenario(job, gpu=self._gpu)
         first = job.wait_state("RUNNING", timeout_s=60).nodes
         # The node that does not run the batch script: the launcher lives through the fault.
         story.victim = first[-1]
@@ -70,7 +70,7 @@ class Narrator:
 
     # -- parts
 
-    def _break(self, story: Story) -> None:
+    def _break(self, story: Scenario) -> None:
         cluster, victim = self._cluster, story.victim
         begin = time.time()
         cluster.box.fault(victim, "gpu-lost", "--gpu", str(story.gpu))
@@ -102,7 +102,7 @@ class Narrator:
         self._await(story, "verdict", judged, 10, 0.01)
         self._await(story, "drain", drained, 10, 0.03)
 
-    def _recover(self, story: Story) -> None:
+    def _recover(self, story: Scenario) -> None:
         cluster, job = self._cluster, story.job
 
         def restarted() -> Seen | None:
@@ -142,7 +142,7 @@ class Narrator:
         if not requeued:
             story.problems.append("sacct shows no REQUEUED run of the job")
 
-    def _told(self, story: Story, watch: KubeWatch, kube_name: str) -> None:
+    def _told(self, story: Scenario, watch: KubeWatch, kube_name: str) -> None:
         after = story.at("fault") or 0.0
         found = watch.first(lambda node: condition(node, DRAINED).get("status") == "True", 10)
         if found:
@@ -166,7 +166,7 @@ class Narrator:
 
         self._await(story, "event", event, 10, 0.5)
 
-    def _give_back(self, story: Story, watch: KubeWatch) -> None:
+    def _give_back(self, story: Scenario, watch: KubeWatch) -> None:
         cluster, victim = self._cluster, story.victim
         self._live.say(f"{victim} is repaired: switched off, GPU reseated, switched on")
         cluster.box.heal(victim)
@@ -203,7 +203,7 @@ class Narrator:
                 story, _seen("untaint", found[0], "kubectl get node", f"{DRAINED}=False, no taint")
             )
 
-    def _finish(self, story: Story) -> None:
+    def _finish(self, story: Scenario) -> None:
         job = story.job
 
         def done() -> Seen | None:
@@ -227,7 +227,7 @@ class Narrator:
 
     def _await(
         self,
-        story: Story,
+        story: Scenario,
         key: str,
         read: Callable[[], Seen | None],
         timeout_s: float,
@@ -241,7 +241,7 @@ class Narrator:
             story.problems.append(str(error))
             self._live.say(f"NOT SEEN  {error}")
 
-    def _note(self, story: Story, seen: Seen) -> None:
+    def _note(self, story: Scenario, seen: Seen) -> None:
         story.seen[seen.key] = seen
         fault = story.at("fault")
         after = f"{seen.at_s - fault:+6.2f} s" if fault is not None else " " * 8

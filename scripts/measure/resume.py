@@ -9,7 +9,7 @@ from demonstration import baseline as plain
 from demonstration.jobs import Order, install
 from demonstration.live import Live
 from demonstration.observe import Cluster
-from demonstration.scenario import Narrator
+from demonstration.scenario import ScenarioRunner
 from testbed.box import Box
 
 from measure.figures import Figure, Series
@@ -37,7 +37,7 @@ def resume(box: Box, say: Callable[[str], None]) -> Figure:
         order = Order(
             name=f"bench-{turn}", script="train_holdfast", ranks_per_node=RANKS, steps=STEPS
         )
-        story = Narrator(cluster, Quiet(), gpu=turn % RANKS).tell(order, FAULT_STEP)
+        story = ScenarioRunner(cluster, Quiet(), gpu=turn % RANKS).tell(order, FAULT_STEP)
         fault, step = story.at("fault"), story.at("next_step")
         if fault is None or step is None or story.problems:
             print(story.scene, file=sys.stderr)

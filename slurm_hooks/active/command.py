@@ -22,7 +22,7 @@ from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.active import CATALOGUE, load
 from slurm_hooks.active.inspector import Candidate, Inspector
-from slurm_hooks.active.node_reservation import Keeper, this_process
+from slurm_hooks.active.node_reservation import NodeReservation, this_process
 from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
 from slurm_hooks.active.run_on_node import describe
 from slurm_hooks.settings.sections import NodeConfig
@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     checks = _checks(asked.check, config)
     cluster = load_cluster(config)
     slurm = SlurmMaintenance(cluster.slurm.timeout_s, cluster.slurm.bin)
-    keeper = Keeper(slurm, this_process(), config)
+    keeper = NodeReservation(slurm, this_process(), config)
     left = keeper.sweep()
     for name in left:
         complain(f"holdfast inspect: put back what was left behind ({name})")

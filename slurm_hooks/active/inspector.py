@@ -17,7 +17,7 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import load, pairs
-from slurm_hooks.active.node_reservation import Keeper, Kept
+from slurm_hooks.active.node_reservation import Kept, NodeReservation
 from slurm_hooks.active.page import Inspected
 from slurm_hooks.active.pairs import Pair, Wave
 from slurm_hooks.active.reservation_text import Purpose
@@ -68,7 +68,7 @@ class Inspector:
     def __init__(
         self,
         slurm: SlurmMaintenance,
-        keeper: Keeper,
+        keeper: NodeReservation,
         *,
         at_once: int,
         say: Callable[[str], None],

@@ -23,7 +23,7 @@ from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import CATALOGUE, load
 from slurm_hooks.active import reservation_text as keeps
 from slurm_hooks.active.config import ActiveConfig
-from slurm_hooks.active.reservation_text import PREFIX, Keep, Maker, Purpose
+from slurm_hooks.active.reservation_text import PREFIX, Maker, Purpose, ReservationText
 from slurm_hooks.active.result import Judged, Result, could_not_run, decode, one_line
 from slurm_hooks.active.run import Ran
 from slurm_hooks.active.run_on_node import describe
@@ -47,7 +47,7 @@ class Kept:
     """Nodes that are kept: the reservation's name, what it says, and the nodes as Slurm shows them."""
 
     name: str
-    keep: Keep
+    keep: ReservationText
     nodes: tuple[SlurmNode, ...]
 
 
@@ -63,7 +63,7 @@ def this_process() -> Maker:
     )
 
 
-class Keeper:
+class NodeReservation:
     """Every method raises ``CommandError``; ``sleep`` and ``clock`` are for tests."""
 
     def __init__(
@@ -83,12 +83,12 @@ class Keeper:
     def take(
         self, purpose: Purpose, nodes: Sequence[SlurmName], *, for_s: float, drained: str = ""
     ) -> Kept:
-        """Keep ``nodes``: in service and idle ones, or (``drained``: its reason) a drained one.
+        """ReservationText ``nodes``: in service and idle ones, or (``drained``: its reason) a drained one.
 
         Afterwards they can run our jobs and nobody else's. Raises ``Occupied``.
         """
         self._sweep_stale(nodes)
-        keep = Keep(
+        keep = ReservationText(
             purpose=purpose,
             nodes=tuple(nodes),
             maker=self._maker,
@@ -112,7 +112,7 @@ class Keeper:
             raise
         return Kept(name=keep.name, keep=keep, nodes=tuple(shown))
 
-    def restore(self, name: str, keep: Keep) -> bool:
+    def restore(self, name: str, keep: ReservationText) -> bool:
         """As before the test: drained with the old reason if it was, its jobs ended, the reservation
         gone. False: a job of it does not end yet; the node stays kept, come again.
         """
@@ -146,7 +146,7 @@ class Keeper:
                 swept.append(one.name)
         return swept
 
-    def on(self, node: SlurmName) -> list[tuple[str, Keep]]:
+    def on(self, node: SlurmName) -> list[tuple[str, ReservationText]]:
         """Our reservations that cover the node."""
         return keeps.on(node, self._slurm.reservations(PREFIX))
 
@@ -160,14 +160,14 @@ class Keeper:
         found = process_state(maker.pid) if maker.host == self._maker.host else None
         return [found[1]] if found and found[0] not in "ZX" else []
 
-    def _alone(self, keep: Keep) -> None:
+    def _alone(self, keep: ReservationText) -> None:
         """Of two who kept a node in the same moment the one whose name sorts first goes on."""
         for node in keep.nodes:
             others = [name for name, _ in self.on(SlurmName(node)) if name != keep.name]
             if any(name < keep.name for name in others):
                 raise Occupied(f"{node} is under test already ({others[0]})")
 
-    def _shown(self, keep: Keep) -> list[SlurmNode]:
+    def _shown(self, keep: ReservationText) -> list[SlurmNode]:
         """The nodes once each of them shows the reservation: from here on everybody can see why
         they are undrained.
         """
@@ -189,7 +189,7 @@ class Keeper:
             if not drained and node.drained_flag:
                 raise Occupied(f"{node.name}: drained meanwhile ({node.reason})")
 
-    def _awake(self, keep: Keep) -> list[SlurmNode]:
+    def _awake(self, keep: ReservationText) -> list[SlurmNode]:
         """The nodes once they can start a job: after an undrain slurmctld asks slurmd first."""
         until = self._clock() + _SHOWN_S
         while True:
@@ -201,10 +201,10 @@ class Keeper:
                 return nodes
             self._sleep(_LOOK_S)
 
-    def _slurm_nodes(self, keep: Keep) -> list[SlurmNode]:
+    def _slurm_nodes(self, keep: ReservationText) -> list[SlurmNode]:
         return [node for name in keep.nodes for node in self._slurm.nodes([SlurmName(name)])]
 
-    def _restore_quietly(self, keep: Keep) -> None:
+    def _restore_quietly(self, keep: ReservationText) -> None:
         try:
             self.restore(keep.name, keep)
         except CommandError:

@@ -41,7 +41,7 @@ class Maker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
+class ReservationText:
     """What a reservation of ours says. ``until`` in epoch seconds: after it nobody works on it any
     more. ``drained``: the reason that the node was drained with before the test; empty: it was in
     service.
@@ -75,7 +75,7 @@ class Keep:
         return f"{_FORMAT} {self.purpose.value} {said}"
 
 
-def read(reservation: Reservation) -> Keep | None:
+def read(reservation: Reservation) -> ReservationText | None:
     """What a reservation says; None: it is not ours, whatever its name."""
     head, _, rest = reservation.comment.partition(" ")
     purpose, _, said = rest.partition(" ")
@@ -89,7 +89,7 @@ def read(reservation: Reservation) -> Keep | None:
             pid=int(pairs["pid"]),
             start=int(pairs["start"]),
         )
-        return Keep(
+        return ReservationText(
             purpose=Purpose(purpose),
             nodes=tuple(reservation.nodes),
             maker=maker,
@@ -100,7 +100,7 @@ def read(reservation: Reservation) -> Keep | None:
         return None
 
 
-def stale(keep: Keep, me: Maker, alive: Iterable[int], now: float) -> bool:
+def stale(keep: ReservationText, me: Maker, alive: Iterable[int], now: float) -> bool:
     """Nobody works on it any more: its time is over, or its maker was on this machine and is gone.
 
     ``alive``: start times of the processes of this machine that have the maker's pid (none or one).
@@ -114,7 +114,7 @@ def stale(keep: Keep, me: Maker, alive: Iterable[int], now: float) -> bool:
     return keep.maker.start not in set(alive)
 
 
-def on(node: str, reservations: Iterable[Reservation]) -> list[tuple[str, Keep]]:
+def on(node: str, reservations: Iterable[Reservation]) -> list[tuple[str, ReservationText]]:
     """Ours that cover the node: (name, what it says)."""
     found = [(one.name, read(one)) for one in reservations if node in one.nodes]
     return [(name, keep) for name, keep in found if keep is not None]

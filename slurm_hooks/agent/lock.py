@@ -14,7 +14,7 @@ _AGAIN_S = 0.01
 _HANDED_OVER = "HOLDFAST_AGENT_LOCK_FD"
 
 
-class Held(NamedTuple):
+class HeldLock(NamedTuple):
     """``fd`` holds the lock as long as it is open. ``crashed``: who held it before, in this boot,
     did not give it back in order.
     """
@@ -27,7 +27,7 @@ def path_in(run: Path) -> Path:
     return run / "agent.lock"
 
 
-def take(path: Path) -> Held | None:
+def take(path: Path) -> HeldLock | None:
     """The lock; None when another agent has it.
 
     The file tells the holder's pid. Workers close every descriptor, so none of them keeps it. Whoever
@@ -52,7 +52,7 @@ def take(path: Path) -> Held | None:
     with contextlib.suppress(OSError):  # /run is full: ``holder`` answers 0, which is a holder too
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return Held(fd, crashed)
+    return HeldLock(fd, crashed)
 
 
 def is_held(fd: int, path: Path) -> bool:
@@ -79,7 +79,7 @@ def hand_over(fd: int) -> None:
     os.environ[_HANDED_OVER] = str(fd)
 
 
-def inherited(path: Path) -> Held | None:
+def inherited(path: Path) -> HeldLock | None:
     """The lock that this process held before it became this program; None when it held none."""
     word = os.environ.pop(_HANDED_OVER, "")
     if not word.isdigit():
@@ -89,7 +89,7 @@ def inherited(path: Path) -> Held | None:
         os.set_inheritable(fd, False)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if is_held(fd, path):
-            return Held(fd)
+            return HeldLock(fd)
         os.close(fd)
     except OSError:
         pass  # no descriptor of ours

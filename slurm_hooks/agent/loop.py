@@ -19,12 +19,12 @@ from holdfast.policy.node import draining
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import systemd
-from slurm_hooks.agent.drain.controller import Actor
-from slurm_hooks.agent.drain.messages import Case
-from slurm_hooks.agent.job_report.monitor import JobHealth
+from slurm_hooks.agent.drain.controller import DrainController
+from slurm_hooks.agent.drain.messages import DrainInputs
+from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.agent.jobs.kill_worker import Sweeper, doomed_by
 from slurm_hooks.agent.jobs.watcher import Jobs
-from slurm_hooks.agent.lock import Held
+from slurm_hooks.agent.lock import HeldLock
 from slurm_hooks.agent.signals import Wake
 from slurm_hooks.agent.telemetry.publisher import Telemetry
 from slurm_hooks.agent.verdict.publisher import Publisher, enforced
@@ -55,7 +55,7 @@ one.
 class Agent:
     """One node's agent. ``run`` returns when it is told to stop."""
 
-    def __init__(self, node: SlurmName, config: Settings, lock: Held) -> None:
+    def __init__(self, node: SlurmName, config: Settings, lock: HeldLock) -> None:
         """``lock`` is this node's, and stays held."""
         paths = config.cluster.paths
         self._lock = lock
@@ -69,14 +69,14 @@ class Agent:
         self._observer = Observer(config.node.expected_gpus, boot_id, memory, config.expected_hcas)
         self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
         self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
-        self._actor = Actor(node, boot_id, config)
+        self._actor = DrainController(node, boot_id, config)
         self._sweeper = Sweeper(paths)
         self._telemetry = Telemetry(
             node, boot_id, config, (memory, self._observer.memory), crashed=lock.crashed
         )
         self.history = self._telemetry.recorder
         """Where every part of this agent may note what happened."""
-        self._health = JobHealth(node, boot_id, config, self.history.note)
+        self._health = JobMonitor(node, boot_id, config, self.history.note)
         self._jobs = Jobs(config, lambda: self._health.ledger)
         self._looking_after_jobs = (self._health, self._jobs)
         self._log: KmsgFollower | None = None
@@ -240,9 +240,9 @@ class Agent:
             self._actor.take_deeds(),
         )
 
-    def _case(self) -> Case:
+    def _case(self) -> DrainInputs:
         gpus, lost = self._observer.facts.gpus, self._observer.memory.lost
-        return Case(
+        return DrainInputs(
             verdict=self._verdict(),
             modes=modes_of(self._table),
             passes=self._passes,

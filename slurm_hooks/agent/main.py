@@ -117,7 +117,7 @@ def _complain(event: str, problems: str) -> None:
         log.error(event, why=line)
 
 
-def _live(node: SlurmName, config: Settings, lock: locks.Held) -> bool:
+def _live(node: SlurmName, config: Settings, lock: locks.HeldLock) -> bool:
     """One agent after another under the same configuration, until told to end (False) or until
     there is another configuration that can be used (True)."""
     while True:
@@ -130,7 +130,7 @@ def _live(node: SlurmName, config: Settings, lock: locks.Held) -> bool:
             return True
 
 
-def _when_free(path: Path) -> locks.Held:
+def _when_free(path: Path) -> locks.HeldLock:
     """The lock, once its holder has ended. Polled: a wait in flock(2) would keep SIGHUP's and
     SIGTERM's default actions just the same, and Python would start it again after a signal.
     """

@@ -15,9 +15,9 @@ from slurm_hooks.facts.fabric import (
     PortNews,
 )
 from slurm_hooks.facts.gpu import (
+    GpuDeltas,
     GpuFabric,
     GpuFacts,
-    GpuNews,
     GpuProcess,
     GpuRows,
     NvmlFacts,
@@ -46,9 +46,9 @@ __all__ = [
     "DcgmFacts",
     "DcgmIncident",
     "DiskFacts",
+    "GpuDeltas",
     "GpuFabric",
     "GpuFacts",
-    "GpuNews",
     "GpuProcess",
     "GpuRows",
     "HostFacts",

@@ -52,7 +52,7 @@ class GpuRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuNews:
+class GpuDeltas:
     """What changed on one GPU since the agent's baseline: its first sight of this GPU in this boot,
     and again after each reset (law 9). None: no baseline yet, or the counter tells nothing.
 
@@ -159,7 +159,7 @@ class GpuFacts:
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
     processes: tuple[GpuProcess, ...] | None = None
-    news: GpuNews = GpuNews()
+    news: GpuDeltas = GpuDeltas()
 
     @property
     def subject(self) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.adapters.reserved_space import Reserve
+from holdfast.adapters.reserved_space import ReservedSpace
 from holdfast.adapters.state_file import write_atomic
 from holdfast.version import WIRE
 from holdfast.vocabulary import Status
@@ -55,13 +55,13 @@ def render(status: Status, *, expires_s: int, boot_id: str, detail: dict[str, An
     return f"{status.value} {expires_s} {boot_id} {WIRE}\n{body}\n"
 
 
-def reserve_for(run: Path) -> Reserve:
+def reserve_for(run: Path) -> ReservedSpace:
     """Room for verdicts where the run folder's filesystem is full: without a fresh one the hooks would
     not know a bad node."""
-    return Reserve(run, "verdict", size=_RESERVED_BYTES, count=2)
+    return ReservedSpace(run, "verdict", size=_RESERVED_BYTES, count=2)
 
 
-def write(path: Path, text: str, reserve: Reserve | None = None) -> None:
+def write(path: Path, text: str, reserve: ReservedSpace | None = None) -> None:
     """Replace the file in one step, readable by everybody. Raises OSError."""
     if reserve is None:
         write_atomic(path, text, mode=0o644, durable=False)

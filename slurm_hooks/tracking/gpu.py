@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from slurm_hooks.facts import GpuFacts, GpuNews
+from slurm_hooks.facts import GpuDeltas, GpuFacts
 from slurm_hooks.tracking.counters import Counter, advance, rebased
 
 HOUR_S, MINUTE_S, TEN_MINUTES_S = 3600.0, 60.0, 600.0
@@ -148,7 +148,7 @@ def _new(seen: GpuSeen, name: str) -> int | None:
     return counter.new if counter else None
 
 
-def _news(seen: GpuSeen, gpu: GpuFacts, errors: tuple[int, ...], now: float) -> GpuNews:
+def _news(seen: GpuSeen, gpu: GpuFacts, errors: tuple[int, ...], now: float) -> GpuDeltas:
     pcie_per_s = _rate(seen, "pcie_replays", MINUTE_S)
     # Software slows a hot GPU down under load, which is normal and not to be judged.
     heat = "held_by_heat_ns" if gpu.held_by_hw_heat_ns is None else "held_by_hw_heat_ns"
@@ -157,7 +157,7 @@ def _news(seen: GpuSeen, gpu: GpuFacts, errors: tuple[int, ...], now: float) -> 
     pending = None
     if gpu.fabric is not None:
         pending = now - seen.fabric_since if seen.fabric_since is not None else 0.0
-    return GpuNews(
+    return GpuDeltas(
         link_replays=_lately(seen, "link_replays", HOUR_S),
         link_recoveries=_lately(seen, "link_recoveries", HOUR_S),
         link_crc_per_s=_rate(seen, "link_crc_errors", MINUTE_S),

@@ -12,8 +12,8 @@ import pytest
 from holdfast.history import store
 from holdfast.history.event import Event
 from slurm_hooks.agent.job_report import hook_notes
-from slurm_hooks.agent.job_report.run_store import Book
-from slurm_hooks.agent.job_report.runs import Ledger, Run
+from slurm_hooks.agent.job_report.run_store import RunStore
+from slurm_hooks.agent.job_report.runs import Run, Runs
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.node_faults import Sight
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
@@ -84,24 +84,24 @@ def test_no_garbage_hides_a_history(history: Path) -> None:
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Book:
+def book(tmp_path: Path) -> RunStore:
     run = Run(job=7, restarts=1, started_s=5.0, uid=2001, gpus=frozenset({0, 3}), baseline_s=6.0)
-    Book(tmp_path, BOOT).save(Ledger(runs={run.key: run}))
-    return Book(tmp_path, BOOT)
+    RunStore(tmp_path, BOOT).save(Runs(runs={run.key: run}))
+    return RunStore(tmp_path, BOOT)
 
 
-def test_a_baseline_that_breaks_off_is_no_baseline(book: Book) -> None:
+def test_a_baseline_that_breaks_off_is_no_baseline(book: RunStore) -> None:
     text = book.path.read_text()
     assert list(book.load()[0].runs) == [(7, 1)]
     for part in cut_short(text):
         book.path.write_text(part)
         ledger, problem = book.load()
-        assert ledger == Ledger(), part
+        assert ledger == Runs(), part
         assert problem.startswith(f"{book.path}: "), part
         assert "\n" not in problem, part
 
 
-def test_no_senseless_baseline_stops_the_agent(book: Book) -> None:
+def test_no_senseless_baseline_stops_the_agent(book: RunStore) -> None:
     for what, text in wrong_documents(json.loads(book.path.read_text())):
         book.path.write_text(text)
         try:
@@ -109,7 +109,7 @@ def test_no_senseless_baseline_stops_the_agent(book: Book) -> None:
         except Exception as error:
             raise AssertionError(what) from error
         assert "\n" not in problem, what
-        assert not problem or ledger == Ledger(), what
+        assert not problem or ledger == Runs(), what
         for run in ledger.runs.values():
             assert type(run.job) is int, what
             assert math.isfinite(run.started_s), what

@@ -16,11 +16,11 @@ from holdfast.policy.flap_damping import next_change_at
 from holdfast.policy.node import SWITCHED_OFF
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
-from slurm_hooks.agent.drain.messages import Case, Deed, Outcome, Standing
+from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
-from slurm_hooks.agent.drain.return_test import Gate
+from slurm_hooks.agent.drain.return_test import ReturnTest
 from slurm_hooks.agent.drain.step import Step
-from slurm_hooks.agent.drain.undrain_audit import ReturnAudit
+from slurm_hooks.agent.drain.undrain_audit import UndrainAudit
 from slurm_hooks.node.machine import stamp
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.bounded_write import BoundedWrite
@@ -35,7 +35,7 @@ accounting, look, drain, the same look, the changes, look, withdraw, the changes
 """
 
 
-class Actor:
+class DrainController:
     """``standing`` is what is known of the node in Slurm; ``consider`` may change it later."""
 
     def __init__(self, node: SlurmName, boot_id: str, config: Settings) -> None:
@@ -43,10 +43,10 @@ class Actor:
         self._records = Records(config.cluster.paths)
         self._drained: Drained | None = None
         self._drained_seen: tuple[int, int] = (0, 0)
-        self.standing = Standing()
+        self.standing = SlurmStatus()
         self._load_record()
         self._worker = Worker("slurm", self._open, keep=False)
-        self._case = Case()
+        self._case = DrainInputs()
         self._done: object = None
         self._asked = self._case
         self._looked = False
@@ -54,14 +54,14 @@ class Actor:
         self._failed_key: object = None
         self._next = float("inf")
         self._forgiven = False
-        self._deeds: tuple[Deed, ...] = ()
+        self._deeds: tuple[AuditEntry, ...] = ()
         self._returned: tuple[str, ...] = ()
         self._commented: tuple[float, ...] = ()
-        self._gate = Gate(node, config)
+        self._gate = ReturnTest(node, config)
         undrained, problem = self._records.load_return()
         if problem:
             log.error("a return cannot be confirmed", why=problem)
-        self._audit = ReturnAudit(node, config, undrained)
+        self._audit = UndrainAudit(node, config, undrained)
         self.unwritten = ""
         """Why the disk does not take the records; empty: it does."""
         self._restore = self._asked_restore = ""
@@ -83,7 +83,7 @@ class Actor:
         wanted = self._drained.record.action if self._drained else Action.NONE
         return self.standing.drained and wanted is Action.RESET_GPU
 
-    def consider(self, case: Case, now: float) -> None:
+    def consider(self, case: DrainInputs, now: float) -> None:
         """Take in what is known now; ask Slurm at once where that changes anything."""
         self._case = case
         # A hook drained. Only memory is looked at: the disk may not answer.
@@ -135,7 +135,7 @@ class Actor:
         returned, self._returned = self._returned, ()
         return returned
 
-    def take_deeds(self) -> tuple[Deed, ...]:
+    def take_deeds(self) -> tuple[AuditEntry, ...]:
         """What was done in Slurm since this was asked last."""
         deeds, self._deeds = self._deeds, ()
         return deeds
@@ -152,16 +152,16 @@ class Actor:
             log.error("drain record lost, nothing of it will be undone", why=problem)
         self.standing = self._with_record(self.standing)
 
-    def _with_record(self, standing: Standing) -> Standing:
+    def _with_record(self, standing: SlurmStatus) -> SlurmStatus:
         return replace(standing, made=self._drained.record if self._drained else None)
 
-    def _news(self, case: Case) -> bool:
+    def _news(self, case: DrainInputs) -> bool:
         involved = (
             case.audible or self._drained is not None or self.standing.commented or self.unwritten
         )
         return not self._looked or (bool(involved) and self._key(case) != self._done)
 
-    def _key(self, case: Case) -> object:
+    def _key(self, case: DrainInputs) -> object:
         """What a step was made for: each pass counts while the node's return depends on it, or
         a comment of ours tells of what is over, or the disk has not taken the record.
         """
@@ -192,7 +192,7 @@ class Actor:
             Records(paths, BoundedWrite(paths.run / "stuck" / "record.json")),
         )
 
-        def serve(request: Any) -> Iterator[Outcome]:
+        def serve(request: Any) -> Iterator[StepResult]:
             yield step.run(*request)
 
         return serve
@@ -210,7 +210,7 @@ class Actor:
         self.standing = self.standing.failed(why)
         self._next = now + self._config.agent.act_retry_s
 
-    def _kept(self, outcome: Outcome, now: float) -> None:
+    def _kept(self, outcome: StepResult, now: float) -> None:
         self._drained, self._drained_seen = outcome.drained, stamp(self._records.in_memory)
         if outcome.unwritten and not self.unwritten:
             log.error("the disk does not take the records", why=outcome.unwritten)
@@ -224,7 +224,7 @@ class Actor:
 
     def _take(self, answer: Answer, now: float) -> None:
         outcome = answer.items[0] if answer.items else None
-        if not isinstance(outcome, Outcome) or not answer.complete:
+        if not isinstance(outcome, StepResult) or not answer.complete:
             self._failed(answer.error or "no outcome", now)
             return
         self._failures, self._looked = 0, True

@@ -15,7 +15,7 @@ from slurm_hooks.agent.drain.record import Drained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class DrainInputs:
     """What speaks for and against the node at one moment.
 
     ``verdict``       every open finding, and the probes that are silent.
@@ -58,7 +58,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SlurmStatus:
     """Where the node stands in Slurm as far as Holdfast is concerned.
 
     ``action``   drain, comment, observe, none or over-budget: what was decided last.
@@ -78,12 +78,12 @@ class Standing:
     made: DrainRecord | None = None
     commented: bool = False
 
-    def failed(self, problem: str) -> Standing:
+    def failed(self, problem: str) -> SlurmStatus:
         return replace(self, problem=problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class AuditEntry:
     """One change that a step made: ``text`` for the log, ``event`` for the history (names in
     ``holdfast.history.event``; empty: only the log). ``code``, ``subject`` and ``gpu`` are the
     fault's, ``action`` what it asks for.
@@ -101,7 +101,7 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StepResult:
     """What a step found and did; ``did`` holds one deed for each change.
 
     ``forgiven``: somebody else put a node back into service that we had drained. ``test``: the
@@ -111,8 +111,8 @@ class Outcome:
     ``comment_waits``: it was to be changed, and was changed too often lately.
     """
 
-    standing: Standing
-    did: tuple[Deed, ...] = ()
+    standing: SlurmStatus
+    did: tuple[AuditEntry, ...] = ()
     forgiven: bool = False
     test: str = ""
     drained: Drained | None = None

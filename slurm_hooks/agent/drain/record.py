@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.adapters.durable_file import Bounded, KeptFile, at_once
+from holdfast.adapters.durable_file import Bounded, DurableFile, at_once
 from holdfast.adapters.state_file import forget, read_state, write_state
 from holdfast.adapters.typed_json import typed
 from holdfast.config.schema import PathsConfig
@@ -75,11 +75,11 @@ class Records:
     """
 
     def __init__(self, paths: PathsConfig, bounded: Bounded = at_once) -> None:
-        self._drain = KeptFile(path_in(paths.state), path_in(paths.run), version=VERSION)
-        self._undrained = KeptFile(
+        self._drain = DurableFile(path_in(paths.state), path_in(paths.run), version=VERSION)
+        self._undrained = DurableFile(
             paths.state / "return.json", paths.run / "return.json", version=VERSION
         )
-        self._last = KeptFile(
+        self._last = DurableFile(
             paths.state / "drain.last.json", paths.run / "drain.last.json", version=VERSION
         )
         self._bounded = bounded
@@ -87,7 +87,7 @@ class Records:
         """Why the disk has not what was kept last."""
 
     @property
-    def _files(self) -> tuple[KeptFile, ...]:
+    def _files(self) -> tuple[DurableFile, ...]:
         return (self._drain, self._undrained, self._last)
 
     @property

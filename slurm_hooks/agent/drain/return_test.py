@@ -1,6 +1,6 @@
 """This node's active check: the reservation that it may be in, and the test before it is given back.
 
-``look`` and what ends a test run in the contained worker of a Slurm step, ``Gate`` in the agent's loop
+``look`` and what ends a test run in the contained worker of a Slurm step, ``ReturnTest`` in the agent's loop
 with a contained worker of its own: a test takes minutes, and nothing waits for it. The gate's worker
 only ever reserves, undrains and tests; what puts things back is the Slurm step, so that there is one
 way, whether the test ended, failed, or died with its agent.
@@ -26,10 +26,10 @@ from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import reservation_text as keeps
 from slurm_hooks.active.check_for_fault import checks_for
-from slurm_hooks.active.node_reservation import Keeper, this_process
-from slurm_hooks.active.reservation_text import PREFIX, Keep, Purpose
+from slurm_hooks.active.node_reservation import NodeReservation, this_process
+from slurm_hooks.active.reservation_text import PREFIX, Purpose, ReservationText
 from slurm_hooks.active.result import Result, Verdict
-from slurm_hooks.agent.drain.messages import Deed
+from slurm_hooks.agent.drain.messages import AuditEntry
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.node.process import Process, send
 from slurm_hooks.settings.settings import Settings
@@ -47,7 +47,7 @@ class Holding:
 
     held: Held
     name: str
-    keep: Keep
+    keep: ReservationText
 
 
 def look(
@@ -81,7 +81,7 @@ def stop_maker(holding: Holding) -> None:
                 os.killpg(maker.pid, signal.SIGKILL)
 
 
-class Gate:
+class ReturnTest:
     """The test before this node's return. ``trial`` is what came of it, while that counts."""
 
     def __init__(self, node: SlurmName, config: Settings) -> None:
@@ -112,7 +112,7 @@ class Gate:
         log.info("active check", node=self._node, code=code, checks=",".join(checks))
         self._worker.ask((checks, reason, for_s), deadline_s=for_s + 60)
 
-    def turn(self, now: float) -> Deed | None:
+    def turn(self, now: float) -> AuditEntry | None:
         """Take the result once it is there; forget one that is old. What happened, if anything."""
         if self.trial is not None and not self.trial.passed and now >= self._until:
             self.trial = None
@@ -132,7 +132,7 @@ class Gate:
             self._conclude(result.check, result.verdict.value, result.detail, wait_s)
         trial = self.trial
         assert trial is not None  # noqa: S101 - just concluded
-        return Deed(
+        return AuditEntry(
             text=f"active check before the return: {trial.said}",
             event=ACTIVE_CHECK,
             code=self._code,
@@ -159,10 +159,10 @@ class Gate:
             reason=self._reason, check=check or "active check", verdict=verdict, detail=detail
         )
 
-    def _keeper(self) -> Keeper:
+    def _keeper(self) -> NodeReservation:
         slurm = self._config.cluster.slurm
         commands = SlurmMaintenance(slurm.timeout_s, slurm.bin)
-        return Keeper(commands, this_process(), Path(self._config.path))
+        return NodeReservation(commands, this_process(), Path(self._config.path))
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
         keeper = self._keeper()
@@ -175,7 +175,7 @@ class Gate:
 
 
 def run(
-    keeper: Keeper, node: SlurmName, checks: tuple[str, ...], reason: str, for_s: float
+    keeper: NodeReservation, node: SlurmName, checks: tuple[str, ...], reason: str, for_s: float
 ) -> Result:
     """The first of the checks that can run, on the node, kept. It stays kept afterwards."""
     try:

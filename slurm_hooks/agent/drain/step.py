@@ -23,10 +23,10 @@ from holdfast.reason import Reason, without_slurms_words
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
-from slurm_hooks.active.node_reservation import Keeper, this_process
+from slurm_hooks.active.node_reservation import NodeReservation, this_process
 from slurm_hooks.agent.drain import return_test as tests
 from slurm_hooks.agent.drain.manual_resume import by_person
-from slurm_hooks.agent.drain.messages import Case, Deed, Outcome, Standing
+from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records, reopened
 from slurm_hooks.agent.drain.return_test import Holding
 from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
@@ -48,7 +48,7 @@ class Step:
     boot_id: str
     config: Settings
     records: Records
-    _did: list[Deed] = field(default_factory=list)
+    _did: list[AuditEntry] = field(default_factory=list)
     _holding: Holding | None = None
     _undrained: Undrained | None = None
     _drained: Drained | None = None
@@ -56,7 +56,7 @@ class Step:
     _comments: int = 0
     _comment_waits: bool = False
 
-    def run(self, case: Case, drained: Drained | None, restore: str = "") -> Outcome:
+    def run(self, case: DrainInputs, drained: Drained | None, restore: str = "") -> StepResult:
         """One look, at most one drain or undrain. ``restore``: the reason of a person's drain that our
         last undrain ended; it comes before all else."""
         self._did, self._undrained, self._drained = [], None, drained
@@ -75,7 +75,7 @@ class Step:
             comment_waits=self._comment_waits,
         )
 
-    def _run(self, case: Case, drained: Drained | None, restore: str) -> Outcome:
+    def _run(self, case: DrainInputs, drained: Drained | None, restore: str) -> StepResult:
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
         table = self._table() if case.worst else self.slurm.nodes([self.name])
         node = self._own(table)
@@ -90,12 +90,12 @@ class Step:
             self._keep(None)
             text = "somebody put the node back into service: the drain record is dropped"
             self._did.append(_about(drained, text, RESUMED))
-            standing = Standing(commented=_says_ours(node))
-            return Outcome(standing=standing, did=tuple(self._did), forgiven=True)
+            standing = SlurmStatus(commented=_says_ours(node))
+            return StepResult(standing=standing, did=tuple(self._did), forgiven=True)
         decision = self._decide(case, drained, node, table if case.worst else None)
         standing = self._apply(decision, case, drained, node)
         test = drained.record.reason if drained and decision.move is Move.TEST else ""
-        return Outcome(standing=standing, did=tuple(self._did), test=test)
+        return StepResult(standing=standing, did=tuple(self._did), test=test)
 
     def _brought_back(self, node: SlurmNode, drained: Drained | None) -> Drained | None:
         """The record of our drain that stands. A slurmctld that was restored from older state may show the
@@ -116,8 +116,8 @@ class Step:
         return by_person(self.slurm, self.name, drained.record, self._slurmctld_at)
 
     def _set_again(
-        self, case: Case, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
-    ) -> Outcome:
+        self, case: DrainInputs, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
+    ) -> StepResult:
         """slurmctld came back without our drain: decision 026."""
         situation, limits = self._situation(case, drained, node, table), self._limits()
         now = datetime.now(timezone.utc)
@@ -127,15 +127,15 @@ class Step:
             standing = self._set(decision, case, node, reopened(drained, now), deed)
         else:
             standing = self._apply(decision, case, drained, node)
-        return Outcome(standing=standing, did=tuple(self._did))
+        return StepResult(standing=standing, did=tuple(self._did))
 
-    def _restore(self, reason: str) -> Outcome:
+    def _restore(self, reason: str) -> StepResult:
         self.slurm.drain([self.name], reason)
         self._keep(None)
         self.records.save_return(None)
         why = "somebody drained the node in the moment of its return"
-        deed = Deed(text=f"{why}: drained again with that reason: {reason}")
-        return Outcome(standing=Standing(reason=reason, drained=True, why=why), did=(deed,))
+        deed = AuditEntry(text=f"{why}: drained again with that reason: {reason}")
+        return StepResult(standing=SlurmStatus(reason=reason, drained=True, why=why), did=(deed,))
 
     def _undrain(self, node: SlurmNode) -> None:
         """``node`` as it was seen. Looks again right before the write; whether somebody drained the node
@@ -181,7 +181,7 @@ class Step:
 
     def _decide(
         self,
-        case: Case,
+        case: DrainInputs,
         drained: Drained | None,
         node: SlurmNode,
         table: Sequence[SlurmNode] | None,
@@ -191,7 +191,7 @@ class Step:
 
     def _situation(
         self,
-        case: Case,
+        case: DrainInputs,
         drained: Drained | None,
         node: SlurmNode,
         table: Sequence[SlurmNode] | None,
@@ -230,8 +230,8 @@ class Step:
         )
 
     def _apply(
-        self, decision: Decision, case: Case, drained: Drained | None, node: SlurmNode
-    ) -> Standing:
+        self, decision: Decision, case: DrainInputs, drained: Drained | None, node: SlurmNode
+    ) -> SlurmStatus:
         if self._holding is not None and decision.move is not Move.UNDRAIN:
             return self._about_test(self._holding, decision, drained, node)
         if decision.move is Move.DRAIN:
@@ -244,19 +244,19 @@ class Step:
             if _says_ours(node):
                 self._comment("")  # of a test that was not passed, or of a time past the budget
             self._did.append(_about(drained, f"given back: {decision.why}", GIVEN_BACK))
-            return Standing(why=decision.why)
+            return SlurmStatus(why=decision.why)
         if decision.move is Move.WITHDRAW:
             return self._withdraw(decision, drained, node)
         if decision.move is Move.COMMENT:
             self._say(decision.reason, case)
         if decision.forget and drained is not None:
             self._keep(None)
-            self._did.append(Deed(text=f"drain record dropped: {decision.why}"))
+            self._did.append(AuditEntry(text=f"drain record dropped: {decision.why}"))
         elif drained is not None and is_ours(drained.record, node):
             self._confirm(drained, node)
         return _standing(decision, node, drained, written=not self._comment_waits)
 
-    def _drain(self, decision: Decision, case: Case, node: SlurmNode) -> Standing:
+    def _drain(self, decision: Decision, case: DrainInputs, node: SlurmNode) -> SlurmStatus:
         finding = decision.finding
         assert finding is not None  # noqa: S101 - policy's contract for a drain
         record = DrainRecord(
@@ -276,8 +276,8 @@ class Step:
         return self._set(decision, case, node, drained, "drained")
 
     def _set(
-        self, decision: Decision, case: Case, node: SlurmNode, drained: Drained, deed: str
-    ) -> Standing:
+        self, decision: Decision, case: DrainInputs, node: SlurmNode, drained: Drained, deed: str
+    ) -> SlurmStatus:
         """``node`` as it was decided about. Raises ``Unavailable`` where somebody drained it since: the
         record is kept first, which takes a while, and a person's reason is not to be overwritten.
         """
@@ -297,17 +297,19 @@ class Step:
         seen = self._own(self.slurm.nodes([self.name]))
         if seen.drained_flag and seen.reason == decision.reason:
             self._confirm(drained, seen)
-        return Standing(
+        return SlurmStatus(
             action="drain", reason=seen.reason, drained=seen.drained_flag, why=decision.why
         )
 
-    def _withdraw(self, decision: Decision, drained: Drained | None, node: SlurmNode) -> Standing:
+    def _withdraw(
+        self, decision: Decision, drained: Drained | None, node: SlurmNode
+    ) -> SlurmStatus:
         self._undrain(node)
         self._end()
         self._did.append(_about(drained, f"withdrawn: {decision.why}", WITHDRAWN))
         if decision.reason:  # else somebody else's comment stands there
             self._comment(decision.reason)
-        return Standing(
+        return SlurmStatus(
             action="over-budget", reason=decision.reason, why=decision.why, commented=True
         )
 
@@ -317,20 +319,20 @@ class Step:
         """
         if self._holding is None:
             return
-        keeper = Keeper(self.slurm, this_process(), self.config.path)
+        keeper = NodeReservation(self.slurm, this_process(), self.config.path)
         if not keeper.release(self._holding.name):
             raise Unavailable(["scontrol"], f"a job in {self._holding.name} does not end")
 
     def _about_test(
         self, holding: Holding, decision: Decision, drained: Drained | None, node: SlurmNode
-    ) -> Standing:
+    ) -> SlurmStatus:
         """Leave an inspection alone, or end a test that is over: the drain first, with its old
         reason, then the reservation.
         """
         if holding.held is Held.BY_OTHERS:
             if drained is not None and not node.drained_flag:
                 self._keep(reopened(drained, datetime.now(timezone.utc)))
-            return Standing(
+            return SlurmStatus(
                 action="test",
                 reason=holding.keep.drained,
                 drained=node.drained_flag,
@@ -339,22 +341,22 @@ class Step:
         tests.stop_maker(holding)
         if drained is not None:
             self._keep(reopened(drained, datetime.now(timezone.utc)))
-        keeper = Keeper(self.slurm, this_process(), self.config.path)
+        keeper = NodeReservation(self.slurm, this_process(), self.config.path)
         gone = keeper.restore(holding.name, holding.keep)
         seen = self._own(self.slurm.nodes([self.name]))
         if drained is not None and seen.drained_flag and seen.reason == drained.record.reason:
             self._keep(confirmed(drained, seen))
         if not gone:
             raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
-        self._did.append(Deed(text=f"test ended, as before: {decision.why}"))
-        return Standing(
+        self._did.append(AuditEntry(text=f"test ended, as before: {decision.why}"))
+        return SlurmStatus(
             action="drain" if seen.drained_flag and drained is not None else "none",
             reason=seen.reason,
             drained=seen.drained_flag,
             why=decision.why,
         )
 
-    def _say(self, text: str, case: Case) -> None:
+    def _say(self, text: str, case: DrainInputs) -> None:
         """Unless the comment changed too often lately: a finding that comes and goes is no news (law 6)."""
         self._comment_waits = not case.may_comment
         if case.may_comment:
@@ -363,7 +365,7 @@ class Step:
     def _comment(self, text: str) -> None:
         self.slurm.comment([self.name], text)
         self._comments += 1
-        self._did.append(Deed(text=f"commented: {text}" if text else "comment taken back"))
+        self._did.append(AuditEntry(text=f"commented: {text}" if text else "comment taken back"))
 
     def _confirm(self, drained: Drained, node: SlurmNode) -> None:
         """Keep what slurmctld tells of our drain, and which slurmctld that is, where the record lacks it."""
@@ -391,11 +393,11 @@ def _admission(
     return budget.admit(name, table, limits, code) if table is not None and code else None
 
 
-def _about(drained: Drained | None, text: str, event: str = "") -> Deed:
+def _about(drained: Drained | None, text: str, event: str = "") -> AuditEntry:
     if drained is None:
-        return Deed(text=text, event=event)
+        return AuditEntry(text=text, event=event)
     record = drained.record
-    return Deed(
+    return AuditEntry(
         text=text,
         event=event,
         code=record.code,
@@ -427,7 +429,7 @@ def confirmed(drained: Drained, node: SlurmNode) -> Drained:
     return replace(drained, record=record)
 
 
-def _recovered(case: Case, gpu: int | None) -> bool | None:
+def _recovered(case: DrainInputs, gpu: int | None) -> bool | None:
     """Whether the drained GPU (all, when no single one was at fault) answers and asks for
     nothing.
     """
@@ -438,7 +440,7 @@ def _recovered(case: Case, gpu: int | None) -> bool | None:
 
 def _standing(
     decision: Decision, node: SlurmNode, drained: Drained | None, *, written: bool = True
-) -> Standing:
+) -> SlurmStatus:
     ours = drained is not None and is_ours(drained.record, node)
     action = "none"
     said = decision.move is Move.COMMENT and written
@@ -449,7 +451,7 @@ def _standing(
         action = "drain"
     elif decision.move is Move.COMMENT and decision.reason:
         action = "comment"
-    return Standing(
+    return SlurmStatus(
         action=action,
         reason=node.reason if node.drained_flag else decision.reason,
         drained=node.drained_flag,

@@ -34,7 +34,7 @@ GIVE_UP_S = 7 * 86400.0
 _NO_ACCOUNTING = re.compile(r"not running a supported accounting_storage", re.IGNORECASE)
 
 
-class ReturnAudit:
+class UndrainAudit:
     """One undrain at a time; a later one takes its place. ``why``: the return is not confirmed yet, and
     nobody knows that it ended no drain of somebody else's; empty: all is confirmed.
     """

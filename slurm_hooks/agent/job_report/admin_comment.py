@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 from holdfast import incidents
 from holdfast.errors import Refused
-from holdfast.incidents import Evidence
+from holdfast.incidents import Incident
 from holdfast.slurm.client import SlurmJob
 
 _TRIES = 4
 _PAUSE_S = 0.05
 
 
-class Desk(Protocol):
+class CommentClient(Protocol):
     """What is asked of Slurm. Every call is bounded and raises CommandError."""
 
     def job(self, job_id: int) -> SlurmJob | None: ...
@@ -28,25 +28,27 @@ class Desk(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
+class CommentRequest:
     """Ask to add these entries to the job's comment."""
 
     job: int
-    entries: tuple[Evidence, ...]
+    entries: tuple[Incident, ...]
 
 
-def open_desk(slurm: Desk) -> Callable[[Any], Iterator[Any]]:
-    """Answers a Tell with one line about what was done."""
+def open_desk(slurm: CommentClient) -> Callable[[Any], Iterator[Any]]:
+    """Answers a CommentRequest with one line about what was done."""
 
     def serve(request: Any) -> Iterator[str]:
-        if not isinstance(request, Tell):
-            raise TypeError(f"expected Tell, got {request!r}")
+        if not isinstance(request, CommentRequest):
+            raise TypeError(f"expected CommentRequest, got {request!r}")
         yield add(slurm, request)
 
     return serve
 
 
-def add(slurm: Desk, request: Tell, sleep: Callable[[float], None] = time.sleep) -> str:
+def add(
+    slurm: CommentClient, request: CommentRequest, sleep: Callable[[float], None] = time.sleep
+) -> str:
     """Adds the entries; a line for the log. Raises CommandError where Slurm does not answer."""
     for tries in range(_TRIES):
         job = slurm.job(request.job)

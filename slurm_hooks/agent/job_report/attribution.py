@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slurm_hooks.agent.job_report.processes import JobProcess
-from slurm_hooks.agent.job_report.runs import JobXid, Key, Ledger, Run
+from slurm_hooks.agent.job_report.runs import JobXid, Key, Run, Runs
 from slurm_hooks.facts import XidEvent
 
 MAX_XIDS = 64
@@ -16,8 +16,8 @@ _CLOCK_TICK_S = 0.02
 
 
 def attribute(
-    ledger: Ledger, event: XidEvent, pid: int | None, processes: Iterable[JobProcess]
-) -> tuple[Ledger, tuple[Key, ...]]:
+    ledger: Runs, event: XidEvent, pid: int | None, processes: Iterable[JobProcess]
+) -> tuple[Runs, tuple[Key, ...]]:
     """The ledger with this Xid laid at the right door, and the runs that it belongs to.
 
     The process that the kernel names decides; else the GPU at that time; else, for jobs without
@@ -47,7 +47,7 @@ def attribute(
     return ledger, ()
 
 
-def _owner(ledger: Ledger, event: XidEvent, culprit: JobProcess) -> Run | None:
+def _owner(ledger: Runs, event: XidEvent, culprit: JobProcess) -> Run | None:
     """The run of the process that the kernel named. One whose job has other GPUs is not believed:
     its number may be of another process namespace than ours."""
     mine = [run for run in ledger.runs.values() if belongs(run, culprit, ())]
@@ -58,8 +58,8 @@ def _owner(ledger: Ledger, event: XidEvent, culprit: JobProcess) -> Run | None:
 
 
 def _add(
-    ledger: Ledger, runs: list[Run], found: JobXid, table: Iterable[JobProcess]
-) -> tuple[Ledger, tuple[Key, ...]]:
+    ledger: Runs, runs: list[Run], found: JobXid, table: Iterable[JobProcess]
+) -> tuple[Runs, tuple[Key, ...]]:
     hit = []
     for run in runs:
         step = found.step or _step_on(run, found, table)
@@ -143,7 +143,7 @@ def _of_earlier_run(run: Run, rivals: Iterable[Run], process: JobProcess) -> boo
     return process.restarts is not None and process.restarts == run.restarts
 
 
-def leftovers(ledger: Ledger, run: Run, processes: Iterable[JobProcess]) -> list[JobProcess]:
+def leftovers(ledger: Runs, run: Run, processes: Iterable[JobProcess]) -> list[JobProcess]:
     """The processes of an ended run that are still alive."""
     others = ledger.others(run)
     return [one for one in processes if belongs(run, one, others)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.incidents import Evidence
+from holdfast.incidents import Incident
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker
 
@@ -18,10 +18,10 @@ _AGAIN_S = 5.0
 """Between two writes that only change a count."""
 _MAX_TOLD = 512
 
-Entries = tuple[Evidence, ...]
+Entries = tuple[Incident, ...]
 
 
-class Teller:
+class CommentWriter:
     """``tell`` may be called at any time; the newest word about a job is the one that is written."""
 
     def __init__(self, config: Settings) -> None:
@@ -68,12 +68,12 @@ class Teller:
         return told[1] + _AGAIN_S
 
     def _ask(self, job: int) -> None:
-        from slurm_hooks.agent.job_report.admin_comment import Tell  # noqa: PLC0415 - rarely needed
+        from slurm_hooks.agent.job_report.admin_comment import CommentRequest  # noqa: PLC0415 - rarely needed
 
         entries = self._waiting.pop(job)
         self._now = (job, entries)
         deadline_s = self._config.cluster.slurm.timeout_s * _CALLS
-        self.worker.ask(Tell(job=job, entries=entries), deadline_s=deadline_s)
+        self.worker.ask(CommentRequest(job=job, entries=entries), deadline_s=deadline_s)
 
     def _take(self, error: str, items: tuple[Any, ...], now: float) -> None:
         assert self._now is not None  # noqa: S101 - asked before an answer came

@@ -115,7 +115,7 @@ WATCHED: Mapping[str, Watched] = {one.name: one for one in (*GPU_COUNTERS, *PORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class CounterDelta:
     """One counter of one device since the job's baseline.
 
     ``subject``  a GPU's UUID or a port; ``gpu`` its index. ``before`` was counted before a reset.
@@ -137,13 +137,13 @@ class Tally:
         return self.before + (new or 0)
 
 
-Tallies = Mapping[str, Tally]
+Tallies = Mapping[str, CounterDelta]
 
 
-def begun(facts: NodeFacts, gpus: frozenset[int] | None, now: float) -> dict[str, Tally]:
+def begun(facts: NodeFacts, gpus: frozenset[int] | None, now: float) -> dict[str, CounterDelta]:
     """The baseline: every watched counter of these GPUs (None: of none) and of all ports."""
     return {
-        key: Tally(
+        key: CounterDelta(
             name=watched.name,
             subject=subject,
             gpu=gpu,
@@ -154,7 +154,7 @@ def begun(facts: NodeFacts, gpus: frozenset[int] | None, now: float) -> dict[str
     }
 
 
-def grown(tallies: Tallies, facts: NodeFacts, now: float) -> dict[str, Tally]:
+def grown(tallies: Tallies, facts: NodeFacts, now: float) -> dict[str, CounterDelta]:
     """The tallies after one more look. What was not looked at in it stays as it was."""
     after = dict(tallies)
     for key, watched, _, _, value in _values(facts, None, every=True):
@@ -185,7 +185,7 @@ def _was_reset(before: Counter, after: Counter) -> bool:
     )
 
 
-def counts(tallies: Tallies) -> Iterator[tuple[Watched, Tally, int]]:
+def counts(tallies: Tallies) -> Iterator[tuple[Watched, CounterDelta, int]]:
     """Every counter that grew, the worst ones as they stand in the tables."""
     for name, watched in WATCHED.items():
         for _, tally in sorted(tallies.items()):
@@ -224,9 +224,9 @@ def as_json(tallies: Tallies) -> dict[str, Any]:
     return {key: asdict(tally) for key, tally in tallies.items()}
 
 
-def from_json(said: Mapping[str, Any]) -> dict[str, Tally]:
+def from_json(said: Mapping[str, Any]) -> dict[str, CounterDelta]:
     """Raises KeyError, TypeError or ValueError."""
     return {
-        str(key): Tally(**{**tally, "counter": restored(tally["counter"])})
+        str(key): CounterDelta(**{**tally, "counter": restored(tally["counter"])})
         for key, tally in said.items()
     }

@@ -22,7 +22,7 @@ log = Log("agent")
 _VERSION = 1
 
 
-class Standing:
+class LeftoverStore:
     """``facts`` is what ended jobs left here and is alive. Only files that take no lock are read.
 
     Kept on disk too: an agent that is restarted must not take a node for clean.

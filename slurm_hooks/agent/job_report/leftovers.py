@@ -12,7 +12,7 @@ from dataclasses import replace
 from slurm_hooks.agent.job_report.attribution import leftovers
 from slurm_hooks.agent.job_report.processes import Fate, JobProcess
 from slurm_hooks.agent.job_report.report import Leftover, MemoryLeft
-from slurm_hooks.agent.job_report.runs import Ledger, Run
+from slurm_hooks.agent.job_report.runs import Run, Runs
 from slurm_hooks.facts import GpuFacts, NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
 
@@ -40,7 +40,7 @@ def holdings(gpus: Iterable[GpuFacts]) -> Holdings:
 
 
 def look(
-    ledger: Ledger, run: Run, processes: Sequence[JobProcess], facts: NodeFacts
+    ledger: Runs, run: Run, processes: Sequence[JobProcess], facts: NodeFacts
 ) -> tuple[Leftover, ...]:
     """Everything of this run that is still alive, and whatever else holds its GPUs."""
     held = holdings(facts.gpus)
@@ -63,7 +63,7 @@ def _leftover(process: JobProcess, held: tuple[tuple[int, ...], int | None]) -> 
     )
 
 
-def _strangers(ledger: Ledger, run: Run, facts: NodeFacts, known: set[int]) -> Iterable[Leftover]:
+def _strangers(ledger: Runs, run: Run, facts: NodeFacts, known: set[int]) -> Iterable[Leftover]:
     """Processes of no known job on GPUs that only this run had: told, and never ended."""
     return [
         Leftover(pid=pid, start=0, proven=False, gpus=gpus, used_bytes=used)
@@ -72,7 +72,7 @@ def _strangers(ledger: Ledger, run: Run, facts: NodeFacts, known: set[int]) -> I
     ]
 
 
-def _alone_on(ledger: Ledger, run: Run, facts: NodeFacts) -> list[GpuFacts]:
+def _alone_on(ledger: Runs, run: Run, facts: NodeFacts) -> list[GpuFacts]:
     """The GPUs that only this run had: no job that is still here may use them."""
     others: set[int] = set()
     for one in ledger.others(run):
@@ -83,7 +83,7 @@ def _alone_on(ledger: Ledger, run: Run, facts: NodeFacts) -> list[GpuFacts]:
     return [gpu for gpu in facts.gpus if gpu.index in (run.gpus or ()) and gpu.index not in others]
 
 
-def memory_left(ledger: Ledger, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
+def memory_left(ledger: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
     """GPUs with more memory in use than at the job's start, whoever holds it (a process that NVML
     does not name, the driver itself)."""
     found = []

@@ -15,12 +15,12 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from slurm_hooks.agent.job_report import attribution, files, hook_notes, leftovers, runs
-from slurm_hooks.agent.job_report.leftover_store import Standing
+from slurm_hooks.agent.job_report.leftover_store import LeftoverStore
 from slurm_hooks.agent.job_report.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.agent.job_report.report import Remains
 from slurm_hooks.agent.job_report.reporter import NOTHING, Note, Reporter
-from slurm_hooks.agent.job_report.run_store import Book
-from slurm_hooks.agent.job_report.runs import Key, Ledger, Run
+from slurm_hooks.agent.job_report.run_store import RunStore
+from slurm_hooks.agent.job_report.runs import Key, Run, Runs
 from slurm_hooks.facts import NodeFacts, XidEvent
 from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.node import machine
@@ -73,7 +73,7 @@ class _Seen:
     began_s: float = -1.0
 
 
-class JobHealth:
+class JobMonitor:
     """``fd`` turns readable when a hook left a note; ``leftovers`` is what ended jobs left here."""
 
     def __init__(
@@ -88,7 +88,7 @@ class JobHealth:
         stuck = paths.run / "stuck"
         self._watch = inotify.Inotify()
         self._watch.add(hook_notes.folder(self._run_dir), _CLOSE_WRITE)
-        self._book = Book(paths.state, boot_id, BoundedWrite(stuck / "jobs.json"))
+        self._book = RunStore(paths.state, boot_id, BoundedWrite(stuck / "jobs.json"))
         self._ledger, self._lost = self._book.load()
         if self._lost:
             log.error("jobs under way are not judged", why=self._lost)
@@ -100,7 +100,7 @@ class JobHealth:
         self._events: list[XidEvent] = []
         self._endings: dict[Key, _Ending] = {}
         self._seen = _Seen()
-        self._standing = Standing(
+        self._standing = LeftoverStore(
             self._procfs, paths.state, boot_id, BoundedWrite(stuck / "leftovers.json")
         )
         self._next_look = self._hurried = 0.0
@@ -126,7 +126,7 @@ class JobHealth:
         return min(times)
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> Runs:
         """The runs on this node, by the prologs' word. Another object whenever it changes."""
         return self._ledger
 

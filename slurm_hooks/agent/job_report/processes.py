@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slurm_hooks.agent.jobs.kill_tasks import Doomed, affected
+from slurm_hooks.agent.jobs.kill_tasks import TasksToKill, affected
 from slurm_hooks.node.process import environment, process_state, send
 from slurm_hooks.node.process_scan import each, uid_of
 from slurm_hooks.probes import files
@@ -66,7 +66,7 @@ class JobProcess:
         if not self.env:
             return None
         return affected(
-            self.env, Doomed(gpus=frozenset({gpu}), uuids=frozenset({uuid} if uuid else ()))
+            self.env, TasksToKill(gpus=frozenset({gpu}), uuids=frozenset({uuid} if uuid else ()))
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.faults import fault_of
-from holdfast.incidents import Evidence, blame_of, verdict
+from holdfast.incidents import Incident, blame_of, verdict
 from slurm_hooks.agent.job_report import counter_deltas
 from slurm_hooks.agent.job_report.runs import JobXid, Run
 
@@ -79,14 +79,14 @@ class Place:
         return int(self.epoch_of_boot + at_s)
 
 
-def evidence(run: Run, left: Sequence[Leftover], place: Place) -> tuple[Evidence, ...]:
+def evidence(run: Run, left: Sequence[Leftover], place: Place) -> tuple[Incident, ...]:
     """The entries about this run. Nothing about one whose user asked for no checks."""
     return () if run.skip else tuple(_entries(run, left, place))
 
 
-def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Evidence]:
+def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incident]:
     for found in consequential(run.xids):
-        yield Evidence(
+        yield Incident(
             code=f"XID{found.xid}",
             node=place.node,
             gpu=found.gpu,
@@ -100,7 +100,7 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Evide
     at = place.epoch(run.ended_s if run.ended_s is not None else run.started_s)
     for watched, counted, count in counter_deltas.counts(run.tallies):
         if watched.speaks(count):
-            yield Evidence(
+            yield Incident(
                 code=watched.code,
                 node=place.node,
                 gpu=counted.gpu,
@@ -112,7 +112,7 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Evide
     for code in (UNKILLABLE, LEFTOVER):
         alike = [one for one in left if one.code == code]
         if alike:
-            yield Evidence(
+            yield Incident(
                 code=code,
                 node=place.node,
                 count=len(alike),

@@ -8,10 +8,10 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.history.event import JOB_HIT
-from holdfast.incidents import Blame
+from holdfast.incidents import Attribution
 from holdfast.vocabulary import Mode
 from slurm_hooks.agent.job_report import files, report
-from slurm_hooks.agent.job_report.comment_writer import Teller
+from slurm_hooks.agent.job_report.comment_writer import CommentWriter
 from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
 from slurm_hooks.agent.job_report.runs import Run
 from slurm_hooks.node import machine
@@ -31,7 +31,7 @@ class Reporter:
 
     def __init__(self, node: str, boot_id: str, config: Settings, note: Note | None) -> None:
         self._node, self._boot_id, self._config, self._note = node, boot_id, config, note
-        self._teller = Teller(config)
+        self._teller = CommentWriter(config)
 
     @property
     def worker(self) -> Worker:
@@ -61,7 +61,7 @@ class Reporter:
     def remember(self, run: Run, left: tuple[Leftover, ...]) -> None:
         """For good: that the ended run was hit by a fault of this node."""
         entries = report.evidence(run, left, self._place())
-        blamed = [entry for entry in entries if entry.blame is Blame.NODE]
+        blamed = [entry for entry in entries if entry.blame is Attribution.NODE]
         if blamed and self._note is not None:
             first = blamed[0]
             on_gpu = (xid.uuid for xid in run.xids if xid.gpu == first.gpu and xid.uuid)

@@ -12,7 +12,7 @@ from holdfast.adapters.log import Log
 from holdfast.adapters.state_file import put_aside, read_state, write_state
 from holdfast.adapters.typed_json import typed
 from slurm_hooks.agent.job_report import counter_deltas
-from slurm_hooks.agent.job_report.runs import Ledger, Run
+from slurm_hooks.agent.job_report.runs import Run, Runs
 
 log = Log("agent")
 
@@ -23,15 +23,15 @@ _SAVE_S = 60.0
 """Counters that merely grow are not worth a write at each pass."""
 
 
-class Book:
+class RunStore:
     """The file ``jobs.json`` of the state folder."""
 
     def __init__(self, state: Path, boot_id: str, write: Bounded = at_once) -> None:
         self._write = write
         self.path, self._boot_id = state / "jobs.json", boot_id
-        self._kept, self._kept_at = Ledger(), 0.0
+        self._kept, self._kept_at = Runs(), 0.0
 
-    def load(self) -> tuple[Ledger, str]:
+    def load(self) -> tuple[Runs, str]:
         """(ledger, problem). Nothing there, or another boot's: an empty one, and no problem. A file that
         cannot be read is put aside, so that it is told once.
         """
@@ -39,20 +39,20 @@ class Book:
         if said is None:
             return self._without(problem or "")
         if said.get("boot_id") != self._boot_id:
-            return Ledger(), ""
+            return Runs(), ""
         try:
             runs = typed(said.get("runs"), tuple[Run, ...], "runs")
         except ValueError as error:
             return self._without(f"{self.path}: {error}; going on without it")
-        self._kept = Ledger(runs={run.key: run for run in runs})
+        self._kept = Runs(runs={run.key: run for run in runs})
         return self._kept, ""
 
-    def _without(self, problem: str) -> tuple[Ledger, str]:
+    def _without(self, problem: str) -> tuple[Runs, str]:
         if problem:
             put_aside(self.path)
-        return Ledger(), problem
+        return Runs(), problem
 
-    def save(self, ledger: Ledger) -> None:
+    def save(self, ledger: Runs) -> None:
         """Writes what is new; what only grew waits. Where it cannot, the log says so."""
         if ledger is self._kept or ledger == self._kept:
             return
@@ -72,7 +72,7 @@ class Book:
             self._kept, self._kept_at = ledger, time.monotonic()
 
 
-def _outline(kept: Ledger) -> object:
+def _outline(kept: Runs) -> object:
     """What of the ledger must be on disk at once: all but the counters' last values."""
     return [(run.key, run.ended_s, run.baseline_s, run.xids) for run in kept.runs.values()]
 

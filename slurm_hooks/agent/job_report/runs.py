@@ -82,22 +82,22 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Runs:
     """The runs on this node, by job and restart count, oldest first."""
 
     runs: Mapping[Key, Run] = field(default_factory=dict)
 
-    def with_run(self, run: Run) -> Ledger:
-        return Ledger(runs={**self.runs, run.key: run})
+    def with_run(self, run: Run) -> Runs:
+        return Runs(runs={**self.runs, run.key: run})
 
-    def without(self, key: Key) -> Ledger:
-        return Ledger(runs={k: run for k, run in self.runs.items() if k != key})
+    def without(self, key: Key) -> Runs:
+        return Runs(runs={k: run for k, run in self.runs.items() if k != key})
 
     def others(self, run: Run) -> tuple[Run, ...]:
         return tuple(one for one in self.runs.values() if one.key != run.key)
 
 
-def started(ledger: Ledger, note: Note, no_judgement: str = "") -> Ledger:
+def started(ledger: Runs, note: Note, no_judgement: str = "") -> Runs:
     """A run began here. Earlier runs of the same job cannot be here any more."""
     key = (note.job, note.restarts)
     if key in ledger.runs:
@@ -109,7 +109,7 @@ def started(ledger: Ledger, note: Note, no_judgement: str = "") -> Ledger:
     runs[key] = _run(note, no_judgement)
     while len(runs) > MAX_RUNS:
         del runs[_least_missed(runs)]
-    return Ledger(runs=runs)
+    return Runs(runs=runs)
 
 
 def _least_missed(runs: Mapping[Key, Run]) -> Key:
@@ -136,7 +136,7 @@ def _superseded(run: Run, note: Note) -> bool:
     return run.job == note.job and run.restarts < note.restarts and run.ended_s is None
 
 
-def ended(ledger: Ledger, note: Note) -> Ledger:
+def ended(ledger: Runs, note: Note) -> Runs:
     """A run's epilog ran. One whose prolog nobody noted has no baseline: its end is told without."""
     run = ending_run(ledger, note)
     if run is None:
@@ -146,7 +146,7 @@ def ended(ledger: Ledger, note: Note) -> Ledger:
     return ledger.with_run(replace(run, skip=run.skip or note.skip))
 
 
-def ending_run(ledger: Ledger, note: Note) -> Run | None:
+def ending_run(ledger: Runs, note: Note) -> Run | None:
     """The run that an epilog is about. Where a requeue ended it, the epilog is told the restart
     count of the next run already (seen on 24.11.5), so the one that is open here is meant."""
     mine = [run for run in ledger.runs.values() if run.job == note.job]
@@ -155,12 +155,12 @@ def ending_run(ledger: Ledger, note: Note) -> Run | None:
     return max(still, key=lambda run: run.restarts, default=None)
 
 
-def saw(ledger: Ledger, facts: NodeFacts, began_s: float, now: float) -> Ledger:
+def saw(ledger: Runs, facts: NodeFacts, began_s: float, now: float) -> Runs:
     """One pass over the probes, begun at ``began_s``. ``now``: epoch seconds."""
     runs = {
         key: _saw(run, ledger.others(run), facts, began_s, now) for key, run in ledger.runs.items()
     }
-    return Ledger(runs=runs)
+    return Runs(runs=runs)
 
 
 def _saw(run: Run, others: Iterable[Run], facts: NodeFacts, began_s: float, now: float) -> Run:
@@ -199,7 +199,7 @@ def _may_share(one: Run, other: Run) -> bool:
     return one.gpus is None or other.gpus is None or bool(one.gpus & other.gpus)
 
 
-def due(ledger: Ledger, seen_s: float) -> tuple[Run, ...]:
+def due(ledger: Runs, seen_s: float) -> tuple[Run, ...]:
     """The ended runs that can be judged: the node was looked at since (``seen_s``: when the last
     whole pass began)."""
     return tuple(
@@ -207,7 +207,7 @@ def due(ledger: Ledger, seen_s: float) -> tuple[Run, ...]:
     )
 
 
-def waiting(ledger: Ledger, seen_s: float) -> bool:
+def waiting(ledger: Runs, seen_s: float) -> bool:
     """True while a run waits for a new pass: for its baseline, or for its end."""
     return any(
         (run.baseline_s is None and not run.no_judgement and run.ended_s is None)

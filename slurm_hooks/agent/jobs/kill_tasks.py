@@ -21,7 +21,7 @@ _STEP = b"SLURM_STEP_ID="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doomed:
+class TasksToKill:
     """What the fault hit. ``gpus`` holds NVML indices of the bad ones, empty: the whole node.
 
     ``uuids`` are the same GPUs' UUIDs, for environments that name them so.
@@ -41,17 +41,17 @@ class Ended:
 
 
 def open_sweep(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[Ended]]:
-    """Answers a Doomed with the tasks that it ended."""
+    """Answers a TasksToKill with the tasks that it ended."""
 
     def serve(request: object) -> Iterator[Ended]:
-        if not isinstance(request, Doomed):
-            raise TypeError(f"expected Doomed, got {request!r}")
+        if not isinstance(request, TasksToKill):
+            raise TypeError(f"expected TasksToKill, got {request!r}")
         yield from each(procfs, lambda pid: _end(procfs, pid, request))
 
     return serve
 
 
-def _end(procfs: Path, pid: int, doomed: Doomed) -> Ended | None:
+def _end(procfs: Path, pid: int, doomed: TasksToKill) -> Ended | None:
     """SIGKILL for the process, if it is a task that the fault hit."""
     task = task_of(procfs, pid)
     if task is None:
@@ -90,7 +90,7 @@ def task_of(procfs: Path, pid: int) -> tuple[int, dict[str, str]] | None:
     return state[1], env
 
 
-def affected(env: Mapping[str, str], doomed: Doomed) -> bool:
+def affected(env: Mapping[str, str], doomed: TasksToKill) -> bool:
     """True when the task may use a bad GPU. Unknown counts as affected: its job would hang
     otherwise. ``env`` is the user's to write: whatever it holds, this takes no time.
     """
@@ -104,7 +104,7 @@ def affected(env: Mapping[str, str], doomed: Doomed) -> bool:
     return True
 
 
-def _uses(words: list[str], doomed: Doomed) -> bool:
+def _uses(words: list[str], doomed: TasksToKill) -> bool:
     for word in words:
         if word.startswith("GPU-"):
             if word in doomed.uuids or not doomed.uuids:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from holdfast.adapters.log import Log
 from holdfast.config.schema import PathsConfig
 from holdfast.findings import Finding
-from slurm_hooks.agent.jobs.kill_tasks import Doomed, Ended, open_sweep
+from slurm_hooks.agent.jobs.kill_tasks import Ended, TasksToKill, open_sweep
 from slurm_hooks.worker.worker import Worker
 
 log = Log("agent")
@@ -22,13 +22,13 @@ class Sweeper:
     def __init__(self, paths: PathsConfig) -> None:
         token = paths.run / "stuck" / "sweep.json"
         self._worker = Worker("sweep", lambda: open_sweep(paths.procfs), token=token, keep=False)
-        self._next: Doomed | None = None
+        self._next: TasksToKill | None = None
 
     @property
     def workers(self) -> list[Worker]:
         return [self._worker] if self._worker.busy else []
 
-    def ask(self, doomed: Doomed) -> None:
+    def ask(self, doomed: TasksToKill) -> None:
         """End the tasks that this fault has doomed."""
         if self._worker.busy:
             self._next = doomed
@@ -51,14 +51,14 @@ class Sweeper:
             self.ask(doomed)
 
 
-def doomed_by(findings: Iterable[Finding], uuids: dict[int, str]) -> Doomed:
+def doomed_by(findings: Iterable[Finding], uuids: dict[int, str]) -> TasksToKill:
     """The scope of these fatal findings: some GPUs, or the whole node where one names no GPU."""
     gpus: set[int] = set()
     for finding in findings:
         if finding.gpu is None:
-            return Doomed()
+            return TasksToKill()
         gpus.add(finding.gpu)
     known = {uuids[index] for index in gpus if index in uuids}
-    return Doomed(
+    return TasksToKill(
         gpus=frozenset(gpus), uuids=frozenset(known) if len(known) == len(gpus) else frozenset()
     )

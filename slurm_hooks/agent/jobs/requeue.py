@@ -23,7 +23,7 @@ from holdfast.config.location import ALL, is_off
 from holdfast.errors import CommandError, Refused
 from holdfast.slurm.client import Slurm, SlurmJob
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.agent.jobs.tracked_job import Case
+from slurm_hooks.agent.jobs.tracked_job import TrackedJob
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.marker import Marker
@@ -67,7 +67,7 @@ def _to_stderr(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-class Afterlife:
+class Requeuer:
     """Looks after the markers of one node. ``step`` makes at most one question or change to Slurm.
 
     ``slurm``    every call is bounded by its own time limit.
@@ -91,7 +91,7 @@ class Afterlife:
         self._slurm, self._config, self._log = slurm, config, log
         self._jobs, self._ended = markers.folder(run_dir), markers.ended_folder(run_dir)
         self._wall, self._uid_of, self._condemned = wall, uid_of, condemned
-        self._cases: dict[int, Case] = {}
+        self._cases: dict[int, TrackedJob] = {}
         self._last_at: dict[int, float] = {}
 
     def step(self, now: float) -> None:
@@ -145,7 +145,7 @@ class Afterlife:
         before = self._cases.get(job)
         # The same said again is no news: it must not keep the job looked at often.
         since = before.since if before is not None and _alike(before.marker, marker) else now
-        self._cases[job] = Case(marker, changed_ns, since, now + wait_s, self._look)
+        self._cases[job] = TrackedJob(marker, changed_ns, since, now + wait_s, self._look)
 
     def _wake_ended(self, now: float) -> None:
         for job, (path, _) in markers.listed(self._ended, "").items():
@@ -154,19 +154,19 @@ class Afterlife:
                 self._cases[job].since = now
             path.unlink(missing_ok=True)
 
-    def _drop(self, case: Case) -> None:
+    def _drop(self, case: TrackedJob) -> None:
         """Ends a case; a marker that a new launcher has put in its place stays."""
         path = self._jobs / f"{case.marker.job}.json"
         if markers.read(path) == case.marker:
             path.unlink(missing_ok=True)
         self._cases.pop(case.marker.job, None)
 
-    def _again(self, case: Case, now: float) -> None:
+    def _again(self, case: TrackedJob, now: float) -> None:
         case.due = now + (_SOON_S if now - case.since < _HASTE_S else _LATER_S)
 
     # -- the job
 
-    def _look(self, case: Case, now: float) -> None:
+    def _look(self, case: TrackedJob, now: float) -> None:
         marker = case.marker
         job = self._slurm.job(marker.job)
         if job is None:
@@ -181,7 +181,7 @@ class Afterlife:
         else:
             self._before_requeue(case, job, now)
 
-    def _before_requeue(self, case: Case, job: SlurmJob, now: float) -> None:
+    def _before_requeue(self, case: TrackedJob, job: SlurmJob, now: float) -> None:
         states = set(job.state.split("+"))
         if "RUNNING" in states or "SUSPENDED" in states or "CONFIGURING" in states:
             if case.marker.state != markers.RUNNING:
@@ -203,7 +203,7 @@ class Afterlife:
         else:
             self._drop(case)  # cancelled, timed out, completed: as its user wanted
 
-    def _hangs(self, case: Case, job: SlurmJob, now: float) -> bool:
+    def _hangs(self, case: TrackedJob, job: SlurmJob, now: float) -> bool:
         if job.state != "RUNNING" or not self._condemned():
             case.condemned_at = None
             return False
@@ -223,7 +223,7 @@ class Afterlife:
             return False
         return True
 
-    def _requeue(self, case: Case, now: float) -> None:
+    def _requeue(self, case: TrackedJob, now: float) -> None:
         self._slurm.requeue(case.marker.job)
         gone = "its launcher was gone" if case.condemned_at is None else "its launcher hangs"
         why = "its start failed" if case.starts else gone
@@ -231,7 +231,7 @@ class Afterlife:
         case.next, case.since = self._look, now
         self._again(case, now)
 
-    def _after_requeue(self, case: Case, job: SlurmJob, now: float) -> None:
+    def _after_requeue(self, case: TrackedJob, job: SlurmJob, now: float) -> None:
         states = set(job.state.split("+"))
         if "PENDING" not in states:
             self._drop(case)
@@ -251,7 +251,7 @@ class Afterlife:
     def _delay_s(self, job: SlurmJob) -> float:
         return job.start_at.timestamp() - self._wall() if job.start_at else 0.0
 
-    def _wait_for_clock(self, case: Case, now: float) -> None:
+    def _wait_for_clock(self, case: TrackedJob, now: float) -> None:
         before = self._wall()
         controller = self._slurm.clock().timestamp()
         # Whole seconds: a difference below one second is none.
@@ -271,7 +271,7 @@ class Afterlife:
         else:
             self._again(case, now)
 
-    def _start(self, case: Case, now: float) -> None:
+    def _start(self, case: TrackedJob, now: float) -> None:
         exclude = [SlurmName(name) for name in case.marker.exclude] if not case.starts else []
         self._slurm.start_now(case.marker.job, exclude)
         case.starts += 1
@@ -280,7 +280,7 @@ class Afterlife:
         case.next, case.since = self._confirm, now
         self._again(case, now)
 
-    def _confirm(self, case: Case, now: float) -> None:
+    def _confirm(self, case: TrackedJob, now: float) -> None:
         """A start can fail before the new launcher runs and could speak for the job: a node's
         prolog refuses it, or slurmd the credential. Slurm's delay would begin anew then."""
         job = self._slurm.job(case.marker.job)

@@ -1,4 +1,4 @@
-"""The worker's side of ``jobs``: one ``Afterlife`` that lives as long as there are jobs to look
+"""The worker's side of ``jobs``: one ``Requeuer`` that lives as long as there are jobs to look
 after.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.cli.explain_files import local_verdict
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import Severity
-from slurm_hooks.agent.jobs.requeue import Afterlife
+from slurm_hooks.agent.jobs.requeue import Requeuer
 from slurm_hooks.settings.settings import Settings
 
 
@@ -21,7 +21,7 @@ def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
     slurm = SlurmCli(config.cluster.slurm.timeout_s, config.cluster.slurm.bin)
     said: list[str] = []
     paths = config.cluster.paths
-    afterlife = Afterlife(
+    afterlife = Requeuer(
         slurm,
         paths.run,
         config.job,

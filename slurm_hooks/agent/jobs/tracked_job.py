@@ -9,7 +9,7 @@ from slurm_hooks.job.marker import Marker
 
 
 @dataclass(slots=True)
-class Case:
+class TrackedJob:
     """One marker and what was seen of its job so far. Times are in the caller's seconds.
 
     ``condemned_at``  since when the job runs on although its node is lost.
@@ -19,7 +19,7 @@ class Case:
     changed_ns: int
     since: float
     due: float
-    next: Callable[[Case, float], None]
+    next: Callable[[TrackedJob, float], None]
     seen_pending_at: float | None = None
     starts: int = 0
     condemned_at: float | None = None

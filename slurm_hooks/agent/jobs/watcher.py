@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.adapters.reserved_space import Reserve
-from slurm_hooks.agent.job_report.runs import Ledger
+from holdfast.adapters.reserved_space import ReservedSpace
+from slurm_hooks.agent.job_report.runs import Runs
 from slurm_hooks.agent.jobs import old_markers
 from slurm_hooks.agent.jobs.sockets import JobSockets
 from slurm_hooks.job import marker as markers
@@ -43,14 +43,16 @@ class Jobs:
     ``ledger``: what the prolog said of the jobs on this node, now.
     """
 
-    def __init__(self, config: Settings, ledger: Callable[[], Ledger]) -> None:
-        self._config, self._ledger, self._seen = config, ledger, Ledger()
+    def __init__(self, config: Settings, ledger: Callable[[], Runs]) -> None:
+        self._config, self._ledger, self._seen = config, ledger, Runs()
         run = self._run = config.cluster.paths.run
         self._markers, self._ended = markers.folder(run), markers.ended_folder(run)
         self._old = old_markers.put_aside(self._markers)
         _folder(self._markers, 0o700)
         _folder(self._ended, 0o755)
-        self._reserve = Reserve(self._markers, "marker", size=markers.MAX_BYTES, count=_RESERVED)
+        self._reserve = ReservedSpace(
+            self._markers, "marker", size=markers.MAX_BYTES, count=_RESERVED
+        )
         self._reserve.fill()
         self._sockets = JobSockets(run, self._keep)
         self._watch = inotify.Inotify()

@@ -20,7 +20,7 @@ from holdfast.history.event import (
 )
 from holdfast.version import VERSION
 from holdfast.vocabulary import Mode
-from slurm_hooks.agent.drain.messages import Deed, Standing
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
 from slurm_hooks.agent.telemetry import changes
 from slurm_hooks.agent.telemetry.changes import Board, Boards, Change, Episodes
 from slurm_hooks.agent.telemetry.recorder import Recorder
@@ -29,7 +29,7 @@ from slurm_hooks.facts import GpuFacts
 from slurm_hooks.tracking.node import Memory
 
 
-class Chronicle:
+class HistoryEvents:
     """``memory`` is what an earlier agent left, as it was read: it tells what was known before.
     ``kept`` is what of it holds in this boot.
     """
@@ -76,7 +76,7 @@ class Chronicle:
         """The open findings of this moment."""
         self._note(self._episodes.step(opened, self._known, time.time()))
 
-    def did(self, deeds: Iterable[Deed], standing: Standing) -> None:
+    def did(self, deeds: Iterable[AuditEntry], standing: SlurmStatus) -> None:
         """What was done in Slurm, and whether the node should have left service and could not."""
         done = list(deeds)
         for deed in done:

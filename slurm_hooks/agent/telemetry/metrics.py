@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from holdfast.version import VERSION
 from holdfast.vocabulary import Status
-from slurm_hooks.agent.drain.messages import Standing
+from slurm_hooks.agent.drain.messages import SlurmStatus
 from slurm_hooks.agent.telemetry.exposition import Family, Sample, counter, gauge, render
 from slurm_hooks.agent.telemetry.fact_metrics import of_facts
 from slurm_hooks.evaluation.judge import Opened
@@ -46,7 +46,7 @@ class Snapshot:
 
     node: str
     status: Status
-    standing: Standing
+    standing: SlurmStatus
     opened: Sequence[Opened]
     facts: NodeFacts
     wanted: frozenset[str]

@@ -11,8 +11,8 @@ from holdfast.adapters.log import Log
 from holdfast.adapters.state_file import write_atomic
 from holdfast.vocabulary import Status
 from slurm_hooks.agent import own_log, systemd
-from slurm_hooks.agent.drain.messages import Deed, Standing
-from slurm_hooks.agent.telemetry.history_events import Chronicle
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
+from slurm_hooks.agent.telemetry.history_events import HistoryEvents
 from slurm_hooks.agent.telemetry.http_server import MetricsServer
 from slurm_hooks.agent.telemetry.metrics import Snapshot, Tally, text_of
 from slurm_hooks.agent.telemetry.recorder import Recorder
@@ -54,7 +54,7 @@ class Telemetry:
             max_bytes=config.agent.history_max_bytes,
             stuck=paths.run / "stuck",
         )
-        self._chronicle = Chronicle(self.recorder, *memories, config.node.expected_gpus)
+        self._chronicle = HistoryEvents(self.recorder, *memories, config.node.expected_gpus)
         self._chronicle.started(crashed=crashed)
         self._node, self._path = node, paths.run / FILE
         self._tally = Tally(
@@ -103,9 +103,9 @@ class Telemetry:
         self,
         opened: Sequence[Opened],
         facts: NodeFacts,
-        published: tuple[Status, Standing],
+        published: tuple[Status, SlurmStatus],
         wanted: Iterable[str],
-        deeds: Iterable[Deed],
+        deeds: Iterable[AuditEntry],
     ) -> None:
         """The state of things, which has just been published as ``published`` says."""
         status, standing = published

@@ -13,7 +13,7 @@ from holdfast.config.schema import PathsConfig
 from holdfast.findings import Finding, Verdict
 from holdfast.version import VERSION
 from holdfast.vocabulary import Mode, Severity, Status
-from slurm_hooks.agent.drain.messages import Standing
+from slurm_hooks.agent.drain.messages import SlurmStatus
 from slurm_hooks.agent.drain.record import plain
 from slurm_hooks.agent.verdict.facts_summary import brief
 from slurm_hooks.evaluation.judge import Opened
@@ -36,7 +36,7 @@ def enforced(opened: Iterable[Opened]) -> tuple[Finding, ...]:
     return tuple(counted)
 
 
-def status(verdict: Verdict, standing: Standing) -> Status:
+def status(verdict: Verdict, standing: SlurmStatus) -> Status:
     """The word that hooks act on. Past the budget a bad node stays in service, so no hook may say
     "bad" either.
     """
@@ -47,7 +47,7 @@ def status(verdict: Verdict, standing: Standing) -> Status:
 
 
 def detail(
-    node: str, opened: Sequence[Opened], verdict: Verdict, standing: Standing, **about: Any
+    node: str, opened: Sequence[Opened], verdict: Verdict, standing: SlurmStatus, **about: Any
 ) -> dict[str, Any]:
     """Line 2 of the verdict file, without the status."""
     return {
@@ -62,7 +62,7 @@ def detail(
     }
 
 
-def _decision(standing: Standing) -> dict[str, Any]:
+def _decision(standing: SlurmStatus) -> dict[str, Any]:
     """What was decided, in whose words, and the drain that is this agent's own: with the record a
     reader can prove whose drain Slurm shows (``policy.ownership``), and what it waits for.
     """
@@ -106,7 +106,7 @@ class Publisher:
         self,
         opened: Sequence[Opened],
         verdict: Verdict,
-        standing: Standing,
+        standing: SlurmStatus,
         facts: NodeFacts,
     ) -> None:
         """The verdict of this moment, believed for the time to live from now on."""

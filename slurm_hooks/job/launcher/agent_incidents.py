@@ -11,29 +11,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.faults import fault_of
-from holdfast.incidents import Blame, Evidence, verdict
+from holdfast.incidents import Attribution, Incident, verdict
 from holdfast.policy.job import FailureKind
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks.job.launcher.node_faults import NodeFault, Sight
-from slurm_hooks.job.launcher.outcome import Ending
+from slurm_hooks.job.launcher.outcome import AttemptEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class AgentIncidents:
     """The entries that are new since the attempt began."""
 
-    entries: tuple[Evidence, ...] = ()
+    entries: tuple[Incident, ...] = ()
 
     @property
-    def blames(self) -> Blame:
+    def blames(self) -> Attribution:
         return verdict(self.entries)
 
     @property
     def blame(self) -> str:
         """The application's fault in words; empty where it is not the application's."""
-        if self.blames is not Blame.JOB:
+        if self.blames is not Attribution.JOB:
             return ""
-        return ", ".join(_words(one) for one in self.entries if one.blame is Blame.JOB)
+        return ", ".join(_words(one) for one in self.entries if one.blame is Attribution.JOB)
 
     @property
     def fatal_nodes(self) -> frozenset[SlurmName]:
@@ -44,29 +44,29 @@ class Told:
         """For the journal."""
         return [entry.record() for entry in self.entries]
 
-    def blames_with(self, sight: Sight) -> Blame:
+    def blames_with(self, sight: Sight) -> Attribution:
         """Whose fault it was, by this and by what Slurm says of the nodes: a drain is quicker than a
         comment."""
         fatal = any(fault.fatal for fault in sight.faults or ())
-        return Blame.NODE if fatal else self.blames
+        return Attribution.NODE if fatal else self.blames
 
-    def cleared(self, ended: Ending, sight: Sight) -> Ending:
+    def cleared(self, ended: AttemptEnd, sight: Sight) -> AttemptEnd:
         """How the attempt ended, in the light of this."""
-        first = next((one for one in self.entries if one.blame is Blame.JOB), None)
-        if self.blames_with(sight) is not Blame.JOB or first is None:
+        first = next((one for one in self.entries if one.blame is Attribution.JOB), None)
+        if self.blames_with(sight) is not Attribution.JOB or first is None:
             return ended
         kind = ended.kind if ended.kind is FailureKind.USER else FailureKind.UNKNOWN
         fingerprint = ended.fingerprint if ended.cause else f"xid:{first.code}"
         return replace(ended, kind=kind, suspects=frozenset(), fingerprint=fingerprint)
 
 
-def since(before: Iterable[Evidence], sight: Sight) -> Told:
+def since(before: Iterable[Incident], sight: Sight) -> AgentIncidents:
     """What was told after ``before``. An attempt in place must not answer for the one before it."""
     old = set(before)
-    return Told(entries=tuple(entry for entry in sight.told if entry not in old))
+    return AgentIncidents(entries=tuple(entry for entry in sight.told if entry not in old))
 
 
-def with_told(sight: Sight, told: Told, nodes: Sequence[SlurmName]) -> Sight:
+def with_told(sight: Sight, told: AgentIncidents, nodes: Sequence[SlurmName]) -> Sight:
     """The sight with the fatal faults of machines that Slurm does not know as out of service."""
     if sight.faults is None and not told.entries:
         return sight
@@ -81,11 +81,11 @@ def with_told(sight: Sight, told: Told, nodes: Sequence[SlurmName]) -> Sight:
     return replace(sight, faults=(*more.values(), *(sight.faults or ())))
 
 
-def _condemns(entry: Evidence) -> bool:
-    return entry.blame is Blame.NODE and entry.severity is Severity.FATAL and not entry.shadow
+def _condemns(entry: Incident) -> bool:
+    return entry.blame is Attribution.NODE and entry.severity is Severity.FATAL and not entry.shadow
 
 
-def _fault(entry: Evidence) -> NodeFault:
+def _fault(entry: Incident) -> NodeFault:
     return NodeFault(
         node=SlurmName(entry.node),
         code=entry.code,
@@ -96,7 +96,7 @@ def _fault(entry: Evidence) -> NodeFault:
     )
 
 
-def _words(entry: Evidence) -> str:
+def _words(entry: Incident) -> str:
     gpu = f" GPU {entry.gpu}" if entry.gpu is not None else ""
     step = f", step {entry.step}" if entry.step else ""
     times = f", {entry.count} times" if entry.count > 1 else ""

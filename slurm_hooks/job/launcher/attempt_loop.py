@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.config.location import ALL, is_off
-from holdfast.incidents import Evidence
+from holdfast.incidents import Incident
 from holdfast.policy.job import Decision, Next, decide
 from holdfast.slurm.hostlist import expand
 from holdfast.vocabulary import SlurmName
@@ -21,11 +21,11 @@ from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.launcher import resume
 from slurm_hooks.job.launcher.agent_incidents import since, with_told
 from slurm_hooks.job.launcher.attempt import Job, Tools, child_environment
-from slurm_hooks.job.launcher.job_control import Desk
+from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.launcher.log import say
 from slurm_hooks.job.launcher.lost_nodes import LostNodes
 from slurm_hooks.job.launcher.node_faults import Sight, look, look_until_fatal, with_lost
-from slurm_hooks.job.launcher.outcome import NOT_STARTED, Ending, ending, facts
+from slurm_hooks.job.launcher.outcome import NOT_STARTED, AttemptEnd, ending, facts
 from slurm_hooks.job.launcher.past_attempts import Past, launcher_deaths, past
 from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.node_steps import EXTERN, steps_here, steps_on
@@ -43,10 +43,10 @@ class Run:
 
     def __init__(self, job: Job, tools: Tools) -> None:
         self._job, self._tools = job, tools
-        self._desk = Desk(job.context, tools)
+        self._desk = JobControl(job.context, tools)
         self._number = 0
         self._name = str(job.context.job_id)
-        self._told_before: tuple[Evidence, ...] = ()
+        self._told_before: tuple[Incident, ...] = ()
         job_id = job.context.job_id
         self._lost = LostNodes(
             lambda nodes: steps_on(job_id, nodes, _ASK_S),
@@ -237,7 +237,7 @@ class Run:
         )
         return code
 
-    def _decided(self, sight: Sight, ended: Ending, history: Sequence[Past]) -> Decision:
+    def _decided(self, sight: Sight, ended: AttemptEnd, history: Sequence[Past]) -> Decision:
         journal = self._tools.journal
         if sight.job and "_" in sight.job.exact:
             self._name = sight.job.exact

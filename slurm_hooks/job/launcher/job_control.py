@@ -20,7 +20,7 @@ _AT_END_S = 5.0
 """How long an agent that restarts is waited for: nobody is there to tell it later."""
 
 
-class Desk:
+class JobControl:
     """Marks, requeues and holds one job."""
 
     def __init__(self, context: JobContext, tools: Tools) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from holdfast import incidents
 from holdfast.errors import CommandError
 from holdfast.faults import severity_of
-from holdfast.incidents import Evidence
+from holdfast.incidents import Incident
 from holdfast.reason import Reason
 from holdfast.slurm.client import Slurm, SlurmJob, SlurmNode
 from holdfast.vocabulary import NodeState, Severity, SlurmName
@@ -112,7 +112,7 @@ class Sight:
     nodes: tuple[SlurmNode, ...] = ()
 
     @property
-    def told(self) -> tuple[Evidence, ...]:
+    def told(self) -> tuple[Incident, ...]:
         """What the agents of the job's nodes have told of this run of it, in its AdminComment."""
         if self.job is None:
             return ()

@@ -23,7 +23,7 @@ _NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instructi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class AttemptEnd:
     """How an attempt ended, in the terms that later attempts compare.
 
     ``exit_code`` None: it was not started. ``cause`` None: its output does not tell.
@@ -48,7 +48,7 @@ class Ending:
         }
 
 
-NOT_STARTED = Ending(
+NOT_STARTED = AttemptEnd(
     exit_code=None,
     fingerprint="not-started",
     progressed=None,
@@ -60,7 +60,7 @@ NOT_STARTED = Ending(
 
 def ending(
     end: StepEnd, choice: Choice, newest_step: int | None, nodes: Sequence[SlurmName]
-) -> Ending:
+) -> AttemptEnd:
     """``newest_step`` is that of the newest whole checkpoint now; ``nodes`` are the job's."""
     found = diagnose(
         Line(file="stderr", number=number, text=text)
@@ -69,7 +69,7 @@ def ending(
     # That a task died is what the fingerprint says anyway, and better.
     cause = found.cause if found.cause and found.cause.signature.code != "L05" else None
     lone = _lone_node(cause, end, nodes)
-    return Ending(
+    return AttemptEnd(
         exit_code=end.exit_code or 1,
         fingerprint=cause.fingerprint if cause else _plain_fingerprint(end),
         progressed=_progressed(choice, newest_step),
@@ -119,7 +119,7 @@ def _lone_node(
 
 
 def facts(
-    sight: Sight, ended: Ending, history: Sequence[Past], node_count: int, blame: str = ""
+    sight: Sight, ended: AttemptEnd, history: Sequence[Past], node_count: int, blame: str = ""
 ) -> JobFacts:
     """Everything that the policy decides on. ``blame``: the application's own fault, in words."""
     nodes = sight.faults

@@ -6,10 +6,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.incidents import MAX_CHARS, Blame, Evidence, is_ours, merge, parse, render, verdict
+from holdfast.incidents import (
+    MAX_CHARS,
+    Attribution,
+    Incident,
+    is_ours,
+    merge,
+    parse,
+    render,
+    verdict,
+)
 
-XID13 = Evidence(code="XID13", node="worker-1", gpu=3, step="0", pid=4711, count=2, run=1, at=99)
-XID79 = Evidence(code="XID79", node="worker-0", gpu=5, run=1, at=98)
+XID13 = Incident(code="XID13", node="worker-1", gpu=3, step="0", pid=4711, count=2, run=1, at=99)
+XID79 = Incident(code="XID79", node="worker-0", gpu=5, run=1, at=98)
 
 
 def test_it_reads_as_a_person_would_write_it() -> None:
@@ -23,7 +32,7 @@ patient = settings(
 )  # no test judges speed
 
 entries = st.builds(
-    Evidence,
+    Incident,
     code=st.sampled_from(["XID13", "XID79", "ECC_UNCORRECTED", "JOB_LEFTOVER", "SXID12028"]),
     node=st.sampled_from(["worker-0", "gpu-node.7", "n_1"]),
     gpu=st.none() | st.integers(0, 15),
@@ -38,7 +47,7 @@ entries = st.builds(
 
 @patient
 @given(st.lists(entries, max_size=4))
-def test_what_is_written_reads_back(found: list[Evidence]) -> None:
+def test_what_is_written_reads_back(found: list[Incident]) -> None:
     assert list(parse(render(found))) == found
 
 
@@ -51,7 +60,7 @@ def test_no_comment_breaks_the_reader(text: str) -> None:
 
 @patient
 @given(st.lists(entries, max_size=40))
-def test_a_long_story_is_cut_at_whole_entries(found: list[Evidence]) -> None:
+def test_a_long_story_is_cut_at_whole_entries(found: list[Incident]) -> None:
     text = render(found)
     assert len(text) <= MAX_CHARS + len("; and 40 more")
     assert list(parse(text)) == found[: len(parse(text))]
@@ -59,7 +68,7 @@ def test_a_long_story_is_cut_at_whole_entries(found: list[Evidence]) -> None:
 
 @patient
 @given(st.lists(entries, max_size=8), st.lists(entries, max_size=8))
-def test_merging_forgets_nothing_and_settles(old: list[Evidence], new: list[Evidence]) -> None:
+def test_merging_forgets_nothing_and_settles(old: list[Incident], new: list[Incident]) -> None:
     both = merge(old, new)
     assert {one.key for one in both} == {one.key for one in (*old, *new)}
     assert merge(both, new) == both
@@ -67,14 +76,14 @@ def test_merging_forgets_nothing_and_settles(old: list[Evidence], new: list[Evid
 
 
 def test_the_later_word_and_the_larger_count_stay() -> None:
-    later = Evidence(code="XID13", node="worker-1", gpu=3, step="0", pid=9, count=1, run=1, at=120)
+    later = Incident(code="XID13", node="worker-1", gpu=3, step="0", pid=9, count=1, run=1, at=120)
     (one,) = merge([XID13], [later])
     assert (one.pid, one.count, one.at) == (9, 2, 120)
 
 
 def test_the_worst_of_the_newest_run_comes_first() -> None:
-    old = Evidence(code="XID48", node="worker-0", run=0)
-    killed = Evidence(code="XID45", node="worker-0", run=1)
+    old = Incident(code="XID48", node="worker-0", run=0)
+    killed = Incident(code="XID45", node="worker-0", run=1)
     assert merge([old, killed], [XID13, XID79]) == (XID79, XID13, killed, old)
 
 
@@ -92,16 +101,18 @@ def test_somebody_elses_text_is_left_alone(text: str) -> None:
 @pytest.mark.parametrize(
     ("codes", "blame"),
     [
-        ([], Blame.NOBODY),
-        (["XID45"], Blame.NOBODY),
-        (["XID63"], Blame.NOBODY),
-        (["XID13", "XID45"], Blame.JOB),
-        (["XID43"], Blame.JOB),
-        (["XID13", "XID79"], Blame.NODE),
-        (["ECC_UNCORRECTED"], Blame.NODE),
-        (["IB_FLAP", "XID31"], Blame.NODE),
-        (["NEVER_HEARD_OF"], Blame.NOBODY),
+        ([], Attribution.NOBODY),
+        (["XID45"], Attribution.NOBODY),
+        (["XID63"], Attribution.NOBODY),
+        (["XID13", "XID45"], Attribution.JOB),
+        (["XID43"], Attribution.JOB),
+        (["XID13", "XID79"], Attribution.NODE),
+        (["ECC_UNCORRECTED"], Attribution.NODE),
+        (["IB_FLAP", "XID31"], Attribution.NODE),
+        (["NEVER_HEARD_OF"], Attribution.NOBODY),
     ],
 )
-def test_a_broken_machine_explains_what_the_application_saw(codes: list[str], blame: Blame) -> None:
-    assert verdict([Evidence(code=code, node="n") for code in codes]) is blame
+def test_a_broken_machine_explains_what_the_application_saw(
+    codes: list[str], blame: Attribution
+) -> None:
+    assert verdict([Incident(code=code, node="n") for code in codes]) is blame

@@ -23,7 +23,7 @@ from holdfast.slurm.parse import NodeChanges
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent.drain import step as step_module
-from slurm_hooks.agent.drain.messages import Case, Outcome
+from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.agent.drain.step import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
@@ -367,7 +367,7 @@ class World:
         else:
             self.restore = ended.reason
 
-    def _hear_of(self, outcome: Outcome) -> None:
+    def _hear_of(self, outcome: StepResult) -> None:
         for deed in outcome.did:
             if deed.event == GIVEN_BACK:
                 one = Return(code=deed.code, at=self.slurm.now.timestamp())
@@ -383,13 +383,13 @@ class World:
         self.restore = ""
         self.clean_passes = self.clean_in_truth = 0
 
-    def _case(self) -> Case:
+    def _case(self) -> DrainInputs:
         # As the agent orders what is open: the worst that asks for the most comes first.
         order = sorted(self.known, key=lambda f: (-f.severity, -_RANK[f.action], f.code))
         found = tuple(self._finding(fault) for fault in order)
         asks = any(fault.asks and fault.gpu is not None for fault in self.faults)
         uuids = {f"GPU-3-{self.gpu}", *ALL_OTHER_GPUS}
-        return Case(
+        return DrainInputs(
             verdict=Verdict(findings=found, blind=self.blind),
             modes=self.modes,
             passes=self.passes,

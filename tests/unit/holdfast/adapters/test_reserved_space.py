@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.reserved_space import Reserve
+from holdfast.adapters.reserved_space import ReservedSpace
 
 
 def test_with_room_it_is_an_ordinary_replacement(tmp_path: Path) -> None:
-    reserve = Reserve(tmp_path, "verdict", size=8192, count=2)
+    reserve = ReservedSpace(tmp_path, "verdict", size=8192, count=2)
     reserve.write(tmp_path / "verdict", "one\n")
     assert (tmp_path / "verdict").read_text() == "one\n"
     kept = sorted(path for path in tmp_path.iterdir() if path.name != "verdict")
@@ -24,7 +24,7 @@ def test_with_room_it_is_an_ordinary_replacement(tmp_path: Path) -> None:
 
 
 def test_another_error_than_no_room_is_raised(tmp_path: Path) -> None:
-    reserve = Reserve(tmp_path, "verdict", size=8192, count=2)
+    reserve = ReservedSpace(tmp_path, "verdict", size=8192, count=2)
     with pytest.raises(FileNotFoundError):
         reserve.write(tmp_path / "gone" / "verdict", "one\n")
 
@@ -32,10 +32,10 @@ def test_another_error_than_no_room_is_raised(tmp_path: Path) -> None:
 _FULL = """
     import errno, os, sys
     from pathlib import Path
-    from holdfast.adapters.reserved_space import Reserve
+    from holdfast.adapters.reserved_space import ReservedSpace
 
     run = Path(sys.argv[1])
-    path, reserve = run / "verdict", Reserve(run, "verdict", size=16384, count=2)
+    path, reserve = run / "verdict", ReservedSpace(run, "verdict", size=16384, count=2)
     reserve.write(path, "first\\n")
     filler = os.open(run / "filler", os.O_WRONLY | os.O_CREAT)
 

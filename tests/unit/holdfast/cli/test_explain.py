@@ -18,7 +18,7 @@ from holdfast.cli.console import table
 from holdfast.cli.explain_files import local_verdict, read_journal
 from holdfast.cli.explain_text import job_page, node_page
 from holdfast.cli.nodes import as_json
-from holdfast.drain_owner import Owner, Word, asked_in, standing
+from holdfast.drain_owner import AgentReport, Owner, asked_in, standing
 from holdfast.policy.ownership import DrainRecord
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
@@ -86,7 +86,7 @@ def made(action: Action = Action.RESET_GPU, reason: str = REASON) -> DrainRecord
 
 
 def test_the_agents_record_says_whose_the_drain_is_and_what_it_asks_for() -> None:
-    word = Word(made=made(), at=AT.timestamp() + 60)
+    word = AgentReport(made=made(), at=AT.timestamp() + 60)
     found = standing(drained(), word)
     assert (found.owner, found.proven, found.asks) == (Owner.AGENT, True, Action.RESET_GPU)
     assert found.undo.startswith("Reset the GPU or reboot the node")
@@ -95,11 +95,11 @@ def test_the_agents_record_says_whose_the_drain_is_and_what_it_asks_for() -> Non
 def test_a_humans_drain_in_our_words_is_a_humans() -> None:
     typed = drained("holdfast:XID79: my own words")
     for record in (None, made()):
-        found = standing(typed, Word(made=record, at=AT.timestamp() + 60))
+        found = standing(typed, AgentReport(made=record, at=AT.timestamp() + 60))
         assert (found.owner, found.proven, found.fault) == (Owner.OTHER, False, None)
         assert "its agent made no such drain" in found.undo
     again = standing(
-        drained(at=AT + timedelta(hours=1)), Word(made=made(), at=AT.timestamp() + 7200)
+        drained(at=AT + timedelta(hours=1)), AgentReport(made=made(), at=AT.timestamp() + 7200)
     )
     assert again.owner is Owner.OTHER, "our own words, typed again later by somebody else"
 
@@ -111,10 +111,10 @@ def test_without_the_agents_word_nothing_is_claimed() -> None:
 
 
 def test_a_word_from_before_the_drain_or_of_a_dead_agent_denies_nothing() -> None:
-    assert standing(drained(), Word(made=None, at=AT.timestamp())).owner is Owner.AGENT
+    assert standing(drained(), AgentReport(made=None, at=AT.timestamp())).owner is Owner.AGENT
     late = AT.timestamp() + 60
-    assert standing(drained(), Word(made=None, at=late, fresh=False)).owner is Owner.AGENT
-    assert standing(drained(), Word(made=made(), at=late, fresh=False)).proven
+    assert standing(drained(), AgentReport(made=None, at=late, fresh=False)).owner is Owner.AGENT
+    assert standing(drained(), AgentReport(made=made(), at=late, fresh=False)).proven
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_node_that_returned_before_says_that_it_takes_longer() -> None:
 
 
 def test_a_fault_of_the_past_tells_until_when_and_that_a_resume_is_honoured() -> None:
-    word = Word(made=made(Action.WAIT), at=AT.timestamp() + 60, until=AT.timestamp() + 86400)
+    word = AgentReport(made=made(Action.WAIT), at=AT.timestamp() + 60, until=AT.timestamp() + 86400)
     undo = standing(drained(), word).undo
     assert f"{(AT + timedelta(days=1)).astimezone():%Y-%m-%d %H:%M}" in undo
     assert "scontrol update nodename=n1 state=resume is honoured" in undo

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.cli.explain_files import local_report
 from holdfast.cli.explain_text import job_page
-from holdfast.incidents import Evidence
+from holdfast.incidents import Incident
 
 REPORT: dict[str, Any] = {
     "kind": "job",
@@ -25,19 +25,19 @@ REPORT: dict[str, Any] = {
 }
 
 
-def page(*entries: Evidence, report: dict[str, Any] | None = None) -> str:
+def page(*entries: Incident, report: dict[str, Any] | None = None) -> str:
     return job_page({**REPORT, "befell": [one.record() for one in entries], "report": report})
 
 
 def test_an_application_xid_is_the_jobs_own() -> None:
-    text = page(Evidence(code="XID13", node="worker-1", gpu=2, step="0", count=3, at=1700000000))
+    text = page(Incident(code="XID13", node="worker-1", gpu=2, step="0", count=3, at=1700000000))
     assert "befell    XID13 (" in text
     assert "on worker-1 GPU 2, step 0, 3 times" in text
     assert "the job's own" in text
 
 
 def test_a_broken_gpu_is_the_machines() -> None:
-    text = page(Evidence(code="XID79", node="worker-0", gpu=5, run=2, at=1700000000))
+    text = page(Incident(code="XID79", node="worker-0", gpu=5, run=2, at=1700000000))
     assert "on worker-0 GPU 5, run 2" in text
     assert "the machine's" in text
 

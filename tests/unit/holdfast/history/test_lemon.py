@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.history import lemon
 from holdfast.history.event import Event
-from holdfast.history.lemon import Word
+from holdfast.history.lemon import Rating
 
 NOW = 1_764_000_000.0
 DAY = 86400.0
@@ -27,7 +27,7 @@ def counts(*events: Event) -> dict[str, int]:
 
 def test_nothing_is_good() -> None:
     found = lemon.score([], NOW)
-    assert (found.value, found.word) == (0.0, Word.GOOD)
+    assert (found.value, found.word) == (0.0, Rating.GOOD)
     assert set(found.counts) == lemon.ALWAYS
 
 
@@ -84,7 +84,7 @@ def test_what_is_older_than_the_window_is_forgotten() -> None:
 def test_two_drains_that_stood_are_a_lemon_whatever_the_score() -> None:
     found = lemon.score([event("drained", 9), event("drained", 2)], NOW)
     assert found.value < lemon.LEMON_AT
-    assert found.word is Word.LEMON
+    assert found.word is Rating.LEMON
 
 
 def test_the_formula() -> None:
@@ -93,7 +93,7 @@ def test_the_formula() -> None:
     expected = (0.2 * 3 / 4 + 0.15 * 1 / 3) / (0.2 + 0.15 + 0.15)
     found = lemon.score(past, NOW)
     assert found.value == pytest.approx(expected)
-    assert found.word is Word.WATCH
+    assert found.word is Rating.WATCH
 
 
 def test_an_unknown_signal_is_not_a_zero() -> None:

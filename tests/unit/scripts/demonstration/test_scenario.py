@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from demonstration import scenario as stories
 from demonstration.observe import NodeView
-from demonstration.scenario import Narrator, Story
+from demonstration.scenario import Scenario, ScenarioRunner
 
 DRAINED = frozenset({"IDLE", "DRAIN"})
 PINGED_SOON = frozenset({"IDLE", "NOT_RESPONDING"})
@@ -34,8 +34,8 @@ def test_slurmctlds_own_wait_for_a_ping_is_not_charged_to_the_return(
     cluster: Any = SimpleNamespace(box=box, node=node, verdict=lambda _name: {"status": "ok"})
     live: Any = SimpleNamespace(say=lambda _text: None)
     watch: Any = SimpleNamespace(first=lambda *_args, **_named: None)
-    told = Story(cast("Any", None), victim="worker-1")
-    Narrator(cluster, live, gpu=3)._give_back(told, watch)
+    told = Scenario(cast("Any", None), victim="worker-1")
+    ScenarioRunner(cluster, live, gpu=3)._give_back(told, watch)
     assert told.problems == []
     assert told.at("undrain") == 102.0, "at the look that first showed it undrained"
     assert told.seen["undrain"].evidence == "State=IDLE, verdict ok"

@@ -24,9 +24,9 @@ from holdfast.slurm.reservations import (
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import reservation_text as keeps
 from slurm_hooks.active.inspector import Inspector, candidate
-from slurm_hooks.active.node_reservation import Keeper, Occupied
+from slurm_hooks.active.node_reservation import NodeReservation, Occupied
 from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
-from slurm_hooks.active.reservation_text import Keep, Maker, Purpose
+from slurm_hooks.active.reservation_text import Maker, Purpose, ReservationText
 from slurm_hooks.active.result import Judged, Result, Verdict, encode
 
 A, B = SlurmName("worker-1"), SlurmName("worker-2")
@@ -136,12 +136,12 @@ class Bench:
     maker: Maker = ME
     now: float = NOW
 
-    def keeper(self) -> Keeper:
+    def keeper(self) -> NodeReservation:
         def sleep(seconds: float) -> None:
             self.now += seconds
 
         slurm = cast("SlurmMaintenance", self.slurm)
-        return Keeper(slurm, self.maker, self.config, clock=lambda: self.now, sleep=sleep)
+        return NodeReservation(slurm, self.maker, self.config, clock=lambda: self.now, sleep=sleep)
 
     def whole_test(self) -> None:
         """As ``inspect`` does it."""
@@ -278,7 +278,9 @@ def test_what_slurm_does_not_run_could_not_run(bench: Bench) -> None:
 
 @pytest.mark.parametrize("drained", ["", REASON, "[node_problem] holdfast:X: 100 % = a\tb 'c'"])
 def test_what_a_reservation_says_reads_back(drained: str) -> None:
-    keep = Keep(purpose=Purpose.GATE, nodes=("w.1", "w.2"), maker=ME, until=9, drained=drained)
+    keep = ReservationText(
+        purpose=Purpose.GATE, nodes=("w.1", "w.2"), maker=ME, until=9, drained=drained
+    )
     stored = Reservation(
         name=keep.name, nodes=(SlurmName("w.1"), SlurmName("w.2")), comment=keep.comment
     )
@@ -298,7 +300,7 @@ def test_a_reservation_of_somebody_else_is_not_ours(comment: str) -> None:
 
 
 def test_stale_by_time_by_boot_and_by_process() -> None:
-    keep = Keep(purpose=Purpose.GATE, nodes=(A,), maker=ME, until=int(NOW))
+    keep = ReservationText(purpose=Purpose.GATE, nodes=(A,), maker=ME, until=int(NOW))
     assert not keeps.stale(keep, ME, [ME.start], NOW)
     assert keeps.stale(keep, ME, [ME.start], NOW + 1)
     assert keeps.stale(keep, ME, [], NOW)

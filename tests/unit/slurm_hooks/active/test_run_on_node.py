@@ -14,7 +14,7 @@ import pytest
 from holdfast.history import store
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.active import run_on_node
-from slurm_hooks.active.node_reservation import Keeper, Kept, Occupied
+from slurm_hooks.active.node_reservation import Kept, NodeReservation, Occupied
 from slurm_hooks.active.programs import host as host_program
 from slurm_hooks.active.programs import storage as storage_program
 from slurm_hooks.active.reservation_text import Purpose
@@ -147,7 +147,7 @@ class Bench:
 
 def gate(tester: Bench) -> Result:
     checks = ("dcgm_diag_r2", "gpu_burn")
-    return return_test.run(cast("Keeper", tester), SlurmName("worker-1"), checks, "r", 60)
+    return return_test.run(cast("NodeReservation", tester), SlurmName("worker-1"), checks, "r", 60)
 
 
 def test_the_first_check_that_can_run_decides() -> None:

@@ -11,7 +11,7 @@ from holdfast.vocabulary import Mode
 from slurm_hooks import checks
 from slurm_hooks.evaluation.judge import fold, opened
 from slurm_hooks.evaluation.observer import demand
-from slurm_hooks.facts import GpuFabric, GpuFacts, GpuNews, NodeFacts, NvmlFacts
+from slurm_hooks.facts import GpuDeltas, GpuFabric, GpuFacts, NodeFacts, NvmlFacts
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking.gpu import GpuSeen, forgiven, look, rebooted, was_reset
 from slurm_hooks.tracking.node import Memory, saw_gpus
@@ -38,7 +38,9 @@ def with_link(counts: tuple[int, ...], link: int, value: int) -> tuple[int, ...]
     return (*counts[:link], value, *counts[link + 1 :])
 
 
-def run(*readings: tuple[float, GpuFacts], seen: GpuSeen | None = None) -> tuple[GpuSeen, GpuNews]:
+def run(
+    *readings: tuple[float, GpuFacts], seen: GpuSeen | None = None
+) -> tuple[GpuSeen, GpuDeltas]:
     """Readings at seconds after the start; the memory and the news of the last one."""
     seen, filled = seen or GpuSeen(), GPU
     for after_s, gpu in readings:
@@ -50,7 +52,7 @@ def test_the_first_sight_is_a_baseline_and_no_news() -> None:
     worn = replace(GPU, uncorrected=7, link_crc_errors=(99,) * 18)
     seen, filled = look(GpuSeen(), worn, START)
     assert filled.uncorrected_new is None
-    assert filled.news == GpuNews(fabric_pending_s=0.0)
+    assert filled.news == GpuDeltas(fabric_pending_s=0.0)
     assert (seen.serial, seen.total("uncorrected"), seen.total("link_crc_errors")) == (
         "165", 7, 99 * 18,
     )  # fmt: skip
@@ -115,7 +117,7 @@ def test_a_power_brake_between_two_passes_counts() -> None:
 def test_counters_that_stand_still_are_calm_however_high() -> None:
     worn = replace(GPU, link_crc_errors=(10**6,) * 18, held_by_heat_ns=10**15)
     _, news = run(*((second, worn) for second in range(0, 4000, 10)))
-    assert news == GpuNews(
+    assert news == GpuDeltas(
         link_replays=0, link_recoveries=0, link_crc_per_s=0.0, pcie_replays_per_min=0.0,
         thermal_share=0.0, fabric_pending_s=0.0,
     )  # fmt: skip
@@ -144,7 +146,7 @@ def test_a_lost_gpu_keeps_its_name_and_tells_no_news() -> None:
     seen, filled = look(seen, GpuFacts(index=3, state_code=15), START + 20)
     assert (filled.uuid, filled.pci, filled.serial) == ("GPU-3", "0000:86:00", "165")
     assert filled.uncorrected_new is None
-    assert filled.news == GpuNews()
+    assert filled.news == GpuDeltas()
     back, filled = look(seen, replace(GPU, uncorrected=1), START + 30)
     assert back.total("uncorrected") == 1
     assert filled.uncorrected_new == 1, "the baseline was kept"

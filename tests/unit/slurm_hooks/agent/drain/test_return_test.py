@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.agent.drain.return_test import Gate
+from slurm_hooks.agent.drain.return_test import ReturnTest
 from slurm_hooks.node.process import process_state
 from slurm_hooks.settings import settings
 
@@ -20,7 +20,7 @@ def test_a_test_that_was_given_up_leaves_no_zombie(
 ) -> None:
     told = tmp_path / "pid"
 
-    def endless(_: Gate) -> Callable[[Any], Iterator[Any]]:
+    def endless(_: ReturnTest) -> Callable[[Any], Iterator[Any]]:
         def serve(_: Any) -> Iterator[Any]:
             told.write_text(Path("/proc/self/stat").read_text().split()[0])
             time.sleep(60)
@@ -28,8 +28,8 @@ def test_a_test_that_was_given_up_leaves_no_zombie(
 
         return serve
 
-    monkeypatch.setattr(Gate, "_open", endless)
-    gate = Gate(SlurmName("w"), settings.load(tmp_path / "none.yaml"))
+    monkeypatch.setattr(ReturnTest, "_open", endless)
+    gate = ReturnTest(SlurmName("w"), settings.load(tmp_path / "none.yaml"))
     gate.start("XID79", "holdfast:XID79: x")
     until = time.monotonic() + 10
     while not (told.exists() and told.read_text()):

@@ -21,9 +21,9 @@ from holdfast.slurm.parse import NodeChanges
 from holdfast.slurm.reservations import Reservation, SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.active import node_reservation
-from slurm_hooks.active.reservation_text import Keep, Maker, Purpose
+from slurm_hooks.active.reservation_text import Maker, Purpose, ReservationText
 from slurm_hooks.agent.drain import record as records
-from slurm_hooks.agent.drain.messages import Case, Outcome
+from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.agent.drain.step import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
@@ -151,7 +151,7 @@ class Bench:
     path: Path
     boot_id: str = BOOT
 
-    def run(self, case: Case) -> Outcome:
+    def run(self, case: DrainInputs) -> StepResult:
         drained, problem = self.records.load()
         assert not problem or "Not a directory" in problem
         slurm = cast("SlurmMaintenance", self.slurm)
@@ -179,7 +179,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def fault(
     action: Action = Action.REBOOT, code: str = "XID79", severity: Severity = Severity.FATAL
-) -> Case:
+) -> DrainInputs:
     found = Finding(
         code=code,
         severity=severity,
@@ -189,11 +189,11 @@ def fault(
         gpu=3,
         check="gpu_xid",
     )
-    return Case(verdict=Verdict(findings=(found,)), modes={"gpu_xid": Mode.DRAIN})
+    return DrainInputs(verdict=Verdict(findings=(found,)), modes={"gpu_xid": Mode.DRAIN})
 
 
-def clean(passes: int = 2, recovered: bool = True, uuid: str = "GPU-3") -> Case:
-    return Case(
+def clean(passes: int = 2, recovered: bool = True, uuid: str = "GPU-3") -> DrainInputs:
+    return DrainInputs(
         modes={"gpu_xid": Mode.DRAIN},
         clean_passes=passes,
         recovered={3: recovered},
@@ -522,7 +522,7 @@ def kept_by(
     """The node stands undrained in a reservation, as in the middle of a test."""
     maker = Maker(host=host, boot_id="x", pid=2**22 + 1, start=1)
     drained = bench.slurm.mine.reason
-    keep = Keep(purpose=purpose, nodes=(ME,), maker=maker, until=until, drained=drained)
+    keep = ReservationText(purpose=purpose, nodes=(ME,), maker=maker, until=until, drained=drained)
     stored = Reservation(name=keep.name, nodes=(ME,), comment=keep.comment)
     bench.slurm.kept = [stored]
     bench.slurm.undrain([ME])
@@ -638,19 +638,19 @@ def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> Non
     """Accounting told (`slurm_hooks.agent.drain.undrain_audit`); the person's words come before all of ours."""
     drained, _ = records.load(bench.path)
     step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
-    outcome = step.run(Case(), drained, "ticket 9")
+    outcome = step.run(DrainInputs(), drained, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 9"
     assert bench.slurm.mine.drained_flag
     assert outcome.standing.drained
     assert [deed.text for deed in outcome.did if "ticket 9" in deed.text]
-    assert step.run(Case(passes=9, clean_passes=9), None).undrained is None
+    assert step.run(DrainInputs(passes=9, clean_passes=9), None).undrained is None
     assert bench.slurm.mine.reason == "ticket 9"
 
 
 def test_a_person_who_drained_it_meanwhile_keeps_the_later_words(bench: Bench) -> None:
     bench.slurm._drain(ME, "ticket 10", "alice")
     step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
-    step.run(Case(), None, "ticket 9")
+    step.run(DrainInputs(), None, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 10"
 
 

@@ -13,7 +13,7 @@ from holdfast.config.schema import ClusterConfig, PathsConfig, SlurmConfig
 from holdfast.policy.ownership import PastDrain, Undrained
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.drain.record import Records
-from slurm_hooks.agent.drain.undrain_audit import GIVE_UP_S, ReturnAudit
+from slurm_hooks.agent.drain.undrain_audit import GIVE_UP_S, UndrainAudit
 from slurm_hooks.settings.settings import Settings
 
 AT = datetime.now(timezone.utc).replace(microsecond=0)
@@ -50,12 +50,12 @@ class Site:
         (self.folder / "bin/answer").write_text(text)
         (self.folder / "bin/status").write_text(str(status))
 
-    def audit(self, undrained: Undrained) -> ReturnAudit:
+    def audit(self, undrained: Undrained) -> UndrainAudit:
         """Of the agent after the one that undrained."""
         self.records.save_return(undrained)
-        return ReturnAudit(SlurmName("worker-1"), self.config, self.records.load_return()[0])
+        return UndrainAudit(SlurmName("worker-1"), self.config, self.records.load_return()[0])
 
-    def ask(self, audit: ReturnAudit, times: int = 1) -> PastDrain | None:
+    def ask(self, audit: UndrainAudit, times: int = 1) -> PastDrain | None:
         """Let time pass until so many questions are answered."""
         found = None
         for _ in range(times):

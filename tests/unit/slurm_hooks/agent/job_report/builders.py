@@ -6,7 +6,7 @@ from typing import Any
 
 from slurm_hooks.agent.job_report.hook_notes import Note
 from slurm_hooks.agent.job_report.processes import JobProcess
-from slurm_hooks.agent.job_report.runs import Ledger, Run, ended, started
+from slurm_hooks.agent.job_report.runs import Run, Runs, ended, started
 from slurm_hooks.facts import GpuFacts, NodeFacts, NvmlFacts, PortFacts, XidEvent
 
 BOOT = "11111111-2222-3333-4444-555555555555"
@@ -18,19 +18,15 @@ def note(kind: str, job: int = 7, restarts: int = 0, at_s: float = 100.0, **more
     return Note(kind=kind, job=job, restarts=restarts, at_s=at_s, boot_id=BOOT, **full)
 
 
-def begin(
-    ledger: Ledger, job: int = 7, restarts: int = 0, at_s: float = 100.0, **more: Any
-) -> Ledger:
+def begin(ledger: Runs, job: int = 7, restarts: int = 0, at_s: float = 100.0, **more: Any) -> Runs:
     return started(ledger, note("start", job, restarts, at_s, **more))
 
 
-def finish(
-    ledger: Ledger, job: int = 7, restarts: int = 0, at_s: float = 200.0, **more: Any
-) -> Ledger:
+def finish(ledger: Runs, job: int = 7, restarts: int = 0, at_s: float = 200.0, **more: Any) -> Runs:
     return ended(ledger, note("end", job, restarts, at_s, **more))
 
 
-def run_of(ledger: Ledger, job: int = 7, restarts: int = 0) -> Run:
+def run_of(ledger: Runs, job: int = 7, restarts: int = 0) -> Run:
     return ledger.runs[job, restarts]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurm_hooks.agent.job_report.attribution import MAX_XIDS, attribute, belongs, leftovers
-from slurm_hooks.agent.job_report.runs import Ledger
+from slurm_hooks.agent.job_report.runs import Runs
 from tests.unit.slurm_hooks.agent.job_report.builders import (
     ALICE,
     BOB,
@@ -16,7 +16,7 @@ from tests.unit.slurm_hooks.agent.job_report.builders import (
     xid,
 )
 
-EMPTY = Ledger()
+EMPTY = Runs()
 ONE = begin(EMPTY)
 TWO = begin(begin(EMPTY, gpus=frozenset({0})), job=8, gpus=frozenset({1}), uid=BOB)
 

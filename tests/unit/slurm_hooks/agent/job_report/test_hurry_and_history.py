@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurm_hooks.agent.job_report.monitor import JobHealth
+from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.node import machine
 from slurm_hooks.settings import settings
 from tests.unit.slurm_hooks.agent.job_report.builders import facts, xid
@@ -27,7 +27,7 @@ class Node:
             "node: {expected_gpus: 2, leftover_grace_s: 0.1}\n"
         )
         self.events: list[tuple[str, dict[str, Any]]] = []
-        self.health = JobHealth(
+        self.health = JobMonitor(
             "worker-1",
             machine.boot_id(),
             settings.load(config),

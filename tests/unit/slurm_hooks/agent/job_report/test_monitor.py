@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slurm_hooks.agent.job_report.monitor import JobHealth
+from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.facts import GpuProcess, NodeFacts
 from slurm_hooks.node import machine
 from slurm_hooks.settings import settings
@@ -46,10 +46,10 @@ class Site:
         for path in (self.run, folder / "state"):
             path.mkdir()
         self.boot = machine.boot_id()
-        self.health: JobHealth | None = None
+        self.health: JobMonitor | None = None
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def agent(self, more: str = "") -> JobHealth:
+    def agent(self, more: str = "") -> JobMonitor:
         """A new agent, as after a restart."""
         if self.health is not None:
             self.health.close()
@@ -60,7 +60,7 @@ class Site:
             f"node: {{leftover_grace_s: 0.2, expected_gpus: 2{more}}}\n"
             "checks: {gpu_xid: {mode: drain}, job_leftovers: {mode: drain}}\n"
         )
-        self.health = JobHealth("worker-1", self.boot, settings.load(config))
+        self.health = JobMonitor("worker-1", self.boot, settings.load(config))
         return self.health
 
     def note(

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.incidents import Evidence, parse, render
+from holdfast.incidents import Incident, parse, render
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks.agent.job_report import files, leftovers, report
-from slurm_hooks.agent.job_report.admin_comment import Tell, add
+from slurm_hooks.agent.job_report.admin_comment import CommentRequest, add
 from slurm_hooks.agent.job_report.attribution import attribute
 from slurm_hooks.agent.job_report.processes import Fate
 from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
-from slurm_hooks.agent.job_report.runs import Ledger
+from slurm_hooks.agent.job_report.runs import Runs
 from slurm_hooks.checks import job_leftovers
 from slurm_hooks.facts import GpuProcess, NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
@@ -30,7 +30,7 @@ from tests.unit.slurm_hooks.agent.job_report.builders import (
     xid,
 )
 
-XID = Evidence(code="XID13", node="worker-1", gpu=3, at=5)
+XID = Incident(code="XID13", node="worker-1", gpu=3, at=5)
 
 
 class FakeDesk:
@@ -63,7 +63,7 @@ class FakeDesk:
 
 
 def tell(desk: FakeDesk) -> str:
-    return add(desk, Tell(job=7, entries=(XID,)), sleep=lambda _: None)
+    return add(desk, CommentRequest(job=7, entries=(XID,)), sleep=lambda _: None)
 
 
 def test_the_comment_is_written_once() -> None:
@@ -113,7 +113,7 @@ def test_a_silent_slurmctld_is_the_callers_to_ask_again() -> None:
 
 # --- leftovers ------------------------------------------------------------------------------------
 
-OVER = finish(begin(Ledger()))
+OVER = finish(begin(Runs()))
 RUN = run_of(OVER)
 
 
@@ -201,7 +201,7 @@ PLACE = Place(node="worker-1", boot_id="b", epoch_of_boot=1000.0)
 
 
 def test_a_report_names_xid_step_and_whose_fault_it_was() -> None:
-    book, _ = attribute(begin(Ledger()), xid(79, gpu=1), 50, [process(50, step="4")])
+    book, _ = attribute(begin(Runs()), xid(79, gpu=1), 50, [process(50, step="4")])
     book, _ = attribute(book, xid(45, gpu=1, seq=2), None, ())
     run = run_of(finish(book))
     found = report.document(replace(run, baseline_s=99.0), Remains(final=True), PLACE)
@@ -215,13 +215,13 @@ def test_a_report_names_xid_step_and_whose_fault_it_was() -> None:
 
 
 def test_a_check_in_shadow_is_marked() -> None:
-    book, _ = attribute(begin(Ledger()), xid(79), None, ())
+    book, _ = attribute(begin(Runs()), xid(79), None, ())
     place = replace(PLACE, shadow=frozenset({"gpu_xid"}))
     assert report.evidence(run_of(book), (), place)[0].shadow
 
 
 def test_a_skipping_job_is_told_nothing_of() -> None:
-    book, _ = attribute(begin(Ledger(), skip=True), xid(79), None, ())
+    book, _ = attribute(begin(Runs(), skip=True), xid(79), None, ())
     assert report.evidence(run_of(book), (), PLACE) == ()
     assert "skip_checks" in report.document(run_of(book), Remains(), PLACE)["why_not"]
 
@@ -236,7 +236,7 @@ def test_reports_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_a_report_names_some_of_very_many_leftovers() -> None:
-    book = begin(Ledger())
+    book = begin(Runs())
     left = tuple(Leftover(pid=pid, start=1, proven=True) for pid in range(10_000))
     found = report.document(run_of(book), Remains(final=True, left=left), PLACE)
     assert (len(found["leftovers"]), found["leftovers_total"]) == (report.MAX_LISTED, 10_000)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from slurm_hooks.agent.job_report import counter_deltas
 from slurm_hooks.agent.job_report import runs as books
-from slurm_hooks.agent.job_report.runs import MAX_RUNS, Ledger
+from slurm_hooks.agent.job_report.runs import MAX_RUNS, Runs
 from slurm_hooks.facts import PortFacts
 from tests.unit.slurm_hooks.agent.job_report.builders import begin, facts, finish, note, run_of
 
-EMPTY = Ledger()
+EMPTY = Runs()
 
 
-def counts(ledger: Ledger, job: int = 7, restarts: int = 0) -> dict[str, int]:
+def counts(ledger: Runs, job: int = 7, restarts: int = 0) -> dict[str, int]:
     found = counter_deltas.counts(run_of(ledger, job, restarts).tallies)
     return {f"{watched.name}|{counted.subject}": count for watched, counted, count in found}
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Severity
-from slurm_hooks.agent.jobs.kill_tasks import Doomed, Ended, affected, open_sweep, task_of
+from slurm_hooks.agent.jobs.kill_tasks import Ended, TasksToKill, affected, open_sweep, task_of
 from slurm_hooks.agent.jobs.kill_worker import doomed_by
 from slurm_hooks.node.process_scan import each
 from slurm_hooks.worker.worker import Worker, call
@@ -42,19 +42,19 @@ from slurm_hooks.worker.worker import Worker, call
     ],
 )
 def test_gpu_scope(env: dict[str, str], hit: bool) -> None:
-    doomed = Doomed(gpus=frozenset({3}), uuids=frozenset({"GPU-bad"}))
+    doomed = TasksToKill(gpus=frozenset({3}), uuids=frozenset({"GPU-bad"}))
     assert affected(env, doomed) is hit
-    assert affected(env, Doomed())
+    assert affected(env, TasksToKill())
 
 
 def test_the_scope_of_findings() -> None:
     def finding(gpu: int | None) -> Finding:
         return Finding(code="X", severity=Severity.FATAL, subject="s", detail="d", gpu=gpu)
 
-    assert doomed_by([finding(1), finding(2)], {1: "a", 2: "b"}) == Doomed(
+    assert doomed_by([finding(1), finding(2)], {1: "a", 2: "b"}) == TasksToKill(
         gpus=frozenset({1, 2}), uuids=frozenset({"a", "b"})
     )
-    assert doomed_by([finding(1), finding(None)], {}) == Doomed()
+    assert doomed_by([finding(1), finding(None)], {}) == TasksToKill()
 
 
 def test_real_processes(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_real_processes(tmp_path: Path) -> None:
     worker = Worker("sweep", lambda: open_sweep(tmp_path), keep=False)
     try:
         time.sleep(0.1)
-        answer = call(worker, Doomed(gpus=frozenset({987650})), deadline_s=10)
+        answer = call(worker, TasksToKill(gpus=frozenset({987650})), deadline_s=10)
         assert answer.complete
         assert [(task.pid, task.job) for task in answer.items] == [(children[0].pid, "7")]
         assert children[0].wait(5) == -signal.SIGKILL
@@ -111,9 +111,9 @@ def test_a_process_that_has_the_pid_by_now_is_left_alone(tmp_path: Path) -> None
     try:
         assert task_of(tmp_path, other.pid) == (900, OURS)
         with once_opened(lambda: start[0].write_text(start[1].format(901))):
-            assert list(open_sweep(tmp_path)(Doomed())) == []
+            assert list(open_sweep(tmp_path)(TasksToKill())) == []
         assert other.poll() is None
-        assert [ended.pid for ended in open_sweep(tmp_path)(Doomed())] == [other.pid]
+        assert [ended.pid for ended in open_sweep(tmp_path)(TasksToKill())] == [other.pid]
         assert other.wait(5) == -signal.SIGKILL
     finally:
         other.kill()
@@ -151,7 +151,7 @@ def test_a_user_whose_processes_give_no_answer_holds_up_no_other_users(tmp_path:
             (folder / "stat").write_text(f"{pid} (x) S " + "0 " * 18 + "1 0")
             os.mkfifo(folder / "environ")
         worker = Worker("sweep", lambda: open_sweep(tmp_path), keep=False)
-        answer = call(worker, Doomed(), deadline_s=10)
+        answer = call(worker, TasksToKill(), deadline_s=10)
         assert [item.pid for item in answer.items if isinstance(item, Ended)] == [child.pid]
         assert "uid 4242" in answer.error
         assert child.wait(5) == -signal.SIGKILL

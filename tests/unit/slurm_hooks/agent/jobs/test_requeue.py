@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import Refused, Unavailable
 from holdfast.slurm.client import SlurmJob, SlurmNode
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.agent.jobs.requeue import Afterlife
+from slurm_hooks.agent.jobs.requeue import Requeuer
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.marker import Marker
@@ -104,7 +104,7 @@ JOB = SlurmJob(
 
 
 class Node:
-    """One node's agent around an ``Afterlife``, stepped every 0.1 s."""
+    """One node's agent around an ``Requeuer``, stepped every 0.1 s."""
 
     def __init__(self, run_dir: Path, slurm: FakeSlurm, owner: int = ALICE) -> None:
         self.run_dir, self.slurm = run_dir, slurm
@@ -113,7 +113,7 @@ class Node:
         self.log: list[str] = []
         self.owner = owner
         self.condemned = False
-        self.afterlife = Afterlife(
+        self.afterlife = Requeuer(
             slurm,
             run_dir,
             JobConfig(),

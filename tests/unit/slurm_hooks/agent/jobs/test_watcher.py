@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.job_report.runs import Ledger, Run
+from slurm_hooks.agent.job_report.runs import Run, Runs
 from slurm_hooks.agent.jobs.watcher import Jobs
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import deliver
@@ -26,7 +26,7 @@ class Node:
     """One node's run folder, and the part of its agent that looks after jobs."""
 
     def __init__(self, run: Path) -> None:
-        self.run, self.ledger = run, Ledger()
+        self.run, self.ledger = run, Runs()
         config = run / "holdfast.yaml"
         config.write_text(f"paths: {{run: {run}, state: {run}}}\nslurm: {{bin: /nowhere}}\n")
         self._config = settings.load(config)

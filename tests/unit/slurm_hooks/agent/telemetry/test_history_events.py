@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
-from slurm_hooks.agent.drain.messages import Deed, Standing
-from slurm_hooks.agent.telemetry.history_events import Chronicle
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
+from slurm_hooks.agent.telemetry.history_events import HistoryEvents
 from slurm_hooks.agent.telemetry.recorder import Recorder
 from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import GpuFacts
@@ -56,9 +56,9 @@ def memory(*found: Finding, boot: str = "boot-2", uuids: str = "GPU-") -> Memory
 
 def begun(
     left: Memory, kept: Memory | None = None, crashed: bool = False
-) -> tuple[Chronicle, Notes]:
+) -> tuple[HistoryEvents, Notes]:
     notes = Notes()
-    chronicle = Chronicle(cast("Recorder", notes), left, kept or left, 8)
+    chronicle = HistoryEvents(cast("Recorder", notes), left, kept or left, 8)
     chronicle.started(crashed=crashed)
     return chronicle, notes
 
@@ -108,10 +108,10 @@ def test_a_fault_names_the_board() -> None:
 
 def test_deeds_are_told_with_their_fault() -> None:
     chronicle, notes = begun(memory())
-    deed = Deed(
+    deed = AuditEntry(
         text="drained: x", event="drained", code="XID79", subject="GPU-3", gpu=3, action="reboot"
     )
-    chronicle.did([deed, Deed(text="comment taken back")], Standing(action="drain"))
+    chronicle.did([deed, AuditEntry(text="comment taken back")], SlurmStatus(action="drain"))
     assert notes.names == ["agent_started", "drained"]
     facts = notes.said[-1][1]
     assert facts["detail"] == "drained: x"
@@ -121,10 +121,12 @@ def test_deeds_are_told_with_their_fault() -> None:
 def test_over_budget_is_told_once_and_not_beside_a_withdrawal() -> None:
     chronicle, notes = begun(memory())
     for _ in range(3):
-        chronicle.did([], Standing(action="over-budget", reason="holdfast:XID79: over budget"))
+        chronicle.did([], SlurmStatus(action="over-budget", reason="holdfast:XID79: over budget"))
     assert notes.names.count("over_budget") == 1
-    chronicle.did([], Standing())
-    chronicle.did([Deed(text="withdrawn", event="withdrawn")], Standing(action="over-budget"))
+    chronicle.did([], SlurmStatus())
+    chronicle.did(
+        [AuditEntry(text="withdrawn", event="withdrawn")], SlurmStatus(action="over-budget")
+    )
     assert notes.names[-1] == "withdrawn"
 
 

@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity, Status
-from slurm_hooks.agent.drain.messages import Standing
+from slurm_hooks.agent.drain.messages import SlurmStatus
 from slurm_hooks.agent.telemetry import http_server, tcp_owner
 from slurm_hooks.agent.telemetry.exposition import Sample, counter, gauge, render
 from slurm_hooks.agent.telemetry.http_server import (
@@ -88,13 +88,13 @@ FULL = NodeFacts(
 )
 
 
-def snapshot(facts: NodeFacts = FULL, standing: Standing | None = None) -> Snapshot:
+def snapshot(facts: NodeFacts = FULL, standing: SlurmStatus | None = None) -> Snapshot:
     tally = Tally(started_at=1.7e9, passes=3, pass_seconds=0.25, last_pass_at=1.7e9 + 30)
     tally.events.update(drained=1, boot=1)
     return Snapshot(
         node="worker-3",
         status=Status.BAD,
-        standing=standing or Standing(action="drain", drained=True),
+        standing=standing or SlurmStatus(action="drain", drained=True),
         opened=[Opened(finding=XID79, mode=Mode.DRAIN)],
         facts=facts,
         wanted=frozenset({"nvml", "kmsg", "mounts", "infiniband", "pcie"}),
@@ -174,7 +174,7 @@ def test_what_was_not_looked_at_has_no_sample() -> None:
     found = parsed(text_of(snapshot(NodeFacts(expected_gpus=8))))
     assert not [name for name in found if name.startswith(("holdfast_gpu", "holdfast_mount"))]
     assert "holdfast_probe_up" not in found
-    unknown = parsed(text_of(snapshot(standing=Standing(problem="no answer in 10 s"))))
+    unknown = parsed(text_of(snapshot(standing=SlurmStatus(problem="no answer in 10 s"))))
     assert unknown["holdfast_slurm_reachable"].samples[0].value == 0
     assert "holdfast_node_drained" not in unknown
 

@@ -14,8 +14,8 @@ from holdfast.policy.ownership import DrainRecord
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent.drain import record as records
-from slurm_hooks.agent.drain.controller import Actor
-from slurm_hooks.agent.drain.messages import Case
+from slurm_hooks.agent.drain.controller import DrainController
+from slurm_hooks.agent.drain.messages import DrainInputs
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.agent.verdict.facts_summary import brief
 from slurm_hooks.agent.verdict.publisher import Publisher
@@ -66,7 +66,7 @@ def test_what_the_agent_has_on_record_proves_its_drain_to_a_reader(tmp_path: Pat
     opened = [Opened(finding=FLAP, mode=Mode.OBSERVE)]
 
     def published() -> SlurmNode:
-        actor = Actor(ME, "b-1", config)
+        actor = DrainController(ME, "b-1", config)
         publisher.publish(opened, Verdict(), actor.standing, NodeFacts(expected_gpus=8))
         return SlurmNode(
             name=ME,
@@ -94,11 +94,11 @@ def test_what_the_agent_has_on_record_proves_its_drain_to_a_reader(tmp_path: Pat
 
 def test_the_kill_switch_is_told_as_the_decision(tmp_path: Path) -> None:
     config = Settings(path=tmp_path / "none.yaml", cluster=ClusterConfig(paths=paths(tmp_path)))
-    actor = Actor(ME, "b-1", config)
-    actor.consider(Case(may_act=False), now=1.0)
+    actor = DrainController(ME, "b-1", config)
+    actor.consider(DrainInputs(may_act=False), now=1.0)
     assert actor.standing.why == "switched off: off/all beside the configuration"
     assert actor.next_at == float("inf")
-    actor.consider(Case(), now=2.0)
+    actor.consider(DrainInputs(), now=2.0)
     assert actor.workers, "Slurm is asked anew once it is on again"
     actor.close()
 

@@ -6,14 +6,14 @@ from datetime import datetime, timezone
 
 import pytest
 
-from holdfast.incidents import Blame, Evidence, render
+from holdfast.incidents import Attribution, Incident, render
 from holdfast.policy.job import FailureKind, Next, decide
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.config import JobConfig
-from slurm_hooks.job.launcher.agent_incidents import Told, since, with_told
+from slurm_hooks.job.launcher.agent_incidents import AgentIncidents, since, with_told
 from slurm_hooks.job.launcher.node_faults import NodeFault, Sight
-from slurm_hooks.job.launcher.outcome import Ending, facts
+from slurm_hooks.job.launcher.outcome import AttemptEnd, facts
 
 NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -21,12 +21,12 @@ NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 def entry(
     code: str = "XID13", node: str = "worker-1", gpu: int | None = 3, **more: object
-) -> Evidence:
-    return Evidence(code=code, node=node, gpu=gpu, at=100, **more)  # type: ignore[arg-type]
+) -> Incident:
+    return Incident(code=code, node=node, gpu=gpu, at=100, **more)  # type: ignore[arg-type]
 
 
 def sight(
-    *entries: Evidence, restarts: int = 0, faults: tuple[NodeFault, ...] | None = ()
+    *entries: Incident, restarts: int = 0, faults: tuple[NodeFault, ...] | None = ()
 ) -> Sight:
     job = SlurmJob(
         job_id=7,
@@ -41,7 +41,7 @@ def sight(
     return Sight(job=job, faults=faults)
 
 
-ENDED = Ending(
+ENDED = AttemptEnd(
     exit_code=1,
     fingerprint="exit:1",
     progressed=False,
@@ -54,7 +54,7 @@ ENDED = Ending(
 @pytest.mark.parametrize("code", ["XID13", "XID31", "XID43", "XID69"])
 def test_an_application_xid_blames_the_job_and_clears_its_nodes(code: str) -> None:
     told = since((), sight(entry(code, step="0")))
-    assert told.blames is Blame.JOB
+    assert told.blames is Attribution.JOB
     after = told.cleared(ENDED, sight())
     assert after.suspects == frozenset()
     assert after.kind is FailureKind.UNKNOWN
@@ -77,7 +77,7 @@ def test_a_users_own_error_stays_one() -> None:
 def test_a_broken_gpu_names_node_and_gpu_and_explains_the_applications_xid() -> None:
     seen = sight(entry(), entry("XID79", gpu=5))
     told = since((), seen)
-    assert told.blames is Blame.NODE
+    assert told.blames is Attribution.NODE
     assert told.blame == ""
     assert told.cleared(ENDED, sight()) is ENDED
     after = with_told(seen, told, NODES)
@@ -128,19 +128,19 @@ def test_what_befell_an_earlier_run_is_over() -> None:
 
 def test_without_an_answer_from_slurm_nothing_is_told() -> None:
     blind = Sight(job=None, faults=None)
-    assert since((), blind) == Told()
-    assert with_told(blind, Told(), NODES) is blind
+    assert since((), blind) == AgentIncidents()
+    assert with_told(blind, AgentIncidents(), NODES) is blind
 
 
 def test_killed_channels_blame_nobody() -> None:
     told = since((), sight(entry("XID45", count=900)))
-    assert told.blames is Blame.NOBODY
+    assert told.blames is Attribution.NOBODY
     assert told.cleared(ENDED, sight()) is ENDED
 
 
 def test_a_drain_that_came_before_the_comment_blames_the_node_all_the_same() -> None:
     drained = NodeFault(node=NODES[1], code="XID79", detail="", fatal=True, gpu=5)
-    assert Told().blames_with(sight(faults=(drained,))) is Blame.NODE
+    assert AgentIncidents().blames_with(sight(faults=(drained,))) is Attribution.NODE
     told = since((), sight(entry()))
-    assert told.blames_with(sight(faults=(drained,))) is Blame.NODE
+    assert told.blames_with(sight(faults=(drained,))) is Attribution.NODE
     assert told.cleared(ENDED, sight(faults=(drained,))) is ENDED

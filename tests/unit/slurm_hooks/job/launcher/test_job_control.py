@@ -14,7 +14,7 @@ from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.attempt import Tools
-from slurm_hooks.job.launcher.job_control import Desk
+from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.step.step import Signals
 from tests.unit.slurm_hooks.listening import listening
 
@@ -40,7 +40,7 @@ class Answers:
         self.requeue(_job_id)
 
 
-def desk(run_dir: Path, slurm: Answers) -> Desk:
+def desk(run_dir: Path, slurm: Answers) -> JobControl:
     tools = Tools(
         slurm=cast("Slurm", slurm),
         journal=Journal(run_dir / "journal.jsonl", lambda: 0.0),
@@ -48,7 +48,7 @@ def desk(run_dir: Path, slurm: Answers) -> Desk:
         run_dir=run_dir,
         signals=Signals(),
     )
-    return Desk(CONTEXT, tools)
+    return JobControl(CONTEXT, tools)
 
 
 @pytest.mark.parametrize(("status", "taken"), [(-15, True), (-9, True), (1, False)])

@@ -13,7 +13,7 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.launcher.node_faults import NodeFault, Sight
-from slurm_hooks.job.launcher.outcome import Ending, ending, facts
+from slurm_hooks.job.launcher.outcome import AttemptEnd, ending, facts
 from slurm_hooks.job.step.srun_output import death_in
 from slurm_hooks.job.step.step import StepEnd
 
@@ -40,14 +40,14 @@ srun: error: worker-[0-1]: tasks 0-1: Exited with exit code 2
 """
 
 
-def ended(said: str, nodes: tuple[SlurmName, ...] = NODES) -> Ending:
+def ended(said: str, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
     tail = tuple(said.splitlines())
     deaths = tuple(filter(None, (death_in(line, 1.0) for line in tail)))
     end = StepEnd(status=2, started_at=0.0, ended_at=1.0, deaths=deaths, tail=tail)
     return ending(end, Choice(chosen=None), None, nodes)
 
 
-def after(this: Ending, tries: int, faults: tuple[NodeFault, ...] = ()) -> Decision:
+def after(this: AttemptEnd, tries: int, faults: tuple[NodeFault, ...] = ()) -> Decision:
     """What is decided when the job has ended like this ``tries`` times."""
     known = facts(Sight(job=JOB, faults=faults), this, [], len(NODES))
     return decide(replace(known, past=[known.current] * (tries - 1)), JobConfig(), NOW)
