@@ -53,7 +53,7 @@ _BY_ITSELF = {
     NodeState.POWERING_DOWN: "Slurm powers it up when a job needs it.",
 }
 _ASKED = re.compile(
-    r"asks for (?P<action>[a-z-]+)|NVML recovery action (?P<value>\d+)"
+    r"required_action for (?P<action>[a-z-]+)|NVML recovery action (?P<value>\d+)"
     r"|action changed from .* to 0x(?P<changed>[0-9a-f]+)\b"
 )
 """What the agent writes into a reason where more is asked for than the code alone tells."""
@@ -97,17 +97,17 @@ class AgentReport:
 class DrainStatus:
     """``out``: the node takes no new work. ``undo``: one sentence on what would give it back.
 
-    ``proven``: the agent's own record says that the drain is its; otherwise ``owner`` goes by the
-    reason's words, which anybody can type. ``asks``: what must happen before the node returns.
+    ``confirmed``: the agent's own record says that the drain is its; otherwise ``owner`` goes by the
+    reason's words, which anybody can type. ``required_action``: what must happen before the node returns.
     """
 
-    out: bool
+    out_of_service: bool
     owner: Owner
     reason: Reason | None
     fault: Fault | None
     undo: str
-    proven: bool = False
-    asks: Action | None = None
+    confirmed: bool = False
+    required_action: Action | None = None
 
 
 def standing(node: SlurmNode, word: AgentReport | None = None) -> DrainStatus:
@@ -119,20 +119,22 @@ def standing(node: SlurmNode, word: AgentReport | None = None) -> DrainStatus:
     owner = _owner(node, reason, word, out=out)
     ours = owner in (Owner.AGENT, Owner.BRIDGE)
     fault = fault_of(reason.code) if reason and ours else None
-    proven = word is not None and is_ours(word.made, node)
-    asks = None
+    confirmed = word is not None and is_ours(word.made, node)
+    required_action = None
     if owner is Owner.AGENT and reason is not None and fault is not None:
-        asks = (
-            word.made.action if proven and word and word.made else asked_in(reason) or fault.action
+        required_action = (
+            word.made.action
+            if confirmed and word and word.made
+            else asked_in(reason) or fault.action
         )
     return DrainStatus(
-        out=out,
+        out_of_service=out,
         owner=owner,
         reason=reason,
         fault=fault,
-        undo=_undo(node, owner, reason, asks, word if proven else None),
-        proven=proven,
-        asks=asks,
+        undo=_undo(node, owner, reason, required_action, word if confirmed else None),
+        confirmed=confirmed,
+        required_action=required_action,
     )
 
 
@@ -165,7 +167,7 @@ def _undo(
     node: SlurmNode,
     owner: Owner,
     reason: Reason | None,
-    asks: Action | None,
+    required_action: Action | None,
     proof: AgentReport | None,
 ) -> str:
     resume = f"scontrol update nodename={node.name} state=resume"
@@ -173,9 +175,9 @@ def _undo(
         return ""
     if owner is Owner.BRIDGE:
         return "If it is Holdfast's: kubectl uncordon of its Kubernetes node gives it back."
-    if owner is Owner.AGENT and reason is not None and asks is not None:
+    if owner is Owner.AGENT and reason is not None and required_action is not None:
         maybe = "" if proof else "If it is Holdfast's: "
-        return maybe + _by_agent(reason, asks, proof).format(resume=resume)
+        return maybe + _by_agent(reason, required_action, proof).format(resume=resume)
     if owner is Owner.SLURM:
         by_itself = None if node.drained_flag else _first(node)
         said = by_itself or "Slurm's own reason: once its cause is gone, {resume}."
@@ -185,13 +187,13 @@ def _undo(
     return f"Only {who}{typed}; Holdfast never undoes what it did not do ({resume})."
 
 
-def _by_agent(reason: Reason, asks: Action, proof: AgentReport | None) -> str:
+def _by_agent(reason: Reason, required_action: Action, proof: AgentReport | None) -> str:
     if flap_damping.says_by_hand(reason):
         often = flap_damping.times(flap_damping.returns_in(reason))
         return f"A person: it returned {often} before; find out why it comes and goes, then {{resume}}."
     if proof is None or proof.until is None:
-        if asks is Action.CONTACT_SUPPORT:
-            return f"A person: {DO[asks].lower()}, then {{resume}}."
+        if required_action is Action.CONTACT_SUPPORT:
+            return f"A person: {DO[required_action].lower()}, then {{resume}}."
         returns = flap_damping.returns_in(reason)
         later = (
             f", later than usual, as it returned {flap_damping.times(returns)} before"
@@ -199,8 +201,8 @@ def _by_agent(reason: Reason, asks: Action, proof: AgentReport | None) -> str:
             else ""
         )
         return (
-            f"{DO[asks]}; {_THEN}{later}."
-            if asks in DO
+            f"{DO[required_action]}; {_THEN}{later}."
+            if required_action in DO
             else f"The agent gives it back once the re-check passes{later}."
         )
     at = datetime.fromtimestamp(proof.until, timezone.utc).astimezone()

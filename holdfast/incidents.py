@@ -41,7 +41,7 @@ class Incident:
     ``step``     the step's number, empty: not known. ``pid``: as the kernel named it.
     ``count``    how often; ``at`` when last, epoch seconds.
     ``run``      the job's restart count.
-    ``shadow``   the check behind it may not act yet (mode observe): told, not to be acted on.
+    ``observe_only``   the check behind it may not act yet (mode observe): told, not to be acted on.
     """
 
     code: str
@@ -52,7 +52,7 @@ class Incident:
     count: int = 1
     at: int = 0
     run: int = 0
-    shadow: bool = False
+    observe_only: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -64,10 +64,10 @@ class Incident:
         return fault_of(self.code).severity
 
     @property
-    def blame(self) -> Attribution:
+    def attribution(self) -> Attribution:
         """By the fault catalogue: an application's fault is the job's, a fatal or lasting one of
         the machine is the node's."""
-        return blame_of(self.code)
+        return attribution_of(self.code)
 
     def __str__(self) -> str:
         words = [self.code, f"node={self.node}"]
@@ -80,7 +80,7 @@ class Incident:
         if self.count != 1:
             words.append(f"n={self.count}")
         words += [f"run={self.run}", f"at={self.at}"]
-        return " ".join(words + ["observed"] * self.shadow)
+        return " ".join(words + ["observed"] * self.observe_only)
 
     def record(self) -> dict[str, object]:
         """For journals and reports."""
@@ -94,8 +94,8 @@ class Incident:
             "count": self.count,
             "run": self.run,
             "at": self.at,
-            "shadow": self.shadow,
-            "blames": self.blame.value,
+            "observe_only": self.observe_only,
+            "attribution": self.attribution.value,
             "fatal": self.severity is Severity.FATAL,
         }
 
@@ -104,7 +104,7 @@ _ALWAYS_CONSEQUENCES = frozenset({"XID45"})
 """Follows each kill of a process on a GPU, by the thousand on healthy nodes (NVSentinel 1748)."""
 
 
-def blame_of(code: str) -> Attribution:
+def attribution_of(code: str) -> Attribution:
     """Whose fault a code speaks of, by the catalogue's class and severity."""
     fault = fault_of(code)
     if code in _ALWAYS_CONSEQUENCES:
@@ -118,7 +118,7 @@ def blame_of(code: str) -> Attribution:
 
 def verdict(entries: Iterable[Incident]) -> Attribution:
     """Whose fault all of it is: a broken machine explains what the application saw on it."""
-    blames = {entry.blame for entry in entries}
+    blames = {entry.attribution for entry in entries}
     for blame in (Attribution.NODE, Attribution.JOB):
         if blame in blames:
             return blame
@@ -155,7 +155,7 @@ def _entry(text: str) -> Incident | None:
             count=_whole(pairs.get("n", "1")),
             at=_whole(pairs.get("at", "0")),
             run=_whole(pairs.get("run", "0")),
-            shadow="observed" in words,
+            observe_only="observed" in words,
         )
     except ValueError:
         return None
@@ -175,14 +175,14 @@ def merge(old: Iterable[Incident], new: Iterable[Incident]) -> tuple[Incident, .
         if before is None:
             found[entry.key] = entry
         else:
-            last = max(before, entry, key=lambda one: (one.at, one.pid or 0, one.shadow))
+            last = max(before, entry, key=lambda one: (one.at, one.pid or 0, one.observe_only))
             found[entry.key] = replace(last, count=max(entry.count, before.count))
     return tuple(sorted(found.values(), key=_order))
 
 
 def _order(entry: Incident) -> tuple[object, ...]:
     """Newest run first; in it what blames the node, then the job, worst and oldest first."""
-    rank = (Attribution.NODE, Attribution.JOB, Attribution.NOBODY).index(entry.blame)
+    rank = (Attribution.NODE, Attribution.JOB, Attribution.NOBODY).index(entry.attribution)
     return (-entry.run, rank, -entry.severity, entry.at, *map(str, entry.key))
 
 

@@ -144,18 +144,23 @@ def node_report(slurm: SlurmCli, name: SlurmName, paths: PathsConfig) -> dict[st
         "kind": "node",
         **as_json(node, what),
         "fault": _fault(what.fault) if what.fault else None,
-        "asks": what.asks.value if what.asks else None,
-        "proven": what.proven,
+        "required_action": what.required_action.value if what.required_action else None,
+        "confirmed": what.confirmed,
         "undo": what.undo,
         "verdict": verdict,
         "pairs": dict(what.reason.pairs) if what.reason else {},
         "slurm": silent,
     }
-    return {**report, "out": None, "owner": None} if silent else report
+    return {**report, "out_of_service": None, "owner": None} if silent else report
 
 
 def _fault(row: Fault) -> dict[str, str]:
-    return {"code": row.code, "title": row.title, "runbook": row.runbook, "asks": row.action.value}
+    return {
+        "code": row.code,
+        "title": row.title,
+        "runbook": row.runbook,
+        "required_action": row.action.value,
+    }
 
 
 def job_report(
@@ -180,7 +185,9 @@ def job_report(
         "journal": str(journal.path) if journal else None,
         "journal_problem": journal.problem if journal else "",
         "attempts": list(journal.attempts) if journal else [],
-        "befell": [entry.record() for entry in incidents.parse(job.admin_comment if job else "")],
+        "incidents": [
+            entry.record() for entry in incidents.parse(job.admin_comment if job else "")
+        ],
         "report": local_report(run, job_id) if run else None,
         "nodes": [as_json(node, standing(node)) for node in nodes],
         "slurm": silent,
@@ -200,7 +207,7 @@ def _job(job: SlurmJob) -> dict[str, Any]:
         "exit_code": job.exit_code,
         "start_at": int(job.start_at.timestamp()) if job.start_at else None,
         "work_dir": job.work_dir,
-        "exact": job.exact,
+        "array_task": job.array_task,
     }
 
 

@@ -49,7 +49,7 @@ def summary(said: Mapping[str, Any]) -> dict[str, Any]:
     deeds = [event for event in events if event.event in _DEEDS]
     return {
         "score": score.value,
-        "says": score.word.value,
+        "rating": score.word.value,
         "counted": counted(score),
         "open": [_told(event) for event in still_open(events)],
         "last": [_told(event) for event in deeds[-_LAST:]],

@@ -33,9 +33,9 @@ def _node_lines(report: Report) -> Iterator[str]:
         yield f"{report['name']}: Slurm does not answer"
         yield from _verdict_lines(report)
         return
-    service = "out of service" if report["out"] else "in service"
+    service = "out of service" if report["out_of_service"] else "in service"
     yield f"{report['name']}: {service} ({'+'.join(report['states'])})"
-    if report["out"]:
+    if report["out_of_service"]:
         yield f"  owner     {_owner(report)}"
         yield f"  reason    {report['reason'] or '(none)'}"
     if report["instance_id"]:
@@ -43,9 +43,9 @@ def _node_lines(report: Report) -> Iterator[str]:
     if report["comment"]:
         yield f"  comment   {report['comment']}"
     fault = report["fault"]
-    if fault and report["out"]:
+    if fault and report["out_of_service"]:
         yield f"  fault     {fault['code']}: {fault['title']}"
-        yield f"  do        {_to_do(fault, report['asks'])}"
+        yield f"  do        {_to_do(fault, report['required_action'])}"
     if report["undo"]:
         yield f"  back      {report['undo']}"
     yield from _verdict_lines(report)
@@ -53,12 +53,12 @@ def _node_lines(report: Report) -> Iterator[str]:
 
 def _to_do(fault: Report, asks: str | None) -> str:
     asked = None if asks is None else Action(asks)
-    return to_do(fault["code"], fault["runbook"], Action(fault["asks"]), asked)
+    return to_do(fault["code"], fault["runbook"], Action(fault["required_action"]), asked)
 
 
 def _owner(report: Report) -> str:
     who, proof = _OWNERS.get(report["owner"], report["owner"]), ""
-    if report["owner"] == "holdfast-agent" and not report["proven"]:
+    if report["owner"] == "holdfast-agent" and not report["confirmed"]:
         who, proof = _LIKE, "; by the reason's words, which only its agent can confirm"
     elif report["owner"] == "slurm" and "MAINTENANCE" in report["states"] and not report["reason"]:
         who = "whoever made its reservation (scontrol show reservation)"
@@ -88,7 +88,11 @@ def _verdict_lines(report: Report) -> Iterator[str]:
     if decision.get("action"):
         about = decision.get("why") or decision.get("reason")
         # Nothing has made its agent ask Slurm since.
-        before = " (before it came back)" if verdict["drained"] and report["out"] is False else ""
+        before = (
+            " (before it came back)"
+            if verdict["drained"] and report["out_of_service"] is False
+            else ""
+        )
         yield f"  decision  {decision['action']}{f': {about}' if about else ''}{before}"
 
 
@@ -114,7 +118,7 @@ def past_lines(report: Report, past: Report | None, problem: str) -> str:
         return "  before    nothing is written down yet"
     if past is None:
         return f"  before    not to be read from here (paths.history); {_THERE}: {command}"
-    lines = [f"  before    {past['says']}: {past['counted']} ({command})"]
+    lines = [f"  before    {past['rating']}: {past['counted']} ({command})"]
     if report["verdict"] is None:
         lines += [f"  open      {one['text']}, since {_when(one['t'])}" for one in past["open"]]
     lines += [
@@ -138,7 +142,7 @@ def _job_lines(report: Report) -> Iterator[str]:
         yield f"job {report['job_id']} ({job['name']}, {job['user']}): {job['state']}{why}"
         yield f"  restarts  {job['restarts']}{'' if job['requeue'] else ', --no-requeue'}"
         if job["state_reason"] == "JobHeldUser":
-            name = job["exact"] if "_" in job["exact"] else report["job_id"]
+            name = job["array_task"] if "_" in job["array_task"] else report["job_id"]
             yield f"  back      scontrol release {name}, when the cause is gone"
         if job["nodes"]:
             yield f"  nodes     {job['nodes']}"
@@ -162,12 +166,12 @@ _BLAMES = {"job": "the job's own", "node": "the machine's", "nobody": "explains 
 
 def _befell(report: Report) -> Iterator[str]:
     """What the nodes' agents told of the job, and what this node's own report adds."""
-    for entry in report["befell"]:
+    for entry in report["incidents"]:
         gpu = f" GPU {entry['gpu']}" if entry["gpu"] is not None else ""
         step = f", step {entry['step']}" if entry["step"] else ""
         times = f", {entry['count']} times" if entry["count"] > 1 else ""
         run = f", run {entry['run']}" if entry["run"] else ""
-        blame = _BLAMES.get(entry["blames"], entry["blames"])
+        blame = _BLAMES.get(entry["attribution"], entry["attribution"])
         yield (
             f"  befell    {entry['code']} ({entry['title']}) on {entry['node']}{gpu}{step}{times}"
             f"{run}, {_when(entry['at'])}: {blame}"
@@ -178,7 +182,7 @@ def _befell(report: Report) -> Iterator[str]:
     judged = "judged" if own.get("judged") else f"not judged: {own.get('why_not')}"
     yield f"  here      {own.get('node')}, run {own.get('run')}: {judged}"
     for counted in own.get("counters") or ():
-        blame = _BLAMES.get(counted.get("blames"), "")
+        blame = _BLAMES.get(counted.get("attribution"), "")
         yield (
             f"  counted   {counted.get('count')} {counted.get('title')} on {counted.get('subject')}"
             f": {blame}"
@@ -197,7 +201,7 @@ def _verdicts(attempts: Iterable[Report]) -> Iterator[str]:
     for attempt in attempts:
         for fault in attempt["faults"]:
             weight = "fatal" if fault.get("fatal") else "degraded"
-            out = ", out of service" if fault.get("out") else ""
+            out = ", out of service" if fault.get("out_of_service") else ""
             detail = f": {fault['detail']}" if fault.get("detail") else ""
             yield (
                 f"verdict at the end of attempt {attempt['attempt']}: {fault.get('node')} "
@@ -230,8 +234,8 @@ def _nodes(nodes: Iterable[Report]) -> str:
         (
             node["name"],
             "+".join(node["states"]),
-            node["owner"] if node["out"] else "-",
-            node["reason"] if node["out"] and node["reason"] else "-",
+            node["owner"] if node["out_of_service"] else "-",
+            node["reason"] if node["out_of_service"] and node["reason"] else "-",
         )
         for node in nodes
     ]

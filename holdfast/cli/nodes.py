@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     names = [SlurmName(name) for name in asked.name]
     rows = [(node, standing(node)) for node in slurm.nodes(names)]
     if asked.out:
-        rows = [(node, what) for node, what in rows if what.out]
+        rows = [(node, what) for node, what in rows if what.out_of_service]
     scores = lemons() if asked.lemons else None
     if asked.json:
         listed = [as_json(node, what) for node, what in rows]
@@ -71,7 +71,7 @@ def lemons() -> dict[str, dict[str, Any]]:
     why: object
     try:
         rows = json.loads(run(argv, timeout_s=_HISTORY_S))
-        return {row["name"]: {"score": row["score"], "says": row["says"]} for row in rows}
+        return {row["name"]: {"score": row["score"], "rating": row["rating"]} for row in rows}
     except CommandError as error:
         none = error.output.strip() == "[]"
         why = "nothing has been written down yet (paths.history here)" if none else error
@@ -92,7 +92,7 @@ def as_json(node: SlurmNode, what: DrainStatus) -> dict[str, Any]:
     return {
         "name": node.name,
         "states": state_words(node),
-        "out": what.out,
+        "out_of_service": what.out_of_service,
         "owner": what.owner.value,
         "code": what.reason.code if what.reason else None,
         "reason": node.reason,
@@ -129,8 +129,8 @@ def _list(
             node.name,
             *([] if scores is None else [_past(scores.get(node.name))]),
             "+".join(state_words(node)),
-            what.owner.value if what.out else "-",
-            since(node.reason_at) if what.out else "-",
+            what.owner.value if what.out_of_service else "-",
+            since(node.reason_at) if what.out_of_service else "-",
             node.reason or (f"({node.comment})" if node.comment else "-"),
         )
         for node, what in rows
@@ -139,4 +139,4 @@ def _list(
 
 
 def _past(score: Mapping[str, Any] | None) -> str:
-    return f"{score['says']} {score['score']:.2f}" if score else "-"
+    return f"{score['rating']} {score['score']:.2f}" if score else "-"

@@ -169,7 +169,7 @@ def score_json(score: Score) -> dict[str, Any]:
     """The score for programs."""
     return {
         "score": round(score.value, 4),
-        "says": score.word.value,
+        "rating": score.word.value,
         "means": MEANING[score.word],
         "counts": dict(score.counts),
         "reference": dict(score.reference),

@@ -52,13 +52,13 @@ class FailureKind(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEvidence:
-    """What speaks against a node of the job. ``out``: it need not be named in ExcNodeList, since Slurm
+    """What speaks against a node of the job. ``out_of_service``: it need not be named in ExcNodeList, since Slurm
     gives it to no new job by itself, or since it is sound again."""
 
     node: SlurmName
     code: str
     fatal: bool
-    out: bool = True
+    out_of_service: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class JobFacts:
     ``current``      the attempt that just ended, in the same words as the earlier ones.
     ``past``         earlier attempts, oldest first.
     ``node_count``   nodes of the allocation.
-    ``blame``        what the nodes' agents saw that is the application's own fault; empty: nothing.
+    ``job_fault``    what the nodes' agents saw that is the application's own fault; empty: nothing.
     """
 
     exit_code: int | None
@@ -102,7 +102,7 @@ class JobFacts:
     past: Sequence[PastAttempt] = ()
     kind: FailureKind = FailureKind.UNKNOWN
     node_count: int = 1
-    blame: str = ""
+    job_fault: str = ""
 
 
 class Limits(Protocol):
@@ -166,7 +166,7 @@ def _is_recent(attempt: PastAttempt, now: datetime) -> bool:
 def _elsewhere(nodes: Sequence[NodeEvidence]) -> Decision:
     worst = max(nodes, key=lambda one: one.fatal)
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-    exclude = tuple(sorted(one.node for one in nodes if not one.out))
+    exclude = tuple(sorted(one.node for one in nodes if not one.out_of_service))
     return Decision(
         next=Next.REQUEUE, why=f"bad node {worst.node} ({worst.code}){more}", exclude=exclude
     )
@@ -197,7 +197,7 @@ def _same_nodes(facts: JobFacts, limits: Limits) -> Decision:
 
 
 def _blaming(why: str, facts: JobFacts) -> str:
-    return f"{why}; the job's own fault: {facts.blame}" if facts.blame else why
+    return f"{why}; the job's own fault: {facts.job_fault}" if facts.job_fault else why
 
 
 def _counts(attempt: PastAttempt) -> bool:

@@ -151,11 +151,11 @@ class SlurmCli:
         job = self.job(job_id)
         if job is None:
             raise Refused(["scontrol"], f"Slurm knows no job {job_id}")
-        return job.exact if "_" in job.exact else str(job_id)
+        return job.array_task if "_" in job.array_task else str(job_id)
 
     def admin_comment(self, job: SlurmJob, text: str) -> None:
         """Writes the comment of exactly this job. Slurm refuses it for one that has ended."""
-        name = job.exact or str(job.job_id)
+        name = job.array_task or str(job.job_id)
         self._run(argv_of.job_admin_comment(name, _one_line(text)))
 
     def never_requeue(self, job_id: int) -> None:

@@ -54,7 +54,7 @@ class SlurmNode:
 class SlurmJob:
     """One job as slurmctld sees it; ``restarts`` counts requeues, ``nodes`` is a hostlist.
 
-    ``exact`` names this job alone where ``job_id`` may mean more: one element of an array shares its
+    ``array_task`` names this job alone where ``job_id`` may mean more: one element of an array shares its
     number with the whole array, a het job's leader with all components. Empty: the number will do.
     ``state`` is the base state and its flags joined by ``+``: ``PENDING`` alone means that the last
     run has left its nodes, ``PENDING+COMPLETING`` that it has not.
@@ -75,7 +75,7 @@ class SlurmJob:
     partition: str = ""
     work_dir: str = ""
     admin_comment: str = ""
-    exact: str = ""
+    array_task: str = ""
 
 
 class Slurm(Protocol):

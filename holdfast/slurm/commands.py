@@ -43,7 +43,7 @@ def show_job(job: int | str, *, json: bool) -> list[str]:
 
 
 def requeue(job: str) -> list[str]:
-    """``job`` as ``SlurmJob.exact`` names it, here and below: an array's own number is that of one of
+    """``job`` as ``SlurmJob.array_task`` names it, here and below: an array's own number is that of one of
     its elements as well, and means them all."""
     return ["scontrol", "requeue", job]
 
@@ -63,7 +63,7 @@ def job_comment(job: str, text: str) -> list[str]:
 
 
 def job_admin_comment(job: str, text: str) -> list[str]:
-    """The comment that only administrators write and everybody reads. ``job``: ``exact``, or a
+    """The comment that only administrators write and everybody reads. ``job``: ``array_task``, or a
     number."""
     return ["scontrol", "update", f"JobId={job}", f"AdminComment={text}"]
 

@@ -166,7 +166,7 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
         partition=_text(row.get("partition")),
         work_dir=_text(row.get("current_working_directory")),
         admin_comment=_text(row.get("admin_comment")),
-        exact=_exact(row),
+        array_task=_exact(row),
     )
 
 

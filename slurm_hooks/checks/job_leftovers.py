@@ -46,7 +46,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             )
         elif left.gpus and _mib(left) > limits.max_used_mib:
             whose = (
-                what if left.proven else f"pid {left.pid} of no known job, after job {left.job},"
+                what if left.confirmed else f"pid {left.pid} of no known job, after job {left.job},"
             )
             yield finding(
                 "JOB_LEFTOVER",

@@ -10,7 +10,7 @@ class LeftoverFacts:
     """A process that outlived its job and is still there.
 
     ``unkillable``  SIGKILL did not end it; ``state`` is the kernel's letter then.
-    ``proven``      it is that job's beyond doubt; else it only holds the memory of a GPU that the
+    ``confirmed``      it is that job's beyond doubt; else it only holds the memory of a GPU that the
                     job had and no other job has.
     ``gpus``        indices of the GPUs whose memory it holds, ``used_bytes`` of them all.
     """
@@ -18,7 +18,7 @@ class LeftoverFacts:
     pid: int
     job: int
     command: str = ""
-    proven: bool = True
+    confirmed: bool = True
     unkillable: bool = False
     state: str = ""
     gpus: tuple[int, ...] = ()

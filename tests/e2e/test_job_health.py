@@ -98,7 +98,7 @@ def test_an_application_xid_blames_the_job_and_not_its_node(clean_box: Box) -> N
     box.run(["scancel", str(job.job_id)])
 
     seen = evidence(job)[0]
-    assert (seen["blames"], seen["faults"]) == ("job", [])
+    assert (seen["attribution"], seen["faults"]) == ("job", [])
     (told,) = seen["told"]
     assert (told["code"], told["node"], told["gpu"], told["step"]) == ("XID13", node, 2, "0")
     assert "XID13" in job.log()
@@ -116,11 +116,11 @@ def test_a_hardware_xid_is_named_with_node_and_gpu(clean_box: Box) -> None:
     job.wait(lambda: bool(evidence(job)), "the launcher's evidence", 20)
 
     seen = evidence(job)[0]
-    assert seen["blames"] == "node"
+    assert seen["attribution"] == "node"
     assert [(f["node"], f["gpu"], f["fatal"]) for f in seen["faults"]] == [(node, 5, True)]
     job.wait(lambda: f"XID79 node={node} gpu=5" in job.job()["admin_comment"], "told in Slurm", 10)
     first = report(box, node, job.job_id)
-    assert (first["run"], first["blames"]) == (0, "node")
+    assert (first["run"], first["attribution"]) == (0, "node")
     box.run(["scancel", str(job.job_id)])
 
 

@@ -85,7 +85,7 @@ class LeftoverStore:
     def _is_there(
         self, left: LeftoverFacts, process: Process, held: leftovers.Holdings | None
     ) -> bool:
-        if left.proven:
+        if left.confirmed:
             return process.alive(self._procfs)
         # Of a process namespace that we may not see: NVML's word counts.
         return held is None or left.pid in held

@@ -66,7 +66,7 @@ def _leftover(process: JobProcess, held: tuple[tuple[int, ...], int | None]) -> 
 def _strangers(ledger: Runs, run: Run, facts: NodeFacts, known: set[int]) -> Iterable[Leftover]:
     """Processes of no known job on GPUs that only this run had: told, and never ended."""
     return [
-        Leftover(pid=pid, start=0, proven=False, gpus=gpus, used_bytes=used)
+        Leftover(pid=pid, start=0, confirmed=False, gpus=gpus, used_bytes=used)
         for pid, (gpus, used) in sorted(holdings(_alone_on(ledger, run, facts)).items())
         if pid not in known
     ]
@@ -101,7 +101,7 @@ def to_end(
     """Those that may be ended: provably this run's, of its own user, who is not root."""
     if not run.uid:
         return ()
-    mine = {(one.pid, one.start) for one in left if one.proven}
+    mine = {(one.pid, one.start) for one in left if one.confirmed}
     return tuple(one for one in processes if (one.pid, one.start) in mine and one.uid == run.uid)
 
 
@@ -126,7 +126,7 @@ def settled(before: Iterable[Leftover], now: Iterable[Leftover]) -> tuple[Leftov
     gone = tuple(
         replace(one, fate="gone")
         for one in before
-        if (one.pid, one.start) not in still and one.proven
+        if (one.pid, one.start) not in still and one.confirmed
     )
     return (*still.values(), *gone)
 
@@ -144,7 +144,7 @@ def standing(run: Run, left: Iterable[Leftover]) -> tuple[LeftoverFacts, ...]:
             pid=one.pid,
             job=run.job,
             command=one.command,
-            proven=one.proven,
+            confirmed=one.confirmed,
             unkillable=one.fate == "unkillable",
             state=one.state,
             gpus=one.gpus,

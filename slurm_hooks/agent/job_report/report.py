@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.faults import fault_of
-from holdfast.incidents import Incident, blame_of, verdict
+from holdfast.incidents import Incident, attribution_of, verdict
 from slurm_hooks.agent.job_report import counter_deltas
 from slurm_hooks.agent.job_report.runs import JobXid, Run
 
@@ -22,7 +22,7 @@ class Leftover:
     """A process that outlived its job.
 
     ``fate``      alive, ended (by us), gone (by itself), unkillable.
-    ``proven``    it is this job's beyond doubt; only such ones are ever ended.
+    ``confirmed``    it is this job's beyond doubt; only such ones are ever ended.
     ``gpus``      indices of the GPUs whose memory it holds, ``used_bytes`` of them all.
     ``state``     the kernel's letter for one that SIGKILL did not end (D: asleep in the kernel).
     """
@@ -32,7 +32,7 @@ class Leftover:
     command: str = ""
     step: str = ""
     fate: str = "alive"
-    proven: bool = True
+    confirmed: bool = True
     gpus: tuple[int, ...] = ()
     used_bytes: int | None = None
     state: str = ""
@@ -68,12 +68,12 @@ class Remains:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where and when the report is made. ``epoch_of_boot`` turns seconds since boot into epoch
-    seconds; ``shadow`` holds the checks that may not act yet."""
+    seconds; ``observe_only`` holds the checks that may not act yet."""
 
     node: str
     boot_id: str
     epoch_of_boot: float
-    shadow: frozenset[str] = frozenset()
+    observe_only: frozenset[str] = frozenset()
 
     def epoch(self, at_s: float) -> int:
         return int(self.epoch_of_boot + at_s)
@@ -95,7 +95,7 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incid
             count=found.count,
             at=place.epoch(found.at_s),
             run=run.restarts,
-            shadow="gpu_xid" in place.shadow,
+            observe_only="gpu_xid" in place.observe_only,
         )
     at = place.epoch(run.ended_s if run.ended_s is not None else run.started_s)
     for watched, counted, count in counter_deltas.counts(run.tallies):
@@ -107,7 +107,7 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incid
                 count=count,
                 at=at,
                 run=run.restarts,
-                shadow=watched.check in place.shadow,
+                observe_only=watched.check in place.observe_only,
             )
     for code in (UNKILLABLE, LEFTOVER):
         alike = [one for one in left if one.code == code]
@@ -118,7 +118,7 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incid
                 count=len(alike),
                 at=at,
                 run=run.restarts,
-                shadow="job_leftovers" in place.shadow,
+                observe_only="job_leftovers" in place.observe_only,
             )
 
 
@@ -151,7 +151,7 @@ def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
         "baseline_after_s": None
         if run.baseline_s is None
         else round(run.baseline_s - run.started_s, 3),
-        "blames": verdict(entries).value,
+        "attribution": verdict(entries).value,
         "xids": [_xid(found, place) for found in run.xids],
         "counters": _counters(run),
         "unknown_counters": list(counter_deltas.unknown(run.tallies)) if judged else [],
@@ -177,7 +177,7 @@ def _xid(found: JobXid, place: Place) -> dict[str, Any]:
     return {
         "code": code,
         "title": fault_of(code).title,
-        "blames": blame_of(code).value,
+        "attribution": attribution_of(code).value,
         "gpu": found.gpu,
         "uuid": found.uuid,
         "step": found.step,
@@ -200,7 +200,9 @@ def _counters(run: Run) -> list[Mapping[str, Any]]:
             "gpu": counted.gpu,
             "count": count,
             "resets": counted.resets,
-            "blames": blame_of(watched.code).value if watched.speaks(count) else "nobody",
+            "attribution": attribution_of(watched.code).value
+            if watched.speaks(count)
+            else "nobody",
         }
         for watched, counted, count in counter_deltas.counts(run.tallies)
     ]

@@ -61,7 +61,7 @@ class Reporter:
     def remember(self, run: Run, left: tuple[Leftover, ...]) -> None:
         """For good: that the ended run was hit by a fault of this node."""
         entries = report.evidence(run, left, self._place())
-        blamed = [entry for entry in entries if entry.blame is Attribution.NODE]
+        blamed = [entry for entry in entries if entry.attribution is Attribution.NODE]
         if blamed and self._note is not None:
             first = blamed[0]
             on_gpu = (xid.uuid for xid in run.xids if xid.gpu == first.gpu and xid.uuid)
@@ -82,5 +82,5 @@ class Reporter:
             node=self._node,
             boot_id=self._boot_id,
             epoch_of_boot=time.time() - machine.uptime_s(self._config.cluster.paths.procfs),
-            shadow=frozenset(self._config.checks) - loud,
+            observe_only=frozenset(self._config.checks) - loud,
         )

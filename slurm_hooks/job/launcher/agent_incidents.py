@@ -29,11 +29,11 @@ class AgentIncidents:
         return verdict(self.entries)
 
     @property
-    def blame(self) -> str:
+    def attribution(self) -> str:
         """The application's fault in words; empty where it is not the application's."""
         if self.blames is not Attribution.JOB:
             return ""
-        return ", ".join(_words(one) for one in self.entries if one.blame is Attribution.JOB)
+        return ", ".join(_words(one) for one in self.entries if one.attribution is Attribution.JOB)
 
     @property
     def fatal_nodes(self) -> frozenset[SlurmName]:
@@ -52,7 +52,7 @@ class AgentIncidents:
 
     def cleared(self, ended: AttemptEnd, sight: Sight) -> AttemptEnd:
         """How the attempt ended, in the light of this."""
-        first = next((one for one in self.entries if one.blame is Attribution.JOB), None)
+        first = next((one for one in self.entries if one.attribution is Attribution.JOB), None)
         if self.blames_with(sight) is not Attribution.JOB or first is None:
             return ended
         kind = ended.kind if ended.kind is FailureKind.USER else FailureKind.UNKNOWN
@@ -82,7 +82,11 @@ def with_told(sight: Sight, told: AgentIncidents, nodes: Sequence[SlurmName]) ->
 
 
 def _condemns(entry: Incident) -> bool:
-    return entry.blame is Attribution.NODE and entry.severity is Severity.FATAL and not entry.shadow
+    return (
+        entry.attribution is Attribution.NODE
+        and entry.severity is Severity.FATAL
+        and not entry.observe_only
+    )
 
 
 def _fault(entry: Incident) -> NodeFault:
@@ -92,7 +96,7 @@ def _fault(entry: Incident) -> NodeFault:
         detail=f"{fault_of(entry.code).title}, seen by the node's agent while the job ran",
         fatal=True,
         gpu=entry.gpu,
-        out=False,
+        out_of_service=False,
     )
 
 

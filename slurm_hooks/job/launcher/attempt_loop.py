@@ -239,8 +239,8 @@ class Run:
 
     def _decided(self, sight: Sight, ended: AttemptEnd, history: Sequence[Past]) -> Decision:
         journal = self._tools.journal
-        if sight.job and "_" in sight.job.exact:
-            self._name = sight.job.exact
+        if sight.job and "_" in sight.job.array_task:
+            self._name = sight.job.array_task
         told = since(self._told_before, sight)
         sight = with_told(sight, told, self._nodes)
         ended = told.cleared(ended, sight)
@@ -252,7 +252,7 @@ class Run:
             blames=told.blames_with(sight).value,
             **ended.record(),
         )
-        known = facts(sight, ended, history, max(1, self._job.context.node_count), told.blame)
+        known = facts(sight, ended, history, max(1, self._job.context.node_count), told.attribution)
         decision = decide(known, self._tools.config, datetime.now(timezone.utc))
         if self._switched_off:
             decision = Decision(next=Next.FAIL, why="Holdfast is switched off (off/all)")

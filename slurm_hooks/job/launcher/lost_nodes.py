@@ -96,7 +96,12 @@ class LostNodes:
         first = self._first[node.name].slurmd_at
         again = "" if node.slurmd_started_at == first else "slurmd started again; "
         self._lost[node.name] = NodeFault(
-            node=node.name, code=CODE, detail=again + detail, fatal=True, out=False, sound=True
+            node=node.name,
+            code=CODE,
+            detail=again + detail,
+            fatal=True,
+            out_of_service=False,
+            sound=True,
         )
 
 

@@ -45,7 +45,7 @@ class NodeFault:
 
     ``fatal``  work on it is lost; otherwise the node is degraded and running work may go on.
     ``gpu``    index of the one GPU at fault, if it is one.
-    ``out``    Slurm gives the node to no new job by itself.
+    ``out_of_service``    Slurm gives the node to no new job by itself.
     ``sound``  lost to this run of the job alone: the next one may have the node.
     """
 
@@ -54,7 +54,7 @@ class NodeFault:
     detail: str
     fatal: bool
     gpu: int | None = None
-    out: bool = True
+    out_of_service: bool = True
     sound: bool = False
 
     def record(self) -> dict[str, object]:
@@ -65,7 +65,7 @@ class NodeFault:
             "detail": self.detail,
             "fatal": self.fatal,
             "gpu": self.gpu,
-            "out": self.out,
+            "out_of_service": self.out_of_service,
             "sound": self.sound,
         }
 

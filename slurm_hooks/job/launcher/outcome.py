@@ -119,16 +119,21 @@ def _lone_node(
 
 
 def facts(
-    sight: Sight, ended: AttemptEnd, history: Sequence[Past], node_count: int, blame: str = ""
+    sight: Sight, ended: AttemptEnd, history: Sequence[Past], node_count: int, job_fault: str = ""
 ) -> JobFacts:
-    """Everything that the policy decides on. ``blame``: the application's own fault, in words."""
+    """Everything that the policy decides on. ``job_fault``: the application's own fault, in words."""
     nodes = sight.faults
     evidence = None
     if nodes is not None:
         # Drained and DOWN nodes alike: Slurm gives them to no new job; what only an agent told of is
-        # not ``out``. One that is sound again needs no exclusion either.
+        # not ``out_of_service``. One that is sound again needs no exclusion either.
         evidence = tuple(
-            NodeEvidence(node=one.node, code=one.code, fatal=one.fatal, out=one.out or one.sound)
+            NodeEvidence(
+                node=one.node,
+                code=one.code,
+                fatal=one.fatal,
+                out_of_service=one.out_of_service or one.sound,
+            )
             for one in nodes
         )
     current = PastAttempt(
@@ -146,7 +151,7 @@ def facts(
         past=tuple(_past(one) for one in history),
         kind=ended.kind,
         node_count=node_count,
-        blame=blame,
+        job_fault=job_fault,
     )
 
 

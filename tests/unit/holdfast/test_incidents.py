@@ -41,7 +41,7 @@ entries = st.builds(
     count=st.integers(1, 10**6),
     at=st.integers(0, 1 << 33),
     run=st.integers(0, 50),
-    shadow=st.booleans(),
+    observe_only=st.booleans(),
 )
 
 

@@ -59,7 +59,7 @@ def test_owner_and_way_back(
     found = standing(node(*states, reason=reason))
     assert found.owner is owner
     assert back in found.undo
-    assert found.out is (owner is not Owner.NOBODY)
+    assert found.out_of_service is (owner is not Owner.NOBODY)
 
 
 REASON = (
@@ -88,7 +88,11 @@ def made(action: Action = Action.RESET_GPU, reason: str = REASON) -> DrainRecord
 def test_the_agents_record_says_whose_the_drain_is_and_what_it_asks_for() -> None:
     word = AgentReport(made=made(), at=AT.timestamp() + 60)
     found = standing(drained(), word)
-    assert (found.owner, found.proven, found.asks) == (Owner.AGENT, True, Action.RESET_GPU)
+    assert (found.owner, found.confirmed, found.required_action) == (
+        Owner.AGENT,
+        True,
+        Action.RESET_GPU,
+    )
     assert found.undo.startswith("Reset the GPU or reboot the node")
 
 
@@ -96,7 +100,7 @@ def test_a_humans_drain_in_our_words_is_a_humans() -> None:
     typed = drained("holdfast:XID79: my own words")
     for record in (None, made()):
         found = standing(typed, AgentReport(made=record, at=AT.timestamp() + 60))
-        assert (found.owner, found.proven, found.fault) == (Owner.OTHER, False, None)
+        assert (found.owner, found.confirmed, found.fault) == (Owner.OTHER, False, None)
         assert "its agent made no such drain" in found.undo
     again = standing(
         drained(at=AT + timedelta(hours=1)), AgentReport(made=made(), at=AT.timestamp() + 7200)
@@ -106,7 +110,11 @@ def test_a_humans_drain_in_our_words_is_a_humans() -> None:
 
 def test_without_the_agents_word_nothing_is_claimed() -> None:
     found = standing(drained())
-    assert (found.owner, found.proven, found.asks) == (Owner.AGENT, False, Action.RESET_GPU)
+    assert (found.owner, found.confirmed, found.required_action) == (
+        Owner.AGENT,
+        False,
+        Action.RESET_GPU,
+    )
     assert found.undo.startswith("If it is Holdfast's: Reset the GPU")
 
 
@@ -114,7 +122,7 @@ def test_a_word_from_before_the_drain_or_of_a_dead_agent_denies_nothing() -> Non
     assert standing(drained(), AgentReport(made=None, at=AT.timestamp())).owner is Owner.AGENT
     late = AT.timestamp() + 60
     assert standing(drained(), AgentReport(made=None, at=late, fresh=False)).owner is Owner.AGENT
-    assert standing(drained(), AgentReport(made=made(), at=late, fresh=False)).proven
+    assert standing(drained(), AgentReport(made=made(), at=late, fresh=False)).confirmed
 
 
 @pytest.mark.parametrize(
@@ -297,7 +305,7 @@ def test_a_slurm_that_does_not_answer_hides_no_verdict(
     assert "finding   XID79 fatal" in out
     assert "Slurm does not answer: " in err
     status, out, _ = run(capsys, "explain", "n2", "--json")
-    assert (status, json.loads(out)["out"], json.loads(out)["verdict"]["status"]) == (
+    assert (status, json.loads(out)["out_of_service"], json.loads(out)["verdict"]["status"]) == (
         1,
         None,
         "bad",
@@ -362,7 +370,7 @@ def test_a_node_in_service_elsewhere(cluster: Path, capsys: pytest.CaptureFixtur
     status, out, _ = run(capsys, "explain", "n1", "--json")
     report = json.loads(out)
     assert status == 0
-    assert (report["owner"], report["out"], report["verdict"]) == ("nobody", False, None)
+    assert (report["owner"], report["out_of_service"], report["verdict"]) == ("nobody", False, None)
 
 
 def test_a_humans_node(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -395,7 +403,13 @@ def journal(folder: Path) -> None:
             "attempt": 1,
             "cause_text": "NCCL WARN timeout",
             "faults": [
-                {"node": "n2", "code": "XID79", "detail": "gone", "fatal": True, "out": True}
+                {
+                    "node": "n2",
+                    "code": "XID79",
+                    "detail": "gone",
+                    "fatal": True,
+                    "out_of_service": True,
+                }
             ],
         },
         {"t": 4, "event": "decision", "attempt": 1, "action": "requeue", "why": "bad node n2"},
@@ -431,14 +445,14 @@ def test_an_arrays_element_is_found_by_the_name_that_squeue_shows(
     assert (status, json.loads(out)["job_id"]) == (0, JOB)
 
 
-@pytest.mark.parametrize(("exact", "name"), [("", "12"), ("9_3", "9_3"), ("12+0", "12")])
+@pytest.mark.parametrize(("array_task", "name"), [("", "12"), ("9_3", "9_3"), ("12+0", "12")])
 def test_of_a_held_job_the_page_says_how_to_go_on(exact: str, name: str) -> None:
     job = {
         "name": "train", "user": "alice", "state": "PENDING", "state_reason": "JobHeldUser",
-        "restarts": 1, "requeue": True, "nodes": "", "excluded": "", "exact": exact,
+        "restarts": 1, "requeue": True, "nodes": "", "excluded": "", "array_task": exact,
     }  # fmt: skip
     report = {
-        "job_id": 12, "job": job, "journal": None, "attempts": [], "befell": [], "report": None,
+        "job_id": 12, "job": job, "journal": None, "attempts": [], "incidents": [], "report": None,
         "nodes": [], "slurm": "",
     }  # fmt: skip
     assert f"  back      scontrol release {name}, when" in job_page(report)
@@ -530,6 +544,6 @@ def test_nodes_with_their_lemon_scores(cluster: Path, capsys: pytest.CaptureFixt
     _, out, _ = run(capsys, "nodes", "--lemons", "--json")
     rows = {row["name"]: row["lemon"] for row in json.loads(out)}
     assert rows["n1"] is None
-    assert rows["n2"]["says"] == "lemon"
+    assert rows["n2"]["rating"] == "lemon"
     _, out, _ = run(capsys, "nodes", "--json")
     assert "lemon" not in json.loads(out)[0]

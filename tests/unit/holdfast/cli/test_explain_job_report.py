@@ -19,14 +19,14 @@ REPORT: dict[str, Any] = {
     "journal": None,
     "attempts": [],
     "nodes": [],
-    "befell": [],
+    "incidents": [],
     "report": None,
     "slurm": "",
 }
 
 
 def page(*entries: Incident, report: dict[str, Any] | None = None) -> str:
-    return job_page({**REPORT, "befell": [one.record() for one in entries], "report": report})
+    return job_page({**REPORT, "incidents": [one.record() for one in entries], "report": report})
 
 
 def test_an_application_xid_is_the_jobs_own() -> None:
@@ -43,7 +43,7 @@ def test_a_broken_gpu_is_the_machines() -> None:
 
 
 def test_a_clean_job_says_nothing() -> None:
-    assert "befell" not in page()
+    assert "incidents" not in page()
 
 
 def test_this_nodes_own_report_adds_what_was_counted_and_left() -> None:
@@ -52,7 +52,9 @@ def test_this_nodes_own_report_adds_what_was_counted_and_left() -> None:
         "run": 0,
         "judged": True,
         "why_not": "",
-        "counters": [{"count": 4, "title": "NVLink replays", "subject": "GPU-1", "blames": "node"}],
+        "counters": [
+            {"count": 4, "title": "NVLink replays", "subject": "GPU-1", "attribution": "node"}
+        ],
         "leftovers": [{"pid": 50, "command": "sleep 300", "fate": "ended"}],
     }
     text = page(report=own)

@@ -64,7 +64,7 @@ def test_the_jobs_own_word_counts_even_on_a_bad_node(about: dict[str, object], w
 
 def test_a_bad_node_means_other_nodes() -> None:
     bad = (
-        NodeEvidence(node=B, code="ROW_REMAP_PENDING", fatal=False, out=False),
+        NodeEvidence(node=B, code="ROW_REMAP_PENDING", fatal=False, out_of_service=False),
         NodeEvidence(node=A, code="XID79", fatal=True),
     )
     decision = ask(nodes=bad)

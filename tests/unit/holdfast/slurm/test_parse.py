@@ -222,7 +222,7 @@ def test_rows_of_any_shape_are_read_defensively(rows: list[object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "exact"),
+    ("row", "array_task"),
     [
         ({}, ""),
         ({"array_job_id": 0, "array_task_id": {"set": False, "number": 0}, "het_job_id": 0}, ""),
@@ -238,4 +238,4 @@ def test_a_number_that_means_more_than_one_job_has_an_exact_name(
     """Seen on 24.11.5: ``scontrol update JobId=7`` changes every element of the array 7."""
     found = parse.job_json(json.dumps({"jobs": [{"job_id": 7, **row}]}), 7)
     assert found is not None
-    assert found.exact == exact
+    assert found.array_task == exact

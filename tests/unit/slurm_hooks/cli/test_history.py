@@ -65,7 +65,7 @@ def test_a_nodes_page_says_what_happened_how_often_and_what_it_means(
     assert page.count("XID79 on GPU 1: GPU 1 fell off") == 2
     assert "XID79 on GPU 1 after 12 h" in page
     found = json.loads(said(capsys, "worker-3", "--json"))
-    assert (found["kind"], found["says"], found["counts"]["outs"]) == ("node", "lemon", 2)
+    assert (found["kind"], found["rating"], found["counts"]["outs"]) == ("node", "lemon", 2)
     assert [event["event"] for event in found["events"]][:2] == ["inventory", "finding_opened"]
     late = json.loads(said(capsys, "worker-3", "--json", "--since", "5d"))
     assert len(late["events"]) == 3
@@ -111,13 +111,13 @@ def test_a_replaced_gpu_takes_its_faults_along(
     cluster.gpus("w", "GPU-aaaa1111", "GPU-bbbb2222")
     cluster.note("w", "drained", 9, code="XID79", gpu=0, gpu_uuid="GPU-aaaa1111")
     cluster.note("w", "drained", 8, code="XID79", gpu=0, gpu_uuid="GPU-aaaa1111")
-    assert json.loads(said(capsys, "w", "--json"))["says"] == "lemon"
+    assert json.loads(said(capsys, "w", "--json"))["rating"] == "lemon"
     replaced = {"gpu_uuid": "GPU-cccc3333", "replaced_uuid": "GPU-aaaa1111", "gpu": 0}
     cluster.note("w", "gpu_replaced", 2, **replaced)
     cluster.gpus("w", "GPU-cccc3333", "GPU-bbbb2222", days_ago=2)
     node = json.loads(said(capsys, "w", "--json"))
-    assert (node["says"], node["counts"]["outs"]) == ("good", 0)
-    assert json.loads(said(capsys, "GPU-aaaa1111", "--json"))["says"] == "lemon"
+    assert (node["rating"], node["counts"]["outs"]) == ("good", 0)
+    assert json.loads(said(capsys, "GPU-aaaa1111", "--json"))["rating"] == "lemon"
     assert json.loads(said(capsys, "GPU-cccc3333", "--json"))["counts"]["repairs"] == 0
 
 
@@ -130,7 +130,7 @@ def test_another_machine_under_the_same_name_inherits_nothing(
     cluster.note("w", "machine_replaced", 7)
     cluster.gpus("w", "GPU-dddd4444", days_ago=7)
     found = json.loads(said(capsys, "w", "--json"))
-    assert (found["says"], found["counts"]["outs"]) == ("good", 0)
+    assert (found["rating"], found["counts"]["outs"]) == ("good", 0)
     assert len(found["events"]) == 5, "it is still told"
 
 

@@ -140,7 +140,7 @@ def test_a_clean_job_is_judged_and_nothing_is_told(site: Site) -> None:
     site.note("end")
     site.look(facts(uncorrected=3))
     found = site.ended()
-    assert (found["judged"], found["blames"], found["why_not"]) == (True, "nobody", "")
+    assert (found["judged"], found["attribution"], found["why_not"]) == (True, "nobody", "")
     assert found["baseline_after_s"] <= 0
     assert site.notes() == []
     assert site.comment == ""
@@ -156,7 +156,7 @@ def test_an_xid_is_told_while_the_job_runs(site: Site) -> None:
     site.health.heard([xid(13, gpu=1, at_s=machine.uptime_s(), text="pid=4242, name=x, Graphics")])
     site.until(lambda: bool(site.comment), "the comment")
     assert site.comment.startswith("holdfast: XID13 node=worker-1 gpu=1 step=0 pid=4242 run=0 at=")
-    assert site.report()["xids"][0]["blames"] == "job"
+    assert site.report()["xids"][0]["attribution"] == "job"
     assert site.report()["why_not"] == "it still runs"
 
 
@@ -170,7 +170,7 @@ def test_errors_during_the_job_are_told_as_they_come(site: Site) -> None:
     site.note("end", gpus="1")
     site.look(facts(uncorrected=5))
     (counted,) = site.ended()["counters"]
-    assert (counted["gpu"], counted["count"], counted["blames"]) == (1, 2, "node")
+    assert (counted["gpu"], counted["count"], counted["attribution"]) == (1, 2, "node")
 
 
 def test_somebody_elses_comment_stays(site: Site) -> None:
@@ -258,7 +258,7 @@ def test_leftovers_are_told_and_left_alone_by_default(site: Site) -> None:
     site.note("end")
     site.look(facts())
     (left,) = site.ended()["leftovers"]
-    assert (left["pid"], left["fate"], left["proven"]) == (child.pid, "alive", True)
+    assert (left["pid"], left["fate"], left["confirmed"]) == (child.pid, "alive", True)
     assert child.poll() is None
     assert other.poll() is None
     assert site.health is not None
@@ -301,7 +301,7 @@ def test_a_skipping_job_is_neither_judged_nor_cleaned_up(site: Site) -> None:
     site.note("end", skip="skip")
     site.look(facts(uncorrected=5))
     found = site.ended()
-    assert (found["judged"], found["blames"], site.comment) == (False, "nobody", "")
+    assert (found["judged"], found["attribution"], site.comment) == (False, "nobody", "")
     assert child.poll() is None
     site.agent()
     assert not (site.run / "allow_skip").exists()
@@ -333,7 +333,7 @@ def test_gpu_memory_of_no_known_job_is_told_and_never_touched(site: Site) -> Non
     site.note("end", gpus="0")
     site.look(held)
     (left,) = site.ended()["leftovers"]
-    assert (left["pid"], left["proven"], left["gpus"]) == (stranger.pid, False, [0])
+    assert (left["pid"], left["confirmed"], left["gpus"]) == (stranger.pid, False, [0])
     assert stranger.poll() is None
     assert site.health is not None
     assert site.health.leftovers[0].used_bytes == 1 << 30

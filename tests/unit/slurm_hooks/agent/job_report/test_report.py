@@ -139,7 +139,7 @@ def test_memory_of_a_live_jobs_process_is_not_left_behind() -> None:
 
 def test_a_stranger_on_gpus_that_only_this_job_had_is_told_as_such() -> None:
     (left,) = leftovers.look(OVER, RUN, (), held(5))
-    assert (left.pid, left.proven, left.code) == (5, False, "JOB_LEFTOVER")
+    assert (left.pid, left.confirmed, left.code) == (5, False, "JOB_LEFTOVER")
     assert leftovers.to_end(RUN, [left], [process(5)]) == ()
 
 
@@ -205,8 +205,10 @@ def test_a_report_names_xid_step_and_whose_fault_it_was() -> None:
     book, _ = attribute(book, xid(45, gpu=1, seq=2), None, ())
     run = run_of(finish(book))
     found = report.document(replace(run, baseline_s=99.0), Remains(final=True), PLACE)
-    assert (found["blames"], found["judged"]) == ("node", True)
-    assert [(x["code"], x["step"], x["pid"], x["how"], x["blames"]) for x in found["xids"]] == [
+    assert (found["attribution"], found["judged"]) == ("node", True)
+    assert [
+        (x["code"], x["step"], x["pid"], x["how"], x["attribution"]) for x in found["xids"]
+    ] == [
         ("XID79", "4", 50, "pid", "node"),
         ("XID45", "", None, "gpu", "nobody"),
     ]
@@ -216,8 +218,8 @@ def test_a_report_names_xid_step_and_whose_fault_it_was() -> None:
 
 def test_a_check_in_shadow_is_marked() -> None:
     book, _ = attribute(begin(Runs()), xid(79), None, ())
-    place = replace(PLACE, shadow=frozenset({"gpu_xid"}))
-    assert report.evidence(run_of(book), (), place)[0].shadow
+    place = replace(PLACE, observe_only=frozenset({"gpu_xid"}))
+    assert report.evidence(run_of(book), (), place)[0].observe_only
 
 
 def test_a_skipping_job_is_told_nothing_of() -> None:
@@ -237,6 +239,6 @@ def test_reports_do_not_pile_up(tmp_path: Path) -> None:
 
 def test_a_report_names_some_of_very_many_leftovers() -> None:
     book = begin(Runs())
-    left = tuple(Leftover(pid=pid, start=1, proven=True) for pid in range(10_000))
+    left = tuple(Leftover(pid=pid, start=1, confirmed=True) for pid in range(10_000))
     found = report.document(run_of(book), Remains(final=True, left=left), PLACE)
     assert (len(found["leftovers"]), found["leftovers_total"]) == (report.MAX_LISTED, 10_000)

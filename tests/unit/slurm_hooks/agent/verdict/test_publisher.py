@@ -84,7 +84,7 @@ def test_what_the_agent_has_on_record_proves_its_drain_to_a_reader(tmp_path: Pat
     assert word is not None
     assert word.made == RECORD
     said = standing(node, word)
-    assert (said.proven, said.asks) == (True, Action.RESET_GPU)
+    assert (said.confirmed, said.required_action) == (True, Action.RESET_GPU)
     records.save(records.path_in(places.state), None)
     node = published()
     word = agents_word(local_verdict(places.run, places.procfs, ME))

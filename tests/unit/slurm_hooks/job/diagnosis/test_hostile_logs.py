@@ -122,7 +122,7 @@ def report(journal: Any) -> dict[str, Any]:
         "journal": str(journal.path) if journal else None,
         "journal_problem": journal.problem if journal else "",
         "attempts": list(journal.attempts) if journal else [],
-        "befell": [],
+        "incidents": [],
         "report": None,
         "nodes": [],
     }

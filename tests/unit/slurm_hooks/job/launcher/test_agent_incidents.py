@@ -59,7 +59,7 @@ def test_an_application_xid_blames_the_job_and_clears_its_nodes(code: str) -> No
     assert after.suspects == frozenset()
     assert after.kind is FailureKind.UNKNOWN
     assert after.fingerprint == f"xid:{code}"
-    known = facts(with_told(sight(entry(code)), told, NODES), after, [], 2, told.blame)
+    known = facts(with_told(sight(entry(code)), told, NODES), after, [], 2, told.attribution)
     decision = decide(known, JobConfig(), NOW)
     assert decision.next is Next.RESTART
     assert decision.exclude == ()
@@ -78,12 +78,12 @@ def test_a_broken_gpu_names_node_and_gpu_and_explains_the_applications_xid() -> 
     seen = sight(entry(), entry("XID79", gpu=5))
     told = since((), seen)
     assert told.blames is Attribution.NODE
-    assert told.blame == ""
+    assert told.attribution == ""
     assert told.cleared(ENDED, sight()) is ENDED
     after = with_told(seen, told, NODES)
     assert after.faults is not None
     (fault,) = after.faults
-    assert (fault.node, fault.code, fault.gpu, fault.fatal, fault.out) == (
+    assert (fault.node, fault.code, fault.gpu, fault.fatal, fault.out_of_service) == (
         "worker-1",
         "XID79",
         5,
@@ -104,10 +104,10 @@ def test_a_node_that_is_out_already_is_not_excluded_for_good() -> None:
 
 
 def test_a_check_in_shadow_is_told_and_not_acted_on() -> None:
-    seen = sight(entry("XID79", shadow=True))
+    seen = sight(entry("XID79", observe_only=True))
     told = since((), seen)
     assert with_told(seen, told, NODES).faults == ()
-    assert told.records()[0]["shadow"] is True
+    assert told.records()[0]["observe_only"] is True
 
 
 def test_a_node_of_another_job_is_no_node_of_ours() -> None:

@@ -123,7 +123,7 @@ def test_a_job_with_a_lost_node_is_requeued_and_may_have_the_node_again() -> Non
     now = node(slurmd_s=60, boot_s=50)
     sight = with_lost(Sight(job=None, faults=faults([now]), nodes=(now,)), lost.among([now]))
     known = facts(sight, NOT_STARTED, [], 2)
-    assert known.nodes == (NodeEvidence(node=W1, code="LOST", fatal=True, out=True),)
+    assert known.nodes == (NodeEvidence(node=W1, code="LOST", fatal=True, out_of_service=True),)
     decision = decide(known, JobConfig(), T)
     assert (decision.next, decision.exclude) == (Next.REQUEUE, ())
     assert "worker-1 (LOST)" in decision.why
