@@ -82,7 +82,7 @@ class Campaign:
     ``kinds``: the faults to draw from, by name; empty: all of ``FAULTS``.
     """
 
-    def __init__(  # noqa: PLR0913 - all but the box by name
+    def __init__(
         self,
         box: Box,
         *,
