@@ -16,6 +16,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,11 +78,21 @@ class Count:
 
 
 class Campaign:
-    """``run`` returns the violations. ``faults``: how many are injected in all; ``say`` takes a line now and then."""
+    """``run`` returns the violations. ``faults``: how many are injected in all; ``say`` takes a line now and then.
+    ``kinds``: the faults to draw from, by name; empty: all of ``FAULTS``.
+    """
 
     def __init__(
-        self, box: Box, *, seed: str, faults: int, jobs: int, say: Callable[[str], None]
+        self,
+        box: Box,
+        *,
+        seed: str,
+        faults: int,
+        jobs: int,
+        say: Callable[[str], None],
+        kinds: Sequence[str] = (),
     ) -> None:
+        self.kinds = tuple(words for words in FAULTS if not kinds or words[0] in kinds)
         self.box, self.seed, self.jobs, self.say = box, seed, jobs, say
         self.count = Count()
         self.violations: list[Violation] = []
@@ -222,12 +233,14 @@ class Story:
     def _one(self) -> None:
         """A fault, perhaps two; a person or a kill somewhere between; the return."""
         chance = self._chance
-        words = chance.choice(FAULTS)
+        words = chance.choice(self._all.kinds)
         # A boot while the disk takes nothing loses the drain's record: then a person has to resume (decision 025).
         alone = words[0].startswith("state-")
         acts: list[Callable[[], None]] = [lambda: self._fault(words)]
         if chance.random() < 0.15 and not alone:
-            more = chance.choice([other for other in FAULTS if not other[0].startswith("state-")])
+            more = chance.choice(
+                [other for other in self._all.kinds if not other[0].startswith("state-")]
+            )
             acts.append(lambda: self._fault(more))
         if chance.random() < 0.2:
             acts.insert(chance.randrange(len(acts) + 1), self._person_drains)
@@ -378,14 +391,19 @@ class Daemons:
             if what == "bridge":
                 done = kill_bridge(self._box)
             elif what == "launcher":
-                node = self._chance.choice(self._box.nodes).name
-                done = self._box.node_pid(node) is not None and kill_launcher(self._box, node)
+                done = self._launcher()
             elif what == "older state":
                 done = self._older_state()
             else:
                 done = self._away(what)
             if done:
                 self._all.count.add(f"daemons: {what}")
+
+    def _launcher(self) -> bool:
+        """The launcher of some job. False where none runs that is old enough."""
+        nodes = [node.name for node in self._box.nodes if self._box.node_pid(node.name) is not None]
+        self._chance.shuffle(nodes)
+        return any(kill_launcher(self._box, node) for node in nodes)
 
     def _older_state(self) -> bool:
         """slurmctld comes back with the box's first node states. Only while no person's drain would be lost."""
@@ -406,15 +424,16 @@ class Daemons:
             "kube-apiserver": "api-server-down",
         }  # fmt: skip
         kind = kinds[what]
-        if what == "slurmctld" and not self._all.drains.saved():
-            return False
-        try:
-            self._box.fault(CONTROLLER, kind)
-            time.sleep(self._chance.choice((0.2, 1.0, 3.0)))
-            self._box.heal(CONTROLLER, kind)
-        except SandboxError as error:
-            self._all.broken("the sandbox", f"{kind}: {error}")
-            return False
+        with self._all.drains.writing if what == "slurmctld" else nullcontext():
+            while what == "slurmctld" and not self._all.drains.saved():
+                time.sleep(0.5)
+            try:
+                self._box.fault(CONTROLLER, kind)
+                time.sleep(self._chance.choice((0.2, 1.0, 3.0)))
+                self._box.heal(CONTROLLER, kind)
+            except SandboxError as error:
+                self._all.broken("the sandbox", f"{kind}: {error}")
+                return False
         return True
 
 

@@ -1,7 +1,8 @@
 """Random faults beside people and dying daemons: four rules hold throughout (campaign.py).
 
 A few faults in the suite; more by HOLDFAST_CHAOS_FAULTS, on HOLDFAST_CHAOS_NODES nodes. The seed is new each
-time and is printed; HOLDFAST_CHAOS_SEED repeats it:
+time and is printed; HOLDFAST_CHAOS_SEED repeats it. HOLDFAST_CHAOS_KINDS="network-cut power-off" draws from those
+kinds alone, HOLDFAST_CHAOS_JOBS jobs run at a time:
 
     HOLDFAST_CHAOS_FAULTS=1000 HOLDFAST_CHAOS_NODES=8 scripts/test chaos -k campaign
 """
@@ -23,6 +24,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
 SEED = os.environ.get("HOLDFAST_CHAOS_SEED") or str(random.SystemRandom().randrange(10**6))
 FAULTS = int(os.environ.get("HOLDFAST_CHAOS_FAULTS", "16"))
 NODES = int(os.environ.get("HOLDFAST_CHAOS_NODES", "4"))
+KINDS = os.environ.get("HOLDFAST_CHAOS_KINDS", "").split()
+JOBS = int(os.environ.get("HOLDFAST_CHAOS_JOBS", "0")) or NODES // 4 or 1
 
 
 @pytest.fixture
@@ -44,7 +47,7 @@ def test_four_rules_hold_under_random_faults(own_box: Box) -> None:
         sys.stderr.flush()
 
     say(f"seed {SEED}: repeat with HOLDFAST_CHAOS_SEED={SEED} HOLDFAST_CHAOS_FAULTS={FAULTS}")
-    campaign = Campaign(own_box, seed=SEED, faults=FAULTS, jobs=NODES // 4 or 1, say=say)
+    campaign = Campaign(own_box, seed=SEED, faults=FAULTS, jobs=JOBS, say=say, kinds=KINDS)
     violations = campaign.run()
     for what, times in sorted(campaign.count.done.items()):
         say(f"{times:5d}  {what}")

@@ -55,7 +55,13 @@ def outcomes(whole_box: Box) -> dict[str, Outcome]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.words)
-def test_it_is_seen_told_and_taken_back(outcomes: dict[str, Outcome], case: Case) -> None:
+def test_it_is_seen_told_and_taken_back(
+    outcomes: dict[str, Outcome], whole_box: Box, case: Case, request: pytest.FixtureRequest
+) -> None:
+    if outcomes[case.words].problem and getattr(request.node, "execution_count", 1) > 1:
+        # All cases ran at once before the first of these tests: a retry has to run this one again.
+        nodes = [node.name for node in whole_box.nodes]
+        outcomes.update(detecting.run(whole_box, [case], nodes))
     outcome = outcomes[case.words]
     assert outcome.problem == ""
     found = outcome.finding
