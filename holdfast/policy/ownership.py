@@ -16,11 +16,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from holdfast.reason import without_slurms_words
+from holdfast.policy.budget import KUBE_CORDON
+from holdfast.reason import Reason, without_slurms_words
 from holdfast.vocabulary import Action, NodeState, SlurmName
 
 _UNREAD = timedelta(seconds=300)
 """How far slurmctld's clock may be from ours for a write of ours that could not be read back."""
+
+ACCOUNTED_CHARS = 255
+"""slurmdbd keeps a reason in a TINYTEXT (as_mysql_cluster.c, event_table): 255 bytes, and a Reason is ASCII."""
 
 
 class NodeView(Protocol):
@@ -120,7 +124,24 @@ def overtaken(past: Iterable[PastDrain], undrained: Undrained) -> PastDrain | No
     if last.end_at is None:
         raise LookupError("the drain has not ended")
     met = last.start_at >= undrained.looked_at and last.end_at <= undrained.until
-    return last if met and without_slurms_words(last.reason) != undrained.reason else None
+    return last if met and not _agents_own(last.reason, undrained.reason) else None
+
+
+def _agents_own(kept: str, reason: str) -> bool:
+    """Whether accounting's text ``kept`` is the agent's drain for ``reason``, or an earlier drain of the
+    same agent that it replaced: of two drains in one second accounting may keep either text.
+    """
+    cut = len(kept) >= ACCOUNTED_CHARS and kept.startswith(reason[:ACCOUNTED_CHARS])
+    if cut or without_slurms_words(kept) == reason:
+        return True
+    other, own = Reason.parse(kept), Reason.parse(reason)
+    return (
+        other is not None
+        and own is not None
+        and other.code != KUBE_CORDON
+        and "boot" in own.pairs
+        and other.pairs.get("boot") == own.pairs["boot"]
+    )
 
 
 def same_slurmctld(record: DrainRecord, slurmctld_at: datetime) -> bool:

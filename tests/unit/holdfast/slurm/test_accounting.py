@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
+from holdfast.reason import Reason
 from holdfast.slurm.accounting import argv, past_drains
 from holdfast.vocabulary import SlurmName
 
@@ -93,6 +94,36 @@ def test_somebody_elses_was_met(past: list[PastDrain]) -> None:
     found = overtaken(past, UNDRAINED)
     assert found is not None
     assert found.reason == "ticket 9"
+
+
+LONG = str(Reason("MOUNT_HUNG", "no answer in time; " + "stack " * 60, {"boot": "aaaaaaaa"}))
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept"),
+    [
+        (LONG, LONG[:255]),
+        (LONG[:-9], f"{LONG[:-9]} : Not responding"[:255]),
+        (OURS, "holdfast:ROW_REMAP_FAILED: GPU 3: no spare rows boot=aaaaaaaa gpu=3"),
+    ],
+    ids=["cut by slurmdbd", "cut within Slurm's words", "an earlier drain by the same agent"],
+)
+def test_accountings_text_of_the_agents_own_drain_may_differ(reason: str, kept: str) -> None:
+    at_once = replace(AT_ONCE, reason=reason)
+    assert overtaken([drain(33, 33, kept)], at_once) is None
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "holdfast:KUBE_CORDON: kubectl cordon by anna boot=aaaaaaaa",
+        "holdfast:XID79: GPU 3 of another boot boot=bbbbbbbb gpu=3",
+        f"{OURS}; RMA 77",
+    ],
+    ids=["the bridge", "another boot", "a person's addition"],
+)
+def test_somebody_elses_drain_may_look_like_the_agents(kept: str) -> None:
+    assert overtaken([drain(33, 33, kept)], AT_ONCE) is not None
 
 
 def test_a_withdrawal_in_the_second_of_its_drain_met_somebody_elses() -> None:
