@@ -74,11 +74,11 @@ def test_after_a_rank_died_the_others_are_ended_within_the_grace() -> None:
     ended: list[float] = []
     begun = time.monotonic()
     end = _run(
-        "echo 'srun: error: n1: task 1: Killed' >&2; exec sleep 1.2",
+        "echo 'srun: error: n1: task 1: Killed' >&2; exec sleep 4",
         end_tasks=lambda steps: ended.append(time.monotonic() - begun),
     )
     assert len(ended) == 1
-    assert 0.25 < ended[0] < 1.0
+    assert 0.25 < ended[0] < 3.5, "before the step's own end"
     assert end.how == "task 1 on n1: Killed"
     assert not end.ended_why
 
