@@ -1,9 +1,10 @@
-"""docs/reference/checks.md and faults.md: the two catalogues, as they are in the code."""
+"""docs/reference/checks.md and faults.md: the two catalogues, read from the code."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import textwrap
 from collections.abc import Iterator
 
 from holdfast.faults import FAULTS, Fault
@@ -14,33 +15,36 @@ from slurm_hooks import checks
 _CHECKS_HEAD = """\
 # Checks
 
-<!-- Made by scripts/docs_reference from slurm_hooks/checks. Edit the checks, not this page. -->
+<!-- Written by scripts/docs_reference from slurm_hooks/checks. Edit the checks, not this page. -->
 
-What the agent looks at in each pass; `holdfast check` shows the same once, for people. Every check
-is in mode `observe` until the configuration says otherwise ([configuration.md](configuration.md)).
-A check whose probe cannot look says nothing; the node is then blind there, neither healthy nor bad.
+The agent runs these checks in each pass. `holdfast check` runs them once, for people. The default
+mode of every check is `observe` ([configuration.md](configuration.md)). If the probe of a check
+gives no answer, the check reports nothing, and the node is blind: neither healthy nor bad.
 
-| check | probe | faults | opens / closes after (passes) |
+The last column is the number of passes in a row that open a finding, and the number that close it.
+
+| check | probe | faults | opens / closes after |
 |---|---|---|---|
 """
 
 _FAULTS_HEAD = """\
 # Faults
 
-<!-- Made by scripts/docs_reference from holdfast/faults. Edit the catalogue, not this page. -->
+<!-- Written by scripts/docs_reference from holdfast/faults. Edit the catalogue, not this page. -->
 
-The codes in Slurm's Reason (`holdfast:CODE: …`), in findings and in the taint on the Kubernetes
-node. `holdfast faults CODE` shows one of them, with the source of its row.
+These codes appear in Slurm's Reason (`holdfast:CODE: …`), in findings and in the taint on the
+Kubernetes node. `holdfast faults CODE` shows one of them with its source.
 
-- severity: `fatal`: work on the node is lost; `warn`: the node is degraded; `info`: a record.
-- needs: what must have happened before Holdfast gives the node back. `contact-support`: a person
-  resumes it.
-- drains: whether a check in mode `drain` takes the node out of service. A `warn` that drains lets
-  the running jobs go on. `yes (users)`: any user with a job there can cause it, so it gets a part of the
-  budget only (`node.budget.users_share`).
-- An Xid that is not listed is `warn` and never drains; nor does an SXid, unless the log line itself
-  says `Fatal`.
-- The sources of the rows, and where they disagree: `holdfast faults CODE` and the modules' docstrings.
+- severity: `fatal`: work on the node is lost. `warn`: the node is degraded. `info`: a record.
+- needs: what must happen before Holdfast returns the node to service. `contact-support`: a person
+  must resume it.
+- drains: whether a check in mode `drain` drains the node. With `warn`, running jobs continue.
+  `yes (users)`: any user with a job on the node can cause it, so it counts against a share of the
+  budget (`node.budget.users_share`).
+- An Xid that is not listed is `warn` and never drains. The same holds for an SXid, unless its log
+  line contains `Fatal`.
+- For the sources of the rows, and where they disagree, see `holdfast faults CODE` and the
+  docstrings of the modules.
 """
 
 _PARTS = {
@@ -56,13 +60,14 @@ _PARTS = {
 }
 
 _XIDS = """\
-What the NVIDIA driver reports of a GPU (`NVRM: Xid (PCI:…): 79, …`). An Xid 154 and NVML's recovery action
-outrank the column "needs": they know this GPU.
+Errors that the NVIDIA driver reports for a GPU (`NVRM: Xid (PCI:…): 79, …`). An Xid 154 and NVML's
+recovery action take precedence over the column "needs", because they are about this GPU.
 """
 
 _SXIDS = """\
-What the driver reports of an NVSwitch (`nvidia-nvswitch0: SXid (PCI:…): 20034, Fatal, Link 28 …`). The word in
-the line outranks the column "severity".
+Errors that the driver reports for an NVSwitch
+(`nvidia-nvswitch0: SXid (PCI:…): 20034, Fatal, Link 28 …`). The word `Fatal` in the line takes
+precedence over the column "severity".
 """
 
 
@@ -73,63 +78,82 @@ def checks_page() -> str:
         check = checks.load(name)
         limits = check.Limits()
         codes = ", ".join(f"`{code}`" for code in codes_of(name))
-        often = f"{limits.open_after} / {limits.clear_after}"
-        rows.append(f"| [`{name}`](#{name}) | {check.NEEDS or '-'} | {codes} | {often} |\n")
-        said = _doc(inspect.getdoc(check))
-        parts.append(f"\n## {name}\n\n{said}\n{_limits(name)}{_faults_of(name)}")
+        passes = f"{limits.open_after} / {limits.clear_after}"
+        rows.append(f"| [`{name}`](#{name}) | {check.NEEDS or '-'} | {codes} | {passes} |\n")
+        text = _doc(inspect.getdoc(check))
+        parts.append(f"\n## {name}\n\n{text}\n{_limits(name)}{_faults_of(name)}")
     return _CHECKS_HEAD + "".join(rows) + "".join(parts)
 
 
 def codes_of(name: str) -> list[str]:
-    """The fault codes that a check can report, read off its source; `XID…` for those of the kernel log."""
-    found: dict[str, None] = {}
+    """The fault codes that a check can report, read from its source; `XID…` for the kernel log's."""
+    codes: dict[str, None] = {}
     for node in ast.walk(
         ast.parse(inspect.getsource(inspect.getmodule(checks.load(name)) or checks))
     ):
         if isinstance(node, ast.Constant) and node.value in FAULTS:
-            found[str(node.value)] = None
+            codes[str(node.value)] = None
         if isinstance(node, ast.JoinedStr) and ast.unparse(node).startswith(("f'XID", 'f"XID')):
-            found["XID…"] = None
+            codes["XID…"] = None
         if isinstance(node, ast.Constant) and node.value == "SXID":
-            found["SXID…"] = None
-    return list(found)
+            codes["SXID…"] = None
+    return list(codes)
 
 
 def _faults_of(name: str) -> str:
-    """What the check can find, with what the catalogue says of each."""
-    found = [FAULTS[code] for code in codes_of(name) if code in FAULTS]
+    """The faults that the check can report, with severity and title from the catalogue."""
+    faults = [FAULTS[code] for code in codes_of(name) if code in FAULTS]
     rows = [
-        f"- `{row.code}` ({row.severity.name.lower()}, "
-        f"{'drains' if row.drains else 'does not drain'}): {row.title}\n"
-        for row in found
+        _item(
+            f"`{row.code}` ({row.severity.name.lower()}, "
+            f"{'drains' if row.drains else 'does not drain'}): {row.title}"
+        )
+        for row in faults
     ]
     if any(code.endswith("…") for code in codes_of(name)):
-        rows.append("- the numbers of [faults.md](faults.md), each with its own severity\n")
-    return "\nFinds:\n\n" + "".join(rows)
+        rows.append(_item("the numbers of [faults.md](faults.md), each with its own severity"))
+    return "\nReports:\n\n" + "".join(rows)
 
 
 def _limits(name: str) -> str:
     limits = checks.load(name).Limits
     doc = inspect.getdoc(limits) or ""
-    said = "" if doc.startswith("Limits(") else f"\nLimits: {_doc(doc)}\n"
+    text = "" if doc.startswith("Limits(") else f"\n{_doc(f'Limits: {doc}')}\n"
     keys = [key for key in keys_of(limits, "") if key.path not in ("open_after", "clear_after")]
     rows = [
-        f"- `checks.{name}.limits.{key.path}`: {key.kind}, default `{key.default}`"
-        + (f"; {key.allowed}" if key.allowed else "")
-        + "\n"
+        _item(
+            f"`checks.{name}.limits.{key.path}`: {key.kind}, default `{key.default}`"
+            + (f"; {key.allowed}" if key.allowed else "")
+        )
         for key in keys
     ]
-    return said + ("\n" + "".join(rows) if rows else "")
+    return text + ("\n" + "".join(rows) if rows else "")
+
+
+_WIDTH = 100
+"""Columns of a page, as in the pages that people write."""
+
+
+def _item(text: str) -> str:
+    """An item of a list."""
+    return f"{_filled(f'- {text}', indent='  ')}\n"
+
+
+def _filled(text: str, indent: str = "") -> str:
+    """The text in lines of a page's width. Words are never broken, at hyphens neither."""
+    return textwrap.fill(
+        text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _doc(text: str | None) -> str:
+    """A docstring as Markdown: its paragraphs, each filled."""
     paragraphs = (text or "").replace("``", "`").split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return "\n\n".join(_filled(" ".join(paragraph.split())) for paragraph in paragraphs)
 
 
 def faults_page() -> str:
-    """The whole page: Holdfast's own codes by the part at fault, then the driver's and the switches'
-    numbers."""
+    """The whole page: Holdfast's own codes by the part at fault, then Xids and SXids."""
     numbers = {
         kind: [row for row in FAULTS.values() if row.code.startswith(kind)]
         for kind in ("XID", "SXID")

@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md: every key, read off the dataclasses that take it."""
+"""docs/reference/configuration.md: every key, read from the dataclasses that define it."""
 
 from __future__ import annotations
 
@@ -14,62 +14,66 @@ from slurm_hooks.settings.sections import CheckConfig
 _HEAD = """\
 # Configuration
 
-<!-- Made by scripts/docs_reference from the code. Edit the dataclasses, not this page. -->
+<!-- Written by scripts/docs_reference from the code. Edit the dataclasses, not this page. -->
 
-One YAML file: `--config FILE` where a command has it, else `$HOLDFAST_CONFIG`, else
-`/etc/holdfast/holdfast.yaml`. A missing file, section or key means its default. An unknown key, a
-key given twice and a value out of range are errors that name file, line and key;
-`holdfast config check FILE` shows all of them at once. Each program reads only its own sections,
-so a mistake in `bridge` stops no agent. Units are part of a key's name: `_s` is seconds.
+The configuration is one YAML file: `--config FILE` if a command has this option, else
+`$HOLDFAST_CONFIG`, else `/etc/holdfast/holdfast.yaml`. A missing file, section or key means its
+default. An unknown key, a duplicate key and a value out of range are errors; each one is reported
+with file, line and key. `holdfast config check FILE` shows all of them at once. Each program reads
+only its own sections, so a mistake in `bridge` stops no agent. Units are part of the name of a key:
+`_s` is seconds.
 
-Each section's owner, and what a broken file does to it:
+The programs that read each section, and what they do with a broken file:
 
 | section | read by | with a broken file |
 |---|---|---|
-| `cluster`, `paths`, `slurm` | everything | as below |
-| `node`, `agent`, `checks` | the agent, the hooks, `holdfast check` | a running agent keeps its own; a new one ends |
-| `active` | `holdfast inspect`, the agent's gate | nothing is tested; `inspect` ends with status 2 |
-| `job` | `holdfast run` and the agent's care for its jobs | `holdfast run` says so and goes on with the defaults |
+| `cluster`, `paths`, `slurm` | all programs | as below |
+| `node`, `agent`, `checks` | the agent, the hooks, `holdfast check` | see below |
+| `active` | `holdfast inspect`, the return test | nothing is tested; `inspect` exits with status 2 |
+| `job` | `holdfast run`, the agent | `holdfast run` reports it and uses the defaults |
 | `bridge` | `holdfast bridge` | it does not start (status 2) |
 
-A hook that cannot read the file says so and leaves the node in service.
+The agent uses the last configuration that it accepted; without one it exits. A hook that cannot
+read the file reports it and leaves the node in service.
 
 ## Kill switches
 
-Files in the folder `off` beside the configuration; their content does not matter, and they work
-when the configuration cannot be read. A folder that cannot be listed counts as `off/all`.
+Kill switches are files in the folder `off` beside the configuration. Their content does not matter,
+and they work when the configuration cannot be read. A folder that cannot be listed counts as
+`off/all`.
 
 | file | effect |
 |---|---|
 | `off/CHECK` | that check does not run |
-| `off/bridge` | the bridge goes on writing conditions, label and Events, and does nothing else |
-| `off/all` | checks still look; nothing is drained, commented, ended, requeued, cordoned or tainted |
+| `off/bridge` | the bridge writes conditions, label and Events, and does nothing else |
+| `off/all` | checks still run; no drain, comment, kill, requeue, cordon or taint |
 """
 
 _TITLES = {
-    "paths": "where this machine's things lie",
-    "slurm": "how Slurm is asked",
-    "node": "what the node is meant to be",
-    "agent": "how the agent works",
-    "active": "tests that load a node",
+    "paths": "files and folders",
+    "slurm": "Slurm's commands",
+    "node": "the expected state of a node",
+    "agent": "the agent",
+    "active": "active checks",
     "job": "jobs under `holdfast run`",
-    "bridge": "Slurm and Kubernetes in step",
+    "bridge": "the bridge",
 }
 
 _CHECKS = """
-## `checks`: which check may do what
+## `checks`: modes and limits of checks
 
-One entry for each check; [checks.md](checks.md) says what each one looks at.
+One entry for each check. For what each one looks at see [checks.md](checks.md).
 
 | key | type | default | allowed | meaning |
 |---|---|---|---|---|
-| `checks.CHECK.mode` | word | {default} | {modes} | what it may do with findings: see below |
+| `checks.CHECK.mode` | word | {default} | {modes} | what the check may do: see below |
 
-`off`: it does not run. `observe`: its findings show in the verdict file and in `holdfast check`.
-`comment`: they are also written to the node's Comment. `drain`: the node leaves service for those that
-[faults.md](faults.md) lets drain.
+- `off`: the check does not run.
+- `observe`: its findings are in the verdict file and in `holdfast check`.
+- `comment`: they are also written to the node's Comment.
+- `drain`: the node is drained for those that may drain ([faults.md](faults.md)).
 
-Every check has `limits.open_after` and `limits.clear_after`: how many looks in a row open a
+Every check has `limits.open_after` and `limits.clear_after`: how many passes in a row open a
 finding, and how many close it.
 """
 
@@ -93,7 +97,7 @@ def _limit_keys() -> Iterator[Key]:
 
 
 def all_keys() -> Iterator[Key]:
-    """Every key that the configuration knows, the checks' included."""
+    """Every key of the configuration, including those of the checks."""
     for name in SECTIONS:
         if name in _TITLES:
             yield from keys_of(schema_of(name), name)
@@ -107,14 +111,14 @@ def _checks() -> str:
 
 
 def table(keys: Iterable[Key]) -> str:
-    """A Markdown table of keys; the last column only where a key has words of its own."""
+    """A Markdown table of keys. The column "meaning" is omitted if no key has one."""
     rows = list(keys)
-    told = any(key.meaning for key in rows)
-    head = ("key", "type", "unit", "default", "allowed", *(("meaning",) if told else ()))
+    meanings = any(key.meaning for key in rows)
+    head = ("key", "type", "unit", "default", "allowed", *(("meaning",) if meanings else ()))
     lines = [_row(head), "|" + "---|" * len(head)]
     for key in rows:
         cells = (f"`{key.path}`", key.kind, key.unit, f"`{key.default}`", key.allowed)
-        lines.append(_row((*cells, *((key.meaning,) if told else ()))))
+        lines.append(_row((*cells, *((key.meaning,) if meanings else ()))))
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Which pages are generated, and whether those in the tree are what the code says now."""
+"""Which pages are generated, and whether those in the tree match the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def stale() -> list[str]:
-    """Names of the pages that are missing or say something else than the code."""
+    """Names of the pages that are missing or differ from what the code generates."""
     return [name for name, made in PAGES.items() if _text(FOLDER / name) != made()]
 
 

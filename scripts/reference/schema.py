@@ -1,7 +1,7 @@
-"""What a configuration dataclass says of its fields: meaning, unit, default, and the values it refuses.
+"""The fields of a configuration dataclass: meaning, unit, default, and the values it refuses.
 
-Meanings are the docstrings after the fields. Ranges are not copied from anywhere: each field is offered
-values that no configuration should hold, and what the dataclass answers is its range.
+Meanings are the docstrings after the fields. Ranges are not copied from anywhere: each field is set
+to values that no configuration should have, and the dataclass's error message states its range.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNITS: Mapping[str, str] = {
     "_share": "share of 1",
     "_changes": "changes",
 }
-"""End of a field's name → its unit."""
+"""The end of a field's name, and its unit. The first match counts, so longer ends come first."""
 
 _OFFERS: Mapping[type, tuple[Any, ...]] = {
     int: (-(10**9), 10**9, 0, 1),
@@ -61,7 +61,7 @@ class Key:
 def keys_of(schema: Any, path: str) -> Iterator[Key]:
     """Every key below ``path``, in the order of the fields; nested dataclasses unfolded."""
     hints = get_type_hints(schema)
-    said = _docstrings(schema)
+    meanings = _docstrings(schema)
     for field in dataclasses.fields(schema):
         hint, key = hints[field.name], f"{path}.{field.name}" if path else field.name
         if dataclasses.is_dataclass(hint):
@@ -74,12 +74,12 @@ def keys_of(schema: Any, path: str) -> Iterator[Key]:
             unit=_unit(field.name, hint),
             default=plain(default),
             allowed=_allowed(schema, field.name, hint),
-            meaning=said.get(field.name) or _enum_meaning(hint),
+            meaning=meanings.get(field.name) or _enum_meaning(hint),
         )
 
 
 def plain(value: Any) -> str:
-    """The value as one would write it in YAML's short form."""
+    """The value in YAML's flow style."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -91,7 +91,7 @@ def plain(value: Any) -> str:
     if isinstance(value, (tuple, frozenset)):
         return "[" + ", ".join(sorted(map(plain, value))) + "]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {plain(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {plain(item)}" for name, item in value.items()) + "}"
     return str(value) or '""'
 
 
@@ -116,7 +116,7 @@ def _kind(hint: Any) -> str:
 
 def _given(hint: Any) -> Any:
     """``T`` of ``T | None``, else the type itself."""
-    inner = [one for one in get_args(hint) if one is not type(None)]
+    inner = [member for member in get_args(hint) if member is not type(None)]
     return inner[0] if type(None) in get_args(hint) else hint
 
 
@@ -127,20 +127,20 @@ def _unit(name: str, hint: Any) -> str:
 
 
 def _allowed(schema: Any, name: str, hint: Any) -> str:
-    """The words of an enum, else what the dataclass says of values that it refuses."""
+    """The values of an enum, else the error messages for values that the dataclass refuses."""
     if isinstance(hint, type) and issubclass(hint, Enum):
         words = ", ".join(str(member.value) for member in hint)
-        refused = dict.fromkeys(filter(None, (_refusal(schema, name, one) for one in hint)))
+        refused = dict.fromkeys(filter(None, (_refusal(schema, name, member) for member in hint)))
         return "; ".join([words, *refused])
     offers = _OFFERS.get(_given(hint), ())
     if get_origin(hint) in (tuple, frozenset):
-        offers = tuple(get_origin(hint)([one]) for one in _OFFERS.get(get_args(hint)[0], ()))
+        offers = tuple(get_origin(hint)([item]) for item in _OFFERS.get(get_args(hint)[0], ()))
     answers = (_refusal(schema, name, value) for value in offers)
     return "; ".join(dict.fromkeys(filter(None, answers)))
 
 
 def _refusal(schema: Any, name: str, value: Any) -> str:
-    """Why the dataclass takes no such value, without the value; empty when it takes it."""
+    """Why the dataclass refuses the value, without the value itself; empty if it accepts it."""
     try:
         schema(**{name: value})
     except ValueError as error:
@@ -152,7 +152,7 @@ def _refusal(schema: Any, name: str, value: Any) -> str:
 
 
 def _enum_meaning(hint: Any) -> str:
-    """What an enum says of itself and of its words."""
+    """The docstrings of an enum and of its members."""
     if not (isinstance(hint, type) and issubclass(hint, Enum)):
         return ""
     words = (f"`{hint[name].value}`: {text}" for name, text in _docstrings(hint).items())
@@ -160,18 +160,18 @@ def _enum_meaning(hint: Any) -> str:
 
 
 def _docstrings(schema: Any) -> dict[str, str]:
-    """Field → the docstring after it."""
+    """Each field with the docstring after it."""
     body = _class_body(schema)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for field, after in itertools.pairwise(body):
         name = _assigned(field)
         if name and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            found[name] = " ".join(str(after.value.value).split())
-    return found
+            texts[name] = " ".join(str(after.value.value).split())
+    return texts
 
 
 def _assigned(statement: ast.stmt) -> str:
-    """The name that a class's statement gives a value to; empty for any other statement."""
+    """The name that a statement assigns to; empty for any other statement."""
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         return statement.target.id
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
