@@ -266,6 +266,10 @@ class Story:
     def _slurmd_runs(self) -> bool:
         return any(argv and argv[0].endswith("slurmd") for _, argv in self._box.pids(self._node))
 
+    def _lost_its_job(self) -> bool:
+        log = self._box.path(f"/var/log/slurm/slurmd.{self._node}.log")
+        return "REQUEST_LAUNCH_PROLOG notification failed" in log.read_text(errors="replace")
+
     def _fault(self, words: tuple[str, ...]) -> None:
         try:
             self._box.fault(self._node, *words)
@@ -344,6 +348,11 @@ class Story:
         if "REBOOT_ISSUED" in row.get("state", ()):
             # Slurm's own: the node lost power, or slurmctld died, while the reboot was on its way.
             self._all.count.add("a person's reboot that Slurm lost")
+            self._scontrol("update", f"nodename={self._node}", "state=resume")
+            return
+        if row.get("reason") == "Prolog error" and self._lost_its_job():
+            # Slurm's own: a step was launched on a node that came back without the job's prolog.
+            self._all.count.add("slurmd's own drain of a node that lost its job")
             self._scontrol("update", f"nodename={self._node}", "state=resume")
             return
         explained = self._box.run(["holdfast", "explain", self._node], check=False).stdout
