@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from holdfast.document import (
-    BOOL,
-    IMAGE_BY_DIGEST,
-    NAME,
-    NUMBER,
-    PATH,
-    REQUIRED,
-    Document,
-    Value,
-    filled,
-)
+from holdfast.document import BOOL, IMAGE_BY_DIGEST, NAME, NUMBER, PATH, REQUIRED, Document, Value
 from k8s_bridge.names import CONDITIONS, PREFIX
 
-_FOLDER = Path(__file__).parent / "templates"
-
+_PACKAGE = "k8s_bridge"
 
 ACCOUNT = "holdfast-bridge"
 """The bridge's ServiceAccount, as both templates have it."""
@@ -30,34 +18,30 @@ _WRITTEN_BY_THE_SERVER = ("labels", "annotations", "managedFields", "resourceVer
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
 
-def _source(file: str) -> str:
-    return (_FOLDER / file).read_text(encoding="utf-8")
-
-
-def _rbac(values: Mapping[str, str]) -> str:
-    names = {
+def _rbac(values: Mapping[str, str]) -> Mapping[str, object]:
+    return {
         "account": f"system:serviceaccount:{values['namespace']}:{ACCOUNT}",
         "prefix": PREFIX,
-        "conditions": _list(CONDITIONS),
+        "conditions": _cel_list(CONDITIONS),
         "types": ", ".join(CONDITIONS),
-        "kept": _list(_WRITTEN_BY_THE_SERVER),
+        "kept": _cel_list(_WRITTEN_BY_THE_SERVER),
     }
-    return filled(_source("rbac.yaml.in"), {**values, **names})
 
 
-def _list(names: Sequence[str]) -> str:
-    """In CEL, the language of admission policies."""
+def _cel_list(names: Sequence[str]) -> str:
+    """A list in CEL, the language of admission policies."""
     return f"[{', '.join(repr(name) for name in names)}]"
 
 
-def _deployment(values: Mapping[str, str]) -> str:
-    token_file = f"{values['auth_path']}/token" if values["auth"] == "jwt" else ""
-    return filled(_source("deployment.yaml.in"), {**values, "token_file": token_file})
+def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
+    return {"token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else ""}
 
 
 RBAC = Document(
     about="namespace, account and rights of the bridge",
-    make=_rbac,
+    package=_PACKAGE,
+    template="rbac.yaml.j2",
+    context=_rbac,
     values={
         "namespace": Value(NAME, "holdfast", "where the bridge runs"),
         "cordon": Value(BOOL, "true", "the bridge may cordon and uncordon"),
@@ -67,7 +51,9 @@ RBAC = Document(
 
 DEPLOYMENT = Document(
     about="the bridge as a Deployment, with its configuration",
-    make=_deployment,
+    package=_PACKAGE,
+    template="deployment.yaml.j2",
+    context=_deployment,
     values={
         "image": Value(IMAGE_BY_DIGEST, REQUIRED, "Slurm's client tools and holdfast[bridge]"),
         "slurm_conf_configmap": Value(NAME, "slurm-conf", "the ConfigMap that holds slurm.conf"),

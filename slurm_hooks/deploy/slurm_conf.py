@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.document import NUMBER, PATH, Document, Value
 from holdfast.errors import UsageError
+from slurm_hooks.deploy import PACKAGE
 
 _LIST, _SCRIPTS, _ONE = "list", "scripts", "one"
 _INCLUDES_DEEP = 8
+_BY_HAND = {"HealthCheckProgram": "name_script", "HealthCheckInterval": "keep_interval"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,20 @@ class Wanted:
     value: str
     kind: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What has to change for one setting.
+
+    ``kind`` selects the comment in the template: ``set`` (not there yet), ``beside`` (a further
+    script), ``join`` (a word more in a list), ``replace``; ``name_script`` and ``keep_interval``
+    are comments without a line, because a person has to decide. ``there``: the lines of the file.
+    """
+
+    kind: str
+    setting: Wanted
+    there: tuple[Line, ...] = ()
 
 
 def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
@@ -73,61 +89,32 @@ def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
     )
 
 
-def _text(values: Mapping[str, str]) -> str:
+def _context(values: Mapping[str, str]) -> Mapping[str, object]:
     settings = wanted(values)
-    if values["onto"]:
-        path = Path(values["onto"])
-        return "".join(_merged(settings, list(read(path)), path))
-    return "".join(_plain(settings))
+    if not values["onto"]:
+        return {"changes": [Change("set", setting) for setting in settings]}
+    lines = list(read(Path(values["onto"])))
+    changes = (_change(setting, lines) for setting in settings)
+    return {"changes": [change for change in changes if change is not None]}
 
 
-def _plain(settings: tuple[Wanted, ...]) -> Iterator[str]:
-    yield "# Holdfast's lines of slurm.conf. A hook answers by the node's verdict; a fault of Holdfast\n"
-    yield "# itself leaves the node in service.\n"
-    yield "# Is there a slurm.conf already? `holdfast render slurm-conf --set onto=FILE` joins the two:\n"
-    yield "# a second SchedulerParameters or PrologFlags line would replace your list.\n"
-    yield "# Soperator and Slinky write slurm.conf themselves: `holdfast render soperator`, `… slinky`.\n"
-    for one in settings:
-        yield f"# {one.why}\n{one.key}={one.value}\n"
-
-
-def _merged(settings: tuple[Wanted, ...], lines: list[Line], path: Path) -> Iterator[str]:
-    yield f"# What {path} still needs for Holdfast. Then: scontrol reconfigure\n"
-    changes = [text for one in settings for text in _change(one, lines)]
-    yield from changes or ["# Nothing: all of it is there.\n"]
-
-
-def _change(one: Wanted, lines: list[Line]) -> Iterator[str]:
-    same = [line for line in lines if line.key.lower() == one.key.lower()]
-    last = same[-1] if same else None
-    if last is None:
-        yield f"# {one.why}\n{one.key}={one.value}\n"
-    elif one.kind == _SCRIPTS:
-        if one.value not in (line.value for line in same):
-            yield f"# {one.why}; beside {_names(same)}, which stays: a second line adds a script\n"
-            yield f"{one.key}={one.value}\n"
-    elif one.kind == _LIST:
+def _change(setting: Wanted, lines: list[Line]) -> Change | None:
+    same = tuple(line for line in lines if line.key.lower() == setting.key.lower())
+    if not same:
+        return Change("set", setting)
+    last = same[-1]
+    if setting.kind == _SCRIPTS:
+        there = setting.value in (line.value for line in same)
+        return None if there else Change("beside", setting, same)
+    if setting.kind == _LIST:
         words = [word for word in last.value.split(",") if word]
-        if one.value.lower() not in (word.lower() for word in words):
-            yield f"# instead of {last.place}: {one.why}\n"
-            yield f"{one.key}={','.join((*words, one.value))}\n"
-    elif last.value != one.value:
-        yield from _instead(one, last)
-
-
-def _instead(one: Wanted, last: Line) -> Iterator[str]:
-    if one.key == "HealthCheckProgram":
-        yield f"# {last.place} names {last.value}, and there can be only one: name a script that runs\n"
-        yield f"# {one.value} first and then `exec {last.value}`\n"
-    elif one.key == "HealthCheckInterval":
-        yield f"# {last.place}: every {last.value} s; that is how long a dead agent stays dead\n"
-    else:
-        yield f"# instead of {last.place} ({last.key}={last.value}): {one.why}\n"
-        yield f"{one.key}={one.value}\n"
-
-
-def _names(lines: list[Line]) -> str:
-    return ", ".join(f"{line.value} ({line.place})" for line in lines)
+        if setting.value.lower() in (word.lower() for word in words):
+            return None
+        joined = replace(setting, value=",".join((*words, setting.value)))
+        return Change("join", joined, (last,))
+    if last.value == setting.value:
+        return None
+    return Change(_BY_HAND.get(setting.key, "replace"), setting, (last,))
 
 
 def read(path: Path, depth: int = 0) -> Iterator[Line]:
@@ -163,7 +150,9 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
 
 LINES = Document(
     about="the lines of slurm.conf that call the hooks",
-    make=_text,
+    package=PACKAGE,
+    template="slurm.conf.j2",
+    context=_context,
     values={
         "onto": Value(rf"({PATH})?", "", "a slurm.conf: print only what it still needs"),
         "hooks": Value(PATH, "/opt/holdfast/hooks", "the folder of the hooks, on a local disk"),
