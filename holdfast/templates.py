@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-_SURROGATE_PAIR = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}")
+_JSON_BUT_NOT_YAML = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\x7f")
 
 
 def render(package: str, template: str, values: Mapping[str, object]) -> str:
@@ -41,12 +41,12 @@ def _environment(package: str) -> Environment:
 def to_yaml(value: object) -> str:
     """``value`` in YAML's flow style, with every text in double quotes.
 
-    JSON is YAML, with one exception: YAML has no surrogate pairs. jinja2's own ``tojson`` is made
-    for HTML: it also escapes <, >, & and the apostrophe.
+    JSON is YAML, with two exceptions: YAML has no surrogate pairs, and no DEL as it is. jinja2's own
+    ``tojson`` is made for HTML: it also escapes <, >, & and the apostrophe.
     """
-    return _SURROGATE_PAIR.sub(_code_point, json.dumps(value))
+    return _JSON_BUT_NOT_YAML.sub(_escaped, json.dumps(value))
 
 
-def _code_point(pair: re.Match[str]) -> str:
-    character = json.loads(f'"{pair[0]}"')
+def _escaped(match: re.Match[str]) -> str:
+    character = json.loads(f'"{match[0]}"')
     return f"\\U{ord(character):08x}"
