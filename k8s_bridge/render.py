@@ -1,4 +1,4 @@
-"""The bridge's own documents for ``holdfast render``: its rights and its Deployment."""
+"""The bridge's documents for ``holdfast render``: its rights and its Deployment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACCOUNT = "holdfast-bridge"
 """The bridge's ServiceAccount, as both templates have it."""
 
 _WRITTEN_BY_THE_SERVER = ("labels", "annotations", "managedFields", "resourceVersion", "generation")
-"""What may differ in a Node's metadata: two with rules of their own, and the server's bookkeeping."""
+"""Fields of a Node's metadata that may differ: two have their own rules, the server sets the rest."""
 
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
@@ -63,10 +63,10 @@ DEPLOYMENT = Document(
         "slurm_auth_secret": Value(NAME, "slurm-auth", "that Secret; jwt: its key is `token`"),
         "auth_path": Value(PATH, "/etc/slurm-auth", "where it is mounted"),
         "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
-        "cluster": Value(r"[\w.-]+", "cluster", "how Holdfast calls this cluster"),
-        "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "who drains, as Slurm sees it"),
-        "uid": Value(NUMBER, "2000", "that user's number"),
-        "poll_s": Value(_POLL, "2", "seconds between two looks at Slurm, 0.1 to 300"),
+        "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),
+        "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "the Slurm user that drains nodes"),
+        "uid": Value(NUMBER, "2000", "uid of that user"),
+        "poll_s": Value(_POLL, "2", "seconds between two queries of Slurm, 0.1 to 300"),
         "cordon": Value(BOOL, "true", "a node drained in Slurm is cordoned in Kubernetes"),
         "taint": Value(BOOL, "true", "… and tainted"),
         "drain_on_cordon": Value(BOOL, "true", "a node cordoned by a person is drained in Slurm"),
@@ -77,5 +77,5 @@ DOCUMENTS: Mapping[str, Document] = {"rbac": RBAC, "deployment": DEPLOYMENT}
 
 
 def render_text(what: str, **values: str) -> str:
-    """One of the bridge's documents (``holdfast.cli.render`` knows all there are)."""
+    """One of the bridge's documents (``holdfast.cli.render`` lists all documents)."""
     return DOCUMENTS[what].text(what, values)

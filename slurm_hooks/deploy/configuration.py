@@ -15,7 +15,7 @@ _WIDTH = 100
 _HGX_NVSWITCHES = "4"
 
 VALUES: Mapping[str, Value] = {
-    "cluster": Value(r"[\w.-]+", "cluster", "how this cluster is called"),
+    "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),
     "gpus": Value(r"[0-9]|[1-5][0-9]|6[0-4]", "8", "GPUs of each node, 0 to 64"),
     "mounts": Value(
         r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, with commas between"
@@ -24,18 +24,18 @@ VALUES: Mapping[str, Value] = {
         r"([0-9]|[1-5][0-9]|6[0-4])?",
         "",
         "NVSwitches that each node must have; empty: 4 with 8 GPUs (HGX H100), else those that were "
-        "seen; 0 where a hypervisor keeps them",
+        "seen before; 0 where the hypervisor has them",
     ),
     "history": Value(
         r"(/[\w./@+-]+)?",
         "",
-        "folder for nodes' and GPUs' past, on a filesystem that all nodes share",
+        "folder for the history of nodes and GPUs, on a filesystem that all nodes share",
     ),
 }
 
 
 def context(values: Mapping[str, str]) -> Mapping[str, object]:
-    """What the template ``holdfast.yaml.j2`` needs beside the values of ``VALUES``."""
+    """What the template ``holdfast.yaml.j2`` needs besides the values of ``VALUES``."""
     return {
         "mounts": [path for path in values["mounts"].split(",") if path],
         "checks": list(_checks(_limits(values))),

@@ -54,16 +54,14 @@ DAEMONSET = Document(
             "labels of the nodes, with commas between; empty: all",
         ),
         "max_unavailable": Value(
-            rf"{NUMBER}|[1-9][0-9]?%", "5%", "how many nodes change to another version at once"
+            rf"{NUMBER}|[1-9][0-9]?%", "5%", "how many nodes are updated at once"
         ),
         "priority_class": Value(NAME, "system-node-critical", "so that no other pod displaces it"),
         "memory_limit_mib": Value(
             r"12[89]|1[3-9][0-9]|[2-9][0-9]{2}|[1-9][0-9]{3,4}",
             "512",
-            "what the agent and its probes may take; at least 128",
+            "memory limit of the agent and its probes; at least 128",
         ),
-        "silent_s": Value(
-            NUMBER, "60", "an agent whose verdict ran out so long ago is started again"
-        ),
+        "silent_s": Value(NUMBER, "60", "an agent whose verdict expired so long ago is restarted"),
     },
 )

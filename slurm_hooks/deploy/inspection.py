@@ -19,15 +19,15 @@ _SCHEDULE: Mapping[str, Value] = {
     "days": Value(
         rf"(({_DAY})(,({_DAY}))*)?", "", "Sun, Mon, …, with commas between; empty: every day"
     ),
-    "limit_h": Value(r"[1-9]|1[0-9]|2[0-3]", "4", "hours after which a run is ended, at most 23"),
-    "idle_only": Value(BOOL, "true", "false: also drained nodes of Holdfast's"),
+    "limit_h": Value(r"[1-9]|1[0-9]|2[0-3]", "4", "hours after which a run is stopped, at most 23"),
+    "idle_only": Value(BOOL, "true", "false: also nodes that Holdfast drained"),
     "checks": Value(r"[a-z0-9_,]*", "", "with commas between; empty: active.inspect"),
     "home": Value(PATH, "/opt/holdfast", "where Holdfast is installed, there and on the nodes"),
 }
 
 
 def command(values: Mapping[str, str]) -> list[str]:
-    """The words of ``holdfast inspect``. Raises ``UsageError`` for a check that does not exist."""
+    """The command line of ``holdfast inspect``. Raises ``UsageError`` for a check that does not exist."""
     checks = [name for name in values["checks"].split(",") if name]
     unknown = next((name for name in checks if name not in CATALOGUE), None)
     if unknown is not None:

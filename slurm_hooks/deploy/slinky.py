@@ -26,8 +26,8 @@ VALUES = Document(
     context=_context,
     values={
         **configuration.VALUES,
-        "image": Value(IMAGE, REQUIRED, "an image of yours with Holdfast in /opt/holdfast"),
+        "image": Value(IMAGE, REQUIRED, "your image with Holdfast in /opt/holdfast"),
         "nodeset": Value(NAME, "slinky", "the key of your GPU nodes under nodesets"),
-        "health_check_interval_s": Value(NUMBER, "30", "how long a dead agent stays dead"),
+        "health_check_interval_s": Value(NUMBER, "30", "how long a stopped agent stays down"),
     },
 )

@@ -1,7 +1,7 @@
-"""The lines of slurm.conf that call the hooks; what is there already is kept.
+"""The lines of slurm.conf that call the hooks; existing lines are kept.
 
 ``SchedulerParameters`` and ``PrologFlags`` are lists, and a second line of one replaces the first,
-while a second ``Prolog`` or ``Epilog`` line adds a script (seen on Slurm 24.11 and 26.05). So with
+while a second ``Prolog`` or ``Epilog`` line adds a script (tested on Slurm 24.11 and 26.05). So with
 ``onto`` the file is read, the lists are joined, and only lines that have to change are printed.
 """
 
@@ -32,7 +32,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One setting that Holdfast needs. ``kind``: how it meets one that is there already."""
+    """One setting that Holdfast needs. ``kind``: how it is merged with an existing one."""
 
     key: str
     value: str
@@ -58,19 +58,19 @@ def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
     hooks = values["hooks"].rstrip("/")
     return (
         Wanted("Prolog", f"{hooks}/prolog", _SCRIPTS, "no job starts on a bad node"),
-        Wanted("Epilog", f"{hooks}/epilog", _SCRIPTS, "what a job left behind"),
+        Wanted("Epilog", f"{hooks}/epilog", _SCRIPTS, "finds what a job left behind"),
         Wanted(
             "HealthCheckProgram",
             f"{hooks}/health_check",
             _ONE,
-            "starts the agent, and again when it is gone",
+            "starts the agent, and restarts it when it has exited",
         ),
         Wanted("HealthCheckInterval", values["health_check_interval_s"], _ONE, "seconds"),
         Wanted(
             "HealthCheckNodeState",
             "ANY",
             _ONE,
-            "also nodes that are down or drained: these are the ones to give back",
+            "also nodes that are down or drained: Holdfast returns them to service",
         ),
         Wanted(
             "PrologFlags",
@@ -78,7 +78,7 @@ def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
             _LIST,
             "runs the prolog on each node of a job before any step of it; implies Alloc",
         ),
-        Wanted("JobRequeue", "1", _ONE, "jobs may go back to the queue"),
+        Wanted("JobRequeue", "1", _ONE, "jobs may be requeued"),
         Wanted(
             "SchedulerParameters",
             "nohold_on_prolog_fail",
@@ -156,6 +156,6 @@ LINES = Document(
     values={
         "onto": Value(rf"({PATH})?", "", "a slurm.conf: print only what it still needs"),
         "hooks": Value(PATH, "/opt/holdfast/hooks", "the folder of the hooks, on a local disk"),
-        "health_check_interval_s": Value(NUMBER, "30", "how long a dead agent stays dead"),
+        "health_check_interval_s": Value(NUMBER, "30", "how long a stopped agent stays down"),
     },
 )

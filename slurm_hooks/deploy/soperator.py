@@ -1,10 +1,10 @@
 """Values for Soperator's charts: hooks, health check and configuration by ``slurmScripts.extra``.
 
-What each key means and what Soperator's check runner does with it: soperator's own
-helm/slurm-cluster (values.yaml, slurm_scripts/check_runner.py), version 5.0.0. Three of its rules
-made this what it is. One unknown key in one check's JSON makes the runner skip all checks. The
-first check that fails ends the run, also where failing is the expected "not yet" of a check that
-undrains. Every file of ``extra`` needs a ``config``, and passes Helm's ``tpl``.
+Source of the keys and of what Soperator's check runner does with them: soperator's
+helm/slurm-cluster (values.yaml, slurm_scripts/check_runner.py), version 5.0.0. Three rules matter:
+one unknown key in one check's JSON makes the runner skip all checks; the first check that fails
+ends the run, even a check that undrains and has nothing to undrain yet; every file of ``extra``
+needs a ``config`` and passes Helm's ``tpl``.
 """
 
 from __future__ import annotations
@@ -84,17 +84,21 @@ VALUES = Document(
         "gate": Value(
             f"{_WRAPPER}|{_RUNNER}",
             _WRAPPER,
-            "wrapper: prolog and epilog ask Holdfast first; runner: as checks of Soperator's runner",
+            "wrapper: prolog and epilog run Holdfast first; runner: as checks of Soperator's runner",
         ),
         "health_check_interval_s": Value(
             NUMBER, "120", "as Soperator's; its own checks run as often"
         ),
-        "as": Value("values|flux", "values", "flux: as the ConfigMap that the recipe leaves free"),
+        "as": Value(
+            "values|flux",
+            "values",
+            "flux: as a ConfigMap that the HelmRelease of Soperator's recipe reads",
+        ),
     },
 )
 
 NODESET = Document(
-    about="Soperator: what each entry of the chart nodesets needs beside",
+    about="Soperator: what to add to each entry of the chart nodesets",
     package=PACKAGE,
     template="soperator/nodeset.yaml.j2",
 )

@@ -12,7 +12,7 @@ UNIT = Document(
     template="holdfast-agent.service.j2",
     values={
         "home": Value(PATH, "/opt/holdfast", "where Holdfast is installed"),
-        "watchdog_s": Value(NUMBER, "60", "an agent that is silent so long is started again"),
+        "watchdog_s": Value(NUMBER, "60", "an agent that is silent for so long is restarted"),
         "config": Value(PATH, str(DEFAULT_PATH), "its configuration"),
     },
 )
