@@ -1,63 +1,47 @@
-"""The bridge's own documents for ``holdfast render``: its rights and its Deployment."""
+"""The bridge's documents for ``holdfast render``: its rights and its Deployment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from holdfast.document import (
-    BOOL,
-    IMAGE_BY_DIGEST,
-    NAME,
-    NUMBER,
-    PATH,
-    REQUIRED,
-    Document,
-    Value,
-    filled,
-)
+from holdfast.document import BOOL, IMAGE_BY_DIGEST, NAME, NUMBER, PATH, REQUIRED, Document, Value
 from k8s_bridge.names import CONDITIONS, PREFIX
 
-_FOLDER = Path(__file__).parent / "templates"
-
+_PACKAGE = "k8s_bridge"
 
 ACCOUNT = "holdfast-bridge"
 """The bridge's ServiceAccount, as both templates have it."""
 
 _WRITTEN_BY_THE_SERVER = ("labels", "annotations", "managedFields", "resourceVersion", "generation")
-"""What may differ in a Node's metadata: two with rules of their own, and the server's bookkeeping."""
+"""Fields of a Node's metadata that may differ: two have their own rules, the server sets the rest."""
 
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
 
-def _source(file: str) -> str:
-    return (_FOLDER / file).read_text(encoding="utf-8")
-
-
-def _rbac(values: Mapping[str, str]) -> str:
-    names = {
+def _rbac(values: Mapping[str, str]) -> Mapping[str, object]:
+    return {
         "account": f"system:serviceaccount:{values['namespace']}:{ACCOUNT}",
         "prefix": PREFIX,
-        "conditions": _list(CONDITIONS),
+        "conditions": _cel_list(CONDITIONS),
         "types": ", ".join(CONDITIONS),
-        "kept": _list(_WRITTEN_BY_THE_SERVER),
+        "kept": _cel_list(_WRITTEN_BY_THE_SERVER),
     }
-    return filled(_source("rbac.yaml.in"), {**values, **names})
 
 
-def _list(names: Sequence[str]) -> str:
-    """In CEL, the language of admission policies."""
+def _cel_list(names: Sequence[str]) -> str:
+    """A list in CEL, the language of admission policies."""
     return f"[{', '.join(repr(name) for name in names)}]"
 
 
-def _deployment(values: Mapping[str, str]) -> str:
-    token_file = f"{values['auth_path']}/token" if values["auth"] == "jwt" else ""
-    return filled(_source("deployment.yaml.in"), {**values, "token_file": token_file})
+def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
+    return {"token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else ""}
 
 
 RBAC = Document(
     about="namespace, account and rights of the bridge",
-    make=_rbac,
+    package=_PACKAGE,
+    template="rbac.yaml.j2",
+    context=_rbac,
     values={
         "namespace": Value(NAME, "holdfast", "where the bridge runs"),
         "cordon": Value(BOOL, "true", "the bridge may cordon and uncordon"),
@@ -67,7 +51,9 @@ RBAC = Document(
 
 DEPLOYMENT = Document(
     about="the bridge as a Deployment, with its configuration",
-    make=_deployment,
+    package=_PACKAGE,
+    template="deployment.yaml.j2",
+    context=_deployment,
     values={
         "image": Value(IMAGE_BY_DIGEST, REQUIRED, "Slurm's client tools and holdfast[bridge]"),
         "slurm_conf_configmap": Value(NAME, "slurm-conf", "the ConfigMap that holds slurm.conf"),
@@ -77,10 +63,10 @@ DEPLOYMENT = Document(
         "slurm_auth_secret": Value(NAME, "slurm-auth", "that Secret; jwt: its key is `token`"),
         "auth_path": Value(PATH, "/etc/slurm-auth", "where it is mounted"),
         "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
-        "cluster": Value(r"[\w.-]+", "cluster", "how Holdfast calls this cluster"),
-        "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "who drains, as Slurm sees it"),
-        "uid": Value(NUMBER, "2000", "that user's number"),
-        "poll_s": Value(_POLL, "2", "seconds between two looks at Slurm, 0.1 to 300"),
+        "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),
+        "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "the Slurm user that drains nodes"),
+        "uid": Value(NUMBER, "2000", "uid of that user"),
+        "poll_s": Value(_POLL, "2", "seconds between two queries of Slurm, 0.1 to 300"),
         "cordon": Value(BOOL, "true", "a node drained in Slurm is cordoned in Kubernetes"),
         "taint": Value(BOOL, "true", "… and tainted"),
         "drain_on_cordon": Value(BOOL, "true", "a node cordoned by a person is drained in Slurm"),
@@ -91,5 +77,5 @@ DOCUMENTS: Mapping[str, Document] = {"rbac": RBAC, "deployment": DEPLOYMENT}
 
 
 def render_text(what: str, **values: str) -> str:
-    """One of the bridge's documents (``holdfast.cli.render`` knows all there are)."""
+    """One of the bridge's documents (``holdfast.cli.render`` lists all documents)."""
     return DOCUMENTS[what].text(what, values)

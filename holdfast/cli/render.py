@@ -1,7 +1,7 @@
-"""``holdfast render``: what an administrator applies, includes or submits, as text.
+"""``holdfast render``: prints what an administrator applies, includes or submits.
 
-A literal table, name → module, imported only when asked for: the same program serves nodes (which
-lack what a cluster's parts need) and the cluster.
+A literal table, name → module. A module is imported only when its document is rendered: a node may
+lack what the other documents need.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TABLE: Mapping[str, str] = {
     "rbac": "k8s_bridge.render:RBAC",
     "deployment": "k8s_bridge.render:DEPLOYMENT",
 }
-"""What can be rendered → where its ``Document`` is."""
+"""Name of the document → where its ``Document`` is."""
 
 
 def document(what: str) -> Document:
@@ -41,12 +41,12 @@ def document(what: str) -> Document:
 
 
 def render_text(what: str, **values: str) -> str:
-    """The document's text. Raises ``UsageError`` for a word, a name or a value it cannot take."""
+    """The document's text. Raises ``UsageError`` for an unknown name or an invalid value."""
     return document(what).text(what, values)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of ``holdfast render``. Exit status 0, or 2 when used wrongly."""
+    """Entry point of ``holdfast render``. Exit status 0, or 2 for a usage error."""
     width = max(map(len, TABLE)) + 2
     rows = [f"  {name:{width}}{document(name).about}" for name in TABLE]
     parser = argparse.ArgumentParser(
@@ -66,9 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         action="append",
         default=[],
         dest="settings",
-        help="another value than its default; may be repeated",
+        help="set a value; may be repeated",
     )
-    parser.add_argument("--values", action="store_true", help="print the values it takes instead")
+    parser.add_argument(
+        "--values", action="store_true", help="print the values that the document takes"
+    )
     arguments = parser.parse_args(argv)
     try:
         text = _values(arguments.what) if arguments.values else _render(arguments)
@@ -88,12 +90,13 @@ def _render(arguments: argparse.Namespace) -> str:
 
 
 def _values(what: str) -> str:
-    """One line a value: its name with the default, then what it means."""
+    """One line for each value: its name with the default, then its meaning."""
     values = document(what).values
     if not values:
         return f"# {what} takes no values\n"
     shown = {
-        name: f"{name}=" + ("…" if one.required else one.default) for name, one in values.items()
+        name: f"{name}=" + ("…" if value.required else value.default)
+        for name, value in values.items()
     }
     width = max(map(len, shown.values()), default=0)
     return "".join(f"{text:{width}}  # {values[name].about}\n" for name, text in shown.items())

@@ -23,8 +23,8 @@ from testbed.paths import TREE, cache
 PREFIX = "opt/holdfast"
 PACKAGES = {
     "holdfast": ("*.py",),
-    "slurm_hooks": ("*.py", "hook", "deploy/*"),
-    "k8s_bridge": ("*.py", "templates/*"),
+    "slurm_hooks": ("*.py", "hook", "*.j2"),
+    "k8s_bridge": ("*.py", "*.j2"),
 }
 """Package -> the files of it that are installed."""
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from holdfast.document import JOB_PATH, NUMBER, PATH, Document, Value, filled
-from slurm_hooks.deploy import source
-
-
-def _script(values: Mapping[str, str]) -> str:
-    return filled(source("job.sbatch.in"), values)
-
+from holdfast.document import JOB_PATH, NUMBER, PATH, Document, Value
+from slurm_hooks.deploy import PACKAGE
 
 SCRIPT = Document(
     about="a batch script that resumes after a node fails",
-    make=_script,
+    package=PACKAGE,
+    template="job.sbatch.j2",
     values={
         "command": Value(r"[^\n]+", "python train.py", "what srun starts"),
         "checkpoints": Value(PATH, "/mnt/training/checkpoints", "the folder that it saves to"),

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import json
 import textwrap
 from collections.abc import Iterator, Mapping
 
 from holdfast.document import Document, Value
 from holdfast.vocabulary import Mode
 from slurm_hooks import checks
+from slurm_hooks.deploy import PACKAGE
 
 _WIDTH = 100
 _HGX_NVSWITCHES = "4"
 
 VALUES: Mapping[str, Value] = {
-    "cluster": Value(r"[\w.-]+", "cluster", "how this cluster is called"),
+    "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),
     "gpus": Value(r"[0-9]|[1-5][0-9]|6[0-4]", "8", "GPUs of each node, 0 to 64"),
     "mounts": Value(
         r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, with commas between"
@@ -24,63 +24,40 @@ VALUES: Mapping[str, Value] = {
         r"([0-9]|[1-5][0-9]|6[0-4])?",
         "",
         "NVSwitches that each node must have; empty: 4 with 8 GPUs (HGX H100), else those that were "
-        "seen; 0 where a hypervisor keeps them",
+        "seen before; 0 where the hypervisor has them",
     ),
     "history": Value(
         r"(/[\w./@+-]+)?",
         "",
-        "folder for nodes' and GPUs' past, on a filesystem that all nodes share",
+        "folder for the history of nodes and GPUs, on a filesystem that all nodes share",
     ),
 }
 
 
-def text(values: Mapping[str, str]) -> str:
-    """The file. Raises KeyError without the values of ``VALUES``."""
-    mounts = ", ".join(path for path in values["mounts"].split(",") if path)
-    return "".join(
-        (
-            "# Holdfast's configuration; all keys: docs/reference/configuration.md.\n",
-            "# `holdfast config check FILE` before it goes out. A running agent takes it over by itself.\n",
-            f"cluster: {json.dumps(values['cluster'])}\n",
-            *_history(values["history"]),
-            "node:\n",
-            f"  expected_gpus: {values['gpus']}\n",
-            f"  mounts: [{mounts}]\n",
-            "  # What Holdfast may take out of service at once: the larger of the two.\n",
-            "  budget: {max_nodes: 2, max_share: 0.1}\n",
-            "# off, observe (look, touch nothing), comment (say it in Slurm), drain.\n",
-            "checks:\n",
-            *_checks(_limits(values)),
-        )
-    )
-
-
-def _history(folder: str) -> Iterator[str]:
-    """Left to a person where it is not told: which filesystem is shared nobody can guess."""
-    yield "# What happened to nodes and GPUs. On a filesystem that all nodes share (root writes there), and\n"
-    yield "# `holdfast history` and `explain` know it everywhere, and a GPU keeps its past when it moves.\n"
-    yield (
-        f"paths: {{history: {folder}}}\n"
-        if folder
-        else "# paths: {history: /SHARED/holdfast-history}\n"
-    )
+def context(values: Mapping[str, str]) -> Mapping[str, object]:
+    """What the template ``holdfast.yaml.j2`` needs besides the values of ``VALUES``."""
+    return {
+        "mounts": [path for path in values["mounts"].split(",") if path],
+        "checks": list(_checks(_limits(values))),
+    }
 
 
 def _limits(values: Mapping[str, str]) -> Mapping[str, str]:
-    """Of the checks that cannot know by themselves what a new node must have."""
+    """Limits of the checks that cannot find out by themselves what a new node must have."""
     nvswitches = values["nvswitches"] or (_HGX_NVSWITCHES if values["gpus"] == "8" else "0")
     return {} if nvswitches == "0" else {"pci_devices": f"nvswitches: {nvswitches}"}
 
 
-def _checks(limits: Mapping[str, str]) -> Iterator[str]:
+def _checks(limits: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """Each check's entry, and its comment, shortened to the rest of the line."""
     width = max(map(len, checks.CATALOGUE))
     for name in checks.CATALOGUE:
-        # The blank keeps two braces apart, which Helm would take for one of its own.
+        # The blank before the brace: Helm would take two braces for the end of an action.
         own = f", limits: {{{limits[name]}}} " if name in limits else ""
         entry = f"{f'{name}:':{width + 1}} {{mode: {Mode.OBSERVE.value}{own}}}"
         about = first_sentence(inspect.getdoc(checks.load(name)) or "")
         room = _WIDTH - len(entry) - len("    # ")
-        yield f"  {entry}  # {textwrap.shorten(about, room, placeholder=' …')}\n"
+        yield {"entry": entry, "about": textwrap.shorten(about, room, placeholder=" …")}
 
 
 def first_sentence(doc: str) -> str:
@@ -92,5 +69,9 @@ def first_sentence(doc: str) -> str:
 
 
 FILE = Document(
-    about="a first holdfast.yaml, every check in mode observe", make=text, values=VALUES
+    about="a first holdfast.yaml, every check in mode observe",
+    package=PACKAGE,
+    template="holdfast.yaml.j2",
+    context=context,
+    values=VALUES,
 )

@@ -1,15 +1,14 @@
-"""``holdfast inspect`` on a schedule: what cron, scrontab, systemd and Kubernetes each want for it."""
+"""``holdfast inspect`` on a schedule, by cron, scrontab, systemd or Kubernetes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from holdfast.config.location import DEFAULT_PATH
-from holdfast.document import BOOL, IMAGE, JOB_PATH, NAME, PATH, REQUIRED, Document, Value, filled
+from holdfast.document import BOOL, IMAGE, JOB_PATH, NAME, PATH, REQUIRED, Document, Value
 from holdfast.errors import UsageError
 from slurm_hooks.active import CATALOGUE
-from slurm_hooks.deploy import source
+from slurm_hooks.deploy import PACKAGE
 
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _DAY = "|".join(_DAYS)
@@ -20,15 +19,15 @@ _SCHEDULE: Mapping[str, Value] = {
     "days": Value(
         rf"(({_DAY})(,({_DAY}))*)?", "", "Sun, Mon, …, with commas between; empty: every day"
     ),
-    "limit_h": Value(r"[1-9]|1[0-9]|2[0-3]", "4", "hours after which a run is ended, at most 23"),
-    "idle_only": Value(BOOL, "true", "false: also drained nodes of Holdfast's"),
+    "limit_h": Value(r"[1-9]|1[0-9]|2[0-3]", "4", "hours after which a run is stopped, at most 23"),
+    "idle_only": Value(BOOL, "true", "false: also nodes that Holdfast drained"),
     "checks": Value(r"[a-z0-9_,]*", "", "with commas between; empty: active.inspect"),
     "home": Value(PATH, "/opt/holdfast", "where Holdfast is installed, there and on the nodes"),
 }
 
 
 def command(values: Mapping[str, str]) -> list[str]:
-    """The words of ``holdfast inspect``. Raises ``UsageError`` for a check that does not exist."""
+    """The command line of ``holdfast inspect``. Raises ``UsageError`` for a check that does not exist."""
     checks = [name for name in values["checks"].split(",") if name]
     unknown = next((name for name in checks if name not in CATALOGUE), None)
     if unknown is not None:
@@ -42,35 +41,33 @@ def command(values: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _filled(file: str, values: Mapping[str, str], **more: str) -> str:
+def _schedule(values: Mapping[str, str]) -> Mapping[str, object]:
     hour, minute = (int(part) for part in values["at"].split(":"))
     days = [day for day in _DAYS if day in values["days"].split(",")]
     numbers = ",".join(str(_DAYS.index(day)) for day in days) or "*"
-    schedule = {
+    return {
         "cron": f"{minute} {hour} * * {numbers}",
         "calendar": f"{','.join(days)} *-*-* {values['at']}:00".strip(),
-        "limit_s": str(int(values["limit_h"]) * 3600),
+        "limit_s": int(values["limit_h"]) * 3600,
     }
-    return filled(source(file), {**values, **schedule, **more})
 
 
-def _host(values: Mapping[str, str]) -> str:
+def _host(values: Mapping[str, str]) -> Mapping[str, object]:
     words = command(values)
     if values["config"] != str(DEFAULT_PATH):
         words += ["--config", values["config"]]
-    return _filled(f"inspection.{values['kind']}.in", values, line=" ".join(words))
+    return {**_schedule(values), "line": " ".join(words)}
 
 
-def _cronjob(values: Mapping[str, str]) -> str:
-    claim = values["state_claim"]
-    kept = f"persistentVolumeClaim: {{claimName: {json.dumps(claim)}}}" if claim else "emptyDir: {}"
-    more = {"command": json.dumps(command(values)), "state": f"{'':14}{kept}"}
-    return _filled("inspection_cronjob.yaml.in", values, **more)
+def _cronjob(values: Mapping[str, str]) -> Mapping[str, object]:
+    return {**_schedule(values), "command": command(values)}
 
 
 INSPECTION = Document(
     about="inspections of idle nodes on a schedule: cron, scrontab, systemd",
-    make=_host,
+    package=PACKAGE,
+    template="inspection.j2",
+    context=_host,
     values={
         "kind": Value(
             "|".join(_KINDS),
@@ -87,7 +84,9 @@ INSPECTION = Document(
 
 CRONJOB = Document(
     about="the same as a CronJob of Kubernetes",
-    make=_cronjob,
+    package=PACKAGE,
+    template="inspection_cronjob.yaml.j2",
+    context=_cronjob,
     values={
         **_SCHEDULE,
         "image": Value(IMAGE, REQUIRED, "Slurm's client tools, and Holdfast as on the nodes"),

@@ -1,7 +1,7 @@
-"""The lines of slurm.conf that call the hooks; what is there already is kept.
+"""The lines of slurm.conf that call the hooks; existing lines are kept.
 
 ``SchedulerParameters`` and ``PrologFlags`` are lists, and a second line of one replaces the first,
-while a second ``Prolog`` or ``Epilog`` line adds a script (seen on Slurm 24.11 and 26.05). So with
+while a second ``Prolog`` or ``Epilog`` line adds a script (tested on Slurm 24.11 and 26.05). So with
 ``onto`` the file is read, the lists are joined, and only lines that have to change are printed.
 """
 
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.document import NUMBER, PATH, Document, Value
 from holdfast.errors import UsageError
+from slurm_hooks.deploy import PACKAGE
 
 _LIST, _SCRIPTS, _ONE = "list", "scripts", "one"
 _INCLUDES_DEEP = 8
+_BY_HAND = {"HealthCheckProgram": "name_script", "HealthCheckInterval": "keep_interval"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One setting that Holdfast needs. ``kind``: how it meets one that is there already."""
+    """One setting that Holdfast needs. ``kind``: how it is merged with an existing one."""
 
     key: str
     value: str
@@ -38,23 +40,37 @@ class Wanted:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What has to change for one setting.
+
+    ``kind`` selects the comment in the template: ``set`` (not there yet), ``beside`` (a further
+    script), ``join`` (a word more in a list), ``replace``; ``name_script`` and ``keep_interval``
+    are comments without a line, because a person has to decide. ``there``: the lines of the file.
+    """
+
+    kind: str
+    setting: Wanted
+    there: tuple[Line, ...] = ()
+
+
 def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
     hooks = values["hooks"].rstrip("/")
     return (
         Wanted("Prolog", f"{hooks}/prolog", _SCRIPTS, "no job starts on a bad node"),
-        Wanted("Epilog", f"{hooks}/epilog", _SCRIPTS, "what a job left behind"),
+        Wanted("Epilog", f"{hooks}/epilog", _SCRIPTS, "finds what a job left behind"),
         Wanted(
             "HealthCheckProgram",
             f"{hooks}/health_check",
             _ONE,
-            "starts the agent, and again when it is gone",
+            "starts the agent, and restarts it when it has exited",
         ),
         Wanted("HealthCheckInterval", values["health_check_interval_s"], _ONE, "seconds"),
         Wanted(
             "HealthCheckNodeState",
             "ANY",
             _ONE,
-            "also nodes that are down or drained: these are the ones to give back",
+            "also nodes that are down or drained: Holdfast returns them to service",
         ),
         Wanted(
             "PrologFlags",
@@ -62,7 +78,7 @@ def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
             _LIST,
             "runs the prolog on each node of a job before any step of it; implies Alloc",
         ),
-        Wanted("JobRequeue", "1", _ONE, "jobs may go back to the queue"),
+        Wanted("JobRequeue", "1", _ONE, "jobs may be requeued"),
         Wanted(
             "SchedulerParameters",
             "nohold_on_prolog_fail",
@@ -73,61 +89,32 @@ def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
     )
 
 
-def _text(values: Mapping[str, str]) -> str:
+def _context(values: Mapping[str, str]) -> Mapping[str, object]:
     settings = wanted(values)
-    if values["onto"]:
-        path = Path(values["onto"])
-        return "".join(_merged(settings, list(read(path)), path))
-    return "".join(_plain(settings))
+    if not values["onto"]:
+        return {"changes": [Change("set", setting) for setting in settings]}
+    lines = list(read(Path(values["onto"])))
+    changes = (_change(setting, lines) for setting in settings)
+    return {"changes": [change for change in changes if change is not None]}
 
 
-def _plain(settings: tuple[Wanted, ...]) -> Iterator[str]:
-    yield "# Holdfast's lines of slurm.conf. A hook answers by the node's verdict; a fault of Holdfast\n"
-    yield "# itself leaves the node in service.\n"
-    yield "# Is there a slurm.conf already? `holdfast render slurm-conf --set onto=FILE` joins the two:\n"
-    yield "# a second SchedulerParameters or PrologFlags line would replace your list.\n"
-    yield "# Soperator and Slinky write slurm.conf themselves: `holdfast render soperator`, `… slinky`.\n"
-    for one in settings:
-        yield f"# {one.why}\n{one.key}={one.value}\n"
-
-
-def _merged(settings: tuple[Wanted, ...], lines: list[Line], path: Path) -> Iterator[str]:
-    yield f"# What {path} still needs for Holdfast. Then: scontrol reconfigure\n"
-    changes = [text for one in settings for text in _change(one, lines)]
-    yield from changes or ["# Nothing: all of it is there.\n"]
-
-
-def _change(one: Wanted, lines: list[Line]) -> Iterator[str]:
-    same = [line for line in lines if line.key.lower() == one.key.lower()]
-    last = same[-1] if same else None
-    if last is None:
-        yield f"# {one.why}\n{one.key}={one.value}\n"
-    elif one.kind == _SCRIPTS:
-        if one.value not in (line.value for line in same):
-            yield f"# {one.why}; beside {_names(same)}, which stays: a second line adds a script\n"
-            yield f"{one.key}={one.value}\n"
-    elif one.kind == _LIST:
+def _change(setting: Wanted, lines: list[Line]) -> Change | None:
+    same = tuple(line for line in lines if line.key.lower() == setting.key.lower())
+    if not same:
+        return Change("set", setting)
+    last = same[-1]
+    if setting.kind == _SCRIPTS:
+        there = setting.value in (line.value for line in same)
+        return None if there else Change("beside", setting, same)
+    if setting.kind == _LIST:
         words = [word for word in last.value.split(",") if word]
-        if one.value.lower() not in (word.lower() for word in words):
-            yield f"# instead of {last.place}: {one.why}\n"
-            yield f"{one.key}={','.join((*words, one.value))}\n"
-    elif last.value != one.value:
-        yield from _instead(one, last)
-
-
-def _instead(one: Wanted, last: Line) -> Iterator[str]:
-    if one.key == "HealthCheckProgram":
-        yield f"# {last.place} names {last.value}, and there can be only one: name a script that runs\n"
-        yield f"# {one.value} first and then `exec {last.value}`\n"
-    elif one.key == "HealthCheckInterval":
-        yield f"# {last.place}: every {last.value} s; that is how long a dead agent stays dead\n"
-    else:
-        yield f"# instead of {last.place} ({last.key}={last.value}): {one.why}\n"
-        yield f"{one.key}={one.value}\n"
-
-
-def _names(lines: list[Line]) -> str:
-    return ", ".join(f"{line.value} ({line.place})" for line in lines)
+        if setting.value.lower() in (word.lower() for word in words):
+            return None
+        joined = replace(setting, value=",".join((*words, setting.value)))
+        return Change("join", joined, (last,))
+    if last.value == setting.value:
+        return None
+    return Change(_BY_HAND.get(setting.key, "replace"), setting, (last,))
 
 
 def read(path: Path, depth: int = 0) -> Iterator[Line]:
@@ -163,10 +150,12 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
 
 LINES = Document(
     about="the lines of slurm.conf that call the hooks",
-    make=_text,
+    package=PACKAGE,
+    template="slurm.conf.j2",
+    context=_context,
     values={
         "onto": Value(rf"({PATH})?", "", "a slurm.conf: print only what it still needs"),
         "hooks": Value(PATH, "/opt/holdfast/hooks", "the folder of the hooks, on a local disk"),
-        "health_check_interval_s": Value(NUMBER, "30", "how long a dead agent stays dead"),
+        "health_check_interval_s": Value(NUMBER, "30", "how long a stopped agent stays down"),
     },
 )

@@ -1,24 +1,18 @@
-"""The agent as a unit of systemd, for plain Slurm."""
+"""The agent as a systemd unit, for plain Slurm."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from holdfast.config.location import DEFAULT_PATH
-from holdfast.document import NUMBER, PATH, Document, Value, filled
-from slurm_hooks.deploy import source
-
-
-def _unit(values: Mapping[str, str]) -> str:
-    return filled(source("holdfast-agent.service.in"), values)
-
+from holdfast.document import NUMBER, PATH, Document, Value
+from slurm_hooks.deploy import PACKAGE
 
 UNIT = Document(
     about="the agent as a unit of systemd, for plain Slurm",
-    make=_unit,
+    package=PACKAGE,
+    template="holdfast-agent.service.j2",
     values={
         "home": Value(PATH, "/opt/holdfast", "where Holdfast is installed"),
-        "watchdog_s": Value(NUMBER, "60", "an agent that is silent so long is started again"),
+        "watchdog_s": Value(NUMBER, "60", "an agent that is silent for so long is restarted"),
         "config": Value(PATH, str(DEFAULT_PATH), "its configuration"),
     },
 )

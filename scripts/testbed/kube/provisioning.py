@@ -13,7 +13,7 @@ from testbed.kube.plane import ControlPlane, Kubectl
 
 BRIDGE_NAMESPACE = "holdfast"
 BRIDGE_ACCOUNT = "holdfast-bridge"
-"""ServiceAccount of the bridge; its own manifest (k8s_bridge/templates/rbac.yaml.in) makes both."""
+"""ServiceAccount of the bridge; its own manifest (k8s_bridge/templates/rbac.yaml.j2) makes both."""
 
 _FIELD_MANAGER = "--field-manager=kubelet"
 

@@ -120,6 +120,23 @@ def test_the_program_starts_light() -> None:
     assert not heavy & set(loaded)
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        "slurm_hooks.agent.main",
+        "slurm_hooks.hooks.admission",
+        "slurm_hooks.job.launcher.command",
+        "slurm_hooks.cli.check.command",
+        "slurm_hooks.active.command",
+        "k8s_bridge.main",
+    ],
+)
+def test_only_render_imports_jinja2(module: str) -> None:
+    loaded = set(python(f"import {module}, sys; print(*sys.modules)").split())
+    assert module in loaded
+    assert not {"jinja2", "markupsafe", "holdfast.templates"} & loaded
+
+
 def test_a_missing_configuration_needs_no_yaml() -> None:
     code = (
         "from pathlib import Path; from holdfast.config.schema import load_cluster; import sys;"

@@ -1,18 +1,22 @@
-"""`holdfast render`: what it cannot take gets one clear line, and a node needs nothing for it."""
+"""`holdfast render`: an invalid call gets one line, and no value changes a document's structure."""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from holdfast.cli.render import TABLE, document, main, render_text
-from holdfast.document import REQUIRED, Document, Value, filled
+from holdfast.document import REQUIRED, Document, Value
 from holdfast.errors import UsageError
 
 TREE = Path(__file__).parents[4]
+IMAGE = f"registry.example.org/holdfast@sha256:{'0' * 64}"
 
 
 @pytest.mark.parametrize(
@@ -80,35 +84,78 @@ def test_an_unknown_document_is_an_error_of_use() -> None:
         render_text("deploy")
 
 
-def test_a_node_needs_nothing_but_the_standard_library() -> None:
-    """Not even what Holdfast depends on: a broken site-packages must not stop who mends it."""
+def test_without_jinja2_the_error_names_it() -> None:
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from holdfast.cli.render import document, main\n"
-        "image = ['--set', 'image=a/b@sha256:' + '0' * 64]\n"
-        "sys.exit(max(main([what, *(image if 'image' in document(what).values else [])])"
-        " for what in sys.argv[2:]))"
+        "import sys; sys.modules['jinja2'] = None\n"
+        "from holdfast.cli.main import main; sys.exit(main(['render', 'rbac']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program, str(TREE), *TABLE],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, cwd=TREE, capture_output=True, text=True, check=False)
+    error = "holdfast render: not installed here: no module jinja2\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
 
 
-def test_filling_knows_every_place() -> None:
-    assert filled("a: {{ x }}\nb: {{ y | json }}\n", {"x": "1", "y": 'a"b'}) == 'a: 1\nb: "a\\"b"\n'
-    with pytest.raises(KeyError):
-        filled("{{ nobody }}", {"x": "1"})
-    assert filled("{{.Release}} {{ a.b }}", {}) == "{{.Release}} {{ a.b }}"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+YAML = (
+    "soperator", "slinky", "daemonset", "configuration", "inspection-cronjob", "rbac", "deployment",
+)  # fmt: skip
+ODD = (
+    "null", "true", "1e3", "~", "a: b", "a\nb: c", "a\u2028b: c", "a #b", "a,b", '"', "'", "\\", "*a", "&a", "!a",
+    "- a", "@a", "`a", "%a", "[a]", "{a}", "{{ a }}", "{% a %}", "{# a #}", "/a b", "/a'b", "/a#b", "/a:b", "/a,b",
+    "/é", "/\U0001d49c", "é", "\U0001d49c", "/@", "/-",
+)  # fmt: skip
 
 
-def test_a_value_without_a_default_may_be_allowed_to_stay_empty() -> None:
+SET = {"image": IMAGE, "mounts": "/mnt/a", "history": "/mnt/h", "state_claim": "reports"}
+"""For values without a default, or whose empty default leaves a part of the document out."""
+
+
+def shape(value: Any, own_key: str) -> Any:
+    """Keys and types, without the texts; lists of texts may have any length."""
+    if isinstance(value, dict):
+        return {"…" if key == own_key else key: shape(part, own_key) for key, part in value.items()}
+    if isinstance(value, list):
+        parts = [shape(part, own_key) for part in value]
+        return "texts" if {*map(str, parts)} <= {"text"} else parts
+    if isinstance(value, str):
+        nested = value.startswith("# Holdfast's configuration")
+        return shape(yaml.load(value, LOADER), own_key) if nested else "text"  # noqa: S506 - is safe
+    return type(value).__name__
+
+
+def shapes(what: str, **values: str) -> list[Any]:
+    fixed = {name: value for name, value in SET.items() if name in document(what).values}
+    text = render_text(what, **{**fixed, **values})
+    own_key = values.get("nodeset", "slinky")
+    return [shape(part, own_key) for part in yaml.load_all(text, LOADER)]
+
+
+@pytest.mark.parametrize("what", YAML)
+def test_no_value_changes_the_structure_of_a_document(what: str) -> None:
+    plain = shapes(what)
+    accepted = 0
+    for name, text in itertools.product(document(what).values, ODD):
+        try:
+            changed = shapes(what, **{name: text})
+        except UsageError:
+            continue
+        assert changed == plain, (name, text)
+        accepted += 1
+    assert accepted, "some odd text is a valid value"
+
+
+def test_a_value_without_a_default_may_be_allowed_to_stay_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "document_with_two_values"
+    (package / "templates").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "templates/both.txt.j2").write_text("{{ may }}|{{ must }}")
+    monkeypatch.syspath_prepend(tmp_path)
     some = Document(
         about="",
-        make=lambda values: f"{values['may']}|{values['must']}",
+        package=package.name,
+        template="both.txt.j2",
         values={"may": Value(r"x*", REQUIRED, ""), "must": Value(r"x+", REQUIRED, "")},
     )
     assert some.text("some", {"must": "x"}) == "|x"

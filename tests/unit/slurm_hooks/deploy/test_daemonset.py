@@ -400,7 +400,7 @@ def test_the_name_that_slurmd_was_given_goes_before_the_hosts(
     begins = f'SLURM_CONF="" sh -c "kill -STOP \\$\\$" slurmd {words} >/dev/null &'
     waits = "until grep -q '^State:.T' /proc/$!/status; do sleep 0.02; done"
     ends = 'echo "$node|$conf|$?"; kill -9 $!'
-    asks = f"{text}\n{begins}\n{waits}; cd /proc/$!; told; {ends}"
+    asks = f"{text}\n{begins}\n{waits}; cd /proc/$!; read_slurmd_options; {ends}"
     done = subprocess.run(
         ["sh", "-c", asks], capture_output=True, text=True, check=False, timeout=20
     )
