@@ -61,7 +61,7 @@ def test_it_is_seen_told_and_taken_back(
     if outcomes[case.words].problem and getattr(request.node, "execution_count", 1) > 1:
         # All cases ran at once before the first of these tests: a retry has to run this one again.
         nodes = [node.name for node in whole_box.nodes]
-        outcomes.update(detecting.run(whole_box, [case], nodes))
+        outcomes.update(detection_run.run(whole_box, [case], nodes))
     outcome = outcomes[case.words]
     assert outcome.problem == ""
     found = outcome.finding
