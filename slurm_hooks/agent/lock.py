@@ -65,7 +65,7 @@ def is_held(fd: int, path: Path) -> bool:
     return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 
 
-def give_back(fd: int) -> None:
+def release(fd: int) -> None:
     """Leave in order: the next agent knows that this one did not crash."""
     os.ftruncate(fd, 0)
     os.close(fd)

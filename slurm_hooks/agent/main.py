@@ -30,7 +30,7 @@ example:
   holdfast agent                       # as the health check starts it
   holdfast agent --node worker-3 --config /etc/holdfast/holdfast.yaml
 
-SIGTERM ends it, SIGHUP starts it afresh. What it knows lies in paths.state, what it says in
+SIGTERM ends it, SIGHUP starts it restart. What it knows lies in paths.state, what it says in
 paths.run. exit status: 0 ended as told, or another agent runs already; 2 the configuration is wrong,
 and none was accepted before
 """
@@ -81,10 +81,10 @@ def _run(asked: argparse.Namespace) -> int:
     node = SlurmName(machine.node_name(asked.node))
     log.info("started", node=node, pid=os.getpid(), config=config.path)
     _accept(config)
-    afresh = _live(node, config, lock)
+    restart = _run_agents(node, config, lock)
     log.info("ended", node=node)
-    if not afresh:
-        locks.give_back(lock.fd)
+    if not restart:
+        locks.release(lock.fd)
     else:
         locks.hand_over(lock.fd)
         os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
@@ -117,7 +117,7 @@ def _complain(event: str, problems: str) -> None:
         log.error(event, why=line)
 
 
-def _live(node: SlurmName, config: Settings, lock: locks.HeldLock) -> bool:
+def _run_agents(node: SlurmName, config: Settings, lock: locks.HeldLock) -> bool:
     """One agent after another under the same configuration, until told to end (False) or until
     there is another configuration that can be used (True)."""
     while True:
@@ -126,7 +126,7 @@ def _live(node: SlurmName, config: Settings, lock: locks.HeldLock) -> bool:
         gc.freeze()  # workers are forks: what is never looked at again stays shared
         if not agent.run():
             return False
-        if not refused(config.path):  # told to start afresh, or it broke since it was looked at
+        if not refused(config.path):  # told to start restart, or it broke since it was looked at
             return True
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 
 
-class Wake:
+class Signals:
     """``fd`` turns readable when a signal came."""
 
     def __init__(self) -> None:
@@ -23,17 +23,17 @@ class Wake:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, note)
 
-    def ask(self, number: signal.Signals) -> None:
+    def request(self, number: signal.Signals) -> None:
         """The agent's own wish, as if the signal had come."""
         self._signals.add(number)
 
     @property
-    def told(self) -> bool:
+    def stop_requested(self) -> bool:
         """The end is asked for, one way or the other."""
         return bool(self._signals)
 
     @property
-    def afresh(self) -> bool:
+    def restart_requested(self) -> bool:
         """And a fresh start after it."""
         return self._signals == {signal.SIGHUP}
 

@@ -123,7 +123,7 @@ def _worst_first(entry: Opened) -> tuple[object, ...]:
     return (not found.cause, -found.severity, -asks, entry.since, found.check, found.subject)
 
 
-def speaks_for_the_node(streaks: Mapping[str, Streak], table: Table, facts: NodeFacts) -> bool:
+def nothing_drains(streaks: Mapping[str, Streak], table: Table, facts: NodeFacts) -> bool:
     """Whether nothing that drains is open, on its way to be, or only not yet said: a check's patience
     (``open_after``, ``grace_s``) is no evidence that a fault is over.
     """

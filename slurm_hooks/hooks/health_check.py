@@ -39,7 +39,7 @@ def main() -> int:
     try:
         config = settings.usable(config_path())
     except ConfigError as error:
-        _tell(node, str(error))
+        _log_problems(node, str(error))
         raise
     paths = config.cluster.paths
     pid = lock.holder(paths.run)
@@ -55,7 +55,7 @@ def main() -> int:
     return 0
 
 
-def _tell(node: str, problems: str) -> None:
+def _log_problems(node: str, problems: str) -> None:
     """Why there is no agent, in its log: slurmd keeps nothing of what a health check says. Once for
     each state of the file in a boot.
     """
@@ -78,7 +78,7 @@ def _is_time(run: Path, node: str) -> bool:
     path, config, now = start_backoff.path_in(run), machine.stamp(config_path()), machine.uptime_s()
     starts = start_backoff.load(path)
     if _is_newer(verdict_file.path_in(run), path):
-        starts = start_backoff.bore(starts)
+        starts = start_backoff.with_verdict(starts)
     wait_s = start_backoff.wait_s(starts, now, config)
     if wait_s > 0:
         complain(

@@ -10,7 +10,7 @@ from holdfast.adapters.state_file import read_state, write_state
 from holdfast.adapters.typed_json import typed
 
 WINDOW_S = 3600.0
-BARREN = 5
+FREE_FRUITLESS = 5
 """Starts in a row without a verdict that need no waiting: what ends at once will end again."""
 FREE = 60
 """Starts in the window that need none, verdict or not: each costs less than a second of a core, so
@@ -25,11 +25,11 @@ VERSION = 2
 class Starts:
     """When (seconds of uptime) the agent was started in this boot, and under which configuration.
 
-    ``barren``: how many of the last starts brought no verdict.
+    ``fruitless``: how many of the last starts brought no verdict.
     """
 
     at: tuple[float, ...] = ()
-    barren: int = 0
+    fruitless: int = 0
     config: tuple[int, int] = (0, 0)
 
 
@@ -41,23 +41,23 @@ def wait_s(starts: Starts, now: float, config: tuple[int, int]) -> float:
     most. A configuration that was changed since the last start is a reason to try at once.
     """
     recent = _recent(starts.at, now)
-    excess = max(len(recent) - FREE, starts.barren - BARREN)
+    excess = max(len(recent) - FREE, starts.fruitless - FREE_FRUITLESS)
     if excess < 0 or not recent or config != starts.config:
         return 0.0
     return max(0.0, recent[-1] + min(MOST_S, FIRST_S * 2.0 ** min(excess, 10)) - now)
 
 
-def bore(starts: Starts) -> Starts:
+def with_verdict(starts: Starts) -> Starts:
     """The last start brought a verdict."""
-    return replace(starts, barren=0)
+    return replace(starts, fruitless=0)
 
 
 def started(starts: Starts, now: float, config: tuple[int, int]) -> Starts:
     """With one more start; those under another configuration no longer count."""
     same = config == starts.config
     before = _recent(starts.at, now) if same else ()
-    barren = starts.barren if same and before else 0
-    return Starts(at=(*before, now)[-_KEPT:], barren=barren + 1, config=config)
+    fruitless = starts.fruitless if same and before else 0
+    return Starts(at=(*before, now)[-_KEPT:], fruitless=fruitless + 1, config=config)
 
 
 def _recent(at: Sequence[float], now: float) -> tuple[float, ...]:

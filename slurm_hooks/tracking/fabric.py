@@ -133,7 +133,7 @@ def port_rebooted(port: PortSeen) -> PortSeen:
     return replace(port, link_downed=None, here=False, counters={})
 
 
-def ports_forgiven(
+def ports_acknowledged(
     known: Mapping[str, PortSeen], facts: Iterable[PortFacts]
 ) -> dict[str, PortSeen]:
     """Errors so far are old, and what is missing in ``facts`` need not be there."""
@@ -287,7 +287,7 @@ def pci_rebooted(device: PciSeen) -> PciSeen:
     return PciSeen(kind=device.kind, here=False)
 
 
-def pci_forgiven(known: Mapping[str, PciSeen], facts: PciFacts | None) -> dict[str, PciSeen]:
-    """As ``ports_forgiven``."""
+def pci_acknowledged(known: Mapping[str, PciSeen], facts: PciFacts | None) -> dict[str, PciSeen]:
+    """As ``ports_acknowledged``."""
     gone = {pci for _, pci in facts.gone} if facts else set()
     return {pci: replace(was, counters={}) for pci, was in known.items() if pci not in gone}

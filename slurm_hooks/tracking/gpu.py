@@ -106,7 +106,7 @@ def rebooted(seen: GpuSeen) -> GpuSeen:
     return GpuSeen(uuid=seen.uuid, pci=seen.pci, name=seen.name, serial=seen.serial)
 
 
-def forgiven(seen: GpuSeen) -> GpuSeen:
+def acknowledged(seen: GpuSeen) -> GpuSeen:
     """Errors counted so far are old."""
     counters = {name: rebased(counter) for name, counter in seen.counters.items()}
     return replace(seen, counters=counters, link_errors=())

@@ -38,7 +38,7 @@ def rebooted(seen: HostSeen) -> HostSeen:
     return HostSeen(writable=seen.writable, ran=seen.ran)
 
 
-def forgiven(seen: HostSeen, host: HostFacts | None, system: SystemFacts | None) -> HostSeen:
+def acknowledged(seen: HostSeen, host: HostFacts | None, system: SystemFacts | None) -> HostSeen:
     """What does not work by the last look need not work any more."""
     fixed = {disk.path for disk in host.disks if disk.read_only} if host else set()
     services = system.services if system else ()

@@ -32,7 +32,7 @@ Demand = Callable[[KernelEvent], tuple[Severity, Action]]
 Events = tuple[KernelEvent, ...]
 
 
-def heard(events: Events, news: Iterable[KernelEvent], demand: Demand) -> Events:
+def with_events(events: Events, news: Iterable[KernelEvent], demand: Demand) -> Events:
     """With ``news`` folded in, and without what they say is over."""
     known = {(event.code, event.subject): event for event in events}
     for event in news:

@@ -21,7 +21,7 @@ Event = XidEvent | KernelEvent
 Demand = Callable[[Event], tuple[Severity, Action]]
 
 
-def news(known: Iterable[Event], heard: Iterable[Event], demand: Demand) -> list[Event]:
+def new_events(known: Iterable[Event], heard: Iterable[Event], demand: Demand) -> list[Event]:
     """Of ``heard``, what is not just more of ``known`` or of itself.
 
     An Xid is news unless it repeats one within REPEAT_S (within FATAL_REPEAT_S where it may condemn); a

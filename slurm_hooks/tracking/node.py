@@ -57,7 +57,7 @@ class Streak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class TrackedState:
     """The whole of it. ``xids`` and ``events`` are not yet resolved, oldest first; ``heard_s`` is the
     time since boot up to which the kernel log is known; ``reset_gpus`` are the PCI addresses of the
     GPUs that were reset since the newest SXid. ``unproven``: not known yet whether this is still the
@@ -82,7 +82,7 @@ class Memory:
     returns: tuple[Return, ...] = ()
 
     @property
-    def begun_anew(self) -> bool:
+    def lost_and_empty(self) -> bool:
         """Lost, and nothing is known since."""
         return self.lost and not self.boot_id
 
@@ -99,31 +99,31 @@ class Memory:
 # --- kernel log -----------------------------------------------------------------------------------
 
 
-def log_renewed(memory: Memory) -> Memory:
+def kernel_log_restarted(tracked: TrackedState) -> TrackedState:
     """The kernel log began anew within one boot id: its numbers count from the start again."""
-    return replace(memory, kmsg_seq=None)
+    return replace(tracked, kmsg_seq=None)
 
 
-def log_known(memory: Memory, events: Iterable[XidEvent | KernelEvent], seq: int) -> Memory:
-    """The kernel log up to ``seq`` is taken for old: what it told was dealt with before the memory
+def kernel_log_known(tracked: TrackedState, events: Iterable[XidEvent | KernelEvent], seq: int) -> TrackedState:
+    """The kernel log up to ``seq`` is taken for old: what it told was dealt with before the tracked
     was lost, or shows in what the probes see.
     """
-    heard_s = max((event.at_s for event in events), default=memory.heard_s)
-    return replace(memory, kmsg_seq=seq, heard_s=max(heard_s, memory.heard_s))
+    heard_s = max((event.at_s for event in events), default=tracked.heard_s)
+    return replace(tracked, kmsg_seq=seq, heard_s=max(heard_s, tracked.heard_s))
 
 
-def heard(
-    memory: Memory,
+def with_events(
+    tracked: TrackedState,
     events: Iterable[XidEvent | KernelEvent],
     *,
     seq: int | None,
     lost: int,
     demand: Demand,
-) -> Memory:
+) -> TrackedState:
     """New events, Xids joined with the GPUs they name; an Xid 154 "None" resolves what a reset
     cures."""
-    xids, others, reset_gpus = list(memory.xids), [], list(memory.reset_gpus)
-    heard_s = memory.heard_s
+    xids, others, reset_gpus = list(tracked.xids), [], list(tracked.reset_gpus)
+    heard_s = tracked.heard_s
     for event in events:
         heard_s = max(heard_s, event.at_s)
         if isinstance(event, KernelEvent):
@@ -133,33 +133,33 @@ def heard(
         if _says_recovered(event):
             xids = [old for old in xids if not _resolved(old, event, demand)]
             reset_gpus.append(event.pci)
-        xids.append(join(memory, event))
+        xids.append(join(tracked, event))
         if len(xids) > 2 * MAX_EVENTS:
             xids = _at_most(xids, demand)
     after = replace(
-        memory,
-        kmsg_seq=seq if seq is not None else memory.kmsg_seq,
-        lost_records=memory.lost_records + lost,
+        tracked,
+        kmsg_seq=seq if seq is not None else tracked.kmsg_seq,
+        lost_records=tracked.lost_records + lost,
         xids=tuple(_at_most(xids, demand)),
-        events=kernel.heard(memory.events, others, demand),
+        events=kernel.with_events(tracked.events, others, demand),
         heard_s=heard_s,
     )
     return _with_resets(after, reset_gpus, demand)
 
 
-def _with_resets(memory: Memory, reset_gpus: Iterable[str], demand: Demand) -> Memory:
+def _with_resets(tracked: TrackedState, reset_gpus: Iterable[str], demand: Demand) -> TrackedState:
     """Once every GPU was reset since the newest SXid, none is left that asked for it."""
     reset = set(reset_gpus)
-    known = {gpu.pci for gpu in memory.gpus.values() if gpu.pci}
+    known = {gpu.pci for gpu in tracked.gpus.values() if gpu.pci}
     if known and known <= reset:
-        events = kernel.all_gpus_reset(memory.events, demand)
-        return replace(memory, events=events, reset_gpus=())
-    return replace(memory, reset_gpus=tuple(sorted(reset)))
+        events = kernel.all_gpus_reset(tracked.events, demand)
+        return replace(tracked, events=events, reset_gpus=())
+    return replace(tracked, reset_gpus=tuple(sorted(reset)))
 
 
-def join(memory: Memory, event: XidEvent) -> XidEvent:
+def join(tracked: TrackedState, event: XidEvent) -> XidEvent:
     """The event with index and UUID of its GPU, as far as they are known."""
-    for index, gpu in memory.gpus.items():
+    for index, gpu in tracked.gpus.items():
         if gpu.pci == event.pci:
             return replace(event, gpu=index, uuid=gpu.uuid)
     return event
@@ -189,30 +189,30 @@ def _at_most(xids: list[XidEvent], demand: Demand) -> list[XidEvent]:
     return [event for at, event in enumerate(xids) if at not in dropped]
 
 
-def aged(memory: Memory, uptime_s: float, demand: Demand) -> Memory:
+def aged(tracked: TrackedState, uptime_s: float, demand: Demand) -> TrackedState:
     """Without the events that are too old to be evidence. ``at_s`` and ``uptime_s`` share a
     clock.
     """
     xids = tuple(
         event
-        for event in memory.xids
+        for event in tracked.xids
         if uptime_s - event.at_s <= FORGET_S.get(demand(event)[0], float("inf"))
     )
-    events = kernel.aged(memory.events, uptime_s, demand)
-    return replace(memory, xids=xids, events=events, heard_s=max(uptime_s, memory.heard_s))
+    events = kernel.aged(tracked.events, uptime_s, demand)
+    return replace(tracked, xids=xids, events=events, heard_s=max(uptime_s, tracked.heard_s))
 
 
 # --- GPUs and ports -------------------------------------------------------------------------------
 
 
 def saw_gpus(
-    memory: Memory, nvml: NvmlFacts, demand: Demand, now: float
-) -> tuple[Memory, NvmlFacts]:
-    """The memory with this reading in it, and the reading with identities and deltas filled in.
+    tracked: TrackedState, nvml: NvmlFacts, demand: Demand, now: float
+) -> tuple[TrackedState, NvmlFacts]:
+    """The tracked with this reading in it, and the reading with identities and deltas filled in.
     ``now`` in epoch seconds.
     """
-    gpus, facts, xids = dict(memory.gpus), [], memory.xids
-    reset_gpus = list(memory.reset_gpus)
+    gpus, facts, xids = dict(tracked.gpus), [], tracked.xids
+    reset_gpus = list(tracked.reset_gpus)
     for gpu in nvml.gpus:
         before = gpus.get(gpu.index, GpuSeen())
         if before.uuid and gpu.uuid and before.uuid != gpu.uuid:  # another board in this place
@@ -225,45 +225,45 @@ def saw_gpus(
         gpus[gpu.index], filled = tracked_gpu.look(before, gpu, now)
         facts.append(filled)
     joined = tuple(
-        event if event.uuid else join(replace(memory, gpus=gpus), event) for event in xids
+        event if event.uuid else join(replace(tracked, gpus=gpus), event) for event in xids
     )
-    after = _with_resets(replace(memory, gpus=gpus, xids=joined), reset_gpus, demand)
+    after = _with_resets(replace(tracked, gpus=gpus, xids=joined), reset_gpus, demand)
     return after, replace(nvml, gpus=tuple(facts))
 
 
 def saw_ports(
-    memory: Memory, ports: Iterable[PortFacts], now: float
-) -> tuple[Memory, tuple[PortFacts, ...]]:
+    tracked: TrackedState, ports: Iterable[PortFacts], now: float
+) -> tuple[TrackedState, tuple[PortFacts, ...]]:
     """As ``saw_gpus``, for InfiniBand ports."""
-    proven = not memory.unproven
-    known, facts = fabric.look_at_ports(memory.ports, ports, now, same_machine=proven)
-    return replace(memory, ports=known), facts
+    proven = not tracked.unproven
+    known, facts = fabric.look_at_ports(tracked.ports, ports, now, same_machine=proven)
+    return replace(tracked, ports=known), facts
 
 
-def saw_pci(memory: Memory, devices: Iterable[PcieFacts], now: float) -> tuple[Memory, PciFacts]:
+def saw_pci(tracked: TrackedState, devices: Iterable[PcieFacts], now: float) -> tuple[TrackedState, PciFacts]:
     """As ``saw_gpus``, for PCI devices."""
-    proven = not memory.unproven
-    known, facts = fabric.look_at_pci(memory.pci, devices, now, same_machine=proven)
-    return replace(memory, pci=known), facts
+    proven = not tracked.unproven
+    known, facts = fabric.look_at_pci(tracked.pci, devices, now, same_machine=proven)
+    return replace(tracked, pci=known), facts
 
 
-def saw_host(memory: Memory, host: HostFacts, _now: float) -> tuple[Memory, HostFacts]:
+def saw_host(tracked: TrackedState, host: HostFacts, _now: float) -> tuple[TrackedState, HostFacts]:
     """As ``saw_gpus``, for the machine's disks."""
-    known, facts = tracked_host.look_at_host(memory.host, host)
-    return replace(memory, host=known), facts
+    known, facts = tracked_host.look_at_host(tracked.host, host)
+    return replace(tracked, host=known), facts
 
 
-def saw_system(memory: Memory, system: SystemFacts, now: float) -> tuple[Memory, SystemFacts]:
+def saw_system(tracked: TrackedState, system: SystemFacts, now: float) -> tuple[TrackedState, SystemFacts]:
     """As ``saw_gpus``, for services and processes."""
-    known, facts = tracked_host.look_at_system(memory.host, system, now)
-    return replace(memory, host=known), facts
+    known, facts = tracked_host.look_at_system(tracked.host, system, now)
+    return replace(tracked, host=known), facts
 
 
-def saw_blind(memory: Memory, looked: Iterable[str], blind: Iterable[str]) -> Memory:
+def saw_blind(tracked: TrackedState, looked: Iterable[str], blind: Iterable[str]) -> TrackedState:
     """Counts the passes in a row in which a probe gave no answer."""
-    passes = dict(memory.blind)
+    passes = dict(tracked.blind)
     for probe in looked:
         passes.pop(probe, None)
     for probe in blind:
         passes[probe] = passes.get(probe, 0) + 1
-    return replace(memory, blind=passes)
+    return replace(tracked, blind=passes)

@@ -1,6 +1,6 @@
-"""The memory on disk: what a restarted agent goes on from.
+"""The tracked on disk: what a restarted agent goes on from.
 
-It lies there twice. A memory that is lost would have to be won again from the kernel log, where old
+It lies there twice. A tracked that is lost would have to be won again from the kernel log, where old
 faults stand beside those of now, and the node would leave service for what was settled long ago.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast.adapters.log import Log
 from holdfast.adapters.state_file import put_aside, read_state, write_atomic, write_state
 from holdfast.adapters.typed_json import typed
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 
 log = Log("agent")
 
@@ -28,36 +28,36 @@ def spare_of(path: Path) -> Path:
     return path.with_suffix(".spare.json")
 
 
-def save(path: Path, memory: Memory) -> None:
+def save(path: Path, tracked: TrackedState) -> None:
     """Raises OSError where the state folder cannot be written."""
-    text = write_state(path, dataclasses.asdict(memory), version=VERSION)
+    text = write_state(path, dataclasses.asdict(tracked), version=VERSION)
     write_atomic(spare_of(path), text, mode=0o600, durable=False)
 
 
-def recall(path: Path) -> Memory:
-    """What an earlier agent left: its memory, the spare copy of it, or one that is ``lost``. A file
+def recall(path: Path) -> TrackedState:
+    """What an earlier agent left: its tracked, the spare copy of it, or one that is ``lost``. A file
     that cannot be read is told in one line and put aside.
     """
-    memory, problem = load(path)
+    tracked, problem = load(path)
     if not problem:
-        return memory
+        return tracked
     put_aside(path)
     spare, worse = load(spare_of(path))
     if spare.boot_id and not worse:
-        log.warning("memory read from its spare copy", why=problem)
+        log.warning("tracked read from its spare copy", why=problem)
         return spare
-    log.error("memory lost: the kernel log up to now is taken as known", why=problem)
-    return Memory(lost=True)
+    log.error("tracked lost: the kernel log up to now is taken as known", why=problem)
+    return TrackedState(lost=True)
 
 
-def load(path: Path) -> tuple[Memory, str]:
-    """(memory, problem). A file that is missing or unreadable is an empty memory, no error."""
+def load(path: Path) -> tuple[TrackedState, str]:
+    """(tracked, problem). A file that is missing or unreadable is an empty tracked, no error."""
     said, problem = read_state(path, version=VERSION)
     if said is not None:
         try:
             if "boot_id" not in said:
                 raise ValueError("boot_id is missing")
-            return typed(said, Memory), ""
+            return typed(said, TrackedState), ""
         except ValueError as error:
             problem = f"{path}: {error}; going on without it"
-    return Memory(), problem or ""
+    return TrackedState(), problem or ""

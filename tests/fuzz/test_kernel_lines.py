@@ -10,7 +10,7 @@ import pytest
 from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.probes.kmsg import KmsgFollower
 from slurm_hooks.settings.settings import load
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from tests.fuzz.garbage import KERNEL_LINES, LONG, NUMBERS, XID_79, Maker, broken, noise
 
 SEEDS = range(4)
@@ -24,7 +24,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path, self.seq = path / "kmsg", 0
         self.path.touch()
-        self.observer = Observer(8, "boot", Memory())
+        self.observer = Observer(8, "boot", TrackedState())
         self.table = load(path / "no-such-file.yaml").active()
         self.kernel("Linux version 6.8.0")
         self.follower = KmsgFollower(self.path)
@@ -46,9 +46,9 @@ class Log:
 
     def look(self) -> list[tuple[str, str]]:
         """What stands against the node after the agent read what is new."""
-        self.observer.hear(self.follower.read(), renewed=self.follower.renewed)
+        self.observer.read_kernel_log(self.follower.read(), renewed=self.follower.renewed)
         self.follower.renewed = False
-        opened = self.observer.hear_and_judge(self.table)
+        opened = self.observer.judge_kernel_log(self.table)
         return [(entry.finding.code, entry.finding.detail) for entry in opened]
 
 

@@ -20,7 +20,7 @@ from slurm_hooks.probes.kmsg import Record
 from slurm_hooks.probes.runner import Readings
 from slurm_hooks.settings.settings import Settings, load
 from slurm_hooks.tracking import store
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from tests.fuzz.garbage import DEEP, XID_79, cut_short, wrong_documents
 
 BOOT = "b007b007-0000-4000-8000-000000000000"
@@ -41,13 +41,13 @@ def one_line(problem: str, path: Path) -> bool:
 
 def watched(settings: Settings) -> Observer:
     """An agent that has seen a lost GPU, a port that went down and some blindness."""
-    observer = Observer(8, BOOT, Memory())
-    observer.see(readings(), log_problem="", uptime_s=10.0)
-    observer.hear([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
+    observer = Observer(8, BOOT, TrackedState())
+    observer.read_probes(readings(), log_problem="", uptime_s=10.0)
+    observer.read_kernel_log([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
     observer.judge(settings.active())
-    observer.see(readings(state="DOWN", downs=2), log_problem="", uptime_s=20.0)
+    observer.read_probes(readings(state="DOWN", downs=2), log_problem="", uptime_s=20.0)
     observer.judge(settings.active())
-    observer.see(readings(state="DOWN", downs=2), log_problem="no such file", uptime_s=30.0)
+    observer.read_probes(readings(state="DOWN", downs=2), log_problem="no such file", uptime_s=30.0)
     observer.judge(settings.active())
     return observer
 
@@ -66,7 +66,7 @@ def reading_of(nvml: NvmlFacts, ports: tuple[PortFacts, ...]) -> Readings:
 
 def saved(settings: Settings, folder: Path) -> Path:
     path = store.path_in(folder)
-    store.save(path, watched(settings).memory)
+    store.save(path, watched(settings).tracked)
     return path
 
 
@@ -78,7 +78,7 @@ def test_a_memory_that_breaks_off_is_begun_anew_with_one_line(
     for part in cut_short(text, step=3):
         path.write_text(part)
         memory, problem = store.load(path)
-        assert memory == Memory(), part[-40:]
+        assert memory == TrackedState(), part[-40:]
         assert one_line(problem, path), problem
         put_aside(path)
         assert path.with_suffix(".unreadable").read_text() == part, "kept for a person to look at"
@@ -89,7 +89,7 @@ def test_a_memory_that_is_something_else_is_begun_anew(tmp_path: Path, text: str
     path = tmp_path / "agent.json"
     path.write_text(text)
     memory, problem = store.load(path)
-    assert memory == Memory()
+    assert memory == TrackedState()
     assert one_line(problem, path), problem
 
 
@@ -105,16 +105,16 @@ def test_no_senseless_memory_stops_the_agent(settings: Settings, tmp_path: Path)
         memory, problem = store.load(path)
         if problem:
             assert one_line(problem, path), (what, problem)
-            assert memory == Memory(), what
+            assert memory == TrackedState(), what
             continue
         try:
             observer = Observer(8, BOOT, memory)
-            observer.hear([Record(facility=0, level=4, seq=6, at_s=9.0, text=XID_79)])
-            observer.hear_and_judge(table)
-            observer.see(readings(), log_problem="", uptime_s=40.0)
+            observer.read_kernel_log([Record(facility=0, level=4, seq=6, at_s=9.0, text=XID_79)])
+            observer.judge_kernel_log(table)
+            observer.read_probes(readings(), log_problem="", uptime_s=40.0)
             observer.judge(table)
-            Observer(8, "the next boot", observer.memory).judge(table)
-            json.dumps(dataclasses.asdict(observer.memory))
+            Observer(8, "the next boot", observer.tracked).judge(table)
+            json.dumps(dataclasses.asdict(observer.tracked))
         except Exception as error:
             raise AssertionError(what) from error
 
@@ -190,8 +190,8 @@ def test_every_field_of_a_drain_record_is_looked_at() -> None:
 
 def test_a_bad_node_stays_bad_without_its_memory(settings: Settings) -> None:
     """The kernel log is read again from its oldest record."""
-    observer = Observer(8, BOOT, Memory())
-    assert observer.memory.kmsg_seq is None
-    observer.hear([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
-    found = [entry.finding.code for entry in observer.hear_and_judge(settings.active())]
+    observer = Observer(8, BOOT, TrackedState())
+    assert observer.tracked.kmsg_seq is None
+    observer.read_kernel_log([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
+    found = [entry.finding.code for entry in observer.judge_kernel_log(settings.active())]
     assert found == ["XID79"]

@@ -14,7 +14,7 @@ from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.probes.runner import Prober
 from slurm_hooks.settings.sections import AgentConfig, NodeConfig
 from slurm_hooks.settings.settings import load
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from tests.fuzz.garbage import NUMBERS, SYSFS_VALUES, noise
 
 SYSFS = frozenset({"infiniband", "pcie"})
@@ -51,7 +51,7 @@ class Node:
         sysfs.write_tree(self.root, _TREE)
         paths = PathsConfig(sysfs=self.root, run=folder / "run", state=folder / "state")
         self.prober = Prober(NodeConfig(), AgentConfig(probe_deadline_s=15.0), paths, SlurmConfig())
-        self.observer = Observer(8, "boot", Memory())
+        self.observer = Observer(8, "boot", TrackedState())
         self.blind: list[str] = []
         self.table = load(folder / "no-such-file.yaml").active()
 
@@ -60,7 +60,7 @@ class Node:
         readings = self.prober.run(SYSFS)
         self.blind = [blind.probe for blind in readings.blind]
         assert not self.blind or not (self.root / "bus/pci/devices").exists()
-        self.observer.see(readings, log_problem="", uptime_s=1.0)
+        self.observer.read_probes(readings, log_problem="", uptime_s=1.0)
         opened = self.observer.judge(self.table, frozenset(readings.looked))
         return {entry.finding.code: entry.finding.subject for entry in opened}
 

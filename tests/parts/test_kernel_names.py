@@ -19,7 +19,7 @@ from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.probes.kmsg import KmsgFollower, Record
 from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
 from slurm_hooks.settings.settings import load
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 
 NOBODY = 65534
 XID = "NVRM: Xid (PCI:0000:53:00): 79, GPU has fallen off the bus."
@@ -97,11 +97,11 @@ def test_no_record_of_a_crash_is_a_fault(said: str, follower: KmsgFollower, fold
         ours += crash_all(folder, follower, CRASHES[said])
     assert len({record.text.partition(" in ")[2] for record in ours}) >= len(NAMES)
     assert all(said in record.text for record in ours)
-    observer = Observer(8, "boot", Memory(boot_id="boot"))
-    assert observer.hear(ours) == []
-    assert observer.news == []
-    assert observer.memory.events == ()
-    assert observer.hear_and_judge(load(folder / "none.yaml").active()) == ()
+    observer = Observer(8, "boot", TrackedState(boot_id="boot"))
+    assert observer.read_kernel_log(ours) == []
+    assert observer.new_events == []
+    assert observer.tracked.events == ()
+    assert observer.judge_kernel_log(load(folder / "none.yaml").active()) == ()
     for record in ours:
         assert record.facility == 0, (
             "the kernel wrote it itself: the facility protects from nothing"

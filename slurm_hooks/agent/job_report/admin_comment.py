@@ -35,7 +35,7 @@ class CommentRequest:
     entries: tuple[Incident, ...]
 
 
-def open_desk(slurm: CommentClient) -> Callable[[Any], Iterator[Any]]:
+def open_comments(slurm: CommentClient) -> Callable[[Any], Iterator[Any]]:
     """Answers a CommentRequest with one line about what was done."""
 
     def serve(request: Any) -> Iterator[str]:

@@ -16,9 +16,9 @@ _CLOCK_TICK_S = 0.02
 
 
 def attribute(
-    ledger: Runs, event: XidEvent, pid: int | None, processes: Iterable[JobProcess]
+    known: Runs, event: XidEvent, pid: int | None, processes: Iterable[JobProcess]
 ) -> tuple[Runs, tuple[Key, ...]]:
-    """The ledger with this Xid laid at the right door, and the runs that it belongs to.
+    """The known with this Xid laid at the right door, and the runs that it belongs to.
 
     The process that the kernel names decides; else the GPU at that time; else, for jobs without
     GPUs of their own by Slurm, being the only job there. ``pid``: from the Xid's text.
@@ -35,22 +35,22 @@ def attribute(
         text=event.text,
     )
     culprit = next((one for one in table if one.pid == pid), None)
-    owner = _owner(ledger, event, culprit) if culprit is not None else None
+    owner = _owner(known, event, culprit) if culprit is not None else None
     if owner is not None and culprit is not None:
-        return _add(ledger, [owner], replace(found, how="pid", step=culprit.step), table)
-    alive = [run for run in ledger.runs.values() if run.lived_at(event.at_s)]
+        return _add(known, [owner], replace(found, how="pid", step=culprit.step), table)
+    alive = [run for run in known.runs.values() if run.lived_at(event.at_s)]
     by_gpu = [run for run in alive if event.gpu is not None and event.gpu in (run.gpus or ())]
     if by_gpu:
-        return _add(ledger, by_gpu, found, table)
+        return _add(known, by_gpu, found, table)
     if len(alive) == 1 and alive[0].gpus is None:
-        return _add(ledger, alive, replace(found, how="alone"), table)
-    return ledger, ()
+        return _add(known, alive, replace(found, how="alone"), table)
+    return known, ()
 
 
-def _owner(ledger: Runs, event: XidEvent, culprit: JobProcess) -> Run | None:
+def _owner(known: Runs, event: XidEvent, culprit: JobProcess) -> Run | None:
     """The run of the process that the kernel named. One whose job has other GPUs is not believed:
     its number may be of another process namespace than ours."""
-    mine = [run for run in ledger.runs.values() if belongs(run, culprit, ())]
+    mine = [run for run in known.runs.values() if belongs(run, culprit, ())]
     mine = [run for run in mine if None in (run.gpus, event.gpu) or event.gpu in (run.gpus or ())]
     here = [run for run in mine if run.lived_at(event.at_s)] or mine[-1:]
     # Components of a het job that share a node are told apart by their GPUs.
@@ -58,16 +58,16 @@ def _owner(ledger: Runs, event: XidEvent, culprit: JobProcess) -> Run | None:
 
 
 def _add(
-    ledger: Runs, runs: list[Run], found: JobXid, table: Iterable[JobProcess]
+    known: Runs, runs: list[Run], found: JobXid, table: Iterable[JobProcess]
 ) -> tuple[Runs, tuple[Key, ...]]:
     hit = []
     for run in runs:
         step = found.step or _step_on(run, found, table)
         after = _with_xid(run, replace(found, step=step, sure=len(runs) == 1))
         if after is not run:
-            ledger = ledger.with_run(after)
+            known = known.with_run(after)
             hit.append(run.key)
-    return ledger, tuple(hit)
+    return known, tuple(hit)
 
 
 def _step_on(run: Run, event: JobXid, table: Iterable[JobProcess]) -> str:
@@ -143,7 +143,7 @@ def _of_earlier_run(run: Run, rivals: Iterable[Run], process: JobProcess) -> boo
     return process.restarts is not None and process.restarts == run.restarts
 
 
-def leftovers(ledger: Runs, run: Run, processes: Iterable[JobProcess]) -> list[JobProcess]:
+def leftovers(known: Runs, run: Run, processes: Iterable[JobProcess]) -> list[JobProcess]:
     """The processes of an ended run that are still alive."""
-    others = ledger.others(run)
+    others = known.others(run)
     return [one for one in processes if belongs(run, one, others)]

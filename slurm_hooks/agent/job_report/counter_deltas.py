@@ -137,7 +137,7 @@ class CounterDelta:
         return self.before + (new or 0)
 
 
-Tallies = Mapping[str, CounterDelta]
+Deltas = Mapping[str, CounterDelta]
 
 
 def begun(facts: NodeFacts, gpus: frozenset[int] | None, now: float) -> dict[str, CounterDelta]:
@@ -154,25 +154,25 @@ def begun(facts: NodeFacts, gpus: frozenset[int] | None, now: float) -> dict[str
     }
 
 
-def grown(tallies: Tallies, facts: NodeFacts, now: float) -> dict[str, CounterDelta]:
-    """The tallies after one more look. What was not looked at in it stays as it was."""
-    after = dict(tallies)
+def grown(deltas: Deltas, facts: NodeFacts, now: float) -> dict[str, CounterDelta]:
+    """The deltas after one more look. What was not looked at in it stays as it was."""
+    after = dict(deltas)
     for key, watched, _, _, value in _values(facts, None, every=True):
-        tally = after.get(key)
-        if tally is None or value is None:
+        delta = after.get(key)
+        if delta is None or value is None:
             continue
-        counter = advance(tally.counter, value, now, saturates_at=watched.saturates_at)
-        if _was_reset(tally.counter, counter):
-            counted = tally.before + (tally.counter.new or 0)
+        counter = advance(delta.counter, value, now, saturates_at=watched.saturates_at)
+        if _was_reset(delta.counter, counter):
+            counted = delta.before + (delta.counter.new or 0)
             # A counter that began again at zero has counted its whole value since.
             after[key] = replace(
-                tally,
+                delta,
                 counter=replace(counter, baseline=0, known=True),
                 before=counted,
-                resets=tally.resets + 1,
+                resets=delta.resets + 1,
             )
-        elif counter is not tally.counter:
-            after[key] = replace(tally, counter=counter)
+        elif counter is not delta.counter:
+            after[key] = replace(delta, counter=counter)
     return after
 
 
@@ -185,20 +185,20 @@ def _was_reset(before: Counter, after: Counter) -> bool:
     )
 
 
-def counts(tallies: Tallies) -> Iterator[tuple[Watched, CounterDelta, int]]:
+def counts(deltas: Deltas) -> Iterator[tuple[Watched, CounterDelta, int]]:
     """Every counter that grew, the worst ones as they stand in the tables."""
     for name, watched in WATCHED.items():
-        for _, tally in sorted(tallies.items()):
-            if tally.name == name and tally.count:
-                yield watched, tally, tally.count
+        for _, delta in sorted(deltas.items()):
+            if delta.name == name and delta.count:
+                yield watched, delta, delta.count
 
 
-def unknown(tallies: Tallies) -> tuple[str, ...]:
+def unknown(deltas: Deltas) -> tuple[str, ...]:
     """The counters that allow no comparison, for the report."""
     return tuple(
-        f"{tally.name} of {tally.subject}"
-        for _, tally in sorted(tallies.items())
-        if tally.count is None
+        f"{delta.name} of {delta.subject}"
+        for _, delta in sorted(deltas.items())
+        if delta.count is None
     )
 
 
@@ -206,7 +206,7 @@ def _values(
     facts: NodeFacts, gpus: frozenset[int] | None, *, every: bool = False
 ) -> Iterator[tuple[str, Watched, str, int | None, int | None]]:
     """(key, counter, subject, GPU index, value). A GPU without a UUID cannot be told from the next
-    one in its place, so it has no tallies (law 10)."""
+    one in its place, so it has no deltas (law 10)."""
     mine: Iterable[GpuFacts] = facts.gpus
     for gpu in mine:
         if gpu.uuid and (every or gpu.index in (gpus or ())):
@@ -220,13 +220,13 @@ def _values(
             yield key, watched, port.subject, None, watched.read(port)
 
 
-def as_json(tallies: Tallies) -> dict[str, Any]:
-    return {key: asdict(tally) for key, tally in tallies.items()}
+def as_json(deltas: Deltas) -> dict[str, Any]:
+    return {key: asdict(delta) for key, delta in deltas.items()}
 
 
 def from_json(said: Mapping[str, Any]) -> dict[str, CounterDelta]:
     """Raises KeyError, TypeError or ValueError."""
     return {
-        str(key): CounterDelta(**{**tally, "counter": restored(tally["counter"])})
-        for key, tally in said.items()
+        str(key): CounterDelta(**{**delta, "counter": restored(delta["counter"])})
+        for key, delta in said.items()
     }

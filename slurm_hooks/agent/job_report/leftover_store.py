@@ -45,7 +45,7 @@ class LeftoverStore:
         """What a run left behind."""
         found = tuple(left)
         starts = {one.pid: one.start for one in found}
-        for one in leftovers.standing(run, found):
+        for one in leftovers.still_there(run, found):
             self._left.append((one, Process(one.pid, starts[one.pid])))
         self._save()
 

@@ -40,16 +40,16 @@ def holdings(gpus: Iterable[GpuFacts]) -> Holdings:
 
 
 def look(
-    ledger: Runs, run: Run, processes: Sequence[JobProcess], facts: NodeFacts
+    runs: Runs, run: Run, processes: Sequence[JobProcess], facts: NodeFacts
 ) -> tuple[Leftover, ...]:
     """Everything of this run that is still alive, and whatever else holds its GPUs."""
     held = holdings(facts.gpus)
     left = [
         _leftover(process, held.get(process.pid, ((), None)))
-        for process in leftovers(ledger, run, processes)
+        for process in leftovers(runs, run, processes)
     ]
     known = {process.pid for process in processes}
-    return (*left, *_strangers(ledger, run, facts, known))
+    return (*left, *_strangers(runs, run, facts, known))
 
 
 def _leftover(process: JobProcess, held: tuple[tuple[int, ...], int | None]) -> Leftover:
@@ -63,19 +63,19 @@ def _leftover(process: JobProcess, held: tuple[tuple[int, ...], int | None]) -> 
     )
 
 
-def _strangers(ledger: Runs, run: Run, facts: NodeFacts, known: set[int]) -> Iterable[Leftover]:
+def _strangers(runs: Runs, run: Run, facts: NodeFacts, known: set[int]) -> Iterable[Leftover]:
     """Processes of no known job on GPUs that only this run had: told, and never ended."""
     return [
         Leftover(pid=pid, start=0, confirmed=False, gpus=gpus, used_bytes=used)
-        for pid, (gpus, used) in sorted(holdings(_alone_on(ledger, run, facts)).items())
+        for pid, (gpus, used) in sorted(holdings(_alone_on(runs, run, facts)).items())
         if pid not in known
     ]
 
 
-def _alone_on(ledger: Runs, run: Run, facts: NodeFacts) -> list[GpuFacts]:
+def _alone_on(runs: Runs, run: Run, facts: NodeFacts) -> list[GpuFacts]:
     """The GPUs that only this run had: no job that is still here may use them."""
     others: set[int] = set()
-    for one in ledger.others(run):
+    for one in runs.others(run):
         if one.ended_s is None:
             if one.gpus is None:
                 return []
@@ -83,11 +83,11 @@ def _alone_on(ledger: Runs, run: Run, facts: NodeFacts) -> list[GpuFacts]:
     return [gpu for gpu in facts.gpus if gpu.index in (run.gpus or ()) and gpu.index not in others]
 
 
-def memory_left(ledger: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
+def memory_left(runs: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
     """GPUs with more memory in use than at the job's start, whoever holds it (a process that NVML
     does not name, the driver itself)."""
     found = []
-    for gpu in _alone_on(ledger, run, facts):
+    for gpu in _alone_on(runs, run, facts):
         before = run.memory.get(gpu.uuid or "")
         after = gpu.memory_used_bytes
         if before is not None and after is not None and after - before > MEMORY_LEFT_BYTES:
@@ -137,7 +137,7 @@ def still(left: LeftoverFacts, held: Holdings) -> LeftoverFacts:
     return replace(left, gpus=gpus, used_bytes=used)
 
 
-def standing(run: Run, left: Iterable[Leftover]) -> tuple[LeftoverFacts, ...]:
+def still_there(run: Run, left: Iterable[Leftover]) -> tuple[LeftoverFacts, ...]:
     """What stays a fact of the node: those that still live."""
     return tuple(
         LeftoverFacts(

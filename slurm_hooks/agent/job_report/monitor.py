@@ -88,8 +88,8 @@ class JobMonitor:
         stuck = paths.run / "stuck"
         self._watch = inotify.Inotify()
         self._watch.add(hook_notes.folder(self._run_dir), _CLOSE_WRITE)
-        self._book = RunStore(paths.state, boot_id, BoundedWrite(stuck / "jobs.json"))
-        self._ledger, self._lost = self._book.load()
+        self._store = RunStore(paths.state, boot_id, BoundedWrite(stuck / "jobs.json"))
+        self._runs, self._lost = self._store.load()
         if self._lost:
             log.error("jobs under way are not judged", why=self._lost)
         self._begin_s = machine.uptime_s(self._procfs)
@@ -100,12 +100,12 @@ class JobMonitor:
         self._events: list[XidEvent] = []
         self._endings: dict[Key, _Ending] = {}
         self._seen = _Seen()
-        self._standing = LeftoverStore(
+        self._leftovers = LeftoverStore(
             self._procfs, paths.state, boot_id, BoundedWrite(stuck / "leftovers.json")
         )
-        self._next_look = self._hurried = 0.0
-        for run in (run for run in self._ledger.runs.values() if run.xids):
-            self._reporter.tell(run)  # the agent before this one may have died before it did
+        self._next_look = self._last_wanted = 0.0
+        for run in (run for run in self._runs.runs.values() if run.xids):
+            self._reporter.publish(run)  # the agent before this one may have died before it did
 
     # --- what the loop asks ------------------------------------------------------------------------
 
@@ -126,42 +126,42 @@ class JobMonitor:
         return min(times)
 
     @property
-    def ledger(self) -> Runs:
+    def runs(self) -> Runs:
         """The runs on this node, by the prologs' word. Another object whenever it changes."""
-        return self._ledger
+        return self._runs
 
     @property
     def leftovers(self) -> tuple[LeftoverFacts, ...]:
-        return self._standing.facts
+        return self._leftovers.facts
 
-    def hurry(self, now: float) -> bool:
+    def wants_pass(self, now: float) -> bool:
         """True when a job waits for a pass: its baseline, or its end. Not more than once a second."""
         again = any(state.looks for state in self._endings.values())
-        waits = again or runs.waiting(self._ledger, self._seen.began_s)
-        if not waits or now - self._hurried < _HURRY_S:
+        waits = again or runs.waiting(self._runs, self._seen.began_s)
+        if not waits or now - self._last_wanted < _HURRY_S:
             return False
-        self._hurried = now
+        self._last_wanted = now
         return True
 
-    def heard(self, events: Sequence[XidEvent]) -> None:
+    def add_xids(self, events: Sequence[XidEvent]) -> None:
         """Xids, joined with the index of their GPU where it is known."""
-        if self._ledger.runs:
+        if self._runs.runs:
             self._events = [*self._events, *events][-_MAX_PENDING:]
 
-    def saw(self, facts: NodeFacts, began_s: float) -> None:
+    def add_pass(self, facts: NodeFacts, began_s: float) -> None:
         """A whole pass over the probes, begun ``began_s`` seconds after boot."""
-        before = self._ledger
+        before = self._runs
         spoke = facts.nvml is not None or not self._config.node.expected_gpus
         if spoke:
             self._seen = _Seen(facts, began_s)
-        self._ledger = runs.saw(before, facts, began_s, time.time())
-        self._standing.look(facts)
-        for run in runs.due(self._ledger, began_s if spoke else began_s - _PATIENCE_S):
+        self._runs = runs.saw(before, facts, began_s, time.time())
+        self._leftovers.look(facts)
+        for run in runs.due(self._runs, began_s if spoke else began_s - _PATIENCE_S):
             self._endings.setdefault(run.key, _Ending(due=time.monotonic()))
-        for key, run in self._ledger.runs.items():
+        for key, run in self._runs.runs.items():
             if run.ended_s is None and before.runs.get(key) != run:
-                self._reporter.tell(run)
-        self._book.save(self._ledger)
+                self._reporter.publish(run)
+        self._store.save(self._runs)
 
     def turn(self, now: float) -> None:
         """Take what is there, start what is due. Never blocks."""
@@ -177,7 +177,7 @@ class JobMonitor:
         self._reporter.turn(now)
 
     def close(self) -> None:
-        self._book.save(self._ledger)
+        self._store.save(self._runs)
         self._worker.close()
         self._reporter.close()
         self._watch.close()
@@ -193,30 +193,30 @@ class JobMonitor:
             elif found.boot_id != self._boot_id:
                 over.append(path)
             elif found.kind == hook_notes.END:
-                run = runs.ending_run(self._ledger, found)
-                self._ledger = runs.ended(self._ledger, found)
+                run = runs.ending_run(self._runs, found)
+                self._runs = runs.ended(self._runs, found)
                 over.append(path)
                 if run is not None:
                     over.append(hook_notes.start_of(self._run_dir, *run.key))
             else:
                 self._begin(found)
-                if (found.job, found.restarts) not in self._ledger.runs:
+                if (found.job, found.restarts) not in self._runs.runs:
                     over.append(path)  # too many: it would push out others at each look
-        self._book.save(self._ledger)  # before the notes go: what they said is on disk then
+        self._store.save(self._runs)  # before the notes go: what they said is on disk then
         files.remove(over)
 
     def _begin(self, found: hook_notes.Note) -> None:
-        known = (found.job, found.restarts) in self._ledger.runs
+        known = (found.job, found.restarts) in self._runs.runs
         lost = self._lost if found.at_s < self._begin_s else ""
-        self._ledger = runs.started(self._ledger, found, lost and "its baseline was lost")
-        run = self._ledger.runs.get((found.job, found.restarts))
+        self._runs = runs.started(self._runs, found, lost and "its baseline was lost")
+        run = self._runs.runs.get((found.job, found.restarts))
         seen = self._seen
         if run is None:
             return
         if not known and not lost and seen.facts is not None and seen.began_s <= found.at_s:
-            others = self._ledger.others(run)
+            others = self._runs.others(run)
             run = runs.take_baseline(run, others, seen.facts, seen.began_s, time.time())
-            self._ledger = self._ledger.with_run(run)
+            self._runs = self._runs.with_run(run)
 
     # --- processes ---------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class JobMonitor:
             log.error("processes of jobs", why=answer.error, evidence=answer.evidence)
         if asked.events:
             self._attribute(asked.events, [x for x in answer.items if isinstance(x, JobProcess)])
-        run = self._ledger.runs.get(asked.key) if asked.key else None
+        run = self._runs.runs.get(asked.key) if asked.key else None
         if run is None:
             self._endings.pop(asked.key or (0, 0), None)
         elif asked.ends:
@@ -265,23 +265,23 @@ class JobMonitor:
         for event in events:
             named = _PID.search(event.text)
             pid = int(named[1]) if named else None
-            self._ledger, keys = attribution.attribute(self._ledger, event, pid, table)
+            self._runs, keys = attribution.attribute(self._runs, event, pid, table)
             hit |= dict.fromkeys(keys)
         for key in hit:
-            run = self._ledger.runs[key]
+            run = self._runs.runs[key]
             last = run.xids[-1]
             what = {"job": run.job, "run": run.restarts, "xid": last.xid, "gpu": last.gpu}
             log.warning("xid of a job", **what, step=last.step or "-", how=last.how)
-            self._reporter.tell(run)
-        self._book.save(self._ledger)
+            self._reporter.publish(run)
+        self._store.save(self._runs)
 
     def _looked(self, run: Run, table: Sequence[JobProcess], blind: str, now: float) -> None:
         """A process may take a moment to go after Slurm has told it to: what is there at the first
         look gets a second one."""
         state, facts, grace_s = self._endings[run.key], self._seen.facts, self._grace_s
-        left = leftovers.look(self._ledger, run, table, facts) if facts else ()
+        left = leftovers.look(self._runs, run, table, facts) if facts else ()
         left = leftovers.settled(state.remains.left, left)
-        memory = leftovers.memory_left(self._ledger, run, facts) if facts else ()
+        memory = leftovers.memory_left(self._runs, run, facts) if facts else ()
         alive = any(one.fate == "alive" for one in left)
         state.looks += 1
         if (alive or memory) and state.looks == 1 and not run.skip:
@@ -305,8 +305,8 @@ class JobMonitor:
     def _finish(self, run: Run, remains: Remains) -> None:
         self._endings.pop(run.key, None)
         if not run.skip:
-            self._standing.add(run, remains.left)
-        self._reporter.tell(run, remains)
-        self._reporter.remember(run, remains.left)
-        self._ledger = self._ledger.without(run.key)
-        self._book.save(self._ledger)
+            self._leftovers.add(run, remains.left)
+        self._reporter.publish(run, remains)
+        self._reporter.note_incidents(run, remains.left)
+        self._runs = self._runs.without(run.key)
+        self._store.save(self._runs)

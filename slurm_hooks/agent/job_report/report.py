@@ -98,7 +98,7 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incid
             observe_only="gpu_xid" in place.observe_only,
         )
     at = place.epoch(run.ended_s if run.ended_s is not None else run.started_s)
-    for watched, counted, count in counter_deltas.counts(run.tallies):
+    for watched, counted, count in counter_deltas.counts(run.deltas):
         if watched.speaks(count):
             yield Incident(
                 code=watched.code,
@@ -154,7 +154,7 @@ def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
         "attribution": verdict(entries).value,
         "xids": [_xid(found, place) for found in run.xids],
         "counters": _counters(run),
-        "unknown_counters": list(counter_deltas.unknown(run.tallies)) if judged else [],
+        "unknown_counters": list(counter_deltas.unknown(run.deltas)) if judged else [],
         "leftovers": [asdict(one) for one in remains.left[:MAX_LISTED]],
         "leftovers_total": len(remains.left),
         "leftovers_unknown": remains.blind,
@@ -204,5 +204,5 @@ def _counters(run: Run) -> list[Mapping[str, Any]]:
             if watched.speaks(count)
             else "nobody",
         }
-        for watched, counted, count in counter_deltas.counts(run.tallies)
+        for watched, counted, count in counter_deltas.counts(run.deltas)
     ]

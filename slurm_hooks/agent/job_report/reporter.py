@@ -31,23 +31,23 @@ class Reporter:
 
     def __init__(self, node: str, boot_id: str, config: Settings, note: Note | None) -> None:
         self._node, self._boot_id, self._config, self._note = node, boot_id, config, note
-        self._teller = CommentWriter(config)
+        self._comments = CommentWriter(config)
 
     @property
     def worker(self) -> Worker:
-        return self._teller.worker
+        return self._comments.worker
 
     @property
     def next_at(self) -> float:
-        return self._teller.next_at
+        return self._comments.next_at
 
     def turn(self, now: float) -> None:
-        self._teller.turn(now)
+        self._comments.turn(now)
 
     def close(self) -> None:
-        self._teller.close()
+        self._comments.close()
 
-    def tell(self, run: Run, remains: Remains = NOTHING) -> None:
+    def publish(self, run: Run, remains: Remains = NOTHING) -> None:
         """All that is known of the run now."""
         place = self._place()
         story = report.document(run, remains, place)
@@ -56,9 +56,9 @@ class Reporter:
         except OSError as error:
             log.error("job report not written", job=run.job, why=error)
         if self._config.may_act():
-            self._teller.tell(run.job, report.evidence(run, remains.left, place))
+            self._comments.submit(run.job, report.evidence(run, remains.left, place))
 
-    def remember(self, run: Run, left: tuple[Leftover, ...]) -> None:
+    def note_incidents(self, run: Run, left: tuple[Leftover, ...]) -> None:
         """For good: that the ended run was hit by a fault of this node."""
         entries = report.evidence(run, left, self._place())
         blamed = [entry for entry in entries if entry.attribution is Attribution.NODE]

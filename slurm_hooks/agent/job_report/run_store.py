@@ -1,4 +1,4 @@
-"""The ledger on disk: what a restarted agent goes on from. Another boot's is worth nothing."""
+"""The known on disk: what a restarted agent goes on from. Another boot's is worth nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RunStore:
         self._kept, self._kept_at = Runs(), 0.0
 
     def load(self) -> tuple[Runs, str]:
-        """(ledger, problem). Nothing there, or another boot's: an empty one, and no problem. A file that
+        """(known, problem). Nothing there, or another boot's: an empty one, and no problem. A file that
         cannot be read is put aside, so that it is told once.
         """
         said, problem = read_state(self.path, version=VERSION)
@@ -52,14 +52,14 @@ class RunStore:
             put_aside(self.path)
         return Runs(), problem
 
-    def save(self, ledger: Runs) -> None:
+    def save(self, known: Runs) -> None:
         """Writes what is new; what only grew waits. Where it cannot, the log says so."""
-        if ledger is self._kept or ledger == self._kept:
+        if known is self._kept or known == self._kept:
             return
-        merely_grew = _outline(ledger) == _outline(self._kept)
+        merely_grew = _outline(known) == _outline(self._kept)
         if merely_grew and time.monotonic() - self._kept_at < _SAVE_S:
             return
-        runs = [_as_json(run) for run in ledger.runs.values()]
+        runs = [_as_json(run) for run in known.runs.values()]
         said = {"boot_id": self._boot_id, "runs": runs}
 
         def write() -> None:
@@ -69,11 +69,11 @@ class RunStore:
         if problem:
             log.error("jobs not written down", why=problem)
         else:
-            self._kept, self._kept_at = ledger, time.monotonic()
+            self._kept, self._kept_at = known, time.monotonic()
 
 
 def _outline(kept: Runs) -> object:
-    """What of the ledger must be on disk at once: all but the counters' last values."""
+    """What of the known must be on disk at once: all but the counters' last values."""
     return [(run.key, run.ended_s, run.baseline_s, run.xids) for run in kept.runs.values()]
 
 
@@ -81,7 +81,7 @@ def _as_json(run: Run) -> dict[str, Any]:
     return {
         **{name: getattr(run, name) for name in _PLAIN},
         "gpus": None if run.gpus is None else sorted(run.gpus),
-        "tallies": counter_deltas.as_json(run.tallies),
+        "deltas": counter_deltas.as_json(run.deltas),
         "memory": dict(run.memory),
         "xids": [asdict(found) for found in run.xids],
     }

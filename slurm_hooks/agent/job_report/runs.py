@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from slurm_hooks.agent.job_report import counter_deltas
-from slurm_hooks.agent.job_report.counter_deltas import Tallies
+from slurm_hooks.agent.job_report.counter_deltas import Deltas
 from slurm_hooks.agent.job_report.hook_notes import Note
 from slurm_hooks.facts import NodeFacts
 
@@ -62,7 +62,7 @@ class Run:
     skip: bool = False
     ended_s: float | None = None
     baseline_s: float | None = None
-    tallies: Tallies = field(default_factory=dict)
+    deltas: Deltas = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     xids: tuple[JobXid, ...] = ()
     no_judgement: str = ""
@@ -97,14 +97,14 @@ class Runs:
         return tuple(one for one in self.runs.values() if one.key != run.key)
 
 
-def started(ledger: Runs, note: Note, no_judgement: str = "") -> Runs:
+def started(known: Runs, note: Note, no_judgement: str = "") -> Runs:
     """A run began here. Earlier runs of the same job cannot be here any more."""
     key = (note.job, note.restarts)
-    if key in ledger.runs:
-        return ledger
+    if key in known.runs:
+        return known
     runs = {
         k: replace(run, ended_s=note.at_s) if _superseded(run, note) else run
-        for k, run in ledger.runs.items()
+        for k, run in known.runs.items()
     }
     runs[key] = _run(note, no_judgement)
     while len(runs) > MAX_RUNS:
@@ -136,29 +136,29 @@ def _superseded(run: Run, note: Note) -> bool:
     return run.job == note.job and run.restarts < note.restarts and run.ended_s is None
 
 
-def ended(ledger: Runs, note: Note) -> Runs:
+def ended(known: Runs, note: Note) -> Runs:
     """A run's epilog ran. One whose prolog nobody noted has no baseline: its end is told without."""
-    run = ending_run(ledger, note)
+    run = ending_run(known, note)
     if run is None:
         run = _run(note, "its prolog left no note")
     if run.ended_s is None:
         run = replace(run, ended_s=note.at_s)
-    return ledger.with_run(replace(run, skip=run.skip or note.skip))
+    return known.with_run(replace(run, skip=run.skip or note.skip))
 
 
-def ending_run(ledger: Runs, note: Note) -> Run | None:
+def ending_run(known: Runs, note: Note) -> Run | None:
     """The run that an epilog is about. Where a requeue ended it, the epilog is told the restart
     count of the next run already (seen on 24.11.5), so the one that is open here is meant."""
-    mine = [run for run in ledger.runs.values() if run.job == note.job]
+    mine = [run for run in known.runs.values() if run.job == note.job]
     mine = [run for run in mine if run.started_s <= note.at_s and run.restarts <= note.restarts]
     still = [run for run in mine if run.ended_s is None] or mine
     return max(still, key=lambda run: run.restarts, default=None)
 
 
-def saw(ledger: Runs, facts: NodeFacts, began_s: float, now: float) -> Runs:
+def saw(known: Runs, facts: NodeFacts, began_s: float, now: float) -> Runs:
     """One pass over the probes, begun at ``began_s``. ``now``: epoch seconds."""
     runs = {
-        key: _saw(run, ledger.others(run), facts, began_s, now) for key, run in ledger.runs.items()
+        key: _saw(run, known.others(run), facts, began_s, now) for key, run in known.runs.items()
     }
     return Runs(runs=runs)
 
@@ -168,7 +168,7 @@ def _saw(run: Run, others: Iterable[Run], facts: NodeFacts, began_s: float, now:
         return run
     if run.baseline_s is None:
         return take_baseline(run, others, facts, began_s, now)
-    return replace(run, tallies=counter_deltas.grown(run.tallies, facts, now))
+    return replace(run, deltas=counter_deltas.grown(run.deltas, facts, now))
 
 
 def take_baseline(
@@ -191,7 +191,7 @@ def take_baseline(
         if gpu.index in (run.gpus or ()) and gpu.uuid and gpu.memory_used_bytes is not None
     }
     return replace(
-        run, tallies=counter_deltas.begun(facts, run.gpus, now), memory=memory, baseline_s=at_s
+        run, deltas=counter_deltas.begun(facts, run.gpus, now), memory=memory, baseline_s=at_s
     )
 
 
@@ -199,18 +199,18 @@ def _may_share(one: Run, other: Run) -> bool:
     return one.gpus is None or other.gpus is None or bool(one.gpus & other.gpus)
 
 
-def due(ledger: Runs, seen_s: float) -> tuple[Run, ...]:
+def due(known: Runs, seen_s: float) -> tuple[Run, ...]:
     """The ended runs that can be judged: the node was looked at since (``seen_s``: when the last
     whole pass began)."""
     return tuple(
-        run for run in ledger.runs.values() if run.ended_s is not None and seen_s >= run.ended_s
+        run for run in known.runs.values() if run.ended_s is not None and seen_s >= run.ended_s
     )
 
 
-def waiting(ledger: Runs, seen_s: float) -> bool:
+def waiting(known: Runs, seen_s: float) -> bool:
     """True while a run waits for a new pass: for its baseline, or for its end."""
     return any(
         (run.baseline_s is None and not run.no_judgement and run.ended_s is None)
         or (run.ended_s is not None and seen_s < run.ended_s)
-        for run in ledger.runs.values()
+        for run in known.runs.values()
     )

@@ -1,4 +1,4 @@
-"""Ends the tasks that a fault has doomed: those of jobs under ``holdfast run``, told by their
+"""Ends the tasks that a fault has to_kill: those of jobs under ``holdfast run``, told by their
 environment.
 
 Runs only inside a contained worker: reading another process's environment takes a lock of its
@@ -32,7 +32,7 @@ class TasksToKill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class KilledTask:
     """One task that got SIGKILL."""
 
     pid: int
@@ -40,10 +40,10 @@ class Ended:
     step: str
 
 
-def open_sweep(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[Ended]]:
+def open_kill(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[KilledTask]]:
     """Answers a TasksToKill with the tasks that it ended."""
 
-    def serve(request: object) -> Iterator[Ended]:
+    def serve(request: object) -> Iterator[KilledTask]:
         if not isinstance(request, TasksToKill):
             raise TypeError(f"expected TasksToKill, got {request!r}")
         yield from each(procfs, lambda pid: _end(procfs, pid, request))
@@ -51,15 +51,15 @@ def open_sweep(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[Ende
     return serve
 
 
-def _end(procfs: Path, pid: int, doomed: TasksToKill) -> Ended | None:
+def _end(procfs: Path, pid: int, to_kill: TasksToKill) -> KilledTask | None:
     """SIGKILL for the process, if it is a task that the fault hit."""
     task = task_of(procfs, pid)
     if task is None:
         return None
     start, env = task
-    if not affected(env, doomed) or not send(pid, signal.SIGKILL, _same(procfs, pid, start)):
+    if not affected(env, to_kill) or not send(pid, signal.SIGKILL, _same(procfs, pid, start)):
         return None
-    return Ended(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
+    return KilledTask(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
 
 
 def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:
@@ -90,28 +90,28 @@ def task_of(procfs: Path, pid: int) -> tuple[int, dict[str, str]] | None:
     return state[1], env
 
 
-def affected(env: Mapping[str, str], doomed: TasksToKill) -> bool:
+def affected(env: Mapping[str, str], to_kill: TasksToKill) -> bool:
     """True when the task may use a bad GPU. Unknown counts as affected: its job would hang
     otherwise. ``env`` is the user's to write: whatever it holds, this takes no time.
     """
-    if not doomed.gpus:
+    if not to_kill.gpus:
         return True
     # Slurm's own lists hold the node's indices; CUDA's may be renumbered inside a device cgroup.
     for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"):
         words = [word for word in env.get(name, "").replace(":", ",").split(",") if word.strip()]
         if words:
-            return _uses(words, doomed)
+            return _uses(words, to_kill)
     return True
 
 
-def _uses(words: list[str], doomed: TasksToKill) -> bool:
+def _uses(words: list[str], to_kill: TasksToKill) -> bool:
     for word in words:
         if word.startswith("GPU-"):
-            if word in doomed.uuids or not doomed.uuids:
+            if word in to_kill.uuids or not to_kill.uuids:
                 return True
             continue
         first, _, last = word.partition("-")
         low, high = files.whole(first), files.whole(last or first)
-        if low is None or high is None or any(low <= gpu <= high for gpu in doomed.gpus):
+        if low is None or high is None or any(low <= gpu <= high for gpu in to_kill.gpus):
             return True
     return False

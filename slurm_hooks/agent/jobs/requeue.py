@@ -33,7 +33,7 @@ _LATER_S = 1.0
 _IDLE_S = 15.0
 """Between two looks at a job that runs: the epilog's touch wakes us long before."""
 _HASTE_S = 30.0
-"""How long a case is looked at often; then once a second."""
+"""How long a tracked is looked at often; then once a second."""
 _MAX_DELAY_S = 600.0
 """A start further away is no requeue delay: somebody asked for it (``--begin``)."""
 
@@ -43,7 +43,7 @@ itself.
 """
 
 
-_TOLD_TO_END = (":2", ":15")
+_SIGNALLED = (":2", ":15")
 """Exit code of a job whose batch script ended by SIGINT or SIGTERM. Nobody but a person or a script of
 theirs sends these without a state of its own (CANCELLED, TIMEOUT, …); the kernel sends SIGKILL."""
 
@@ -74,7 +74,7 @@ class Requeuer:
     ``run_dir``  the agent's folder; ``jobs/`` and ``ended/`` below it are looked at.
     ``log``      takes one line about each thing done.
     ``wall``     this node's clock, epoch seconds; compared with slurmctld's.
-    ``condemned``  whether work on this node is lost, and its agent has drained it.
+    ``work_lost``  whether work on this node is lost, and its agent has drained it.
     """
 
     def __init__(  # noqa: PLR0913 - what is not Slurm's by name
@@ -86,51 +86,51 @@ class Requeuer:
         log: Callable[[str], None] = _to_stderr,
         wall: Callable[[], float] = time.time,
         uid_of: Callable[[str], int | None] = markers.uid_of,
-        condemned: Callable[[], bool] = lambda: False,
+        work_lost: Callable[[], bool] = lambda: False,
     ) -> None:
         self._slurm, self._config, self._log = slurm, config, log
         self._jobs, self._ended = markers.folder(run_dir), markers.ended_folder(run_dir)
-        self._wall, self._uid_of, self._condemned = wall, uid_of, condemned
-        self._cases: dict[int, TrackedJob] = {}
+        self._wall, self._uid_of, self._work_lost = wall, uid_of, work_lost
+        self._tracked: dict[int, TrackedJob] = {}
         self._last_at: dict[int, float] = {}
 
     def step(self, now: float) -> None:
         """Looks once; ``now`` in seconds of any steady clock. Raises nothing for what Slurm
         says.
         """
-        self._take_stock(now)
+        self._sync_markers(now)
         self._wake_ended(now)
-        due = [case for case in self._cases.values() if case.due <= now]
+        due = [tracked for tracked in self._tracked.values() if tracked.due <= now]
         if not due or is_off(ALL):
             return
         # Users take turns: however many jobs one has here, another's waits for one of them at most.
-        case = min(due, key=lambda one: (self._last_at.get(one.marker.owner, -math.inf), one.due))
-        self._last_at[case.marker.owner] = now
+        tracked = min(due, key=lambda one: (self._last_at.get(one.marker.owner, -math.inf), one.due))
+        self._last_at[tracked.marker.owner] = now
         try:
-            case.next(case, now)
+            tracked.next(tracked, now)
         except Refused as error:
-            self._log(f"job {case.marker.job}: {error}")
-            self._drop(case)
+            self._log(f"job {tracked.marker.job}: {error}")
+            self._drop(tracked)
         except CommandError:
-            case.due = now + _LATER_S  # nobody answered: the same question later
+            tracked.due = now + _LATER_S  # nobody answered: the same question later
 
     def wait_s(self, now: float) -> float | None:
         """Seconds until the next useful ``step``; ``None``: when a file appears in ``jobs/``."""
         return (
-            max(0.0, min(case.due for case in self._cases.values()) - now) if self._cases else None
+            max(0.0, min(tracked.due for tracked in self._tracked.values()) - now) if self._tracked else None
         )
 
     # -- files
 
-    def _take_stock(self, now: float) -> None:
+    def _sync_markers(self, now: float) -> None:
         found = markers.listed(self._jobs, ".json")
-        for job in set(self._cases) - set(found):
-            del self._cases[job]
-        owners = {case.marker.owner for case in self._cases.values()}
+        for job in set(self._tracked) - set(found):
+            del self._tracked[job]
+        owners = {tracked.marker.owner for tracked in self._tracked.values()}
         self._last_at = {uid: at for uid, at in self._last_at.items() if uid in owners}
         for job, (path, changed_ns) in found.items():
-            case = self._cases.get(job)
-            if case is None or case.changed_ns != changed_ns:
+            tracked = self._tracked.get(job)
+            if tracked is None or tracked.changed_ns != changed_ns:
                 self._open(job, path, changed_ns, now)
 
     def _open(self, job: int, path: Path, changed_ns: int, now: float) -> None:
@@ -139,77 +139,77 @@ class Requeuer:
             if marker is None:
                 self._log(f"{path}: no marker of ours, removed")
             path.unlink(missing_ok=True)
-            self._cases.pop(job, None)
+            self._tracked.pop(job, None)
             return
         wait_s = _IDLE_S if marker.state == markers.RUNNING else 0.0
-        before = self._cases.get(job)
+        before = self._tracked.get(job)
         # The same said again is no news: it must not keep the job looked at often.
         since = before.since if before is not None and _alike(before.marker, marker) else now
-        self._cases[job] = TrackedJob(marker, changed_ns, since, now + wait_s, self._look)
+        self._tracked[job] = TrackedJob(marker, changed_ns, since, now + wait_s, self._look)
 
     def _wake_ended(self, now: float) -> None:
         for job, (path, _) in markers.listed(self._ended, "").items():
-            if job in self._cases:
-                self._cases[job].due = now
-                self._cases[job].since = now
+            if job in self._tracked:
+                self._tracked[job].due = now
+                self._tracked[job].since = now
             path.unlink(missing_ok=True)
 
-    def _drop(self, case: TrackedJob) -> None:
-        """Ends a case; a marker that a new launcher has put in its place stays."""
-        path = self._jobs / f"{case.marker.job}.json"
-        if markers.read(path) == case.marker:
+    def _drop(self, tracked: TrackedJob) -> None:
+        """Ends a tracked; a marker that a new launcher has put in its place stays."""
+        path = self._jobs / f"{tracked.marker.job}.json"
+        if markers.read(path) == tracked.marker:
             path.unlink(missing_ok=True)
-        self._cases.pop(case.marker.job, None)
+        self._tracked.pop(tracked.marker.job, None)
 
-    def _again(self, case: TrackedJob, now: float) -> None:
-        case.due = now + (_SOON_S if now - case.since < _HASTE_S else _LATER_S)
+    def _again(self, tracked: TrackedJob, now: float) -> None:
+        tracked.due = now + (_SOON_S if now - tracked.since < _HASTE_S else _LATER_S)
 
     # -- the job
 
-    def _look(self, case: TrackedJob, now: float) -> None:
-        marker = case.marker
+    def _look(self, tracked: TrackedJob, now: float) -> None:
+        marker = tracked.marker
         job = self._slurm.job(marker.job)
         if job is None:
-            self._drop(case)
+            self._drop(tracked)
         elif self._uid_of(job.user) != marker.owner:
             self._log(
                 f"job {marker.job}: marker of uid {marker.owner}, but the job is {job.user}'s: removed"
             )
-            self._drop(case)
+            self._drop(tracked)
         elif job.restarts > marker.restarts:
-            self._after_requeue(case, job, now)
+            self._after_requeue(tracked, job, now)
         else:
-            self._before_requeue(case, job, now)
+            self._before_requeue(tracked, job, now)
 
-    def _before_requeue(self, case: TrackedJob, job: SlurmJob, now: float) -> None:
+    def _before_requeue(self, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
         states = set(job.state.split("+"))
         if "RUNNING" in states or "SUSPENDED" in states or "CONFIGURING" in states:
-            if case.marker.state != markers.RUNNING:
-                self._again(case, now)  # the launcher is about to ask
-            elif not self._hangs(case, job, now):
-                case.due = now + _IDLE_S
-            elif self._may_requeue(case.marker, job):
-                case.next, case.due = self._requeue, now
+            if tracked.marker.state != markers.RUNNING:
+                self._again(tracked, now)  # the launcher is about to ask
+            elif not self._hangs(tracked, job, now):
+                tracked.due = now + _IDLE_S
+            elif self._may_requeue(tracked.marker, job):
+                tracked.next, tracked.due = self._requeue, now
             else:
-                self._drop(case)
+                self._drop(tracked)
         elif "COMPLETING" in states:
-            self._again(case, now)
-        elif states & ENDED_BADLY and job.exit_code.endswith(_TOLD_TO_END):
-            self._drop(case)  # as somebody wanted: scancel --batch -s TERM
-        elif states & ENDED_BADLY and self._may_requeue(case.marker, job):
-            case.next, case.due = self._requeue, now
+            self._again(tracked, now)
+        elif states & ENDED_BADLY and job.exit_code.endswith(_SIGNALLED):
+            self._drop(tracked)  # as somebody wanted: scancel --batch -s TERM
+        elif states & ENDED_BADLY and self._may_requeue(tracked.marker, job):
+            tracked.next, tracked.due = self._requeue, now
         elif "PENDING" in states:
-            self._again(case, now) if now - case.since < _HASTE_S else self._drop(case)
+            self._again(tracked, now) if now - tracked.since < _HASTE_S else self._drop(tracked)
         else:
-            self._drop(case)  # cancelled, timed out, completed: as its user wanted
+            self._drop(tracked)  # cancelled, timed out, completed: as its user wanted
 
-    def _hangs(self, case: TrackedJob, job: SlurmJob, now: float) -> bool:
-        if job.state != "RUNNING" or not self._condemned():
-            case.condemned_at = None
+    def _hangs(self, tracked: TrackedJob, job: SlurmJob, now: float) -> bool:
+        if job.state != "RUNNING" or not self._work_lost():
+            tracked.work_lost_at = None
             return False
-        if case.condemned_at is None:
-            case.condemned_at = now
-        return now - case.condemned_at >= _HUNG_S
+        if tracked.work_lost_at is None:
+            tracked.work_lost_at = now
+        return now - tracked.work_lost_at >= _HUNG_S
 
     def _may_requeue(self, marker: Marker, job: SlurmJob) -> bool:
         if not job.requeue:
@@ -223,35 +223,35 @@ class Requeuer:
             return False
         return True
 
-    def _requeue(self, case: TrackedJob, now: float) -> None:
-        self._slurm.requeue(case.marker.job)
-        gone = "its launcher was gone" if case.condemned_at is None else "its launcher hangs"
-        why = "its start failed" if case.starts else gone
-        self._log(f"job {case.marker.job}: {why}, requeued")
-        case.next, case.since = self._look, now
-        self._again(case, now)
+    def _requeue(self, tracked: TrackedJob, now: float) -> None:
+        self._slurm.requeue(tracked.marker.job)
+        gone = "its launcher was gone" if tracked.work_lost_at is None else "its launcher hangs"
+        why = "its start failed" if tracked.starts else gone
+        self._log(f"job {tracked.marker.job}: {why}, requeued")
+        tracked.next, tracked.since = self._look, now
+        self._again(tracked, now)
 
-    def _after_requeue(self, case: TrackedJob, job: SlurmJob, now: float) -> None:
+    def _after_requeue(self, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
         states = set(job.state.split("+"))
         if "PENDING" not in states:
-            self._drop(case)
+            self._drop(tracked)
         elif len(states) > 1:
-            self._again(case, now)  # still leaving its nodes
+            self._again(tracked, now)  # still leaving its nodes
         elif job.state_reason.startswith(_HELD) or self._delay_s(job) > _MAX_DELAY_S:
-            self._drop(case)  # as somebody wanted
+            self._drop(tracked)  # as somebody wanted
         elif job.state_reason == "BeginTime" or self._delay_s(job) > 0:
-            case.next, case.due, case.seen_pending_at = self._wait_for_clock, now, None
+            tracked.next, tracked.due, tracked.seen_pending_at = self._wait_for_clock, now, None
         elif job.state_reason in _WAITS or job.state_reason.startswith("ReqNodeNotAvail"):
-            self._drop(case)  # its time has come, and it waits for something else
-        elif now - case.since < _MAX_DELAY_S:
-            self._again(case, now)
+            self._drop(tracked)  # its time has come, and it waits for something else
+        elif now - tracked.since < _MAX_DELAY_S:
+            self._again(tracked, now)
         else:
-            self._drop(case)
+            self._drop(tracked)
 
     def _delay_s(self, job: SlurmJob) -> float:
         return job.start_at.timestamp() - self._wall() if job.start_at else 0.0
 
-    def _wait_for_clock(self, case: TrackedJob, now: float) -> None:
+    def _wait_for_clock(self, tracked: TrackedJob, now: float) -> None:
         before = self._wall()
         controller = self._slurm.clock().timestamp()
         # Whole seconds: a difference below one second is none.
@@ -259,46 +259,46 @@ class Requeuer:
         ahead_s = 0.0 if ahead_s < 1.0 else ahead_s
         if ahead_s > self._config.max_clock_skew_s:
             self._log(
-                f"job {case.marker.job}: this clock is {ahead_s:.0f} s ahead of slurmctld's; "
+                f"job {tracked.marker.job}: this clock is {ahead_s:.0f} s ahead of slurmctld's; "
                 "Slurm's own requeue delay stays"
             )
-            self._drop(case)
+            self._drop(tracked)
             return
-        if case.seen_pending_at is None:
-            case.seen_pending_at = controller
-        if controller >= case.seen_pending_at + 1 + math.ceil(ahead_s):
-            case.next, case.due = self._start, now
+        if tracked.seen_pending_at is None:
+            tracked.seen_pending_at = controller
+        if controller >= tracked.seen_pending_at + 1 + math.ceil(ahead_s):
+            tracked.next, tracked.due = self._start, now
         else:
-            self._again(case, now)
+            self._again(tracked, now)
 
-    def _start(self, case: TrackedJob, now: float) -> None:
-        exclude = [SlurmName(name) for name in case.marker.exclude] if not case.starts else []
-        self._slurm.start_now(case.marker.job, exclude)
-        case.starts += 1
-        waited = f"{now - case.since:.1f} s after it ended here"
-        self._log(f"job {case.marker.job}: start time moved up, {waited}")
-        case.next, case.since = self._confirm, now
-        self._again(case, now)
+    def _start(self, tracked: TrackedJob, now: float) -> None:
+        exclude = [SlurmName(name) for name in tracked.marker.exclude] if not tracked.starts else []
+        self._slurm.start_now(tracked.marker.job, exclude)
+        tracked.starts += 1
+        waited = f"{now - tracked.since:.1f} s after it ended here"
+        self._log(f"job {tracked.marker.job}: start time moved up, {waited}")
+        tracked.next, tracked.since = self._confirm, now
+        self._again(tracked, now)
 
-    def _confirm(self, case: TrackedJob, now: float) -> None:
+    def _confirm(self, tracked: TrackedJob, now: float) -> None:
         """A start can fail before the new launcher runs and could speak for the job: a node's
         prolog refuses it, or slurmd the credential. Slurm's delay would begin anew then."""
-        job = self._slurm.job(case.marker.job)
-        if job is None or case.starts >= _MAX_STARTS:
-            self._drop(case)
+        job = self._slurm.job(tracked.marker.job)
+        if job is None or tracked.starts >= _MAX_STARTS:
+            self._drop(tracked)
             return
-        states, again = set(job.state.split("+")), job.restarts - case.marker.restarts
-        if "PENDING" in states and again > case.starts:
+        states, again = set(job.state.split("+")), job.restarts - tracked.marker.restarts
+        if "PENDING" in states and again > tracked.starts:
             self._log(f"job {job.job_id}: its start failed, Slurm requeued it")
-            case.next, case.since = self._look, now
-            self._again(case, now)
-        elif states & ENDED_BADLY and job.state_reason != _OF_THE_PROGRAM and again == case.starts:
+            tracked.next, tracked.since = self._look, now
+            self._again(tracked, now)
+        elif states & ENDED_BADLY and job.state_reason != _OF_THE_PROGRAM and again == tracked.starts:
             self._log(f"job {job.job_id}: its start failed ({job.state_reason})")
-            case.next, case.due = self._requeue, now
-        elif now - case.since < _patience_s(states):
-            case.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
+            tracked.next, tracked.due = self._requeue, now
+        elif now - tracked.since < _patience_s(states):
+            tracked.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
         else:
-            self._drop(case)
+            self._drop(tracked)
 
 
 def _alike(one: Marker, other: Marker) -> bool:

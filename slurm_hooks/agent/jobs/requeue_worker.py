@@ -21,27 +21,27 @@ def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
     slurm = SlurmCli(config.cluster.slurm.timeout_s, config.cluster.slurm.bin)
     said: list[str] = []
     paths = config.cluster.paths
-    afterlife = Requeuer(
+    requeuer = Requeuer(
         slurm,
         paths.run,
         config.job,
         log=said.append,
-        condemned=lambda: condemned(paths.run, paths.procfs),
+        work_lost=lambda: work_lost(paths.run, paths.procfs),
     )
 
     def serve(_request: object) -> Iterator[Any]:
         now = time.monotonic()
-        afterlife.step(now)
+        requeuer.step(now)
         yield from said
         said.clear()
-        wait_s = afterlife.wait_s(time.monotonic())
+        wait_s = requeuer.wait_s(time.monotonic())
         if wait_s is not None:
             yield float(wait_s)
 
     return serve
 
 
-def condemned(run: Path, procfs: Path) -> bool:
+def work_lost(run: Path, procfs: Path) -> bool:
     """Whether work on this node is lost by its verdict, and its agent has drained it."""
     verdict = local_verdict(run, procfs, None)
     if verdict is None or verdict["status"] != "bad" or not verdict["decision"].get("made"):

@@ -57,7 +57,7 @@ class JobSockets:
         self._run_dir, self._take = run_dir, take
         self._users: dict[int, _User] = {}
         self._jobs: Jobs = {}
-        self._said = ""
+        self._last_problem = ""
         folder = markers.socket_folder(run_dir)
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
@@ -83,7 +83,7 @@ class JobSockets:
 
     def serve(self, jobs: Jobs) -> None:
         """Opens the sockets of users who have come, and closes those of users who have gone."""
-        if jobs == self._jobs and not self._said:
+        if jobs == self._jobs and not self._last_problem:
             return
         self._jobs = jobs
         for uid in [uid for uid in self._users if uid not in jobs]:
@@ -98,7 +98,7 @@ class JobSockets:
             self._accept(user, now)
             for one in list(user.clients):
                 client, until = one
-                if now >= until or self._heard(user, client):
+                if now >= until or self._served(user, client):
                     client.close()
                     user.clients.remove(one)
 
@@ -117,16 +117,16 @@ class JobSockets:
             path.unlink(missing_ok=True)
             listener.bind(os.fspath(path))
             path.chmod(0o600)
-            problem = _give_to(path, uid)
+            problem = _chown_to(path, uid)
             listener.listen(_BACKLOG)  # until here nobody can connect
         except OSError as error:
             listener.close()
             problem = f"{path}: {error.strerror or error}"
         else:
             self._users[uid] = _User(uid, listener)
-        if problem and problem != self._said:
+        if problem and problem != self._last_problem:
             log.error("socket for jobs", why=problem)
-        self._said = problem
+        self._last_problem = problem
 
     def _close(self, user: _User) -> None:
         for sock in (user.listener, *(client for client, _ in user.clients)):
@@ -148,12 +148,12 @@ class JobSockets:
                 return
             user.credit -= 1
             client.setblocking(False)
-            if self._heard(user, client):
+            if self._served(user, client):
                 client.close()
             else:
                 user.clients.append((client, now + _PATIENCE_S))
 
-    def _heard(self, user: _User, client: socket.socket) -> bool:
+    def _served(self, user: _User, client: socket.socket) -> bool:
         """True once there is nothing more to do for the client: one packet, one answer."""
         try:
             data = client.recv(markers.MAX_BYTES + 1)
@@ -161,15 +161,15 @@ class JobSockets:
             return False
         except OSError:
             return True
-        problem = self._judged(user, client, data) if data else "nothing was said"
+        problem = self._problem_of(user, client, data) if data else "nothing was said"
         with contextlib.suppress(OSError):  # he has left, or does not read
             client.send(f"no: {problem}".encode() if problem else markers.TAKEN.encode())
         return True
 
-    def _judged(self, user: _User, client: socket.socket, data: bytes) -> str:
+    def _problem_of(self, user: _User, client: socket.socket, data: bytes) -> str:
         """Why the packet is not taken; empty: it is."""
         uid = peer(client)
-        if uid not in (user.uid, 0):  # where root may not give the socket away (see _give_to)
+        if uid not in (user.uid, 0):  # where root may not give the socket away (see _chown_to)
             return "this is another user's socket"
         try:
             marker = markers.decoded(data)
@@ -186,7 +186,7 @@ def peer(client: socket.socket) -> int:
     return int(_CREDENTIALS.unpack(found)[1])
 
 
-def _give_to(path: Path, uid: int) -> str:
+def _chown_to(path: Path, uid: int) -> str:
     """Makes the socket the user's. Where the agent may not (a unit of an earlier release takes
     CAP_CHOWN away), anybody can connect and is sent away by his uid: the answer says so."""
     try:

@@ -12,7 +12,7 @@ from slurm_hooks.job.marker import Marker
 class TrackedJob:
     """One marker and what was seen of its job so far. Times are in the caller's seconds.
 
-    ``condemned_at``  since when the job runs on although its node is lost.
+    ``work_lost_at``  since when the job runs on although its node is lost.
     """
 
     marker: Marker
@@ -22,4 +22,4 @@ class TrackedJob:
     next: Callable[[TrackedJob, float], None]
     seen_pending_at: float | None = None
     starts: int = 0
-    condemned_at: float | None = None
+    work_lost_at: float | None = None

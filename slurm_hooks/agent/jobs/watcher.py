@@ -37,14 +37,14 @@ _RESERVED = 16
 """Markers that find room where /run is full."""
 
 
-class Jobs:
+class JobWatcher:
     """``fd`` turns readable when an epilog's note appears; ``fds`` gives the sockets' descriptors.
 
-    ``ledger``: what the prolog said of the jobs on this node, now.
+    ``runs``: what the prolog said of the jobs on this node, now.
     """
 
-    def __init__(self, config: Settings, ledger: Callable[[], Runs]) -> None:
-        self._config, self._ledger, self._seen = config, ledger, Runs()
+    def __init__(self, config: Settings, runs: Callable[[], Runs]) -> None:
+        self._config, self._runs, self._seen = config, runs, Runs()
         run = self._run = config.cluster.paths.run
         self._markers, self._ended = markers.folder(run), markers.ended_folder(run)
         self._old = old_markers.put_aside(self._markers)
@@ -60,9 +60,9 @@ class Jobs:
         self._worker = Worker("jobs", self._open)
         self._cleaner = Worker("old_markers", old_markers.open_removal, keep=False)
         self._next_look = 0.0
-        self._said = ""
+        self._last_error = ""
         self._woken = False
-        self._told, self._untold, self._told_since = 0, 0, float("-inf")
+        self._logged, self._suppressed, self._logged_since = 0, 0, float("-inf")
 
     @property
     def fd(self) -> int:
@@ -101,12 +101,12 @@ class Jobs:
 
     def _serve(self) -> None:
         """The sockets of users with a job here, by the prologs' word."""
-        ledger = self._ledger()
-        if ledger is self._seen:
+        runs = self._runs()
+        if runs is self._seen:
             return
-        self._seen = ledger
+        self._seen = runs
         here: dict[int, set[int]] = {}
-        for run in ledger.runs.values():
+        for run in runs.runs.values():
             if run.uid is not None and run.ended_s is None:
                 here.setdefault(run.uid, set()).update((run.job, run.family))
         if self._old:
@@ -141,32 +141,32 @@ class Jobs:
             log.error("old markers not removed", why=answer.error)
 
     def _take(self, answer: Answer, now: float) -> None:
-        if answer.error and answer.error != self._said:
+        if answer.error and answer.error != self._last_error:
             log.error("jobs that have to restart", why=answer.error, evidence=answer.evidence)
-        self._said = answer.error
+        self._last_error = answer.error
         for item in answer.items:
             if isinstance(item, str):
-                self._tell(item, now)
+                self._log_line(item, now)
             elif isinstance(item, float):
                 self._next_look = now + max(item, self._config.agent.jobs_interval_s)
 
-    def _tell(self, text: str, now: float) -> None:
-        if now - self._told_since >= _LINES_S:
-            if self._untold:
-                log.warning("jobs: more happened than is told", lines=self._untold)
-            self._told, self._untold, self._told_since = 0, 0, now
-        if self._told < _LINES:
-            self._told += 1
+    def _log_line(self, text: str, now: float) -> None:
+        if now - self._logged_since >= _LINES_S:
+            if self._suppressed:
+                log.warning("jobs: more happened than is told", lines=self._suppressed)
+            self._logged, self._suppressed, self._logged_since = 0, 0, now
+        if self._logged < _LINES:
+            self._logged += 1
             log.info("job", did=text)
         else:
-            self._untold += 1
+            self._suppressed += 1
 
     def _look(self, now: float) -> None:
         if not (_anything(self._markers) or _anything(self._ended)):
             self._next_look = now + _SWEEP_S
             self._worker.close()
             return
-        self._next_look = now + max(self._config.agent.jobs_interval_s, 1.0 if self._said else 0.0)
+        self._next_look = now + max(self._config.agent.jobs_interval_s, 1.0 if self._last_error else 0.0)
         self._worker.ask(None, deadline_s=_DEADLINE_S)
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ KMSG = "kmsg"
 
 
 @dataclass(slots=True)
-class Tally:
+class AgentCounts:
     """What the agent counts of itself since its start; times in epoch seconds."""
 
     started_at: float
@@ -46,11 +46,11 @@ class Snapshot:
 
     node: str
     status: Status
-    standing: SlurmStatus
+    slurm_status: SlurmStatus
     opened: Sequence[Opened]
     facts: NodeFacts
     wanted: frozenset[str]
-    tally: Tally
+    counts: AgentCounts
     unwritten: int = 0
     failures: int = 0
 
@@ -69,14 +69,14 @@ def _node(now: Snapshot) -> Iterator[Family]:
     yield gauge(
         "node_drained",
         "Whether slurmctld gives this node no new work, whoever drained it; unknown while it cannot be asked.",
-        [] if now.standing.problem else [Sample(float(now.standing.drained))],
+        [] if now.slurm_status.problem else [Sample(float(now.slurm_status.drained))],
     )
     yield gauge(
         "node_over_budget",
         "Whether this node should have left service and the budget did not admit it.",
-        [Sample(float(now.standing.action == "over-budget"))],
+        [Sample(float(now.slurm_status.action == "over-budget"))],
     )
-    made = now.standing.made
+    made = now.slurm_status.made
     yield gauge(
         "node_returns_before_drain",
         "How often this node had returned lately before the agent's drain that stands; each makes it wait longer.",
@@ -90,7 +90,7 @@ def _node(now: Snapshot) -> Iterator[Family]:
     yield gauge(
         "slurm_reachable",
         "Whether the agent's last question to slurmctld was answered.",
-        [Sample(float(not now.standing.problem))],
+        [Sample(float(not now.slurm_status.problem))],
     )
     yield gauge("finding_open", "An open finding of a check; always 1.", _findings(now.opened))
     yield gauge(
@@ -124,7 +124,7 @@ def _probes(facts: NodeFacts, wanted: frozenset[str]) -> Iterator[Sample]:
 
 
 def _agent(now: Snapshot) -> Iterator[Family]:
-    tally = now.tally
+    counts = now.counts
     yield gauge(
         "agent_info",
         "The agent's version and the node's name in Slurm; always 1.",
@@ -133,30 +133,30 @@ def _agent(now: Snapshot) -> Iterator[Family]:
     yield gauge(
         "agent_start_time_seconds",
         "When the agent started, in seconds since the epoch.",
-        [Sample(tally.started_at)],
+        [Sample(counts.started_at)],
     )
     yield counter(
-        "agent_passes_total", "Passes over all probes since the start.", [Sample(tally.passes)]
+        "agent_passes_total", "Passes over all probes since the start.", [Sample(counts.passes)]
     )
     yield counter(
         "agent_pass_seconds_total",
         "Time from the beginning of each pass to its last answer, summed up since the start.",
-        [Sample(tally.pass_seconds)],
+        [Sample(counts.pass_seconds)],
     )
     yield gauge(
         "agent_last_pass_timestamp_seconds",
         "When the last pass ended, in seconds since the epoch.",
-        [] if tally.last_pass_at is None else [Sample(tally.last_pass_at)],
+        [] if counts.last_pass_at is None else [Sample(counts.last_pass_at)],
     )
     yield gauge(
         "agent_config_problems",
         "Problems of the configuration file; with any, the last one that was accepted goes on.",
-        [Sample(tally.config_problems)],
+        [Sample(counts.config_problems)],
     )
     yield counter(
         "events_total",
         "Events noted for the history since the start, by name.",
-        [Sample(count, {"event": name}) for name, count in sorted(tally.events.items())],
+        [Sample(count, {"event": name}) for name, count in sorted(counts.events.items())],
     )
     yield gauge(
         "history_unwritten_events", "Events that wait to be written.", [Sample(now.unwritten)]

@@ -14,12 +14,12 @@ from slurm_hooks.agent import own_log, systemd
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
 from slurm_hooks.agent.telemetry.history_events import HistoryEvents
 from slurm_hooks.agent.telemetry.http_server import MetricsServer
-from slurm_hooks.agent.telemetry.metrics import Snapshot, Tally, text_of
+from slurm_hooks.agent.telemetry.metrics import Snapshot, AgentCounts, text_of
 from slurm_hooks.agent.telemetry.recorder import Recorder
 from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.settings.settings import Settings
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from slurm_hooks.worker.worker import Worker
 
 log = Log("agent")
@@ -32,7 +32,7 @@ _SIGN_S = 5.0
 
 
 class Telemetry:
-    """``memories``: what an earlier agent left, and what of it holds in this boot; ``crashed``: that
+    """``before_and_kept``: what an earlier agent left, and what of it holds in this boot; ``crashed``: that
     agent did not end in order.
     """
 
@@ -41,7 +41,7 @@ class Telemetry:
         node: str,
         boot_id: str,
         config: Settings,
-        memories: tuple[Memory, Memory],
+        before_and_kept: tuple[TrackedState, TrackedState],
         *,
         crashed: bool,
     ) -> None:
@@ -54,10 +54,10 @@ class Telemetry:
             max_bytes=config.agent.history_max_bytes,
             stuck=paths.run / "stuck",
         )
-        self._chronicle = HistoryEvents(self.recorder, *memories, config.node.expected_gpus)
-        self._chronicle.started(crashed=crashed)
+        self._history_events = HistoryEvents(self.recorder, *before_and_kept, config.node.expected_gpus)
+        self._history_events.started(crashed=crashed)
         self._node, self._path = node, paths.run / FILE
-        self._tally = Tally(
+        self._counts = AgentCounts(
             started_at=time.time(),
             events=self.recorder.noted,
             config_problems=len(config.problems),
@@ -90,44 +90,44 @@ class Telemetry:
 
     def passed(self, facts: NodeFacts, pass_s: float) -> None:
         """A pass over the probes ended, ``pass_s`` after its beginning."""
-        self._tally.passes += 1
-        self._tally.pass_seconds += max(0.0, pass_s)
-        self._tally.last_pass_at = time.time()
-        self._chronicle.saw_gpus(facts.gpus)
+        self._counts.passes += 1
+        self._counts.pass_seconds += max(0.0, pass_s)
+        self._counts.last_pass_at = time.time()
+        self._history_events.record_gpus(facts.gpus)
 
     def refused(self, problems: int) -> None:
         """A new configuration was not taken over, as it has so many problems."""
-        self._tally.config_problems = problems
+        self._counts.config_problems = problems
 
-    def tell(
+    def update(
         self,
         opened: Sequence[Opened],
         facts: NodeFacts,
         published: tuple[Status, SlurmStatus],
         wanted: Iterable[str],
-        deeds: Iterable[AuditEntry],
+        entries: Iterable[AuditEntry],
     ) -> None:
         """The state of things, which has just been published as ``published`` says."""
-        status, standing = published
-        self._chronicle.saw(opened)
-        self._chronicle.did(deeds, standing)
+        status, slurm_status = published
+        self._history_events.record_findings(opened)
+        self._history_events.record_changes(entries, slurm_status)
         self._text = text_of(
             Snapshot(
                 node=self._node,
                 status=status,
-                standing=standing,
+                slurm_status=slurm_status,
                 opened=opened,
                 facts=facts,
                 wanted=frozenset(wanted),
-                tally=self._tally,
+                counts=self._counts,
                 unwritten=self.recorder.pending,
                 failures=self.recorder.failures,
             )
         )
         self._write()
 
-    def close(self, *, afresh: bool) -> None:
-        self._chronicle.ended(afresh=afresh)
+    def close(self, *, restart: bool) -> None:
+        self._history_events.ended(restart=restart)
         self._server.close()
         self.recorder.close()
 

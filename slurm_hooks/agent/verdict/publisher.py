@@ -36,41 +36,41 @@ def enforced(opened: Iterable[Opened]) -> tuple[Finding, ...]:
     return tuple(counted)
 
 
-def status(verdict: Verdict, standing: SlurmStatus) -> Status:
+def status(verdict: Verdict, slurm_status: SlurmStatus) -> Status:
     """The word that hooks act on. Past the budget a bad node stays in service, so no hook may say
     "bad" either.
     """
     word = verdict.status
-    if word is Status.BAD and standing.action == "over-budget":
+    if word is Status.BAD and slurm_status.action == "over-budget":
         return Status.SUSPECT
     return word
 
 
 def detail(
-    node: str, opened: Sequence[Opened], verdict: Verdict, standing: SlurmStatus, **about: Any
+    node: str, opened: Sequence[Opened], verdict: Verdict, slurm_status: SlurmStatus, **about: Any
 ) -> dict[str, Any]:
     """Line 2 of the verdict file, without the status."""
     return {
         "node": node,
         "findings": [_finding(entry) for entry in opened],
         "blind": list(verdict.blind),
-        "decision": _decision(standing),
-        "drained": standing.drained,
-        "problem": standing.problem,
+        "decision": _decision(slurm_status),
+        "drained": slurm_status.drained,
+        "problem": slurm_status.problem,
         "version": VERSION,
         **about,
     }
 
 
-def _decision(standing: SlurmStatus) -> dict[str, Any]:
+def _decision(slurm_status: SlurmStatus) -> dict[str, Any]:
     """What was decided, in whose words, and the drain that is this agent's own: with the record a
     reader can prove whose drain Slurm shows (``policy.ownership``), and what it waits for.
     """
     return {
-        "action": standing.action,
-        "reason": standing.reason,
-        "why": standing.why,
-        "made": plain(standing.made) if standing.made else None,
+        "action": slurm_status.action,
+        "reason": slurm_status.reason,
+        "why": slurm_status.why,
+        "made": plain(slurm_status.made) if slurm_status.made else None,
     }
 
 
@@ -106,16 +106,16 @@ class Publisher:
         self,
         opened: Sequence[Opened],
         verdict: Verdict,
-        standing: SlurmStatus,
+        slurm_status: SlurmStatus,
         facts: NodeFacts,
     ) -> None:
         """The verdict of this moment, believed for the time to live from now on."""
-        word = status(verdict, standing)
+        word = status(verdict, slurm_status)
         story = detail(
             self._node,
             opened,
             verdict,
-            standing,
+            slurm_status,
             at=time.time(),
             facts=brief(facts),
             boot_id=self._boot_id,
@@ -125,7 +125,7 @@ class Publisher:
         text = verdict_file.render(word, expires_s=expires_s, boot_id=self._boot_id, detail=story)
         verdict_file.write(self._path, text, self._reserve)
         self.word = word
-        said = (word, [entry.finding.code for entry in opened], standing.action, verdict.blind)
+        said = (word, [entry.finding.code for entry in opened], slurm_status.action, verdict.blind)
         if said != self._said:
             codes = ",".join(entry.finding.code for entry in opened) or "-"
             blind = ",".join(verdict.blind) or "-"
@@ -134,7 +134,7 @@ class Publisher:
                 status=word.value,
                 findings=codes,
                 blind=blind,
-                decision=standing.action,
-                drained=standing.drained,
+                decision=slurm_status.action,
+                drained=slurm_status.drained,
             )
         self._said = said

@@ -318,7 +318,7 @@ class World:
         self.passes += 1
         if not self.blind:
             self.known = list(self.faults)
-        clean = self._case().worst is None and not self.blind
+        clean = self._inputs().worst is None and not self.blind
         self.clean_passes = self.clean_passes + 1 if clean else 0
         truly = not any(self._counts(fault) for fault in self.faults) and not self.blind
         self.clean_in_truth = self.clean_in_truth + 1 if truly else 0
@@ -333,12 +333,12 @@ class World:
         module, before = vars(step_module), datetime
         module["datetime"] = _Clock(self.slurm)
         try:
-            outcome = step.run(self._case(), self.record, self.restore)
+            outcome = step.run(self._inputs(), self.record, self.restore)
             self._restored()
             self._hear_of(outcome)
             self.audit()
             if self.restore:
-                step.run(self._case(), self.record, self.restore)
+                step.run(self._inputs(), self.record, self.restore)
                 self._restored()
         except Unavailable:
             pass
@@ -368,13 +368,13 @@ class World:
             self.restore = ended.reason
 
     def _hear_of(self, outcome: StepResult) -> None:
-        for deed in outcome.did:
-            if deed.event == GIVEN_BACK:
-                one = Return(code=deed.code, at=self.slurm.now.timestamp())
+        for entry in outcome.entries:
+            if entry.event == GIVEN_BACK:
+                one = Return(code=entry.code, at=self.slurm.now.timestamp())
                 self.returns = with_return(self.returns, one)
-        if outcome.forgiven:
+        if outcome.acknowledged:
             if not self.resumed:
-                raise Violation("forgiven, and nobody had resumed the node")
+                raise Violation("acknowledged, and nobody had resumed the node")
             self.returns, self.returned, self.lost = (), [], ""
             self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
 
@@ -383,7 +383,7 @@ class World:
         self.restore = ""
         self.clean_passes = self.clean_in_truth = 0
 
-    def _case(self) -> DrainInputs:
+    def _inputs(self) -> DrainInputs:
         # As the agent orders what is open: the worst that asks for the most comes first.
         order = sorted(self.known, key=lambda f: (-f.severity, -_RANK[f.action], f.code))
         found = tuple(self._finding(fault) for fault in order)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from holdfast.adapters.typed_json import typed
 from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.tracking.counters import MAX_POINTS, Counter, advance, rebased, restored
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from slurm_hooks.tracking.reboot import booted
 
 WRAPS_AT = 1 << 16
@@ -226,11 +226,11 @@ def _counters(value: Any) -> Iterator[Counter]:
 
 def test_a_reboot_leaves_no_counter_of_the_boot_before() -> None:
     """A counter of another boot would call everything new, or hide what is (law 10)."""
-    before = replace(_filled(Memory), boot_id="one")
+    before = replace(_filled(TrackedState), boot_id="one")
     after = booted(before, "two", demand)
     assert [one for one in _counters(after) if one.value is not None or one.window] == []
     assert booted(before, "one", demand) == before
 
 
 def test_memory_without_counters_is_fine() -> None:
-    assert list(_counters(Memory())) == []
+    assert list(_counters(TrackedState())) == []

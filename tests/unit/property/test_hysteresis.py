@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
-from slurm_hooks.evaluation.judge import fold, opened, speaks_for_the_node
+from slurm_hooks.evaluation.judge import fold, opened, nothing_drains
 from slurm_hooks.facts import GpuFacts, NodeFacts, NvmlFacts
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking.node import Streak
@@ -135,7 +135,7 @@ def test_no_pass_speaks_for_a_node_whose_fault_was_seen_last(
         looked = frozenset() if what == BLIND else frozenset({"nvml"})
         streaks = fold(streaks, table, facts_of(what), looked, float(now))
         looks += [what] if what in (SEEN, CLEAN) else []
-        speaks = speaks_for_the_node(streaks, table, facts_of(what))
+        speaks = nothing_drains(streaks, table, facts_of(what))
         assert not (speaks and (looks[-1] == SEEN or opened(streaks, table)))
         assert speaks or streaks
 

@@ -226,7 +226,7 @@ class Story(World):
 
     def slurm_drains_for_our_prolog(self) -> None:
         """Our verdict says bad, a prolog refuses the node before the agent has drained it."""
-        if self._case().worst is not None and not self.slurm.mine.drained_flag:
+        if self._inputs().worst is not None and not self.slurm.mine.drained_flag:
             self.slurm.set_drain(ME, "Prolog error", SLURM, SLURM)
 
     # --- what people and other agents do
@@ -422,7 +422,7 @@ def test_the_stories_reach_what_they_are_about() -> None:
 
         def undrain(then: Callable[[], None] = undrains, story: Story = story) -> None:
             then()
-            what = "withdrawal" if story._case().worst else "undrain"
+            what = "withdrawal" if story._inputs().worst else "undrain"
             happened[what] = happened.get(what, 0) + 1
 
         comments = story.slurm.comment

@@ -75,7 +75,7 @@ def test_who_only_looks_turns_no_agent_away(tmp_path: Path) -> None:
             held = lock.take(path)
             assert held is not None
             assert lock.holder(tmp_path) == os.getpid()
-            lock.give_back(held.fd)
+            lock.release(held.fd)
     finally:
         ends.set()
         for one in lookers:
@@ -87,7 +87,7 @@ def test_a_crash_is_told_from_an_end_in_order(tmp_path: Path) -> None:
     first = lock.take(path)
     assert first is not None
     assert not first.crashed
-    lock.give_back(first.fd)
+    lock.release(first.fd)
     second = lock.take(path)
     assert second is not None
     assert not second.crashed
@@ -110,7 +110,7 @@ if held is None:
     os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], str(path)])
 print(os.getpid(), held.crashed, os.get_inheritable(held.fd), flush=True)
 sys.stdin.readline()
-lock.give_back(held.fd)
+lock.release(held.fd)
 """
 
 
@@ -156,7 +156,7 @@ def test_no_user_can_keep_an_agent_from_its_lock(tmp_path: Path, before: int | N
         path.touch(before)
     held = lock.take(path)
     assert held is not None
-    lock.give_back(held.fd)
+    lock.release(held.fd)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -206,7 +206,7 @@ def storm(*, bears: bool, every_s: int = 5) -> list[int]:
     starts, at = Starts(config=SAME), []
     for now in range(0, 36_000, every_s):
         if bears:
-            starts = start_backoff.bore(starts)
+            starts = start_backoff.with_verdict(starts)
         if not start_backoff.wait_s(starts, float(now), SAME):
             at.append(now)
             starts = start_backoff.started(starts, float(now), SAME)
@@ -228,15 +228,15 @@ def test_an_agent_that_works_and_is_killed_comes_back_at_once_but_not_for_ever()
 
 
 def test_calm_and_a_new_configuration_end_the_waiting() -> None:
-    many = Starts(at=tuple(float(n) for n in range(100, 160, 5)), barren=12, config=SAME)
+    many = Starts(at=tuple(float(n) for n in range(100, 160, 5)), fruitless=12, config=SAME)
     assert start_backoff.wait_s(many, 160.0, SAME) == 300 - 5
     assert start_backoff.wait_s(many, 160.0, (3, 4)) == 0
     assert start_backoff.started(many, 160.0, (3, 4)) == Starts(
-        at=(160.0,), barren=1, config=(3, 4)
+        at=(160.0,), fruitless=1, config=(3, 4)
     )
-    assert start_backoff.wait_s(start_backoff.bore(many), 160.0, SAME) == 0
+    assert start_backoff.wait_s(start_backoff.with_verdict(many), 160.0, SAME) == 0
     assert start_backoff.wait_s(many, 4000.0, SAME) == 0
-    assert start_backoff.started(many, 4000.0, SAME).barren == 1
+    assert start_backoff.started(many, 4000.0, SAME).fruitless == 1
     assert start_backoff.wait_s(many, 5.0, SAME) == 0, "of a later time than now: another boot's"
 
 

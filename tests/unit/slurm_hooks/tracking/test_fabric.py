@@ -25,13 +25,13 @@ from slurm_hooks.tracking import fabric, store
 from slurm_hooks.tracking.fabric import COUNTED_CODES, PortSeen
 from slurm_hooks.tracking.host import HostSeen, look_at_host, look_at_system
 from slurm_hooks.tracking.node import (
-    Memory,
+    TrackedState,
     saw_host,
     saw_pci,
     saw_ports,
     saw_system,
 )
-from slurm_hooks.tracking.reboot import booted, forgiven
+from slurm_hooks.tracking.reboot import booted, acknowledged
 
 PORT = PortFacts(
     device="mlx5_0",
@@ -107,7 +107,7 @@ def test_the_best_rate_is_that_of_an_active_port() -> None:
 
 def test_a_card_that_goes_is_told_and_one_with_another_name_is_recognised() -> None:
     other = replace(PORT, device="mlx5_1", guid="b83f:d204")
-    memory, _ = saw_ports(Memory(), [PORT, other], 5.0)
+    memory, _ = saw_ports(TrackedState(), [PORT, other], 5.0)
     _, facts = saw_ports(memory, [other], 6.0)
     assert [(p.device, p.present, p.now_called) for p in facts if not p.present] == [
         ("mlx5_0", False, "")
@@ -117,7 +117,7 @@ def test_a_card_that_goes_is_told_and_one_with_another_name_is_recognised() -> N
 
 
 def test_a_boot_leaves_no_baseline_and_what_the_port_was() -> None:
-    memory, _ = saw_ports(Memory(boot_id="a"), [replace(PORT, link_downed=3)], 5.0)
+    memory, _ = saw_ports(TrackedState(boot_id="a"), [replace(PORT, link_downed=3)], 5.0)
     after = booted(memory, "b", demand)
     _, (port,) = saw_ports(after, [replace(counted(symbol_error=9), link_downed=9)], 6.0)
     assert port.news.symbol_ber is None
@@ -127,11 +127,11 @@ def test_a_boot_leaves_no_baseline_and_what_the_port_was() -> None:
 
 
 def test_a_persons_word_makes_the_past_old() -> None:
-    memory, _ = saw_ports(Memory(), [PORT], 5.0)
+    memory, _ = saw_ports(TrackedState(), [PORT], 5.0)
     memory, (bad,) = saw_ports(memory, [counted(symbol_error=90)], 6.0)
     assert bad.news.symbol_ber
     memory, _ = saw_ports(
-        forgiven(memory, NodeFacts(expected_gpus=0)), [counted(symbol_error=90)], 7.0
+        acknowledged(memory, NodeFacts(expected_gpus=0)), [counted(symbol_error=90)], 7.0
     )
     memory, (good,) = saw_ports(memory, [counted(symbol_error=90)], 8.0)
     assert good.news.symbol_ber == 0
@@ -150,7 +150,7 @@ SWITCH = PcieFacts(pci="0000:05:00.0", kind=PciKind.NVSWITCH)
 
 
 def bus(*looks: list[PcieFacts]) -> PciFacts:
-    memory, facts = Memory(), PciFacts()
+    memory, facts = TrackedState(), PciFacts()
     for number, devices in enumerate(looks):
         memory, facts = saw_pci(memory, devices, 1e6 + 10 * number)
     return facts
@@ -237,7 +237,7 @@ def test_zombies_that_stay() -> None:
 
 
 def test_all_of_it_survives_a_restart(tmp_path: Path) -> None:
-    memory = Memory(boot_id="a")
+    memory = TrackedState(boot_id="a")
     for number in range(30):
         now = 1e6 + 60 * number
         memory, _ = saw_ports(memory, [counted(symbol_error=number)], now)

@@ -13,9 +13,9 @@ from slurm_hooks.evaluation.judge import fold, opened
 from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.facts import GpuDeltas, GpuFabric, GpuFacts, NodeFacts, NvmlFacts
 from slurm_hooks.settings.sections import CheckConfig
-from slurm_hooks.tracking.gpu import GpuSeen, forgiven, look, rebooted, was_reset
-from slurm_hooks.tracking.node import Memory, saw_gpus
-from slurm_hooks.tracking.reboot import forgiven as person_resumed
+from slurm_hooks.tracking.gpu import GpuSeen, acknowledged, look, rebooted, was_reset
+from slurm_hooks.tracking.node import TrackedState, saw_gpus
+from slurm_hooks.tracking.reboot import acknowledged as person_resumed
 
 START = 1_000_000.0
 GPU = GpuFacts(
@@ -171,7 +171,7 @@ def test_a_persons_word_makes_old_errors_old() -> None:
     bad = replace(GPU, uncorrected=3, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
     seen, news = run((0, GPU), (10, bad))
     assert (news.link_recoveries, news.bad_links) == (5, (7,))
-    seen, filled = look(forgiven(seen), bad, START + 20)
+    seen, filled = look(acknowledged(seen), bad, START + 20)
     assert filled.uncorrected_new == 0
     assert (filled.news.link_recoveries, filled.news.bad_links) == (0, ())
     worse = replace(bad, uncorrected=4)
@@ -197,7 +197,7 @@ def test_a_person_who_resumes_the_node_ends_what_was_counted_before(check: str) 
     table = {check: CheckConfig(limits=checks.load(check).Limits(), mode=Mode.DRAIN)}
     bad = replace(GPU, uncorrected=3, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
 
-    def see(memory: Memory, gpu: GpuFacts, after_s: float) -> Memory:
+    def see(memory: TrackedState, gpu: GpuFacts, after_s: float) -> TrackedState:
         reading = NvmlFacts(count=1, gpus=(gpu,))
         memory, nvml = saw_gpus(memory, reading, demand, START + after_s)
         facts = NodeFacts(expected_gpus=1, nvml=nvml)
@@ -205,7 +205,7 @@ def test_a_person_who_resumes_the_node_ends_what_was_counted_before(check: str) 
         streaks = fold(memory.streaks, table, facts, looked, START + after_s)
         return replace(memory, streaks=streaks)
 
-    memory = Memory(boot_id="b")
+    memory = TrackedState(boot_id="b")
     for turn, gpu in enumerate((GPU, bad, bad, bad)):
         memory = see(memory, gpu, turn * 10)
     assert len(opened(memory.streaks, table)) == 1

@@ -32,7 +32,7 @@ from slurm_hooks.tracking import kernel, reboot, store
 from slurm_hooks.tracking import node as remember
 from slurm_hooks.tracking.gpu import GpuSeen
 from slurm_hooks.tracking.new_events import REPEAT_S, Event, news
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 
 PCI = "0000:53:00"
 SWITCH = "0000:05:00"
@@ -51,8 +51,8 @@ def xid(number: int, at_s: float = 100.0, pci: str = PCI, value: int | None = No
     return XidEvent(xid=number, pci=pci, seq=int(at_s), at_s=at_s, recovery_value=value)
 
 
-def heard(*events: Event, memory: Memory | None = None) -> Memory:
-    return remember.heard(memory or Memory(boot_id="b"), events, seq=1, lost=0, demand=demand)
+def with_events(*events: Event, memory: TrackedState | None = None) -> TrackedState:
+    return remember.with_events(memory or TrackedState(boot_id="b"), events, seq=1, lost=0, demand=demand)
 
 
 def judged(
@@ -60,7 +60,7 @@ def judged(
 ) -> list[Finding]:
     check = checks.load(name)
     facts = NodeFacts(
-        expected_gpus=8, nvml=NvmlFacts(count=len(gpus), gpus=gpus), kmsg=heard(*events).kmsg
+        expected_gpus=8, nvml=NvmlFacts(count=len(gpus), gpus=gpus), kmsg=with_events(*events).kmsg
     )
     return list(check.judge(facts, check.Limits(**limits)))
 
@@ -69,23 +69,23 @@ def judged(
 
 
 def test_records_of_one_code_and_part_are_one_event() -> None:
-    memory = heard(event("AER_CORRECTED", 10), event("AER_CORRECTED", 20, text="newest", count=3))
+    memory = with_events(event("AER_CORRECTED", 10), event("AER_CORRECTED", 20, text="newest", count=3))
     (kept,) = memory.events
     assert (kept.count, kept.text, kept.at_s) == (4, "newest", 20)
     assert kept.slots == ((0, 4),)
-    assert len(heard(event("AER_CORRECTED", subject="other"), memory=memory).events) == 2
+    assert len(with_events(event("AER_CORRECTED", subject="other"), memory=memory).events) == 2
 
 
 def test_what_only_tells_more_counts_nothing() -> None:
-    memory = heard(event("AER_FATAL"), event("AER_FATAL", count=0, text="words SDES"))
+    memory = with_events(event("AER_FATAL"), event("AER_FATAL", count=0, text="words SDES"))
     (kept,) = memory.events
     assert (kept.count, kept.text) == (1, "words SDES")
-    assert heard(event("AER_FATAL", count=0)).events == (), "and alone it is nothing"
+    assert with_events(event("AER_FATAL", count=0)).events == (), "and alone it is nothing"
 
 
 def test_rates_are_of_the_window_alone() -> None:
     at = [0.0, 500.0, 7200.0, 7300.0, 90_000.0]
-    (kept,) = heard(*(event("DIMM_CORRECTED", at_s) for at_s in at)).events
+    (kept,) = with_events(*(event("DIMM_CORRECTED", at_s) for at_s in at)).events
     assert kept.count == 5
     assert kept.within(3600, 90_000) == 1
     assert kept.within(24 * 3600, 90_000) == 3
@@ -98,7 +98,7 @@ def test_a_rate_never_misses_a_record_nor_counts_one_a_slot_too_old(
 ) -> None:
     times = sorted(times)
     for at_s in times[-1:]:
-        (kept,) = heard(*(event("DIMM_CORRECTED", one) for one in times)).events
+        (kept,) = with_events(*(event("DIMM_CORRECTED", one) for one in times)).events
         seen = kept.within(window_s, at_s)
         assert seen >= sum(at_s - one <= window_s for one in times)
         assert seen <= sum(at_s - one <= window_s + SLOT_S for one in times)
@@ -108,10 +108,10 @@ def test_a_storm_keeps_the_memory_small_and_the_worst_in_it() -> None:
     storm = [
         event("AER_CORRECTED", at, subject=f"0000:{at % 256:02x}:00.{at % 8}") for at in range(3000)
     ]
-    memory = heard(event("AER_FATAL", 0), *storm)
+    memory = with_events(event("AER_FATAL", 0), *storm)
     assert len(memory.events) == kernel.MAX_EVENTS
     assert any(kept.code == "AER_FATAL" for kept in memory.events)
-    xids = heard(xid(79, 0), *(xid(45, at) for at in range(20_000)))
+    xids = with_events(xid(79, 0), *(xid(45, at) for at in range(20_000)))
     assert len(xids.xids) == remember.MAX_EVENTS
     assert xids.xids[0].xid == 79
 
@@ -124,19 +124,19 @@ def test_images_of_a_user_do_not_make_the_agent_forget_a_fault_of_the_node() -> 
         event("FS_SHUTDOWN", 1 + at, subject=f"dm-{at}", fatal=True, confirmed=False)
         for at in range(1000)
     ]
-    memory = heard(event("FS_SHUTDOWN", 0, fatal=True, confirmed=True), oops, *images, *shut)
+    memory = with_events(event("FS_SHUTDOWN", 0, fatal=True, confirmed=True), oops, *images, *shut)
     assert {"KERNEL_OOPS", "FS_SHUTDOWN"} <= {kept.code for kept in memory.events}
     assert any(kept.confirmed for kept in memory.events)
 
 
 def test_an_end_ends_its_own_event_only() -> None:
     lost = event("FS_SERVER_LOST", subject="nas1")
-    memory = heard(lost, replace(lost, subject="nas2"), replace(lost, over=True))
+    memory = with_events(lost, replace(lost, subject="nas2"), replace(lost, over=True))
     assert [kept.subject for kept in memory.events] == ["nas2"]
 
 
 def test_a_switch_that_is_taken_on_again_has_no_sxids() -> None:
-    memory = heard(
+    memory = with_events(
         event("SXID20034", subject=SWITCH),
         event("SXID23001", subject=SWITCH),
         event("SXID20034", subject="0000:06:00"),
@@ -146,7 +146,7 @@ def test_a_switch_that_is_taken_on_again_has_no_sxids() -> None:
 
 
 def test_age_takes_what_condemns_nothing() -> None:
-    memory = heard(event("OOM_JOB", 0), event("HUNG_TASK", 0), event("MLX5_HEALTH", 0))
+    memory = with_events(event("OOM_JOB", 0), event("HUNG_TASK", 0), event("MLX5_HEALTH", 0))
     hour = remember.aged(memory, 3601, demand)
     assert {kept.code for kept in hour.events} == {"HUNG_TASK", "MLX5_HEALTH"}
     day = remember.aged(memory, 24 * 3600 + 1, demand)
@@ -155,41 +155,41 @@ def test_age_takes_what_condemns_nothing() -> None:
 
 
 def test_a_reboot_and_a_human_take_everything_that_they_cure() -> None:
-    memory = heard(event("SXID23001", subject=SWITCH), event("NVME_FAILED"))
+    memory = with_events(event("SXID23001", subject=SWITCH), event("NVME_FAILED"))
     assert reboot.booted(memory, "other boot", demand).events == ()
-    assert reboot.forgiven(memory, NodeFacts(expected_gpus=8)).events == ()
+    assert reboot.acknowledged(memory, NodeFacts(expected_gpus=8)).events == ()
 
 
 def test_all_gpus_reset_takes_what_asked_for_it() -> None:
     gpus = {0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}
-    memory = Memory(boot_id="b", gpus=gpus)
-    memory = heard(
+    memory = TrackedState(boot_id="b", gpus=gpus)
+    memory = with_events(
         event("SXID20034", subject=SWITCH, fatal=True),
         event("SXID23001", subject=SWITCH, fatal=True),
         memory=memory,
     )
-    one = heard(xid(154, 200, value=0), memory=memory)
+    one = with_events(xid(154, 200, value=0), memory=memory)
     assert len(one.events) == 2
-    both = heard(xid(154, 201, "0000:64:00", value=0), memory=one)
+    both = with_events(xid(154, 201, "0000:64:00", value=0), memory=one)
     assert [kept.code for kept in both.events] == ["SXID23001"], "that one asks for a reboot"
 
 
 def test_a_reset_before_the_fault_counts_for_nothing() -> None:
-    memory = Memory(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")})
-    memory = heard(xid(154, 50, value=0), memory=memory)
-    memory = heard(event("SXID20034", subject=SWITCH, fatal=True), memory=memory)
-    memory = heard(xid(154, 200, "0000:64:00", value=0), memory=memory)
+    memory = TrackedState(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")})
+    memory = with_events(xid(154, 50, value=0), memory=memory)
+    memory = with_events(event("SXID20034", subject=SWITCH, fatal=True), memory=memory)
+    memory = with_events(xid(154, 200, "0000:64:00", value=0), memory=memory)
     assert len(memory.events) == 1
 
 
 def test_what_is_remembered_outlives_the_agent(tmp_path: Path) -> None:
-    memory = heard(
+    memory = with_events(
         xid(154, 60, value=0),
         event("SXID20034", 70, subject=SWITCH, fatal=True),
         event("AER_CORRECTED", 90, count=7),
-        memory=Memory(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}),
+        memory=TrackedState(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}),
     )
-    memory = heard(xid(154, 95, value=0), memory=memory)
+    memory = with_events(xid(154, 95, value=0), memory=memory)
     path = store.path_in(tmp_path)
     store.save(path, memory)
     again, problem = store.load(path)
@@ -204,23 +204,23 @@ def test_what_is_remembered_outlives_the_agent(tmp_path: Path) -> None:
 
 def test_a_storm_is_one_piece_of_news() -> None:
     storm = [event("AER_CORRECTED", at / 100) for at in range(1000)]
-    assert len(news((), storm, demand)) == 1
+    assert len(new_events((), storm, demand)) == 1
     killed = [xid(45, at / 1000) for at in range(8000)]
-    assert len(news((), killed, demand)) == 1
-    assert news(killed[-1:], [xid(45, 8.5)], demand) == []
-    assert len(news(killed[-1:], [xid(45, 8.5 + REPEAT_S)], demand)) == 1
+    assert len(new_events((), killed, demand)) == 1
+    assert new_events(killed[-1:], [xid(45, 8.5)], demand) == []
+    assert len(new_events(killed[-1:], [xid(45, 8.5 + REPEAT_S)], demand)) == 1
 
 
 def test_what_may_condemn_is_always_news() -> None:
-    assert len(news((), [xid(79, 1), xid(79, 3)], demand)) == 2
-    assert len(news((), [xid(79, 1 + at / 100) for at in range(50)], demand)) == 1
-    assert len(news((), [xid(154, 1, value=2), xid(154, 1.1, value=0)], demand)) == 2
-    assert len(news([xid(154, 1, value=2)], [xid(154, 2, value=0)], demand)) == 1
+    assert len(new_events((), [xid(79, 1), xid(79, 3)], demand)) == 2
+    assert len(new_events((), [xid(79, 1 + at / 100) for at in range(50)], demand)) == 1
+    assert len(new_events((), [xid(154, 1, value=2), xid(154, 1.1, value=0)], demand)) == 2
+    assert len(new_events([xid(154, 1, value=2)], [xid(154, 2, value=0)], demand)) == 1
     fatal = event("NVME_FAILED", 1)
-    assert len(news([fatal], [replace(fatal, at_s=2 + REPEAT_S)], demand)) == 1
-    assert news([fatal], [replace(fatal, at_s=2)], demand) == []
-    assert len(news([fatal], [replace(fatal, at_s=2, over=True)], demand)) == 1
-    assert news([fatal], [replace(fatal, at_s=50, count=0)], demand) == []
+    assert len(new_events([fatal], [replace(fatal, at_s=2 + REPEAT_S)], demand)) == 1
+    assert new_events([fatal], [replace(fatal, at_s=2)], demand) == []
+    assert len(new_events([fatal], [replace(fatal, at_s=2, over=True)], demand)) == 1
+    assert new_events([fatal], [replace(fatal, at_s=50, count=0)], demand) == []
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -414,9 +414,9 @@ def record(seq: int, text: str, at_s: float | None = None) -> Record:
 
 
 def test_an_observer_hears_both_kinds_and_tells_what_is_new() -> None:
-    observer = Observer(8, "boot", Memory(boot_id="boot"))
+    observer = Observer(8, "boot", TrackedState(boot_id="boot"))
     link = "nvidia-nvswitch0: SXid (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up"
-    xids = observer.hear(
+    xids = observer.read_kernel_log(
         [
             record(
                 1, "NVRM: Xid (PCI:0000:53:00): 74, pid=1, NVLink: fatal error detected on link 3"
@@ -425,12 +425,12 @@ def test_an_observer_hears_both_kinds_and_tells_what_is_new() -> None:
         ]
     )
     assert [one.xid for one in xids] == [74]
-    assert [one.code for one in observer.news] == ["XID74", "SXID20034"]
-    assert observer.hear([record(3, link, 2.5)]) == []
-    assert observer.news == []
-    (kept,) = observer.memory.events
+    assert [one.code for one in observer.new_events] == ["XID74", "SXID20034"]
+    assert observer.read_kernel_log([record(3, link, 2.5)]) == []
+    assert observer.new_events == []
+    (kept,) = observer.tracked.events
     assert kept.count == 2
-    assert observer.hear([]) == []
+    assert observer.read_kernel_log([]) == []
 
 
 UNCONFIRMED = ("FS_SHUTDOWN_UNCONFIRMED", Severity.WARN)
@@ -438,8 +438,8 @@ UNCONFIRMED = ("FS_SHUTDOWN_UNCONFIRMED", Severity.WARN)
 
 def shut_down(observer: Observer, seq: int, device: str = "dm-4") -> list[tuple[str, Severity]]:
     """What stands after the kernel wrote that this filesystem shut itself down."""
-    observer.hear([record(seq, f"XFS ({device}): Filesystem has been shut down due to log error")])
-    found = observer.hear_and_judge(
+    observer.read_kernel_log([record(seq, f"XFS ({device}): Filesystem has been shut down due to log error")])
+    found = observer.judge_kernel_log(
         {"kernel_fs": CheckConfig(limits=kernel_fs.Limits(), mode=Mode.DRAIN)}
     )
     return [(entry.finding.code, entry.finding.severity) for entry in found]
@@ -449,12 +449,12 @@ def looked(observer: Observer, mounted: frozenset[str] | None) -> None:
     host = HostFacts(mounted=mounted)
     names = {"host"}
     readings = Readings(facts={"host": host}, looked=names, asked=names, wanted=frozenset(names))
-    observer.see(readings, log_problem="", uptime_s=100.0)
+    observer.read_probes(readings, log_problem="", uptime_s=100.0)
 
 
 def test_a_filesystem_that_shut_down_counts_where_it_is_mounted() -> None:
     """An image that a user brings, damaged on purpose, is mounted in a namespace of its own."""
-    observer = Observer(8, "boot", Memory(boot_id="boot"))
+    observer = Observer(8, "boot", TrackedState(boot_id="boot"))
     assert shut_down(observer, 1) == [UNCONFIRMED], "nobody looked yet"
     looked(observer, None)
     assert shut_down(observer, 2) == [UNCONFIRMED], "nobody could look"
@@ -468,7 +468,7 @@ def test_a_filesystem_that_shut_down_counts_where_it_is_mounted() -> None:
 
 
 def test_a_mounted_filesystem_that_shuts_down_counts_at_once() -> None:
-    observer = Observer(8, "boot", Memory(boot_id="boot"))
+    observer = Observer(8, "boot", TrackedState(boot_id="boot"))
     looked(observer, frozenset({"dm-4"}))
     assert shut_down(observer, 1) == [("FS_SHUTDOWN", Severity.FATAL)]
 

@@ -18,29 +18,29 @@ from slurm_hooks.tracking import store
 from slurm_hooks.tracking.gpu import GpuSeen
 from slurm_hooks.tracking.node import (
     MAX_EVENTS,
-    Memory,
+    TrackedState,
     aged,
-    heard,
+    with_events,
     saw_blind,
     saw_gpus,
     saw_ports,
 )
-from slurm_hooks.tracking.reboot import booted, forgiven
+from slurm_hooks.tracking.reboot import booted, acknowledged
 
 PCI = "0000:53:00"
-KNOWN = Memory(boot_id="a", gpus={3: GpuSeen(uuid="GPU-3", pci=PCI)})
+KNOWN = TrackedState(boot_id="a", gpus={3: GpuSeen(uuid="GPU-3", pci=PCI)})
 
 
 def xid(number: int, seq: int = 1, recovery: str | None = None, pci: str = PCI) -> XidEvent:
     return XidEvent(xid=number, pci=pci, seq=seq, at_s=float(seq), recovery=recovery)
 
 
-def hear(memory: Memory, *events: XidEvent, lost: int = 0) -> Memory:
+def hear(memory: TrackedState, *events: XidEvent, lost: int = 0) -> TrackedState:
     seq = events[-1].seq if events else None
-    return heard(memory, events, seq=seq, lost=lost, demand=demand)
+    return with_events(memory, events, seq=seq, lost=lost, demand=demand)
 
 
-def numbers(memory: Memory) -> list[int]:
+def numbers(memory: TrackedState) -> list[int]:
     return [event.xid for event in memory.xids]
 
 
@@ -50,7 +50,7 @@ def test_an_xid_learns_which_gpu_it_names() -> None:
 
 
 def test_an_xid_before_the_first_pass_learns_it_later() -> None:
-    memory = hear(Memory(boot_id="a"), xid(79))
+    memory = hear(TrackedState(boot_id="a"), xid(79))
     assert memory.xids[0].gpu is None
     gpu = GpuFacts(index=3, uuid="GPU-3", pci=PCI)
     memory, _ = saw_gpus(memory, NvmlFacts(count=1, gpus=(gpu,)), demand, 1.0)
@@ -150,11 +150,11 @@ def count(number: int) -> NodeFacts:
     return NodeFacts(expected_gpus=8, nvml=NvmlFacts(count=number))
 
 
-def codes(memory: Memory) -> list[str]:
+def codes(memory: TrackedState) -> list[str]:
     return [entry.finding.code for entry in opened(memory.streaks, TABLE)]
 
 
-def see(memory: Memory, facts: NodeFacts, looked: frozenset[str] = LOOKED) -> Memory:
+def see(memory: TrackedState, facts: NodeFacts, looked: frozenset[str] = LOOKED) -> TrackedState:
     return replace(memory, streaks=fold(memory.streaks, TABLE, facts, looked, 1.0))
 
 
@@ -201,7 +201,7 @@ def test_a_persons_resume_closes_events_but_not_what_is_still_there() -> None:
     facts = replace(count(7), kmsg=KmsgFacts(xids=(xid(79),)))
     memory = see(see(hear(KNOWN, xid(79)), facts), facts)
     assert set(codes(memory)) == {"XID79", "GPU_COUNT"}
-    memory = forgiven(memory, facts)
+    memory = acknowledged(memory, facts)
     assert memory.xids == ()
     assert codes(memory) == ["GPU_COUNT"]
 
@@ -221,5 +221,5 @@ def test_a_broken_memory_is_begun_anew(tmp_path: Path) -> None:
     for text in ("", "{", "[]", '{"version": 1}', '{"version": 99}', "\0"):
         path.write_text(text)
         memory, problem = store.load(path)
-        assert memory == Memory()
+        assert memory == TrackedState()
         assert str(path) in problem

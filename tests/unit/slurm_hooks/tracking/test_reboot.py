@@ -30,7 +30,7 @@ from slurm_hooks.probes.runner import Readings
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking import store
 from slurm_hooks.tracking.host import HostSeen
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 
 TABLE: dict[str, CheckConfig[Any]] = {
     "infiniband": CheckConfig(limits=infiniband.Limits(), mode=Mode.DRAIN),
@@ -76,23 +76,23 @@ class Node:
     """An agent's observer over boots. What is open, and whether a pass speaks for the node."""
 
     def __init__(self) -> None:
-        self.observer = Observer(0, "boot 0", Memory())
+        self.observer = Observer(0, "boot 0", TrackedState())
         self.boots = 0
 
     def boot(self) -> None:
         self.boots += 1
-        self.observer = Observer(0, f"boot {self.boots}", self.observer.memory)
+        self.observer = Observer(0, f"boot {self.boots}", self.observer.tracked)
 
     def see(self, readings: Readings, passes: int = 1) -> list[str]:
         for _ in range(passes):
             again = replace(readings, facts=dict(readings.facts))
-            self.observer.see(again, log_problem="", uptime_s=1e4)
+            self.observer.read_probes(again, log_problem="", uptime_s=1e4)
             self.observer.judge(TABLE)
         return self.open
 
     @property
     def open(self) -> list[str]:
-        found = opened(self.observer.memory.streaks, TABLE)
+        found = opened(self.observer.tracked.streaks, TABLE)
         return sorted(f"{one.finding.code} {one.finding.subject}" for one in found)
 
     @property
@@ -136,7 +136,7 @@ def test_what_goes_while_the_machine_is_off_is_missed_and_asks_to_be_seen_again(
 ) -> None:
     node.boot()
     assert node.see(look(cards=CARDS[1:]), 3) == ["IB_MISSING mlx5_0"]
-    (found,) = opened(node.observer.memory.streaks, TABLE)
+    (found,) = opened(node.observer.tracked.streaks, TABLE)
     assert found.finding.action is Action.WAIT, "it has just been booted"
     assert found.finding.detail == "InfiniBand card mlx5_0 is gone, since before this boot"
 
@@ -191,7 +191,7 @@ def test_who_resumes_the_node_accepts_what_there_is(node: Node) -> None:
     node.see(fewer, 3)
     node.boot()
     assert len(node.see(fewer, 3)) == 2
-    node.observer.forgive()
+    node.observer.acknowledge()
     assert node.open == []
     node.boot()
     assert node.see(fewer, 5) == []
@@ -206,16 +206,16 @@ def test_returns_stay_with_the_machine_until_a_person_resumes_it(
     node.boot()
     node.see(look(), 2)
     path = store.path_in(tmp_path)
-    store.save(path, node.observer.memory)
+    store.save(path, node.observer.tracked)
     assert [one.code for one in store.recall(path).returns] == ["MOUNT_GONE"]
     node.boot()
     node.see(look(gpus=("GPU-x", "GPU-y"), cards=[card("mlx5_8", "other")], switches=()), 2)
-    assert node.observer.memory.returns == (), "another machine"
+    assert node.observer.tracked.returns == (), "another machine"
     for _ in range(1000):
         node.observer.returned("MOUNT_GONE")
-    assert len(node.observer.memory.returns) < 1000
-    node.observer.forgive()
-    assert node.observer.memory.returns == ()
+    assert len(node.observer.tracked.returns) < 1000
+    node.observer.acknowledge()
+    assert node.observer.tracked.returns == ()
 
 
 def test_a_port_that_stays_down_over_a_boot_lets_no_pass_be_clean(node: Node) -> None:
@@ -276,6 +276,6 @@ def test_a_disk_that_is_still_read_only_after_a_boot_is_still_broken(node: Node)
     node.see(root(read_only=False))
     node.boot()
     assert node.see(root(read_only=True), 2) == ["DISK_READ_ONLY /"]
-    node.observer.forgive()
+    node.observer.acknowledge()
     assert node.see(root(read_only=True), 3) == []
-    assert node.observer.memory.host == HostSeen(looked=node.observer.memory.host.looked)
+    assert node.observer.tracked.host == HostSeen(looked=node.observer.tracked.host.looked)

@@ -204,8 +204,8 @@ def clean(passes: int = 2, recovered: bool = True, uuid: str = "GPU-3") -> Drain
 def test_a_fatal_fault_drains_with_our_reason_and_a_record(bench: Bench) -> None:
     outcome = bench.run(fault())
     assert bench.slurm.mine.reason == "holdfast:XID79: GPU 3 fell off boot=aaaaaaaa gpu=3"
-    assert outcome.standing.drained
-    assert outcome.standing.action == "drain"
+    assert outcome.slurm_status.drained
+    assert outcome.slurm_status.action == "drain"
     drained, _ = records.load(bench.path)
     assert drained is not None
     assert drained.record.at == bench.slurm.mine.reason_at
@@ -220,7 +220,7 @@ def test_a_node_that_was_taken_out_of_its_partition_is_drained_as_well(
     """sinfo shows no such node (seen on 26.05.5), and its job may still run."""
     every = bench.slurm.nodes_fast
     monkeypatch.setattr(bench.slurm, "nodes_fast", lambda: [n for n in every() if n.name != ME])
-    assert bench.run(fault()).standing.drained
+    assert bench.run(fault()).slurm_status.drained
     assert bench.slurm.writes == ["drain worker-1"]
 
 
@@ -233,9 +233,9 @@ def test_it_comes_back_after_a_reboot_and_a_re_check_only(bench: Bench) -> None:
     assert bench.slurm.mine.drained_flag, "one pass is no re-check"
     outcome = bench.run(clean())
     assert not bench.slurm.mine.drained_flag
-    assert "given back" in outcome.did[0].text
-    deed = outcome.did[0]
-    assert (deed.event, deed.code, deed.gpu, deed.action) == ("given_back", "XID79", 3, "reboot")
+    assert "returned to service" in outcome.entries[0].text
+    entry = outcome.entries[0]
+    assert (entry.event, entry.code, entry.gpu, entry.action) == ("given_back", "XID79", 3, "reboot")
     assert not bench.path.exists()
 
 
@@ -260,7 +260,7 @@ def test_a_humans_drain_is_never_touched(bench: Bench) -> None:
     bench.slurm.drain([ME], "swapping DIMM", "alice")
     for case in (fault(), clean(), clean()):
         outcome = bench.run(case)
-        assert outcome.standing.drained
+        assert outcome.slurm_status.drained
     assert bench.slurm.mine.reason == "swapping DIMM"
     assert bench.slurm.writes == ["drain worker-1"]
 
@@ -280,7 +280,7 @@ def test_who_resumes_the_node_forgives_what_is_past(bench: Bench) -> None:
     bench.run(fault())
     bench.slurm.undrain([ME])
     outcome = bench.run(fault())
-    assert outcome.forgiven
+    assert outcome.acknowledged
     assert not bench.slurm.mine.drained_flag, "the events go first, what is still there drains anew"
 
 
@@ -289,11 +289,11 @@ def test_a_slurmctld_that_lost_the_drain_forgives_nothing(bench: Bench) -> None:
     reason = bench.slurm.mine.reason
     bench.slurm.restart(lose=True)
     outcome = bench.run(fault())
-    assert not outcome.forgiven
+    assert not outcome.acknowledged
     assert bench.slurm.mine.drained_flag
     assert bench.slurm.mine.reason == reason
-    assert "slurmctld lost the drain for XID79" in outcome.did[0].text
-    assert [deed.event for deed in outcome.did] == ["drained"]
+    assert "slurmctld lost the drain for XID79" in outcome.entries[0].text
+    assert [entry.event for entry in outcome.entries] == ["drained"]
     bench.boot_id = NEXT_BOOT
     bench.run(clean())
     assert not bench.slurm.mine.drained_flag, "what the fault asked for counts from the first drain"
@@ -305,16 +305,16 @@ def test_a_person_who_resumes_after_a_restart_is_believed(bench: Bench) -> None:
     bench.slurm.restart(lose=False)
     bench.run(fault())
     bench.slurm.undrain([ME])
-    assert bench.run(fault()).forgiven
+    assert bench.run(fault()).acknowledged
 
 
 @pytest.mark.parametrize(
-    ("ended_s", "replaced", "forgiven"),
+    ("ended_s", "replaced", "acknowledged"),
     [(-3, False, True), (-3, True, False), (0, False, False), (2, False, False), (None, False, False)],
     ids=["before", "by bookkeeping", "at the restart", "after it", "never"],
 )  # fmt: skip
 def test_where_slurmctld_restarted_as_well_accounting_tells(
-    bench: Bench, ended_s: int | None, replaced: bool, forgiven: bool
+    bench: Bench, ended_s: int | None, replaced: bool, acknowledged: bool
 ) -> None:
     bench.run(fault())
     node = bench.slurm.mine
@@ -326,8 +326,8 @@ def test_where_slurmctld_restarted_as_well_accounting_tells(
             start_at=node.reason_at, end_at=end_at, user="root(0)", reason=node.reason, replaced=replaced
         )
     ]  # fmt: skip
-    assert bench.run(fault()).forgiven is forgiven
-    assert bench.slurm.mine.drained_flag is not forgiven
+    assert bench.run(fault()).acknowledged is acknowledged
+    assert bench.slurm.mine.drained_flag is not acknowledged
 
 
 def test_a_lost_drain_of_what_is_over_stays_away(bench: Bench) -> None:
@@ -335,7 +335,7 @@ def test_a_lost_drain_of_what_is_over_stays_away(bench: Bench) -> None:
     bench.slurm.restart(lose=True)
     bench.boot_id = NEXT_BOOT
     outcome = bench.run(clean())
-    assert not outcome.forgiven
+    assert not outcome.acknowledged
     assert not bench.slurm.mine.drained_flag
     assert not bench.path.exists()
 
@@ -354,7 +354,7 @@ def test_a_lost_drain_past_the_budget_waits_for_room(bench: Bench) -> None:
     for name in ("worker-0", "worker-2"):
         bench.slurm._drain(name, "holdfast:XID79: theirs boot=x", "root")
     outcome = bench.run(fault())
-    assert outcome.standing.action == "over-budget"
+    assert outcome.slurm_status.action == "over-budget"
     assert not bench.slurm.mine.drained_flag
     bench.slurm.undrain([SlurmName("worker-0"), SlurmName("worker-2")])
     bench.run(fault())
@@ -386,7 +386,7 @@ def test_returns_lengthen_the_wait_and_then_ask_for_a_person(bench: Bench) -> No
     assert bench.slurm.mine.reason.endswith(" returns=1")
     bench.boot_id = NEXT_BOOT
     outcome = bench.run(replace(clean(), returns=returns(1)))
-    assert "as it returned once before" in outcome.standing.why
+    assert "as it returned once before" in outcome.slurm_status.why
     assert bench.slurm.mine.drained_flag
     bench.slurm.undrain([ME])
     bench.run(fault())
@@ -395,10 +395,10 @@ def test_returns_lengthen_the_wait_and_then_ask_for_a_person(bench: Bench) -> No
     assert ":XID79: returned 4 times in 60 min, resume by hand: " in bench.slurm.mine.reason
     bench.boot_id = NEXT_BOOT
     outcome = bench.run(clean())
-    assert "needs a person" in outcome.standing.why
+    assert "needs a person" in outcome.slurm_status.why
     assert bench.slurm.mine.drained_flag
     bench.slurm.undrain([ME])
-    assert bench.run(clean()).forgiven
+    assert bench.run(clean()).acknowledged
 
 
 def test_a_comment_that_changes_too_often_waits(bench: Bench) -> None:
@@ -406,7 +406,7 @@ def test_a_comment_that_changes_too_often_waits(bench: Bench) -> None:
     outcome = bench.run(case)
     assert outcome.comment_waits
     assert not bench.slurm.mine.comment
-    assert not outcome.standing.commented
+    assert not outcome.slurm_status.commented
     outcome = bench.run(replace(case, may_comment=True))
     assert (outcome.comments, outcome.comment_waits) == (1, False)
     assert bench.slurm.mine.comment
@@ -424,7 +424,7 @@ def test_a_crash_between_record_and_drain_is_made_good(bench: Bench) -> None:
     bench.slurm.undrain([ME])
     records.save(bench.path, replace(drained, record=replace(drained.record, at=None)))
     outcome = bench.run(fault())  # the record stood, the drain did not
-    assert not outcome.forgiven
+    assert not outcome.acknowledged
     assert bench.slurm.mine.drained_flag
 
 
@@ -447,7 +447,7 @@ def test_past_the_budget_a_node_is_commented_only(bench: Bench) -> None:
     bench.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: x boot=1")
     outcome = bench.run(fault())
     assert not bench.slurm.mine.drained_flag
-    assert outcome.standing.action == "over-budget"
+    assert outcome.slurm_status.action == "over-budget"
     assert bench.slurm.mine.comment.startswith("holdfast:XID79: over budget")
     bench.run(fault())
     assert bench.slurm.writes.count("comment worker-1") == 1
@@ -459,10 +459,10 @@ def test_a_comment_that_is_over_is_taken_back_under_a_humans_drain_too(bench: Be
     bench.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: x boot=1")
     bench.run(fault())
     bench.slurm.drain([ME], "ticket 9", "alice")
-    assert bench.run(fault()).standing.commented
+    assert bench.run(fault()).slurm_status.commented
     assert bench.slurm.mine.comment.startswith("holdfast:XID79: over budget"), "it still holds"
     outcome = bench.run(clean())
-    assert (bench.slurm.mine.comment, outcome.standing.commented) == ("", False)
+    assert (bench.slurm.mine.comment, outcome.slurm_status.commented) == ("", False)
     assert (bench.slurm.mine.drained_flag, bench.slurm.mine.reason) == (True, "ticket 9")
 
 
@@ -470,8 +470,8 @@ def test_a_comment_that_a_person_resumed_over_is_remembered(bench: Bench) -> Non
     bench.run(fault())
     bench.slurm.comment([ME], "holdfast:XID79: re-test host failed boot=1")
     bench.slurm.undrain([ME])
-    assert bench.run(clean()).standing.commented
-    assert not bench.run(clean()).standing.commented
+    assert bench.run(clean()).slurm_status.commented
+    assert not bench.run(clean()).slurm_status.commented
     assert bench.slurm.mine.comment == ""
 
 
@@ -480,7 +480,7 @@ def test_of_several_that_drain_at_once_the_surplus_withdraws(bench: Bench) -> No
     outcome = bench.run(fault())
     assert not bench.slurm.mine.drained_flag
     assert bench.slurm.table["worker-0"].drained_flag
-    assert outcome.standing.action == "over-budget"
+    assert outcome.slurm_status.action == "over-budget"
     assert not bench.path.exists()
 
 
@@ -494,7 +494,7 @@ def test_a_humans_comment_is_never_overwritten(bench: Bench) -> None:
 def test_a_humans_comment_outlives_a_withdrawal(bench: Bench) -> None:
     bench.slurm.comment([ME], "ask Bob first")
     bench.slurm.before_drain = ["worker-0"]
-    assert bench.run(fault()).standing.action == "over-budget"
+    assert bench.run(fault()).slurm_status.action == "over-budget"
     assert bench.slurm.mine.comment == "ask Bob first"
 
 
@@ -558,7 +558,7 @@ def test_a_passed_test_gives_the_kept_node_back(bench: Bench) -> None:
     assert bench.slurm.kept == []
     assert not bench.slurm.mine.drained_flag
     assert not bench.path.exists()
-    assert "host passed" in outcome.did[-1].text
+    assert "host passed" in outcome.entries[-1].text
 
 
 @pytest.mark.parametrize("verdict", ["failed", "could-not-run", None])
@@ -576,7 +576,7 @@ def test_otherwise_the_old_drain_stands_again_and_is_ours(
     assert drained is not None
     assert drained.record.at == bench.slurm.mine.reason_at
     again = bench.run(case)
-    assert again.standing.action == "drain"
+    assert again.slurm_status.action == "drain"
 
 
 def test_a_failed_test_is_told_in_the_comment_until_one_is_passed(bench: Bench) -> None:
@@ -603,8 +603,8 @@ def test_an_inspection_is_no_return_and_its_drain_stays_ours(bench: Bench) -> No
     before = bench.slurm.mine.reason
     kept_by(bench, Purpose.INSPECT)
     outcome = bench.run(fault())
-    assert outcome.standing.action == "test"
-    assert not outcome.forgiven
+    assert outcome.slurm_status.action == "test"
+    assert not outcome.acknowledged
     assert bench.slurm.writes == []
     bench.slurm.drain([ME], before)  # the inspection ends
     bench.slurm.kept = []
@@ -641,8 +641,8 @@ def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> Non
     outcome = step.run(DrainInputs(), drained, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 9"
     assert bench.slurm.mine.drained_flag
-    assert outcome.standing.drained
-    assert [deed.text for deed in outcome.did if "ticket 9" in deed.text]
+    assert outcome.slurm_status.drained
+    assert [entry.text for entry in outcome.entries if "ticket 9" in entry.text]
     assert step.run(DrainInputs(passes=9, clean_passes=9), None).undrained is None
     assert bench.slurm.mine.reason == "ticket 9"
 

@@ -101,7 +101,7 @@ def test_accounting_that_is_away_is_asked_until_it_answers(site: Site) -> None:
     site.ask(audit, times=3)
     assert audit.why == ""
     site.ask(audit, times=9)
-    assert "accounting does not tell" in audit.why
+    assert "accounting does not report" in audit.why
     assert audit.next_at <= site.now + 600
     assert site.records.load_return()[0] == ASKED
     site.says(row(ASKED.since, AT, OURS) + row(AT, AT, "ticket 9"))

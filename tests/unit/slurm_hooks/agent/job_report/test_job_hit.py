@@ -35,7 +35,7 @@ def run(*xids: int) -> Run:
 
 def test_a_run_that_the_node_spoilt_is_told_with_its_gpu(reporter: tuple[Reporter, Noted]) -> None:
     made, noted = reporter
-    made.remember(run(79, 45), ())
+    made.note_incidents(run(79, 45), ())
     ((event, facts),) = noted
     assert event == "job_hit"
     assert (facts["job"], facts["run"], facts["code"]) == (4711, 2, "XID79")
@@ -45,6 +45,6 @@ def test_a_run_that_the_node_spoilt_is_told_with_its_gpu(reporter: tuple[Reporte
 
 def test_a_jobs_own_fault_is_not_the_nodes(reporter: tuple[Reporter, Noted]) -> None:
     made, noted = reporter
-    made.remember(run(), ())
-    made.remember(run(31, 43), ())
+    made.note_incidents(run(), ())
+    made.note_incidents(run(31, 43), ())
     assert noted == []

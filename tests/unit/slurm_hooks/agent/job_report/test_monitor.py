@@ -73,7 +73,7 @@ class Site:
         """One whole pass over the probes."""
         assert self.health is not None
         self.health.turn(time.monotonic())
-        self.health.saw(found, machine.uptime_s() + 0.01)
+        self.health.add_pass(found, machine.uptime_s() + 0.01)
 
     def until(self, reached: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
         assert self.health is not None
@@ -136,7 +136,7 @@ def test_a_clean_job_is_judged_and_nothing_is_told(site: Site) -> None:
     site.note("start")
     site.look(facts(uncorrected=3))
     assert site.health is not None
-    assert not site.health.hurry(time.monotonic())
+    assert not site.health.wants_pass(time.monotonic())
     site.note("end")
     site.look(facts(uncorrected=3))
     found = site.ended()
@@ -153,7 +153,7 @@ def test_an_xid_is_told_while_the_job_runs(site: Site) -> None:
     site.look(facts())
     site.process()
     assert site.health is not None
-    site.health.heard([xid(13, gpu=1, at_s=machine.uptime_s(), text="pid=4242, name=x, Graphics")])
+    site.health.add_xids([xid(13, gpu=1, at_s=machine.uptime_s(), text="pid=4242, name=x, Graphics")])
     site.until(lambda: bool(site.comment), "the comment")
     assert site.comment.startswith("holdfast: XID13 node=worker-1 gpu=1 step=0 pid=4242 run=0 at=")
     assert site.report()["xids"][0]["attribution"] == "job"
@@ -178,7 +178,7 @@ def test_somebody_elses_comment_stays(site: Site) -> None:
     site.note("start")
     site.look(facts())
     assert site.health is not None
-    site.health.heard([xid(79, gpu=0, at_s=machine.uptime_s())])
+    site.health.add_xids([xid(79, gpu=0, at_s=machine.uptime_s())])
     site.until(lambda: bool(site.report().get("xids")), "the report")
     site.until(lambda: not site.health.workers, "the worker is done")  # type: ignore[union-attr]
     assert site.comment == "ticket 1234"
@@ -315,7 +315,7 @@ def test_the_kill_switch_stops_all_but_the_report(site: Site) -> None:
     site.look(facts())
     child = site.process()
     assert site.health is not None
-    site.health.heard([xid(13, at_s=machine.uptime_s())])
+    site.health.add_xids([xid(13, at_s=machine.uptime_s())])
     site.note("end")
     site.look(facts())
     assert site.ended()["xids"]
@@ -386,7 +386,7 @@ def test_memory_that_nobody_owns_up_to_is_told(site: Site) -> None:
     site.note("end", gpus="1")
     more = facts(memory_used_bytes=2 << 30)
     site.look(more)
-    site.until(lambda: site.health.hurry(time.monotonic() + 5), "asks for another pass")  # type: ignore[union-attr]
+    site.until(lambda: site.health.wants_pass(time.monotonic() + 5), "asks for another pass")  # type: ignore[union-attr]
     site.look(more)
     found = site.ended()
     assert found["memory_left"] == [{"gpu": 1, "before_bytes": 500 << 20, "after_bytes": 2 << 30}]
@@ -399,7 +399,7 @@ def test_memory_that_is_freed_a_moment_later_is_none(site: Site) -> None:
     site.look(facts(memory_used_bytes=500 << 20))
     site.note("end")
     site.look(facts(memory_used_bytes=2 << 30))
-    site.until(lambda: site.health.hurry(time.monotonic() + 5), "asks for another pass")  # type: ignore[union-attr]
+    site.until(lambda: site.health.wants_pass(time.monotonic() + 5), "asks for another pass")  # type: ignore[union-attr]
     site.look(facts(memory_used_bytes=501 << 20))
     assert site.ended()["memory_left"] == []
 
@@ -430,7 +430,7 @@ def test_an_xid_that_a_dead_agent_did_not_tell_is_told_by_the_next(site: Site) -
     site.note("start")
     site.look(facts())
     assert site.health is not None
-    site.health.heard([xid(31, gpu=0, at_s=machine.uptime_s())])
+    site.health.add_xids([xid(31, gpu=0, at_s=machine.uptime_s())])
     site.until(lambda: bool(site.report().get("xids")), "the report")
     (site.folder / "bin/away").rename(scontrol)
     site.agent()

@@ -156,7 +156,7 @@ def test_fates_are_told() -> None:
     fates = [Fate(pid=1, start=10, gone=True), Fate(pid=2, start=20, gone=False, state="D")]
     after = leftovers.with_fates(left, fates)
     assert [one.fate for one in after] == ["ended", "unkillable", "alive"]
-    assert [one.pid for one in leftovers.standing(RUN, after)] == [2, 3]
+    assert [one.pid for one in leftovers.still_there(RUN, after)] == [2, 3]
     assert after[1].code == "JOB_UNKILLABLE"
 
 

@@ -12,7 +12,7 @@ EMPTY = Runs()
 
 
 def counts(ledger: Runs, job: int = 7, restarts: int = 0) -> dict[str, int]:
-    found = counter_deltas.counts(run_of(ledger, job, restarts).tallies)
+    found = counter_deltas.counts(run_of(ledger, job, restarts).deltas)
     return {f"{watched.name}|{counted.subject}": count for watched, counted, count in found}
 
 
@@ -44,7 +44,7 @@ def test_a_reset_in_mid_job_loses_nothing() -> None:
     for began_s, value in ((101.0, 10), (110.0, 13), (120.0, 1), (130.0, 2)):
         book = books.saw(book, facts(1, uncorrected=value), began_s, began_s)
     assert counts(book) == {"ecc_uncorrected|GPU-0": 3 + 2}
-    (only,) = (one for one in run_of(book).tallies.values() if one.name == "ecc_uncorrected")
+    (only,) = (one for one in run_of(book).deltas.values() if one.name == "ecc_uncorrected")
     assert only.resets == 1
 
 
@@ -74,7 +74,7 @@ def test_a_saturated_counter_has_no_opinion() -> None:
     book = books.saw(book, facts(ports=port(254)), 101.0, 1.0)
     book = books.saw(book, facts(ports=port(255)), 120.0, 2.0)
     assert counts(book) == {}
-    assert "link_downed of mlx5_0/1" in counter_deltas.unknown(run_of(book).tallies)
+    assert "link_downed of mlx5_0/1" in counter_deltas.unknown(run_of(book).deltas)
 
 
 def test_overlapping_jobs_each_have_their_own_baseline() -> None:
@@ -134,7 +134,7 @@ def test_a_job_shorter_than_a_pass_has_no_baseline() -> None:
     book = finish(begin(EMPTY), at_s=100.5)
     book = books.saw(book, facts(uncorrected=9), 101.0, 1.0)
     assert run_of(book).baseline_s is None
-    assert run_of(book).tallies == {}
+    assert run_of(book).deltas == {}
 
 
 def test_a_requeued_job_that_comes_back_is_another_run() -> None:
@@ -161,7 +161,7 @@ def test_an_end_without_a_start_is_told_without_a_judgement() -> None:
     book = finish(EMPTY)
     assert run_of(book).no_judgement == "its prolog left no note"
     book = books.saw(book, facts(uncorrected=9), 201.0, 1.0)
-    assert run_of(book).tallies == {}
+    assert run_of(book).deltas == {}
 
 
 def test_a_lost_baseline_is_no_judgement() -> None:

@@ -1,4 +1,4 @@
-"""Which tasks a fault has doomed."""
+"""Which tasks a fault has to_kill."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Severity
-from slurm_hooks.agent.jobs.kill_tasks import Ended, TasksToKill, affected, open_sweep, task_of
-from slurm_hooks.agent.jobs.kill_worker import doomed_by
+from slurm_hooks.agent.jobs.kill_tasks import KilledTask, TasksToKill, affected, open_kill, task_of
+from slurm_hooks.agent.jobs.kill_worker import tasks_to_kill
 from slurm_hooks.node.process_scan import each
 from slurm_hooks.worker.worker import Worker, call
 
@@ -42,8 +42,8 @@ from slurm_hooks.worker.worker import Worker, call
     ],
 )
 def test_gpu_scope(env: dict[str, str], hit: bool) -> None:
-    doomed = TasksToKill(gpus=frozenset({3}), uuids=frozenset({"GPU-bad"}))
-    assert affected(env, doomed) is hit
+    to_kill = TasksToKill(gpus=frozenset({3}), uuids=frozenset({"GPU-bad"}))
+    assert affected(env, to_kill) is hit
     assert affected(env, TasksToKill())
 
 
@@ -51,10 +51,10 @@ def test_the_scope_of_findings() -> None:
     def finding(gpu: int | None) -> Finding:
         return Finding(code="X", severity=Severity.FATAL, subject="s", detail="d", gpu=gpu)
 
-    assert doomed_by([finding(1), finding(2)], {1: "a", 2: "b"}) == TasksToKill(
+    assert tasks_to_kill([finding(1), finding(2)], {1: "a", 2: "b"}) == TasksToKill(
         gpus=frozenset({1, 2}), uuids=frozenset({"a", "b"})
     )
-    assert doomed_by([finding(1), finding(None)], {}) == TasksToKill()
+    assert tasks_to_kill([finding(1), finding(None)], {}) == TasksToKill()
 
 
 def test_real_processes(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_real_processes(tmp_path: Path) -> None:
     # Only these are shown to the sweep: this machine may run others' jobs.
     for child in children:
         (tmp_path / str(child.pid)).symlink_to(f"/proc/{child.pid}")
-    worker = Worker("sweep", lambda: open_sweep(tmp_path), keep=False)
+    worker = Worker("sweep", lambda: open_kill(tmp_path), keep=False)
     try:
         time.sleep(0.1)
         answer = call(worker, TasksToKill(gpus=frozenset({987650})), deadline_s=10)
@@ -111,9 +111,9 @@ def test_a_process_that_has_the_pid_by_now_is_left_alone(tmp_path: Path) -> None
     try:
         assert task_of(tmp_path, other.pid) == (900, OURS)
         with once_opened(lambda: start[0].write_text(start[1].format(901))):
-            assert list(open_sweep(tmp_path)(TasksToKill())) == []
+            assert list(open_kill(tmp_path)(TasksToKill())) == []
         assert other.poll() is None
-        assert [ended.pid for ended in open_sweep(tmp_path)(TasksToKill())] == [other.pid]
+        assert [ended.pid for ended in open_kill(tmp_path)(TasksToKill())] == [other.pid]
         assert other.wait(5) == -signal.SIGKILL
     finally:
         other.kill()
@@ -150,9 +150,9 @@ def test_a_user_whose_processes_give_no_answer_holds_up_no_other_users(tmp_path:
             (folder / "status").write_text("Name:\tx\nUid:\t4242\t0\t0\t0\n")
             (folder / "stat").write_text(f"{pid} (x) S " + "0 " * 18 + "1 0")
             os.mkfifo(folder / "environ")
-        worker = Worker("sweep", lambda: open_sweep(tmp_path), keep=False)
+        worker = Worker("sweep", lambda: open_kill(tmp_path), keep=False)
         answer = call(worker, TasksToKill(), deadline_s=10)
-        assert [item.pid for item in answer.items if isinstance(item, Ended)] == [child.pid]
+        assert [item.pid for item in answer.items if isinstance(item, KilledTask)] == [child.pid]
         assert "uid 4242" in answer.error
         assert child.wait(5) == -signal.SIGKILL
     finally:

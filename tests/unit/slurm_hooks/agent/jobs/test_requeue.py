@@ -112,7 +112,7 @@ class Node:
         markers.ended_folder(run_dir).mkdir()
         self.log: list[str] = []
         self.owner = owner
-        self.condemned = False
+        self.work_lost = False
         self.afterlife = Requeuer(
             slurm,
             run_dir,
@@ -120,7 +120,7 @@ class Node:
             log=self.log.append,
             wall=lambda: slurm.now + slurm.skew_s,
             uid_of=lambda user: ALICE if user == "alice" else 3000,
-            condemned=lambda: self.condemned,
+            work_lost=lambda: self.work_lost,
         )
 
     def mark(self, state: str, **facts: object) -> None:
@@ -175,7 +175,7 @@ def test_a_requeued_job_starts_within_two_seconds(node: Node) -> None:
 def test_a_launcher_that_hangs_on_a_lost_node_loses_its_job_to_another_node(node: Node) -> None:
     """Its checkpoints' mount holds it: it would do nothing until the job's time limit."""
     node.mark("running")
-    node.condemned = True
+    node.work_lost = True
     node.run(60)
     assert node.changes == []
     node.run(40)
@@ -187,18 +187,18 @@ def test_a_launcher_that_hangs_on_a_lost_node_loses_its_job_to_another_node(node
 def test_only_a_launcher_that_could_act_hangs(node: Node, state: str) -> None:
     node.slurm.job_now = replace(JOB, state=state)
     node.mark("running")
-    node.condemned = True
+    node.work_lost = True
     node.run(200)
     assert node.changes == []
 
 
 def test_a_launcher_on_a_node_that_is_well_again_hangs_no_more(node: Node) -> None:
     node.mark("running")
-    node.condemned = True
+    node.work_lost = True
     node.run(50)
-    node.condemned = False
+    node.work_lost = False
     node.run(50)
-    node.condemned = True
+    node.work_lost = True
     node.run(50)
     assert node.changes == []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.jobs.requeue_worker import condemned
+from slurm_hooks.agent.jobs.requeue_worker import work_lost
 
 MADE = {"code": "MOUNT_HUNG"}
 
@@ -36,8 +36,8 @@ def test_work_is_lost_by_a_fresh_verdict_and_a_drain_of_the_agents_own(
         "decision": {"action": "drain", "made": made},
     }
     (tmp_path / "verdict").write_text(f"{first}\n{json.dumps(detail)}\n")
-    assert condemned(tmp_path, tmp_path / "proc") is answer
+    assert work_lost(tmp_path, tmp_path / "proc") is answer
 
 
 def test_without_a_verdict_nothing_is_known(tmp_path: Path) -> None:
-    assert condemned(tmp_path, tmp_path) is False
+    assert work_lost(tmp_path, tmp_path) is False

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.agent.job_report.runs import Run, Runs
-from slurm_hooks.agent.jobs.watcher import Jobs
+from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import deliver
 from slurm_hooks.job.marker import Marker
@@ -26,18 +26,18 @@ class Node:
     """One node's run folder, and the part of its agent that looks after jobs."""
 
     def __init__(self, run: Path) -> None:
-        self.run, self.ledger = run, Runs()
+        self.run, self.runs = run, Runs()
         config = run / "holdfast.yaml"
         config.write_text(f"paths: {{run: {run}, state: {run}}}\nslurm: {{bin: /nowhere}}\n")
         self._config = settings.load(config)
 
-    def agent(self) -> Jobs:
-        return Jobs(self._config, lambda: self.ledger)
+    def agent(self) -> JobWatcher:
+        return JobWatcher(self._config, lambda: self.runs)
 
     def starts(self, *jobs: int, ended_s: float | None = None) -> None:
         for job in jobs:
             run = Run(job=job, restarts=0, started_s=1.0, uid=ME, ended_s=ended_s)
-            self.ledger = self.ledger.with_run(run)
+            self.runs = self.runs.with_run(run)
 
     @property
     def marked(self) -> list[str]:

@@ -33,7 +33,7 @@ from slurm_hooks.agent.telemetry.http_server import (
     MetricsServer,
     answer,
 )
-from slurm_hooks.agent.telemetry.metrics import Snapshot, Tally, text_of
+from slurm_hooks.agent.telemetry.metrics import Snapshot, AgentCounts, text_of
 from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import (
     Blind,
@@ -88,17 +88,17 @@ FULL = NodeFacts(
 )
 
 
-def snapshot(facts: NodeFacts = FULL, standing: SlurmStatus | None = None) -> Snapshot:
-    tally = Tally(started_at=1.7e9, passes=3, pass_seconds=0.25, last_pass_at=1.7e9 + 30)
-    tally.events.update(drained=1, boot=1)
+def snapshot(facts: NodeFacts = FULL, slurm_status: SlurmStatus | None = None) -> Snapshot:
+    counts = AgentCounts(started_at=1.7e9, passes=3, pass_seconds=0.25, last_pass_at=1.7e9 + 30)
+    counts.events.update(drained=1, boot=1)
     return Snapshot(
         node="worker-3",
         status=Status.BAD,
-        standing=standing or SlurmStatus(action="drain", drained=True),
+        slurm_status=slurm_status or SlurmStatus(action="drain", drained=True),
         opened=[Opened(finding=XID79, mode=Mode.DRAIN)],
         facts=facts,
         wanted=frozenset({"nvml", "kmsg", "mounts", "infiniband", "pcie"}),
-        tally=tally,
+        counts=counts,
         unwritten=2,
     )
 
@@ -174,7 +174,7 @@ def test_what_was_not_looked_at_has_no_sample() -> None:
     found = parsed(text_of(snapshot(NodeFacts(expected_gpus=8))))
     assert not [name for name in found if name.startswith(("holdfast_gpu", "holdfast_mount"))]
     assert "holdfast_probe_up" not in found
-    unknown = parsed(text_of(snapshot(standing=SlurmStatus(problem="no answer in 10 s"))))
+    unknown = parsed(text_of(snapshot(slurm_status=SlurmStatus(problem="no answer in 10 s"))))
     assert unknown["holdfast_slurm_reachable"].samples[0].value == 0
     assert "holdfast_node_drained" not in unknown
 

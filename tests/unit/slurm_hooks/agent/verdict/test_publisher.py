@@ -67,7 +67,7 @@ def test_what_the_agent_has_on_record_proves_its_drain_to_a_reader(tmp_path: Pat
 
     def published() -> SlurmNode:
         actor = DrainController(ME, "b-1", config)
-        publisher.publish(opened, Verdict(), actor.standing, NodeFacts(expected_gpus=8))
+        publisher.publish(opened, Verdict(), actor.slurm_status, NodeFacts(expected_gpus=8))
         return SlurmNode(
             name=ME,
             states=frozenset({NodeState.IDLE, NodeState.DRAIN}),
@@ -96,7 +96,7 @@ def test_the_kill_switch_is_told_as_the_decision(tmp_path: Path) -> None:
     config = Settings(path=tmp_path / "none.yaml", cluster=ClusterConfig(paths=paths(tmp_path)))
     actor = DrainController(ME, "b-1", config)
     actor.consider(DrainInputs(may_act=False), now=1.0)
-    assert actor.standing.why == "switched off: off/all beside the configuration"
+    assert actor.slurm_status.why == "switched off: off/all beside the configuration"
     assert actor.next_at == float("inf")
     actor.consider(DrainInputs(), now=2.0)
     assert actor.workers, "Slurm is asked anew once it is on again"
