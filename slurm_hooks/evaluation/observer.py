@@ -1,6 +1,6 @@
-"""Turns readings and kernel records into open findings, and remembers what has to be remembered.
+"""Turns readings and kernel records into open findings, and tracks what later judgements need.
 
-Holds the one mutable thing of it, the current Memory; everything that it calls is pure.
+Holds the current TrackedState, the only thing here that changes; everything that it calls is pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
 from slurm_hooks.checks.gpu_xid import demand_of
 from slurm_hooks.checks.kernel_log import event_finding
-from slurm_hooks.evaluation.judge import Opened, Table, fold, opened, nothing_drains
+from slurm_hooks.evaluation.judge import Opened, Table, fold, nothing_drains, opened
 from slurm_hooks.facts import Blind, KernelEvent, LeftoverFacts, NodeFacts, PciKind, XidEvent
 from slurm_hooks.probes.catalogue import BY_NAME
 from slurm_hooks.probes.kmsg import Record, xid_of
@@ -25,13 +25,13 @@ from slurm_hooks.tracking import kernel
 from slurm_hooks.tracking import node as trackers
 from slurm_hooks.tracking.new_events import new_events
 from slurm_hooks.tracking.node import TrackedState
-from slurm_hooks.tracking.reboot import booted, acknowledged, recognised
+from slurm_hooks.tracking.reboot import acknowledged, booted, recognised
 
 KMSG = "kmsg"
 
 
 def demand(event: XidEvent | KernelEvent) -> tuple[Severity, Action]:
-    """The fault catalogue's word on an event."""
+    """Severity and required action of an event, from the fault catalogue."""
     found = demand_of(event) if isinstance(event, XidEvent) else event_finding(event)
     return found.severity, found.action
 
@@ -47,13 +47,11 @@ _ADD_HISTORY: Mapping[str, Callable[[TrackedState, Any, float], tuple[TrackedSta
     "host": trackers.saw_host,
     "system": trackers.saw_system,
 }
-"""Facts that take a past to be judged: what adds it to them and remembers them."""
+"""The facts that are judged together with earlier ones: the function that adds those and tracks the new."""
 
 
 class Observer:
-    """What is known of this node. ``boot_id`` is this boot's; ``start`` what an earlier agent
-    remembered.
-    """
+    """The state of this node. ``boot_id``: of this boot; ``start``: the state that an earlier agent saved."""
 
     def __init__(
         self,
@@ -68,18 +66,20 @@ class Observer:
         self._answered: set[str] = set()
         self._awaited: set[str] = set()
         self.skips_old_log = start.lost_and_empty
-        """True until the kernel log was read once: what it tells is from before the tracked was lost."""
+        """True until the kernel log was read once after the tracked state was lost: its old records are skipped."""
         self._found: dict[str, Any] = {}
         self.leftovers: tuple[LeftoverFacts, ...] = ()
         self.unwritten = self.unconfirmed = ""
         self._blind: dict[str, Blind] = {}
         self._reader = EventReader()
         self.new_events: list[XidEvent | KernelEvent] = []
-        """Of the records heard last, what must be judged at once."""
+        """The events of the last records that must be judged at once."""
         self.facts = self._facts()
 
-    def read_kernel_log(self, records: Sequence[Record], *, renewed: bool = False) -> list[XidEvent]:
-        """Take in kernel records; returns the Xids among them. ``news`` is what must be judged."""
+    def read_kernel_log(
+        self, records: Sequence[Record], *, renewed: bool = False
+    ) -> list[XidEvent]:
+        """Take new kernel records; returns the Xids among them and sets ``new_events``."""
         self.new_events = []
         is_known, self.skips_old_log = self.skips_old_log, False
         if renewed:
@@ -108,7 +108,7 @@ class Observer:
         return xids
 
     def read_probes(self, readings: Readings, *, log_problem: str, uptime_s: float) -> None:
-        """Take in one pass over the probes. ``log_problem``: why the kernel log cannot be read."""
+        """Take the readings of one pass. ``log_problem``: why the kernel log cannot be read."""
         tracked, now = trackers.aged(self.tracked, uptime_s, demand), time.time()
         found = readings.facts
         tracked = recognised(tracked, found.get("nvml"), found.get("ports"))
@@ -123,12 +123,14 @@ class Observer:
         self.facts = self._facts()
 
     def _confirm(self) -> None:
-        """What other probes know of the devices that the kernel log names."""
+        """Confirm kernel events by what other probes report about their devices."""
         events = kernel.confirmed(self.tracked.events, self._found.get("host"))
         self.tracked = replace(self.tracked, events=events)
 
-    def _with_readings(self, tracked: TrackedState, readings: Readings, log_problem: str) -> TrackedState:
-        """Of a probe that was not asked in this pass, what it last said still stands."""
+    def _with_readings(
+        self, tracked: TrackedState, readings: Readings, log_problem: str
+    ) -> TrackedState:
+        """The state after these readings. A probe that was not due in this pass keeps its last reading."""
         blind = {item.probe: item for item in readings.blind}
         if log_problem:
             blind[KMSG] = Blind(probe=KMSG, why=log_problem)
@@ -136,11 +138,11 @@ class Observer:
         fields = {BY_NAME[name].facts for name in idle if name in BY_NAME}
         self._found = {k: v for k, v in self._found.items() if k in fields} | readings.facts
         self._blind = {k: v for k, v in self._blind.items() if k in idle} | blind
-        spoke = set(tracked.blind) - set(blind) - idle
-        return trackers.saw_blind(tracked, spoke | readings.looked - set(blind), blind)
+        answered = set(tracked.blind) - set(blind) - idle
+        return trackers.saw_blind(tracked, answered | readings.looked - set(blind), blind)
 
     def judge(self, table: Table, looked: frozenset[str] | None = None) -> tuple[Opened, ...]:
-        """Apply the checks. ``looked``: the probes that have news; None: all of the last pass."""
+        """Apply the checks. ``looked``: the probes with new readings; None: all of the last pass."""
         self.facts = replace(self.facts, kmsg=self.tracked.kmsg)
         if looked is None:
             looked = frozenset(self._looked | self._kmsg_looked())
@@ -149,7 +151,7 @@ class Observer:
         return opened(streaks, table)
 
     def judge_kernel_log(self, table: Table) -> tuple[Opened, ...]:
-        """The kernel log's checks alone: an Xid between two passes is no pass of the others."""
+        """Apply the kernel log's checks only: an Xid between two passes does not count as a pass of the others."""
         names = {name: table[name] for name in table if checks.load(name).NEEDS == KMSG}
         others = {k: s for k, s in self.tracked.streaks.items() if s.finding.check not in names}
         self.judge(names, frozenset({KMSG}))
@@ -157,8 +159,8 @@ class Observer:
         return opened(self.tracked.streaks, table)
 
     def clean(self, table: Table) -> bool:
-        """Whether the last pass is evidence that nothing is wrong that drains: no check waits for a first
-        answer, and this is known to be the machine of before the boot, or another one.
+        """Whether the last pass is evidence that no fault that drains is present. It is not while a check waits
+        for a first answer, or while it is unknown whether this is still the machine from before the boot.
         """
         needed = {checks.load(name).NEEDS for name in table if table[name].mode is Mode.DRAIN}
         if self.tracked.unproven or needed & self._awaited:
@@ -166,15 +168,13 @@ class Observer:
         return nothing_drains(self.tracked.streaks, table, self.facts)
 
     def acknowledge(self) -> None:
-        """A person put the node back into service: past events no longer count, and what is missing
-        need not be there.
-        """
+        """A person resumed the node: earlier events no longer count, and missing devices are accepted."""
         self.tracked = acknowledged(self.tracked, self.facts)
 
     def returned(self, code: str) -> None:
-        """The agent gave the node back after a drain for ``code``."""
-        one = Return(code=code, at=time.time())
-        self.tracked = replace(self.tracked, returns=with_return(self.tracked.returns, one))
+        """The agent returned the node to service after a drain for ``code``."""
+        new = Return(code=code, at=time.time())
+        self.tracked = replace(self.tracked, returns=with_return(self.tracked.returns, new))
 
     def _kmsg_looked(self) -> set[str]:
         return set() if any(blind.probe == KMSG for blind in self.facts.blind) else {KMSG}
@@ -198,8 +198,8 @@ class Observer:
 
 
 def blind_names(facts: NodeFacts, table: Mapping[str, Any]) -> tuple[str, ...]:
-    """The silent probes that matter for the verdict: slurmctld's clock, for one, says nothing about
-    this node.
+    """The silent probes that count for the verdict. Some do not: slurmctld's clock, for example, is not a
+    property of this node.
     """
     silent = {blind.probe for blind in facts.blind if table}
     return tuple(sorted(name for name in silent if name not in BY_NAME or BY_NAME[name].vital))

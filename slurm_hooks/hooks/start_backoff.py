@@ -1,4 +1,4 @@
-"""How often an agent that does not stay alive is started again. Pure but for its small file."""
+"""How often an agent that keeps exiting is started again. Pure except for its small file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from holdfast.adapters.typed_json import typed
 
 WINDOW_S = 3600.0
 FREE_FRUITLESS = 5
-"""Starts in a row without a verdict that need no waiting: what ends at once will end again."""
+"""Starts in a row without a verdict before the next start has to wait."""
 FREE = 60
-"""Starts in the window that need none, verdict or not: each costs less than a second of a core, so
-these are 1 % of one.
+"""Starts in the window, with or without a verdict, before the next start has to wait. Each takes less than a
+second of a core, so these are less than 2 % of one.
 """
 FIRST_S, MOST_S = 10.0, 300.0
 _KEPT = 100
@@ -23,9 +23,9 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starts:
-    """When (seconds of uptime) the agent was started in this boot, and under which configuration.
+    """When (seconds of uptime) the agent was started in this boot, and with which configuration (its stamp).
 
-    ``fruitless``: how many of the last starts brought no verdict.
+    ``fruitless``: how many of the last starts in a row gave no verdict.
     """
 
     at: tuple[float, ...] = ()
@@ -34,11 +34,11 @@ class Starts:
 
 
 def wait_s(starts: Starts, now: float, config: tuple[int, int]) -> float:
-    """How long the next start has to wait; 0: it may be now.
+    """How long the next start has to wait; 0: it may start now.
 
-    An agent that ends as soon as it is started must not cost its node a share of every health
-    check: beyond what is free each start waits twice as long as the one before, five minutes at
-    most. A configuration that was changed since the last start is a reason to try at once.
+    An agent that exits right after its start must not load the node at every health check. Beyond the free
+    starts, each one waits twice as long as the one before, five minutes at most. A configuration that changed
+    since the last start is tried at once.
     """
     recent = _recent(starts.at, now)
     excess = max(len(recent) - FREE, starts.fruitless - FREE_FRUITLESS)
@@ -48,12 +48,12 @@ def wait_s(starts: Starts, now: float, config: tuple[int, int]) -> float:
 
 
 def with_verdict(starts: Starts) -> Starts:
-    """The last start brought a verdict."""
+    """The last start gave a verdict."""
     return replace(starts, fruitless=0)
 
 
 def started(starts: Starts, now: float, config: tuple[int, int]) -> Starts:
-    """With one more start; those under another configuration no longer count."""
+    """With one more start; those with another configuration no longer count."""
     same = config == starts.config
     before = _recent(starts.at, now) if same else ()
     fruitless = starts.fruitless if same and before else 0
@@ -61,7 +61,7 @@ def started(starts: Starts, now: float, config: tuple[int, int]) -> Starts:
 
 
 def _recent(at: Sequence[float], now: float) -> tuple[float, ...]:
-    return tuple(one for one in at if 0 <= now - one < WINDOW_S)
+    return tuple(started_s for started_s in at if 0 <= now - started_s < WINDOW_S)
 
 
 def path_in(run: Path) -> Path:
@@ -69,10 +69,10 @@ def path_in(run: Path) -> Path:
 
 
 def load(path: Path) -> Starts:
-    """What is known; nothing where the file cannot be believed."""
-    said, _ = read_state(path, version=VERSION)
+    """The saved starts; none if the file is missing or invalid."""
+    value, _ = read_state(path, version=VERSION)
     try:
-        return typed(said, Starts) if said is not None else Starts()
+        return typed(value, Starts) if value is not None else Starts()
     except ValueError:
         return Starts()
 

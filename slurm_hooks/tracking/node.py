@@ -1,8 +1,7 @@
-"""What the agent remembers of this node between passes and across its own restarts. Pure: no I/O
-here.
+"""The state of this node that the agent tracks between passes and across its own restarts. Pure: no I/O here.
 
-Everything is keyed by boot id, GPU UUID and port, so that a rebooted node and a replaced GPU
-inherit nothing that does not survive them (law 10).
+Everything is keyed by boot id, GPU UUID and port, so that a rebooted node and a replaced GPU inherit nothing
+that does not survive the reboot or the replacement (law 10).
 """
 
 from __future__ import annotations
@@ -34,20 +33,18 @@ from slurm_hooks.tracking.kernel import lasting
 
 MAX_EVENTS = 200
 FORGET_S = {Severity.INFO: 3600.0, Severity.WARN: 24 * 3600.0}
-"""How long an Xid that condemns nothing stays evidence. Fatal ones stay until what they ask for
-happened.
-"""
+"""How long an Xid that is not fatal counts. Fatal ones count until the required action was taken."""
 
 
 SURVIVES_RESET = {Action.REBOOT, Action.REPLACE, Action.CONTACT_SUPPORT}
 
 Demand = Callable[[XidEvent | KernelEvent], tuple[Severity, Action]]
-"""The fault catalogue's word on an event."""
+"""Severity and required action of an event, from the fault catalogue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streak:
-    """One finding's way to being open: passes that saw it in a row, or clean ones since."""
+    """How often in a row a finding was seen, or not seen since. ``open``: it counts; ``since``: epoch s."""
 
     finding: Finding
     seen: int = 0
@@ -58,11 +55,16 @@ class Streak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedState:
-    """The whole of it. ``xids`` and ``events`` are not yet resolved, oldest first; ``heard_s`` is the
-    time since boot up to which the kernel log is known; ``reset_gpus`` are the PCI addresses of the
-    GPUs that were reset since the newest SXid. ``unproven``: not known yet whether this is still the
-    machine from before the boot. ``lost``: what was known earlier in this boot could not be read.
-    ``returns``: of this machine to service, by its agent."""
+    """All tracked state of one node.
+
+    ``unproven``    not known yet whether this is still the machine from before the boot.
+    ``lost``        the state from earlier in this boot could not be read.
+    ``kmsg_seq``    sequence number of the last kernel record that was read.
+    ``xids``, ``events``  those not yet resolved, oldest first.
+    ``heard_s``     time since boot up to which the kernel log was read.
+    ``reset_gpus``  PCI addresses of the GPUs that were reset since the newest SXid.
+    ``blind``       probes without an answer, and for how many passes in a row.
+    ``returns``     returns of this machine to service by its agent."""
 
     boot_id: str = ""
     unproven: bool = False
@@ -83,7 +85,7 @@ class TrackedState:
 
     @property
     def lost_and_empty(self) -> bool:
-        """Lost, and nothing is known since."""
+        """The state was lost, and nothing was tracked since then."""
         return self.lost and not self.boot_id
 
     @property
@@ -100,13 +102,15 @@ class TrackedState:
 
 
 def kernel_log_restarted(tracked: TrackedState) -> TrackedState:
-    """The kernel log began anew within one boot id: its numbers count from the start again."""
+    """The kernel log was replaced within one boot: its sequence numbers start from 0 again."""
     return replace(tracked, kmsg_seq=None)
 
 
-def kernel_log_known(tracked: TrackedState, events: Iterable[XidEvent | KernelEvent], seq: int) -> TrackedState:
-    """The kernel log up to ``seq`` is taken for old: what it told was dealt with before the tracked
-    was lost, or shows in what the probes see.
+def kernel_log_known(
+    tracked: TrackedState, events: Iterable[XidEvent | KernelEvent], seq: int
+) -> TrackedState:
+    """Skip the kernel log up to ``seq``: its events were handled before the tracked state was lost, or the
+    probes will show their effects.
     """
     heard_s = max((event.at_s for event in events), default=tracked.heard_s)
     return replace(tracked, kmsg_seq=seq, heard_s=max(heard_s, tracked.heard_s))
@@ -120,8 +124,8 @@ def with_events(
     lost: int,
     demand: Demand,
 ) -> TrackedState:
-    """New events, Xids joined with the GPUs they name; an Xid 154 "None" resolves what a reset
-    cures."""
+    """The state with new events; Xids get the index and UUID of their GPU. An Xid 154 "None" resolves what a
+    reset clears."""
     xids, others, reset_gpus = list(tracked.xids), [], list(tracked.reset_gpus)
     heard_s = tracked.heard_s
     for event in events:
@@ -148,7 +152,7 @@ def with_events(
 
 
 def _with_resets(tracked: TrackedState, reset_gpus: Iterable[str], demand: Demand) -> TrackedState:
-    """Once every GPU was reset since the newest SXid, none is left that asked for it."""
+    """Once every GPU was reset since the newest SXid, the SXids that required a reset are resolved."""
     reset = set(reset_gpus)
     known = {gpu.pci for gpu in tracked.gpus.values() if gpu.pci}
     if known and known <= reset:
@@ -158,7 +162,7 @@ def _with_resets(tracked: TrackedState, reset_gpus: Iterable[str], demand: Deman
 
 
 def join(tracked: TrackedState, event: XidEvent) -> XidEvent:
-    """The event with index and UUID of its GPU, as far as they are known."""
+    """The event with index and UUID of its GPU, if they are known."""
     for index, gpu in tracked.gpus.items():
         if gpu.pci == event.pci:
             return replace(event, gpu=index, uuid=gpu.uuid)
@@ -166,8 +170,8 @@ def join(tracked: TrackedState, event: XidEvent) -> XidEvent:
 
 
 def _says_recovered(event: XidEvent) -> bool:
-    """An Xid 154 whose new recovery action is none. Its number counts; old drivers' records of ours
-    have the word alone."""
+    """Whether it is an Xid 154 whose new recovery action is none. The number decides; older drivers write only
+    the word."""
     if event.xid != 154:
         return False
     if event.recovery_value is not None:
@@ -180,7 +184,7 @@ def _resolved(old: XidEvent, new: XidEvent, demand: Demand) -> bool:
 
 
 def _at_most(xids: list[XidEvent], demand: Demand) -> list[XidEvent]:
-    """Xid 45 comes by the thousand on a healthy node: drop the least telling, oldest first."""
+    """A healthy node can have thousands of Xid 45: drop the least severe, oldest first."""
     excess = len(xids) - MAX_EVENTS
     if excess <= 0:
         return xids
@@ -190,9 +194,7 @@ def _at_most(xids: list[XidEvent], demand: Demand) -> list[XidEvent]:
 
 
 def aged(tracked: TrackedState, uptime_s: float, demand: Demand) -> TrackedState:
-    """Without the events that are too old to be evidence. ``at_s`` and ``uptime_s`` share a
-    clock.
-    """
+    """The state without expired events. ``at_s`` and ``uptime_s`` are of the same clock."""
     xids = tuple(
         event
         for event in tracked.xids
@@ -208,8 +210,8 @@ def aged(tracked: TrackedState, uptime_s: float, demand: Demand) -> TrackedState
 def saw_gpus(
     tracked: TrackedState, nvml: NvmlFacts, demand: Demand, now: float
 ) -> tuple[TrackedState, NvmlFacts]:
-    """The tracked with this reading in it, and the reading with identities and deltas filled in.
-    ``now`` in epoch seconds.
+    """The state after this reading, and the reading with identities and deltas filled in. ``now`` in epoch
+    seconds.
     """
     gpus, facts, xids = dict(tracked.gpus), [], tracked.xids
     reset_gpus = list(tracked.reset_gpus)
@@ -240,7 +242,9 @@ def saw_ports(
     return replace(tracked, ports=known), facts
 
 
-def saw_pci(tracked: TrackedState, devices: Iterable[PcieFacts], now: float) -> tuple[TrackedState, PciFacts]:
+def saw_pci(
+    tracked: TrackedState, devices: Iterable[PcieFacts], now: float
+) -> tuple[TrackedState, PciFacts]:
     """As ``saw_gpus``, for PCI devices."""
     proven = not tracked.unproven
     known, facts = fabric.look_at_pci(tracked.pci, devices, now, same_machine=proven)
@@ -253,14 +257,16 @@ def saw_host(tracked: TrackedState, host: HostFacts, _now: float) -> tuple[Track
     return replace(tracked, host=known), facts
 
 
-def saw_system(tracked: TrackedState, system: SystemFacts, now: float) -> tuple[TrackedState, SystemFacts]:
+def saw_system(
+    tracked: TrackedState, system: SystemFacts, now: float
+) -> tuple[TrackedState, SystemFacts]:
     """As ``saw_gpus``, for services and processes."""
     known, facts = tracked_host.look_at_system(tracked.host, system, now)
     return replace(tracked, host=known), facts
 
 
 def saw_blind(tracked: TrackedState, looked: Iterable[str], blind: Iterable[str]) -> TrackedState:
-    """Counts the passes in a row in which a probe gave no answer."""
+    """The state with the number of passes in a row in which each probe gave no answer."""
     passes = dict(tracked.blind)
     for probe in looked:
         passes.pop(probe, None)

@@ -1,7 +1,7 @@
-"""The tracked on disk: what a restarted agent goes on from.
+"""The tracked state on disk, from which a restarted agent continues.
 
-It lies there twice. A tracked that is lost would have to be won again from the kernel log, where old
-faults stand beside those of now, and the node would leave service for what was settled long ago.
+It is saved twice. Without it the agent would only have the kernel log, in which resolved faults cannot be
+distinguished from current ones, and might drain the node for a fault that was repaired long ago.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ def path_in(state: Path) -> Path:
 
 
 def spare_of(path: Path) -> Path:
-    """The second copy: the same, not the one before, which knows nothing of a person's last word."""
+    """The second copy of the same state. Not an older one, which might lack a person's last resume."""
     return path.with_suffix(".spare.json")
 
 
 def save(path: Path, tracked: TrackedState) -> None:
-    """Raises OSError where the state folder cannot be written."""
+    """Raises OSError if the state folder cannot be written."""
     text = write_state(path, dataclasses.asdict(tracked), version=VERSION)
     write_atomic(spare_of(path), text, mode=0o600, durable=False)
 
 
 def recall(path: Path) -> TrackedState:
-    """What an earlier agent left: its tracked, the spare copy of it, or one that is ``lost``. A file
-    that cannot be read is told in one line and put aside.
+    """The state that an earlier agent saved, or its spare copy, or a state that is ``lost``. A file that cannot
+    be read is logged in one line and renamed.
     """
     tracked, problem = load(path)
     if not problem:
@@ -44,20 +44,20 @@ def recall(path: Path) -> TrackedState:
     put_aside(path)
     spare, worse = load(spare_of(path))
     if spare.boot_id and not worse:
-        log.warning("tracked read from its spare copy", why=problem)
+        log.warning("tracked state read from its spare copy", why=problem)
         return spare
-    log.error("tracked lost: the kernel log up to now is taken as known", why=problem)
+    log.error("tracked state lost: the kernel log up to now is skipped", why=problem)
     return TrackedState(lost=True)
 
 
 def load(path: Path) -> tuple[TrackedState, str]:
-    """(tracked, problem). A file that is missing or unreadable is an empty tracked, no error."""
-    said, problem = read_state(path, version=VERSION)
-    if said is not None:
+    """(state, problem). A file that is missing or unreadable gives an empty state."""
+    value, problem = read_state(path, version=VERSION)
+    if value is not None:
         try:
-            if "boot_id" not in said:
+            if "boot_id" not in value:
                 raise ValueError("boot_id is missing")
-            return typed(said, TrackedState), ""
+            return typed(value, TrackedState), ""
         except ValueError as error:
-            problem = f"{path}: {error}; going on without it"
+            problem = f"{path}: {error}; ignored"
     return TrackedState(), problem or ""

@@ -239,8 +239,8 @@ def test_killed_on_a_broken_configuration_it_comes_back_with_the_one_before(
     wait(lambda: is_ok(node))
     second.terminate()
     _, said = second.communicate(timeout=10)
-    lines = [line for line in said.decode().splitlines() if "the last one accepted goes on" in line]
-    told = ["there is no such file any more"] if how == "gone" else ["given twice", "'bridge'"]
+    lines = [line for line in said.decode().splitlines() if "using the last accepted one" in line]
+    told = ["this file no longer exists"] if how == "gone" else ["given twice", "'bridge'"]
     assert [word in line for word, line in zip(told, lines, strict=True)] == [True] * len(told)
     assert all(re.match(r"20\d\d-\S+Z error agent: ", line) for line in lines)
 
@@ -253,7 +253,7 @@ def test_a_bad_new_configuration_is_one_line_for_each_problem(node: Node) -> Non
     wait(lambda: node.verdict().detail["at"] > seen + 1)
     agent.terminate()
     _, said = agent.communicate(timeout=10)
-    lines = [line for line in said.decode().splitlines() if "the one before stays" in line]
+    lines = [line for line in said.decode().splitlines() if "the previous one stays in use" in line]
     assert ["chekcs" in line for line in lines] == [True, False]
     assert ["bridg:" in line for line in lines] == [False, True]
 

@@ -138,7 +138,7 @@ def test_a_half_written_memory_has_a_spare(node: Node) -> None:
     assert events(node).count("boot") == 1
     agent.terminate()
     _, said = agent.communicate(timeout=20)
-    assert said.count(b"memory read from its spare copy") == 1
+    assert said.count(b"tracked state read from its spare copy") == 1
     assert said.count(b"not whole JSON") == 1
 
 
@@ -162,7 +162,7 @@ def test_a_memory_that_is_lost_condemns_for_nothing_that_was_told_before(node: N
     wait(lambda: node.codes() == ["XID48"])
     agent.terminate()
     _, said = agent.communicate(timeout=20)
-    assert said.count(b"memory lost") == 1
+    assert said.count(b"tracked state lost") == 1
 
 
 def test_a_history_that_cannot_be_written_costs_the_verdict_nothing(node: Node) -> None:

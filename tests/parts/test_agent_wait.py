@@ -34,7 +34,7 @@ def test_who_comes_second_leaves_or_waits_for_the_first_ones_end(tmp_path: Path)
     assert held is not None
     leaves = second(config)
     assert leaves.wait(20) == 0
-    assert "another agent runs already" in leaves.communicate()[1]
+    assert "another agent is already running" in leaves.communicate()[1]
     waits = second(config, "--wait")
     try:
         time.sleep(1.5)

@@ -84,6 +84,9 @@ class DrainController:
         required = self._drained.record.action if self._drained else Action.NONE
         return self.slurm_status.drained and required is Action.RESET_GPU
 
+    def fds(self) -> Iterator[tuple[int, int]]:
+        return iter(())
+
     def consider(self, inputs: DrainInputs, now: float) -> None:
         """Take the newest inputs; start a step at once if they change anything."""
         self._inputs = inputs
@@ -159,7 +162,10 @@ class DrainController:
 
     def _is_new(self, inputs: DrainInputs) -> bool:
         involved = (
-            inputs.reportable or self._drained is not None or self.slurm_status.commented or self.unwritten
+            inputs.reportable
+            or self._drained is not None
+            or self.slurm_status.commented
+            or self.unwritten
         )
         return not self._looked or (bool(involved) and self._key(inputs) != self._done)
 
@@ -182,7 +188,9 @@ class DrainController:
         inputs = replace(self._inputs, trial=self._return_test.trial, may_comment=may_comment)
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
-        self._worker.ask((inputs, self._drained, self._restore), deadline_s=slurm.timeout_s * _CALLS)
+        self._worker.ask(
+            (inputs, self._drained, self._restore), deadline_s=slurm.timeout_s * _CALLS
+        )
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
         slurm, paths = self._config.cluster.slurm, self._config.cluster.paths
@@ -238,7 +246,9 @@ class DrainController:
         for entry in outcome.entries:
             log.warning(entry.text, node=self._node)
         self._audit_entries += outcome.entries
-        self._returned += tuple(entry.code for entry in outcome.entries if entry.event == GIVEN_BACK)
+        self._returned += tuple(
+            entry.code for entry in outcome.entries if entry.event == GIVEN_BACK
+        )
         self._commented = (*self._commented, *[now] * outcome.comments)[-_COMMENTS_KEPT:]
         self.slurm_status = self._with_record(outcome.slurm_status)
         if outcome.test and self._drained is not None:

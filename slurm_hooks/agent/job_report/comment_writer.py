@@ -1,4 +1,4 @@
-"""Has the jobs' comments written, one at a time, each only when there is something new to say."""
+"""Writes the jobs' comments through a contained worker, one at a time, each only when it changes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from slurm_hooks.worker.worker import Worker
 log = Log("agent")
 
 _CALLS = 10
-"""The most Slurm commands that one comment takes, other nodes' agents writing meanwhile."""
+"""The most Slurm commands for one comment, if other nodes' agents write it at the same time."""
 _AGAIN_S = 5.0
-"""Between two writes that only change a count."""
+"""Seconds between two writes that only change a count."""
 _MAX_WRITTEN = 512
 
 Entries = tuple[Incident, ...]
 
 
 class CommentWriter:
-    """``tell`` may be called at any time; the newest word about a job is the one that is written."""
+    """``submit`` may be called at any time; only the newest entries of a job are written."""
 
     def __init__(self, config: Settings) -> None:
         self._config = config
@@ -40,7 +40,7 @@ class CommentWriter:
         return max(self._retry_at, min(self._due(job) for job in self._waiting))
 
     def submit(self, job: int, entries: Entries) -> None:
-        """Have these entries in the job's comment."""
+        """Have these entries written into the job's comment."""
         written = self._written.get(job)
         if entries and (written is None or written[0] != entries):
             self._waiting[job] = entries
@@ -61,11 +61,13 @@ class CommentWriter:
         self.worker.close()
 
     def _due(self, job: int) -> float:
-        """At once for anything new; a higher count alone can wait."""
-        written = self._written.get(job)
-        if written is None or {one.key for one in written[0]} != {one.key for one in self._waiting[job]}:
+        """At once for new entries; a higher count alone can wait."""
+        if job not in self._written:
             return 0.0
-        return written[1] + _AGAIN_S
+        entries, at = self._written[job]
+        if {entry.key for entry in entries} != {entry.key for entry in self._waiting[job]}:
+            return 0.0
+        return at + _AGAIN_S
 
     def _ask(self, job: int) -> None:
         from slurm_hooks.agent.job_report.admin_comment import CommentRequest  # noqa: PLC0415 - rarely needed

@@ -1,14 +1,14 @@
-"""Looks after jobs that have to restart once their launcher is gone: keeps the markers that launchers
-hand in, wakes, and asks ``job.afterlife``.
+"""Jobs that have to restart once their launcher is gone, from the agent's loop: stores the markers that
+launchers send, and runs the steps of ``requeue`` when one is due.
 
-That code talks to Slurm and may read the shared file system, so it runs in a contained worker like
-all else that may block. The worker stays while there is something to do: what it learnt in one step
-it needs in the next.
+A step calls Slurm and may read a shared file system, so it runs in a contained worker. The worker is kept
+while there are jobs to track, because each step needs the state of the last one.
 """
 
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable, Iterator, Mapping, Set
 from functools import partial
 from pathlib import Path
@@ -27,21 +27,18 @@ from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
 
-_SWEEP_S = 30.0
-"""A look now and then even when nothing woke us: an event may be lost, a worker may have died."""
+_RESCAN_S = 30.0
+"""The folders are read at least this often: an inotify event may be lost, a worker may have exited."""
 _DEADLINE_S = 30.0
 _LINES, _LINES_S = 60, 60.0
-"""Of the log in so many seconds: a user may hand in markers, and each may be worth a line."""
+"""At most so many log lines in so many seconds: users send markers, and each may cause a line."""
 _MAX_MARKERS = 1024
 _RESERVED = 16
-"""Markers that find room where /run is full."""
+"""Markers that can be written even if /run is full."""
 
 
 class JobWatcher:
-    """``fd`` turns readable when an epilog's note appears; ``fds`` gives the sockets' descriptors.
-
-    ``runs``: what the prolog said of the jobs on this node, now.
-    """
+    """``runs`` returns the runs of jobs on this node, as the prologs reported them."""
 
     def __init__(self, config: Settings, runs: Callable[[], Runs]) -> None:
         self._config, self._runs, self._seen = config, runs, Runs()
@@ -64,24 +61,21 @@ class JobWatcher:
         self._woken = False
         self._logged, self._suppressed, self._logged_since = 0, 0, float("-inf")
 
-    @property
-    def fd(self) -> int:
-        return int(self._watch.fd)
-
     def fds(self) -> Iterator[tuple[int, int]]:
-        """Of the sockets, and what to wait for at each, as ``select.poll`` takes them."""
-        return self._sockets.fds()
+        """Readable when an epilog left a note, or a launcher sends something."""
+        yield int(self._watch.fd), select.POLLIN
+        yield from self._sockets.fds()
 
     @property
     def workers(self) -> list[Worker]:
-        return [one for one in (self._worker, self._cleaner) if one.busy]
+        return [worker for worker in (self._worker, self._cleaner) if worker.busy]
 
     @property
     def next_at(self) -> float:
         return min(self._next_look, self._sockets.next_at)
 
-    def turn(self, now: float) -> None:
-        """Hear launchers, take an answer, start a step where one is due."""
+    def turn(self, now: float) -> bool:
+        """Serve launchers, take an answer, start a step if one is due."""
         self._serve()
         self._sockets.turn(now)
         if self._cleaner.busy:
@@ -93,14 +87,15 @@ class JobWatcher:
             self._take(answer, now)
         if self._worker.busy:
             self._woken = self._woken or woken
-            return
+            return False
         if woken or self._woken:
             self._next_look, self._woken = now, False
         if now >= self._next_look:
             self._look(now)
+        return False
 
     def _serve(self) -> None:
-        """The sockets of users with a job here, by the prologs' word."""
+        """Keep one socket open for each user with a job here."""
         runs = self._runs()
         if runs is self._seen:
             return
@@ -121,7 +116,7 @@ class JobWatcher:
         self._cleaner.ask([str(folder) for folder in folders], deadline_s=_DEADLINE_S)
 
     def _keep(self, marker: Marker) -> str:
-        """Why the marker is not kept; empty: it is."""
+        """Store the marker; why it cannot be stored, or an empty text."""
         path = self._markers / f"{marker.job}.json"
         known = markers.read(path)
         if known == marker:
@@ -142,7 +137,7 @@ class JobWatcher:
 
     def _take(self, answer: Answer, now: float) -> None:
         if answer.error and answer.error != self._last_error:
-            log.error("jobs that have to restart", why=answer.error, evidence=answer.evidence)
+            log.error("requeue step failed", why=answer.error, evidence=answer.evidence)
         self._last_error = answer.error
         for item in answer.items:
             if isinstance(item, str):
@@ -153,7 +148,7 @@ class JobWatcher:
     def _log_line(self, text: str, now: float) -> None:
         if now - self._logged_since >= _LINES_S:
             if self._suppressed:
-                log.warning("jobs: more happened than is told", lines=self._suppressed)
+                log.warning("job log lines suppressed", lines=self._suppressed)
             self._logged, self._suppressed, self._logged_since = 0, 0, now
         if self._logged < _LINES:
             self._logged += 1
@@ -163,10 +158,12 @@ class JobWatcher:
 
     def _look(self, now: float) -> None:
         if not (_anything(self._markers) or _anything(self._ended)):
-            self._next_look = now + _SWEEP_S
+            self._next_look = now + _RESCAN_S
             self._worker.close()
             return
-        self._next_look = now + max(self._config.agent.jobs_interval_s, 1.0 if self._last_error else 0.0)
+        self._next_look = now + max(
+            self._config.agent.jobs_interval_s, 1.0 if self._last_error else 0.0
+        )
         self._worker.ask(None, deadline_s=_DEADLINE_S)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
-from slurm_hooks.evaluation.judge import fold, opened, nothing_drains
+from slurm_hooks.evaluation.judge import fold, nothing_drains, opened
 from slurm_hooks.facts import GpuFacts, NodeFacts, NvmlFacts
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking.node import Streak

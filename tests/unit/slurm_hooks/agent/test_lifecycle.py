@@ -269,7 +269,7 @@ def test_the_health_check_holds_back_and_says_so(
         assert health_check.main() == 0
     assert started == ["w"] * 5
     line = capsys.readouterr().err.splitlines()[-1]
-    assert "was started 5 times and did not stay; next in " in line
+    assert "was started 5 times and exited; next start in " in line
     assert "agent.w.log" in line
     config = tmp_path / "holdfast.yaml"
     config.write_text(config.read_text() + "# mended\n")
@@ -307,9 +307,9 @@ def test_systemd_hears_what_the_agent_says(
         manager.settimeout(5)
         manager.bind("\0" + name[1:] if abstract else name)
         monkeypatch.setenv(systemd.VARIABLE, name)
-        systemd.works("ok,\n0 findings")
+        systemd.ready("ok,\n0 findings")
         assert manager.recv(500) == b"READY=1\nWATCHDOG=1\nSTATUS=ok, 0 findings"
-        systemd.leaves()
+        systemd.stopping()
         assert manager.recv(500) == b"STOPPING=1"
 
 

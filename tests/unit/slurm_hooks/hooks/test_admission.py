@@ -274,7 +274,7 @@ def test_a_hook_goes_by_what_the_agent_accepted_while_the_file_is_broken_anywher
         "when_blind was pass, and nobody has accepted hold"
     )
     said = capsys.readouterr().err
-    assert "unknown key; did you mean 'gpu_xid'?; the configuration before it goes on" in said
+    assert "unknown key; did you mean 'gpu_xid'?; the previous configuration stays in use" in said
     assert site.slurm.writes == []
     site.configure(HOLD)
     assert admission.answer(Context.PROLOG) == 10

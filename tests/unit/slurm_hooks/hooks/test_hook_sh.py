@@ -347,4 +347,4 @@ def test_a_file_that_is_no_verdict_says_so_and_what_to_do(tmp_path: Path) -> Non
     path.write_text("garbage\n")
     said = verdict_file.read(path, boot_id="x", uptime_s=1.0)
     assert (said.status, said.fresh) == (Status.BLIND, False)
-    assert said.why.startswith(f"not a verdict file: {path}; a running agent writes it anew")
+    assert said.why.startswith(f"not a verdict file: {path}; a running agent replaces it")

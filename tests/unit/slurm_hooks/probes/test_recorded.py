@@ -16,7 +16,7 @@ from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.facts import KmsgFacts, NodeFacts, NvmlFacts, PcieFacts
 from slurm_hooks.probes import nvml as probe
 from slurm_hooks.settings.sections import CheckConfig
-from slurm_hooks.tracking.node import TrackedState, Streak, saw_gpus
+from slurm_hooks.tracking.node import Streak, TrackedState, saw_gpus
 from slurm_hooks.worker.worker import Worker, call
 from tests.unit.slurm_hooks import recorded
 from tests.unit.slurm_hooks.conftest import SimulatedNvml

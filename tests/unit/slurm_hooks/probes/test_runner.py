@@ -211,7 +211,9 @@ def test_a_driver_that_does_not_open_is_a_fact_and_its_gpus_are_unseen(tmp_path:
     readings = of.run({"nvml"})
     of.close()
     assert readings.looked == set()
-    facts = see(Observer(8, "boot", TrackedState()), **{f: getattr(readings, f) for f in _OF_READINGS})
+    facts = see(
+        Observer(8, "boot", TrackedState()), **{f: getattr(readings, f) for f in _OF_READINGS}
+    )
     assert facts.nvml is not None
     assert facts.nvml.init_code == 12
     assert blind_names(facts, {"gpu_count": object()}) == ("nvml",)

@@ -51,7 +51,7 @@ def test_a_file_that_is_gone_is_not_a_wish_for_defaults(config: Path) -> None:
     config.unlink()
     found = settings.usable(config)
     assert found.node.expected_gpus == 4
-    assert "there is no such file any more; put it back, or an empty one" in found.problems[0]
+    assert "this file no longer exists; restore it, or create an empty one" in found.problems[0]
     config.write_text("")
     assert settings.usable(config).problems == ()
     assert settings.usable(config).node.expected_gpus == 8

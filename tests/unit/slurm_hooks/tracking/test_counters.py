@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.tracking.counters import MAX_POINTS, Counter, advance, rebased, restored
+from holdfast.adapters.typed_json import typed
+from slurm_hooks.tracking.counters import MAX_POINTS, Counter, advance, rebased
 
 
 def looks(
@@ -109,7 +110,7 @@ def test_rebased_takes_everything_for_old() -> None:
 
 def test_survives_its_own_json() -> None:
     for counter in (Counter(), looks(5, 9), looks(*range(0, 200, 10), keep_s=60)):
-        assert restored(json.loads(json.dumps(dataclasses.asdict(counter)))) == counter
+        assert typed(json.loads(json.dumps(dataclasses.asdict(counter))), Counter) == counter
 
 
 @given(

@@ -31,7 +31,7 @@ from slurm_hooks.tracking.node import (
     saw_ports,
     saw_system,
 )
-from slurm_hooks.tracking.reboot import booted, acknowledged
+from slurm_hooks.tracking.reboot import acknowledged, booted
 
 PORT = PortFacts(
     device="mlx5_0",

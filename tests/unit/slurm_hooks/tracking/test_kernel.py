@@ -31,7 +31,7 @@ from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking import kernel, reboot, store
 from slurm_hooks.tracking import node as remember
 from slurm_hooks.tracking.gpu import GpuSeen
-from slurm_hooks.tracking.new_events import REPEAT_S, Event, news
+from slurm_hooks.tracking.new_events import REPEAT_S, Event, new_events
 from slurm_hooks.tracking.node import TrackedState
 
 PCI = "0000:53:00"
@@ -52,7 +52,9 @@ def xid(number: int, at_s: float = 100.0, pci: str = PCI, value: int | None = No
 
 
 def with_events(*events: Event, memory: TrackedState | None = None) -> TrackedState:
-    return remember.with_events(memory or TrackedState(boot_id="b"), events, seq=1, lost=0, demand=demand)
+    return remember.with_events(
+        memory or TrackedState(boot_id="b"), events, seq=1, lost=0, demand=demand
+    )
 
 
 def judged(
@@ -69,7 +71,9 @@ def judged(
 
 
 def test_records_of_one_code_and_part_are_one_event() -> None:
-    memory = with_events(event("AER_CORRECTED", 10), event("AER_CORRECTED", 20, text="newest", count=3))
+    memory = with_events(
+        event("AER_CORRECTED", 10), event("AER_CORRECTED", 20, text="newest", count=3)
+    )
     (kept,) = memory.events
     assert (kept.count, kept.text, kept.at_s) == (4, "newest", 20)
     assert kept.slots == ((0, 4),)
@@ -438,7 +442,9 @@ UNCONFIRMED = ("FS_SHUTDOWN_UNCONFIRMED", Severity.WARN)
 
 def shut_down(observer: Observer, seq: int, device: str = "dm-4") -> list[tuple[str, Severity]]:
     """What stands after the kernel wrote that this filesystem shut itself down."""
-    observer.read_kernel_log([record(seq, f"XFS ({device}): Filesystem has been shut down due to log error")])
+    observer.read_kernel_log(
+        [record(seq, f"XFS ({device}): Filesystem has been shut down due to log error")]
+    )
     found = observer.judge_kernel_log(
         {"kernel_fs": CheckConfig(limits=kernel_fs.Limits(), mode=Mode.DRAIN)}
     )

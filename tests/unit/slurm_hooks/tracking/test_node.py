@@ -20,12 +20,12 @@ from slurm_hooks.tracking.node import (
     MAX_EVENTS,
     TrackedState,
     aged,
-    with_events,
     saw_blind,
     saw_gpus,
     saw_ports,
+    with_events,
 )
-from slurm_hooks.tracking.reboot import booted, acknowledged
+from slurm_hooks.tracking.reboot import acknowledged, booted
 
 PCI = "0000:53:00"
 KNOWN = TrackedState(boot_id="a", gpus={3: GpuSeen(uuid="GPU-3", pci=PCI)})

@@ -76,7 +76,7 @@ def test_errors_are_answers() -> None:
     assert call(worker, "ours", deadline_s=5).error == "no such device"
     assert call(worker, "bug", deadline_s=5).error == "KeyError: 'x'"
     died = call(worker, "die", deadline_s=5)
-    assert died.error.startswith("the worker died")
+    assert died.error.startswith("the worker exited unexpectedly")
     assert not died.hung
     assert call(worker, "ours", deadline_s=5).error == "no such device", "a new one is started"
     worker.close()

@@ -235,7 +235,12 @@ def test_it_comes_back_after_a_reboot_and_a_re_check_only(bench: Bench) -> None:
     assert not bench.slurm.mine.drained_flag
     assert "returned to service" in outcome.entries[0].text
     entry = outcome.entries[0]
-    assert (entry.event, entry.code, entry.gpu, entry.action) == ("given_back", "XID79", 3, "reboot")
+    assert (entry.event, entry.code, entry.gpu, entry.action) == (
+        "given_back",
+        "XID79",
+        3,
+        "reboot",
+    )
     assert not bench.path.exists()
 
 

@@ -121,7 +121,7 @@ def test_where_the_site_allows_it_a_job_skips_the_checks(run: Path, comment: str
     result = hook(run, "prolog", **JOB, **env, SLURM_JOB_COMMENT=comment)
     assert result.returncode == 0
     assert read_one(run).skip
-    assert "starts on a bad node at its user's word" in log.read_text()
+    assert "starts on a bad node: checks skipped by the user" in log.read_text()
 
 
 @pytest.mark.parametrize("comment", ["", "dont_skip_checks", "skip_checks_please", "SKIP_CHECKS"])

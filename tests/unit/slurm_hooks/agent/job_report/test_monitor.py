@@ -153,11 +153,13 @@ def test_an_xid_is_told_while_the_job_runs(site: Site) -> None:
     site.look(facts())
     site.process()
     assert site.health is not None
-    site.health.add_xids([xid(13, gpu=1, at_s=machine.uptime_s(), text="pid=4242, name=x, Graphics")])
+    site.health.add_xids(
+        [xid(13, gpu=1, at_s=machine.uptime_s(), text="pid=4242, name=x, Graphics")]
+    )
     site.until(lambda: bool(site.comment), "the comment")
     assert site.comment.startswith("holdfast: XID13 node=worker-1 gpu=1 step=0 pid=4242 run=0 at=")
     assert site.report()["xids"][0]["attribution"] == "job"
-    assert site.report()["why_not"] == "it still runs"
+    assert site.report()["why_not"] == "it is still running"
 
 
 def test_errors_during_the_job_are_told_as_they_come(site: Site) -> None:

@@ -68,9 +68,9 @@ def tell(desk: FakeDesk) -> str:
 
 def test_the_comment_is_written_once() -> None:
     desk = FakeDesk()
-    assert tell(desk) == "told"
+    assert tell(desk) == "written"
     assert parse(desk.comment) == (XID,)
-    assert tell(desk) == "already told"
+    assert tell(desk) == "already written"
     assert len(desk.writes) == 1
 
 
@@ -84,7 +84,7 @@ def test_other_nodes_entries_stay() -> None:
 def test_an_entry_that_another_node_wrote_over_is_written_again() -> None:
     other = replace(XID, node="worker-0")
     desk = FakeDesk(rival=render([other]))
-    assert tell(desk) == "told"
+    assert tell(desk) == "written"
     assert set(parse(desk.comment)) == {XID, other}
 
 
@@ -98,7 +98,7 @@ def test_a_humans_text_is_never_overwritten(text: str) -> None:
 def test_a_job_that_is_over_is_no_error() -> None:
     desk = FakeDesk()
     desk.refuses = True
-    assert tell(desk) == "the job has ended: told in its report alone"
+    assert tell(desk) == "the job has ended: only in its report"
     assert tell(FakeDesk(known=False)) == "Slurm no longer knows the job"
 
 

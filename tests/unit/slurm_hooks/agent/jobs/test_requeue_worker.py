@@ -1,4 +1,4 @@
-"""When an agent takes a job's launcher for one that its lost node holds."""
+"""When the agent decides that jobs on its node cannot continue."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def test_work_is_lost_by_a_fresh_verdict_and_a_drain_of_the_agents_own(
     (boot / "boot_id").write_text("b-1\n")
     (tmp_path / "proc/uptime").write_text("110.5 1.0\n")
     detail = {
+        "status": first.split()[0],
         "node": "n1",
         "findings": [{"code": "MOUNT_HUNG", "severity": severity}],
         "decision": {"action": "drain", "made": made},

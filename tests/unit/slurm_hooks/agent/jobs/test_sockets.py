@@ -54,7 +54,7 @@ def test_another_user_is_sent_away_where_the_socket_could_not_be_given(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sockets, "peer", lambda _: ME + 1)
-    assert agent.ask(markers.encoded(MARKER)) == "no: this is another user's socket"
+    assert agent.ask(markers.encoded(MARKER)) == "no: this socket belongs to another user"
     assert agent.kept == []
 
 

@@ -13,7 +13,7 @@ from slurm_hooks.agent.telemetry.recorder import Recorder
 from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import GpuFacts
 from slurm_hooks.tracking.gpu import GpuSeen
-from slurm_hooks.tracking.node import TrackedState, Streak
+from slurm_hooks.tracking.node import Streak, TrackedState
 
 FOUND = Finding(
     code="XID79",
@@ -111,7 +111,9 @@ def test_deeds_are_told_with_their_fault() -> None:
     entry = AuditEntry(
         text="drained: x", event="drained", code="XID79", subject="GPU-3", gpu=3, action="reboot"
     )
-    history_events.record_changes([entry, AuditEntry(text="comment cleared")], SlurmStatus(action="drain"))
+    history_events.record_changes(
+        [entry, AuditEntry(text="comment cleared")], SlurmStatus(action="drain")
+    )
     assert notes.names == ["agent_started", "drained"]
     facts = notes.said[-1][1]
     assert facts["detail"] == "drained: x"
@@ -121,7 +123,9 @@ def test_deeds_are_told_with_their_fault() -> None:
 def test_over_budget_is_told_once_and_not_beside_a_withdrawal() -> None:
     history_events, notes = begun(memory())
     for _ in range(3):
-        history_events.record_changes([], SlurmStatus(action="over-budget", reason="holdfast:XID79: over budget"))
+        history_events.record_changes(
+            [], SlurmStatus(action="over-budget", reason="holdfast:XID79: over budget")
+        )
     assert notes.names.count("over_budget") == 1
     history_events.record_changes([], SlurmStatus())
     history_events.record_changes(

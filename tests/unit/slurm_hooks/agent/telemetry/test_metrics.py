@@ -33,7 +33,7 @@ from slurm_hooks.agent.telemetry.http_server import (
     MetricsServer,
     answer,
 )
-from slurm_hooks.agent.telemetry.metrics import Snapshot, AgentCounts, text_of
+from slurm_hooks.agent.telemetry.metrics import AgentCounts, Snapshot, text_of
 from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import (
     Blind,
