@@ -1,4 +1,4 @@
-"""Seeded garbage: what broken disks, half-finished writes and other people's programs leave behind."""
+"""Seeded garbage, as from faulty disks, incomplete writes and other programs."""
 
 from __future__ import annotations
 

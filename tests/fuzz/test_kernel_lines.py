@@ -1,4 +1,4 @@
-"""Malformed kernel-log lines: nothing crashes, nothing opens, nothing closes, nothing after them is lost."""
+"""Malformed kernel log lines: none crashes a reader, opens or closes a finding, or hides a later line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fuzz.garbage import KERNEL_LINES, LONG, NUMBERS, XID_79, Maker, broke
 
 SEEDS = range(4)
 AT_ONCE = 20
-"""Lines between two looks of the agent."""
+"""Lines between two reads of the agent."""
 
 
 class Log:
@@ -108,7 +108,7 @@ def _overlong(chance: random.Random, log: Log) -> bytes:
 
 
 def _far_ahead(chance: random.Random, log: Log) -> bytes:
-    """A number that no log reaches in a machine's life: believed, it would hide all that comes."""
+    """A sequence number that no log ever reaches: if it were accepted, later records would be ignored."""
     return f"4,{chance.choice([2**62, 2**63, 2**64 - 1, 2**64])},1000,-;{XID_79}".encode()
 
 
@@ -117,7 +117,7 @@ def _any(chance: random.Random, log: Log) -> bytes:
 
 
 def _bent(chance: random.Random, log: Log) -> bytes:
-    """Somebody's record with bytes lost or flipped in what it says."""
+    """A record with bytes lost or changed in its text."""
     head, _, text = log.record(XID_79, facility=1).partition(b";")
     return head + b";" + broken(chance, text).replace(b"\n", b" ")
 
@@ -142,7 +142,7 @@ def log(tmp_path: Path) -> Log:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_garbage_changes_no_verdict(log: Log, seed: int) -> None:
-    """First on a healthy node, then on one with a fault; after it all a new fault still shows."""
+    """First on a healthy node, then on one with a fault; a new fault afterwards is still found."""
     chance = random.Random(seed)
     half = KERNEL_LINES // len(SEEDS) // 2
     _pour(log, chance, half, [])

@@ -31,7 +31,7 @@ CRASHES = {
     "general protection fault": bytes.fromhex("f4"),  # hlt
     "trap invalid opcode": bytes.fromhex("0f0b"),  # ud2
 }
-"""What the kernel says, and the machine code that makes it say so."""
+"""The kernel's message, and the machine code that causes it."""
 
 BURST_S = 5.5
 """printk_ratelimit() lets 10 records through in 5 s, all programs together (kernel.printk_ratelimit)."""
@@ -54,7 +54,7 @@ def crash(path: Path) -> None:
     user = NOBODY if os.geteuid() == 0 else None
     no_core = lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # noqa: E731
     ended = subprocess.run([path], user=user, preexec_fn=no_core, check=False)
-    assert ended.returncode < 0, "it must end by a signal"
+    assert ended.returncode < 0, "it must be killed by a signal"
 
 
 @pytest.fixture
@@ -90,7 +90,9 @@ def crash_all(folder: Path, follower: KmsgFollower, code: bytes) -> list[Record]
 
 
 @pytest.mark.parametrize("said", CRASHES)
-def test_no_record_of_a_crash_is_a_fault(said: str, follower: KmsgFollower, folder: Path) -> None:
+def test_no_record_of_a_crashed_program_is_a_fault(
+    said: str, follower: KmsgFollower, folder: Path
+) -> None:
     ours = crash_all(folder, follower, CRASHES[said])
     if len(ours) < len(NAMES):
         time.sleep(BURST_S)

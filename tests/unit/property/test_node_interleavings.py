@@ -54,7 +54,7 @@ class Story(World):
         self.saved = self._state()
         self.turn = 0
 
-    # --- what breaks and what mends
+    # --- faults and repairs
 
     def _breaks(self, code: str) -> None:
         fault = next(fault for fault in FAULTS if fault.code == code)
@@ -140,7 +140,7 @@ class Story(World):
         node = replace(self.slurm.mine, instance_id=f"i-{ME}-{self.instance}")
         self.slurm.table[ME] = node
 
-    # --- what the agent cannot see
+    # --- what the agent cannot read
 
     def blind_begins(self) -> None:
         self.blind = ("nvml",)
@@ -404,11 +404,11 @@ def test_no_wrong_drain_and_no_undrain_without_evidence() -> None:
 
 @given(st.lists(st.sampled_from(NAMES), max_size=14))
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_any_short_story_ends_well(names: list[str]) -> None:
+def test_any_short_scenario_ends_without_a_violation(names: list[str]) -> None:
     tell(names)
 
 
-def test_the_stories_reach_what_they_are_about() -> None:
+def test_the_scenarios_reach_their_goals() -> None:
     """Drains, undrains, withdrawals and comments all happen in them; else nothing was tried."""
     happened: dict[str, int] = {}
     chance = random.Random(5)
@@ -494,7 +494,9 @@ def test_story(story: str) -> None:
     tell(story.split())
 
 
-def test_a_return_that_is_not_kept_loses_a_persons_drain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_return_that_is_not_recorded_loses_a_persons_drain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The story above rests on what was kept before the undrain, and on nothing else."""
 
     def forgets(story: Story) -> None:

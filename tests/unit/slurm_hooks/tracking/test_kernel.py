@@ -1,4 +1,4 @@
-"""The kernel log from its records to findings: what is remembered, what is news, what opens."""
+"""The kernel log from its records to findings: what is tracked, what is judged at once, what opens."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def judged(
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_records_of_one_code_and_part_are_one_event() -> None:
+def test_records_of_one_code_and_device_are_one_event() -> None:
     memory = with_events(
         event("AER_CORRECTED", 10), event("AER_CORRECTED", 20, text="newest", count=3)
     )
@@ -80,14 +80,14 @@ def test_records_of_one_code_and_part_are_one_event() -> None:
     assert len(with_events(event("AER_CORRECTED", subject="other"), memory=memory).events) == 2
 
 
-def test_what_only_tells_more_counts_nothing() -> None:
+def test_a_record_without_a_count_only_updates_the_text() -> None:
     memory = with_events(event("AER_FATAL"), event("AER_FATAL", count=0, text="words SDES"))
     (kept,) = memory.events
     assert (kept.count, kept.text) == (1, "words SDES")
-    assert with_events(event("AER_FATAL", count=0)).events == (), "and alone it is nothing"
+    assert with_events(event("AER_FATAL", count=0)).events == (), "and alone it is no event"
 
 
-def test_rates_are_of_the_window_alone() -> None:
+def test_rates_cover_only_the_window() -> None:
     at = [0.0, 500.0, 7200.0, 7300.0, 90_000.0]
     (kept,) = with_events(*(event("DIMM_CORRECTED", at_s) for at_s in at)).events
     assert kept.count == 5
@@ -108,7 +108,7 @@ def test_a_rate_never_misses_a_record_nor_counts_one_a_slot_too_old(
         assert seen <= sum(at_s - one <= window_s + SLOT_S for one in times)
 
 
-def test_a_storm_keeps_the_memory_small_and_the_worst_in_it() -> None:
+def test_a_flood_keeps_the_state_small_and_the_worst_events_in_it() -> None:
     storm = [
         event("AER_CORRECTED", at, subject=f"0000:{at % 256:02x}:00.{at % 8}") for at in range(3000)
     ]
@@ -120,8 +120,8 @@ def test_a_storm_keeps_the_memory_small_and_the_worst_in_it() -> None:
     assert xids.xids[0].xid == 79
 
 
-def test_images_of_a_user_do_not_make_the_agent_forget_a_fault_of_the_node() -> None:
-    """Each damaged image is an event of its own; some containers mount as many as their user likes."""
+def test_images_of_a_user_do_not_displace_a_fault_of_the_node() -> None:
+    """Each damaged image is a separate event, and users can mount any number of images in containers."""
     oops = event("KERNEL_OOPS", 0, subject="node", kind="hung_task")
     images = [event("FS_ERROR", 1 + at, subject=f"loop{at}") for at in range(1000)]
     shut = [
@@ -133,13 +133,13 @@ def test_images_of_a_user_do_not_make_the_agent_forget_a_fault_of_the_node() -> 
     assert any(kept.confirmed for kept in memory.events)
 
 
-def test_an_end_ends_its_own_event_only() -> None:
+def test_a_record_of_an_end_clears_only_its_own_event() -> None:
     lost = event("FS_SERVER_LOST", subject="nas1")
     memory = with_events(lost, replace(lost, subject="nas2"), replace(lost, over=True))
     assert [kept.subject for kept in memory.events] == ["nas2"]
 
 
-def test_a_switch_that_is_taken_on_again_has_no_sxids() -> None:
+def test_a_switch_that_is_initialized_again_has_no_sxids() -> None:
     memory = with_events(
         event("SXID20034", subject=SWITCH),
         event("SXID23001", subject=SWITCH),
@@ -149,7 +149,7 @@ def test_a_switch_that_is_taken_on_again_has_no_sxids() -> None:
     assert [kept.subject for kept in memory.events] == ["0000:06:00"]
 
 
-def test_age_takes_what_condemns_nothing() -> None:
+def test_events_that_are_not_fatal_expire() -> None:
     memory = with_events(event("OOM_JOB", 0), event("HUNG_TASK", 0), event("MLX5_HEALTH", 0))
     hour = remember.aged(memory, 3601, demand)
     assert {kept.code for kept in hour.events} == {"HUNG_TASK", "MLX5_HEALTH"}
@@ -158,13 +158,13 @@ def test_age_takes_what_condemns_nothing() -> None:
     assert day.kmsg.now_s == 24 * 3600 + 1
 
 
-def test_a_reboot_and_a_human_take_everything_that_they_cure() -> None:
+def test_a_reboot_or_a_resume_clears_the_events_that_it_can() -> None:
     memory = with_events(event("SXID23001", subject=SWITCH), event("NVME_FAILED"))
     assert reboot.booted(memory, "other boot", demand).events == ()
     assert reboot.acknowledged(memory, NodeFacts(expected_gpus=8)).events == ()
 
 
-def test_all_gpus_reset_takes_what_asked_for_it() -> None:
+def test_a_reset_of_all_gpus_clears_sxids_that_required_it() -> None:
     gpus = {0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}
     memory = TrackedState(boot_id="b", gpus=gpus)
     memory = with_events(
@@ -175,10 +175,10 @@ def test_all_gpus_reset_takes_what_asked_for_it() -> None:
     one = with_events(xid(154, 200, value=0), memory=memory)
     assert len(one.events) == 2
     both = with_events(xid(154, 201, "0000:64:00", value=0), memory=one)
-    assert [kept.code for kept in both.events] == ["SXID23001"], "that one asks for a reboot"
+    assert [kept.code for kept in both.events] == ["SXID23001"], "that one requires a reboot"
 
 
-def test_a_reset_before_the_fault_counts_for_nothing() -> None:
+def test_a_reset_before_the_fault_does_not_count() -> None:
     memory = TrackedState(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")})
     memory = with_events(xid(154, 50, value=0), memory=memory)
     memory = with_events(event("SXID20034", subject=SWITCH, fatal=True), memory=memory)
@@ -186,7 +186,7 @@ def test_a_reset_before_the_fault_counts_for_nothing() -> None:
     assert len(memory.events) == 1
 
 
-def test_what_is_remembered_outlives_the_agent(tmp_path: Path) -> None:
+def test_events_are_kept_over_a_restart_of_the_agent(tmp_path: Path) -> None:
     memory = with_events(
         xid(154, 60, value=0),
         event("SXID20034", 70, subject=SWITCH, fatal=True),
@@ -206,7 +206,7 @@ def test_what_is_remembered_outlives_the_agent(tmp_path: Path) -> None:
 # --- news -----------------------------------------------------------------------------------------
 
 
-def test_a_storm_is_one_piece_of_news() -> None:
+def test_a_flood_of_records_is_judged_once() -> None:
     storm = [event("AER_CORRECTED", at / 100) for at in range(1000)]
     assert len(new_events((), storm, demand)) == 1
     killed = [xid(45, at / 1000) for at in range(8000)]
@@ -215,7 +215,7 @@ def test_a_storm_is_one_piece_of_news() -> None:
     assert len(new_events(killed[-1:], [xid(45, 8.5 + REPEAT_S)], demand)) == 1
 
 
-def test_what_may_condemn_is_always_news() -> None:
+def test_what_may_be_fatal_is_always_judged_at_once() -> None:
     assert len(new_events((), [xid(79, 1), xid(79, 3)], demand)) == 2
     assert len(new_events((), [xid(79, 1 + at / 100) for at in range(50)], demand)) == 1
     assert len(new_events((), [xid(154, 1, value=2), xid(154, 1.1, value=0)], demand)) == 2
@@ -272,7 +272,7 @@ def test_memory_errors() -> None:
     assert found.severity is Severity.FATAL
 
 
-def test_a_machine_check_left_by_the_boot_before_drains_nothing() -> None:
+def test_a_machine_check_of_the_boot_before_drains_nothing() -> None:
     (old,) = judged("kernel_mce", event("MCE_UNCORRECTED", 0.06, fatal=True))
     assert (old.code, old.severity) == ("MCE_BEFORE_BOOT", Severity.WARN)
     assert not FAULTS[old.code].drains
@@ -307,12 +307,12 @@ def test_killed_tasks() -> None:
     assert judged("kernel_oom", event("OOM_SYSTEM", count=5), max_system_per_hour=5) == []
 
 
-def test_a_task_stuck_in_the_driver_is_said_once_and_by_the_right_check() -> None:
+def test_a_task_stuck_in_the_driver_is_one_finding_of_the_right_check() -> None:
     stuck = (event("HUNG_TASK", subject="python3"), event("DRIVER_TASK_HUNG", subject="python3"))
     assert judged("kernel_hung_task", *stuck) == []
     (found,) = judged("kernel_driver", *stuck)
     assert (found.code, found.severity) == ("DRIVER_TASK_HUNG", Severity.WARN)
-    assert not FAULTS[found.code].drains, "one witness drains nothing"
+    assert not FAULTS[found.code].drains, "one source alone drains nothing"
     (found,) = judged("kernel_hung_task", event("HUNG_TASK", subject="other"), *stuck)
     assert found.subject == "other"
 
@@ -331,7 +331,7 @@ def test_adapters() -> None:
     assert judged("kernel_mlx5", event("MLX5_MODULE", count=2), max_module_per_hour=2) == []
 
 
-def test_the_word_in_the_log_outranks_the_table() -> None:
+def test_the_severity_in_the_log_takes_precedence_over_the_table() -> None:
     (table,) = judged("nvswitch_sxid", event("SXID20034", subject=SWITCH))
     assert (table.severity, table.action) == (Severity.FATAL, Action.RESET_GPU)
     (milder,) = judged("nvswitch_sxid", event("SXID20034", subject=SWITCH, fatal=False))
@@ -343,12 +343,12 @@ def test_the_word_in_the_log_outranks_the_table() -> None:
     assert judged("nvswitch_sxid", event("SXID20034"), ignore=frozenset({20034})) == []
 
 
-def test_switch_or_gpu_the_cause_is_told_apart() -> None:
+def test_whether_the_switch_or_the_gpu_is_the_cause() -> None:
     link = event("SXID20034", 101, subject=SWITCH, fatal=True)
     (follows,) = judged("nvswitch_sxid", link, xid(79, 100))
-    assert not follows.cause, "the GPU failed, its link died with it"
+    assert not follows.cause, "the GPU failed, and its link with it"
     (cause,) = judged("nvswitch_sxid", link, xid(74, 100))
-    assert cause.cause, "the GPU's Xid 74 tells of the link, not of the GPU"
+    assert cause.cause, "the GPU's Xid 74 is about the link, not about the GPU"
     fabric = event("SXID23001", 101, subject=SWITCH, fatal=True)
     (switch,) = judged("nvswitch_sxid", fabric, xid(79, 100))
     assert switch.cause
@@ -367,7 +367,7 @@ def test_several_gpus_that_lose_nvlink_at_once_hint_at_the_switch() -> None:
 
 
 @pytest.mark.parametrize("number", [43, 45, 137])
-def test_a_consequence_outranks_no_cause(number: int) -> None:
+def test_a_consequence_never_ranks_before_its_cause(number: int) -> None:
     found = judged("gpu_xid", xid(48, 100), xid(number, 101), xid(154, 102, value=1))
     worst = Verdict(findings=tuple(found)).worst
     assert worst is not None
@@ -388,7 +388,7 @@ def test_the_strongest_evidence_is_named() -> None:
     assert "asks for" not in plain.detail
 
 
-def test_new_words_of_new_drivers_ask_for_what_their_number_says() -> None:
+def test_unknown_actions_of_new_drivers_are_read_by_their_number() -> None:
     flr = replace(xid(154, 101, value=1), recovery="PF FLR")
     found = {one.code: one for one in judged("gpu_xid", xid(31, 100), flr)}
     assert (found["XID31"].severity, found["XID31"].action) == (Severity.FATAL, Action.RESET_GPU)
@@ -417,7 +417,7 @@ def record(seq: int, text: str, at_s: float | None = None) -> Record:
     )
 
 
-def test_an_observer_hears_both_kinds_and_tells_what_is_new() -> None:
+def test_an_observer_reads_both_kinds_and_reports_new_events() -> None:
     observer = Observer(8, "boot", TrackedState(boot_id="boot"))
     link = "nvidia-nvswitch0: SXid (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up"
     xids = observer.read_kernel_log(
@@ -441,7 +441,7 @@ UNCONFIRMED = ("FS_SHUTDOWN_UNCONFIRMED", Severity.WARN)
 
 
 def shut_down(observer: Observer, seq: int, device: str = "dm-4") -> list[tuple[str, Severity]]:
-    """What stands after the kernel wrote that this filesystem shut itself down."""
+    """The findings after the kernel reported that this filesystem shut itself down."""
     observer.read_kernel_log(
         [record(seq, f"XFS ({device}): Filesystem has been shut down due to log error")]
     )
@@ -458,12 +458,12 @@ def looked(observer: Observer, mounted: frozenset[str] | None) -> None:
     observer.read_probes(readings, log_problem="", uptime_s=100.0)
 
 
-def test_a_filesystem_that_shut_down_counts_where_it_is_mounted() -> None:
-    """An image that a user brings, damaged on purpose, is mounted in a namespace of its own."""
+def test_a_filesystem_that_shut_down_counts_if_it_is_mounted_here() -> None:
+    """A user can damage an image on purpose and mount it in a namespace of its own."""
     observer = Observer(8, "boot", TrackedState(boot_id="boot"))
-    assert shut_down(observer, 1) == [UNCONFIRMED], "nobody looked yet"
+    assert shut_down(observer, 1) == [UNCONFIRMED], "not probed yet"
     looked(observer, None)
-    assert shut_down(observer, 2) == [UNCONFIRMED], "nobody could look"
+    assert shut_down(observer, 2) == [UNCONFIRMED], "could not be probed"
     looked(observer, frozenset({"nvme0n1p1"}))
     assert shut_down(observer, 3) == [UNCONFIRMED], "not mounted here"
     looked(observer, frozenset({"dm-4"}))
@@ -479,7 +479,7 @@ def test_a_mounted_filesystem_that_shuts_down_counts_at_once() -> None:
     assert shut_down(observer, 1) == [("FS_SHUTDOWN", Severity.FATAL)]
 
 
-def test_the_facts_of_no_log_open_nothing() -> None:
+def test_without_a_kernel_log_nothing_opens() -> None:
     for name in checks.CATALOGUE:
         check = checks.load(name)
         if check.NEEDS == "kmsg":

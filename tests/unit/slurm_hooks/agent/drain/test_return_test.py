@@ -15,9 +15,7 @@ from slurm_hooks.node.process import process_state
 from slurm_hooks.settings import settings
 
 
-def test_a_test_that_was_given_up_leaves_no_zombie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_aborted_test_leaves_no_zombie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "pid"
 
     def endless(_: ReturnTest) -> Callable[[Any], Iterator[Any]]:

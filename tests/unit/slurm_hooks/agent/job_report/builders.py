@@ -1,4 +1,4 @@
-"""Small values for the tests of job health."""
+"""Builders for the tests of job reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs are on the node, and when their baseline and their end come."""
+"""The runs on a node, their baselines and their ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def counts(ledger: Runs, job: int = 7, restarts: int = 0) -> dict[str, int]:
     return {f"{watched.name}|{counted.subject}": count for watched, counted, count in found}
 
 
-def test_what_came_during_the_job_is_counted_and_nothing_before() -> None:
+def test_only_errors_during_the_job_are_counted() -> None:
     book = begin(EMPTY)
     book = books.saw(book, facts(uncorrected=5), 101.0, 1.0)
     book = books.saw(book, facts(uncorrected=5), 110.0, 2.0)
@@ -32,14 +32,14 @@ def test_only_the_jobs_own_gpus_count() -> None:
     assert counts(book) == {"ecc_uncorrected|GPU-1": 2}
 
 
-def test_a_job_without_gpus_is_not_blamed_for_them() -> None:
+def test_gpu_errors_are_not_attributed_to_a_job_without_gpus() -> None:
     book = begin(EMPTY, gpus=None)
     book = books.saw(book, facts(uncorrected=0), 101.0, 1.0)
     book = books.saw(book, facts(uncorrected=2), 120.0, 2.0)
     assert counts(book) == {}
 
 
-def test_a_reset_in_mid_job_loses_nothing() -> None:
+def test_a_reset_during_the_job_loses_no_counts() -> None:
     book = begin(EMPTY, gpus=frozenset({0}))
     for began_s, value in ((101.0, 10), (110.0, 13), (120.0, 1), (130.0, 2)):
         book = books.saw(book, facts(1, uncorrected=value), began_s, began_s)
@@ -48,7 +48,7 @@ def test_a_reset_in_mid_job_loses_nothing() -> None:
     assert only.resets == 1
 
 
-def test_a_gpu_that_is_swapped_in_mid_job_inherits_nothing() -> None:
+def test_a_gpu_that_is_replaced_during_the_job_inherits_nothing() -> None:
     book = begin(EMPTY, gpus=frozenset({0}))
     book = books.saw(book, facts(1, uncorrected=0), 101.0, 1.0)
     other = facts(2, uncorrected=9)
@@ -69,7 +69,7 @@ def test_a_link_that_went_down_counts_for_every_job_of_the_node() -> None:
     assert counts(book) == counts(book, 8) == {"link_downed|mlx5_0/1": 1}
 
 
-def test_a_saturated_counter_has_no_opinion() -> None:
+def test_a_saturated_counter_is_unknown() -> None:
     book = begin(EMPTY)
     book = books.saw(book, facts(ports=port(254)), 101.0, 1.0)
     book = books.saw(book, facts(ports=port(255)), 120.0, 2.0)
@@ -95,8 +95,8 @@ def test_the_newest_facts_before_the_start_are_the_baseline() -> None:
     assert counts(book)["ecc_uncorrected|GPU-0"] == 2
 
 
-def test_facts_from_before_a_neighbours_end_are_no_baseline() -> None:
-    """The last errors of the job before must not be laid at this one's door."""
+def test_facts_from_before_another_jobs_end_are_no_baseline() -> None:
+    """The last errors of the earlier job must not be attributed to this one."""
     book = finish(begin(EMPTY, gpus=frozenset({0})), at_s=150.0)
     book = begin(book, job=8, at_s=151.0, gpus=frozenset({0}))
     others = book.others(run_of(book, 8))
@@ -107,7 +107,7 @@ def test_facts_from_before_a_neighbours_end_are_no_baseline() -> None:
     assert fresh.baseline_s == 150.5
 
 
-def test_a_neighbours_end_on_other_gpus_does_not_matter() -> None:
+def test_another_jobs_end_on_other_gpus_does_not_matter() -> None:
     book = finish(begin(EMPTY, gpus=frozenset({0})), at_s=150.0)
     book = begin(book, job=8, at_s=151.0, gpus=frozenset({1}))
     run = books.take_baseline(
@@ -137,7 +137,7 @@ def test_a_job_shorter_than_a_pass_has_no_baseline() -> None:
     assert run_of(book).deltas == {}
 
 
-def test_a_requeued_job_that_comes_back_is_another_run() -> None:
+def test_a_requeued_job_is_another_run() -> None:
     book = finish(begin(EMPTY), at_s=200.0)
     book = begin(book, restarts=1, at_s=210.0)
     assert set(book.runs) == {(7, 0), (7, 1)}
@@ -145,7 +145,7 @@ def test_a_requeued_job_that_comes_back_is_another_run() -> None:
     assert run_of(book, 7, 1).ended_s is None
 
 
-def test_a_later_run_ends_the_one_before_whose_epilog_nobody_heard() -> None:
+def test_a_later_run_ends_an_earlier_one_without_an_epilog() -> None:
     book = begin(begin(EMPTY), restarts=2, at_s=300.0)
     assert run_of(book).ended_s == 300.0
 
@@ -157,7 +157,7 @@ def test_the_same_note_twice_changes_nothing() -> None:
     assert run_of(finish(over, at_s=999.0)).ended_s == 200.0
 
 
-def test_an_end_without_a_start_is_told_without_a_judgement() -> None:
+def test_an_end_without_a_start_is_reported_without_a_judgement() -> None:
     book = finish(EMPTY)
     assert run_of(book).no_judgement == "its prolog left no note"
     book = books.saw(book, facts(uncorrected=9), 201.0, 1.0)
@@ -180,7 +180,7 @@ def test_runs_that_never_end_do_not_pile_up() -> None:
     assert (MAX_RUNS + 49, 0) in book.runs
 
 
-def test_what_one_user_starts_pushes_out_no_other_users_runs() -> None:
+def test_one_users_runs_do_not_displace_another_users() -> None:
     book = begin(EMPTY, uid=3000)
     for job in range(100, 100 + 3 * MAX_RUNS):
         book = begin(book, job=job)
@@ -201,7 +201,7 @@ def test_a_requeued_runs_epilog_already_has_the_next_runs_count() -> None:
 
 
 def test_an_epilog_from_before_a_later_start_ends_the_earlier_run() -> None:
-    """An agent that was away hears both at once."""
+    """An agent that was not running reads both notes at once."""
     book = begin(begin(EMPTY), restarts=1, at_s=201.0)
     late = finish(book, restarts=1, at_s=200.0)
     assert run_of(late).ended_s == 201.0

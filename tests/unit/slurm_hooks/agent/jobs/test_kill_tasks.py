@@ -1,4 +1,4 @@
-"""Which tasks a fault has to_kill."""
+"""Which tasks are killed after a fault."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_real_processes(tmp_path: Path) -> None:
         {"HOLDFAST_ATTEMPT": "1", "SLURM_STEP_GPUS": "987650"},
     ]
     children = [subprocess.Popen(["sleep", "60"], env=env) for env in envs]
-    # Only these are shown to the sweep: this machine may run others' jobs.
+    # Only these processes are visible: this machine may run jobs of others.
     for child in children:
         (tmp_path / str(child.pid)).symlink_to(f"/proc/{child.pid}")
     worker = Worker("sweep", lambda: open_kill(tmp_path), keep=False)
@@ -86,8 +86,8 @@ def test_real_processes(tmp_path: Path) -> None:
 OURS = {"HOLDFAST_ATTEMPT": "1", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}
 
 
-def test_init_and_the_sweep_itself_are_never_among_the_tasks(tmp_path: Path) -> None:
-    """Whatever their environment says: what starts a container may hand a job's to process 1."""
+def test_process_1_and_the_worker_itself_are_never_killed(tmp_path: Path) -> None:
+    """For any environment: a container may start process 1 with a job's environment."""
     child = subprocess.Popen(["sleep", "60"], env=OURS)
     try:
         time.sleep(0.1)
@@ -99,8 +99,8 @@ def test_init_and_the_sweep_itself_are_never_among_the_tasks(tmp_path: Path) -> 
         child.wait()
 
 
-def test_a_process_that_has_the_pid_by_now_is_left_alone(tmp_path: Path) -> None:
-    """The environment was that of a process that has ended; its pid was given out again."""
+def test_a_process_that_reuses_the_pid_is_not_killed(tmp_path: Path) -> None:
+    """The environment was that of a process that has exited; its pid was used again."""
     other = subprocess.Popen(["sleep", "60"])
     folder = tmp_path / str(other.pid)
     folder.mkdir()
@@ -138,7 +138,7 @@ def once_opened(after: Callable[[], object]) -> Iterator[None]:
         os.pidfd_open = real
 
 
-def test_a_user_whose_processes_give_no_answer_holds_up_no_other_users(tmp_path: Path) -> None:
+def test_a_user_whose_processes_do_not_answer_does_not_delay_other_users(tmp_path: Path) -> None:
     """Reading an environment waits for its process's memory; here for a pipe that nobody writes to."""
     child = subprocess.Popen(["sleep", "60"], env=OURS)
     try:

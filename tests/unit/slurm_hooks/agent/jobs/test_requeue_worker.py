@@ -23,7 +23,7 @@ MADE = {"code": "MOUNT_HUNG"}
         ("suspect 130 b-1 holdfast/1", MADE, "fatal", False),
     ],
 )
-def test_work_is_lost_by_a_fresh_verdict_and_a_drain_of_the_agents_own(
+def test_work_is_lost_with_a_fresh_fatal_verdict_and_the_agents_own_drain(
     tmp_path: Path, first: str, made: object, severity: str, answer: bool
 ) -> None:
     boot = tmp_path / "proc/sys/kernel/random"
@@ -40,5 +40,5 @@ def test_work_is_lost_by_a_fresh_verdict_and_a_drain_of_the_agents_own(
     assert work_lost(tmp_path, tmp_path / "proc") is answer
 
 
-def test_without_a_verdict_nothing_is_known(tmp_path: Path) -> None:
+def test_without_a_verdict_work_is_not_lost(tmp_path: Path) -> None:
     assert work_lost(tmp_path, tmp_path) is False

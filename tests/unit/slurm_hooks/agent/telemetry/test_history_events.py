@@ -1,4 +1,4 @@
-"""The agent's own events: each told once, over restarts and reboots."""
+"""The agent's own events: each is recorded once, over restarts and reboots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORN = replace(FOUND, code="ROW_REMAP_FAILED", action=Action.REPLACE)
 
 
 class Notes:
-    """A recorder that keeps what it is told."""
+    """A recorder that keeps its events in a list."""
 
     boot_id = "boot-2"
 
@@ -79,7 +79,7 @@ def test_a_first_start_is_a_boot_with_an_inventory() -> None:
     assert notes.said[1][1]["after"] == "reboot"
 
 
-def test_a_restart_tells_nothing_twice() -> None:
+def test_a_restart_records_nothing_twice() -> None:
     history_events, notes = begun(memory(FOUND), crashed=True)
     history_events.record_gpus(gpus())
     history_events.record_findings([opened(FOUND)])
@@ -87,7 +87,7 @@ def test_a_restart_tells_nothing_twice() -> None:
     assert notes.said[0][1]["after"] == "crash"
 
 
-def test_a_reboot_ends_what_it_cures_and_the_rest_goes_on() -> None:
+def test_a_reboot_closes_what_it_clears_and_the_rest_stays_open() -> None:
     history_events, notes = begun(memory(FOUND, WORN, boot="boot-1"), memory(WORN))
     assert notes.names == ["boot", "finding_closed", "agent_started"]
     assert notes.said[0][1] == {"before": "boot-1"}
@@ -96,7 +96,7 @@ def test_a_reboot_ends_what_it_cures_and_the_rest_goes_on() -> None:
     history_events.record_findings([opened(WORN)])
     assert len(notes.said) == 3
     history_events.record_findings([opened(WORN), opened(FOUND)])
-    assert notes.names[-1] == "finding_opened", "in the next boot it is news again"
+    assert notes.names[-1] == "finding_opened", "in the next boot it is recorded again"
 
 
 def test_a_fault_names_the_board() -> None:
@@ -106,7 +106,7 @@ def test_a_fault_names_the_board() -> None:
     assert (name, facts["gpu_uuid"], facts["serial"]) == ("finding_opened", "GPU-3", "S3")
 
 
-def test_deeds_are_told_with_their_fault() -> None:
+def test_changes_are_recorded_with_their_fault() -> None:
     history_events, notes = begun(memory())
     entry = AuditEntry(
         text="drained: x", event="drained", code="XID79", subject="GPU-3", gpu=3, action="reboot"
@@ -120,7 +120,7 @@ def test_deeds_are_told_with_their_fault() -> None:
     assert (facts["code"], facts["gpu_uuid"], facts["action"]) == ("XID79", "GPU-3", "reboot")
 
 
-def test_over_budget_is_told_once_and_not_beside_a_withdrawal() -> None:
+def test_over_budget_is_recorded_once_and_not_with_a_withdrawal() -> None:
     history_events, notes = begun(memory())
     for _ in range(3):
         history_events.record_changes(
@@ -142,10 +142,10 @@ def test_another_machine_and_another_gpu() -> None:
     assert notes.names[3:] == ["gpu_replaced", "inventory"]
     assert notes.said[3][1]["replaced_uuid"] == "GPU-new-7"
     history_events.record_gpus(gpus("GPU-half-")[:3])
-    assert len(notes.said) == 5, "not every GPU told its name"
+    assert len(notes.said) == 5, "not every GPU reported its UUID"
 
 
-def test_the_end_is_told() -> None:
+def test_the_stop_is_recorded() -> None:
     history_events, notes = begun(memory(FOUND))
     history_events.record_findings([])
     history_events.ended(restart=True)

@@ -1,4 +1,4 @@
-"""A history on a filesystem that nobody answers, where not even SIGKILL ends the writer: needs root."""
+"""A history on a filesystem that does not answer, where SIGKILL does not end the writer: needs root."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ desk.close()
 """
 
 
-def test_nothing_waits_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_hung_folder_delays_and_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "mnt").mkdir()
     script = tmp_path / "script.py"
     script.write_text(_SCRIPT)

@@ -1,4 +1,4 @@
-"""The recorder: real workers, real files, and folders that do not answer."""
+"""The recorder with real workers, real files, and folders that do not answer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         one.close(wait_s=0)
 
 
-def test_what_is_noted_is_written_with_node_and_boot(desk: Desk) -> None:
+def test_recorded_events_are_written_with_node_and_boot(desk: Desk) -> None:
     desk.recorder.note("drained", code="XID79", gpu=3, gpu_uuid="GPU-3", detail="two\n lines", by=1)
     desk.recorder.note("given_back", t=12.5, serial=None)
     desk.until(lambda: desk.recorder.pending == 0)
@@ -60,7 +60,7 @@ def test_what_is_noted_is_written_with_node_and_boot(desk: Desk) -> None:
     assert not desk.spool.exists()
 
 
-def test_noting_costs_nothing_and_starts_no_process(desk: Desk) -> None:
+def test_recording_is_cheap_and_starts_no_process(desk: Desk) -> None:
     for number in range(500):
         desk.recorder.note("x", number=number)
     assert desk.recorder.workers == []
@@ -95,7 +95,7 @@ def test_the_next_agent_writes_what_this_one_could_not(desk: Desk) -> None:
     assert not desk.spool.exists()
 
 
-def test_a_half_written_spool_gives_what_is_whole(desk: Desk) -> None:
+def test_an_incomplete_spool_gives_its_complete_lines(desk: Desk) -> None:
     desk.spool.parent.mkdir()
     desk.spool.write_bytes(b'{"t": 1, "event": "a"}\n{"t": 2, "eve\n\xff\n{"t": 3, "event": "c"}')
     after = desk.new()
@@ -103,7 +103,7 @@ def test_a_half_written_spool_gives_what_is_whole(desk: Desk) -> None:
     assert [event.event for event in desk.events()] == ["a"]
 
 
-def test_a_worker_that_hangs_holds_up_nobody(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hung_worker_delays_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "_DEADLINE_S", 0.1)
     monkeypatch.setattr(recorder, "_RETRY_S", (0.02, 0.05))
     real = store.append
@@ -129,7 +129,7 @@ def test_a_worker_that_hangs_holds_up_nobody(desk: Desk, monkeypatch: pytest.Mon
     assert len(desk.events()) == 51
 
 
-def test_events_that_wait_are_bounded_and_the_loss_is_told(
+def test_waiting_events_are_limited_and_the_loss_is_recorded(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "MAX_PENDING", 10)
@@ -143,7 +143,7 @@ def test_events_that_wait_are_bounded_and_the_loss_is_told(
     assert [event.facts["number"] for event in events if event.event == "x"] == list(range(5, 15))
 
 
-def test_a_line_that_is_too_long_says_so(desk: Desk) -> None:
+def test_a_line_that_is_too_long_is_marked(desk: Desk) -> None:
     desk.recorder.note("x", code="C", blob="y" * 100_000, detail="d" * 2000)
     desk.until(lambda: desk.recorder.pending == 0)
     (event,) = desk.events()
