@@ -84,28 +84,28 @@ def test_no_garbage_hides_a_history(history: Path) -> None:
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> RunStore:
+def run_store(tmp_path: Path) -> RunStore:
     run = Run(job=7, restarts=1, started_s=5.0, uid=2001, gpus=frozenset({0, 3}), baseline_s=6.0)
     RunStore(tmp_path, BOOT).save(Runs(runs={run.key: run}))
     return RunStore(tmp_path, BOOT)
 
 
-def test_a_truncated_baseline_is_not_used(book: RunStore) -> None:
-    text = book.path.read_text()
-    assert list(book.load()[0].runs) == [(7, 1)]
+def test_a_truncated_baseline_is_not_used(run_store: RunStore) -> None:
+    text = run_store.path.read_text()
+    assert list(run_store.load()[0].runs) == [(7, 1)]
     for part in cut_short(text):
-        book.path.write_text(part)
-        ledger, problem = book.load()
+        run_store.path.write_text(part)
+        ledger, problem = run_store.load()
         assert ledger == Runs(), part
-        assert problem.startswith(f"{book.path}: "), part
+        assert problem.startswith(f"{run_store.path}: "), part
         assert "\n" not in problem, part
 
 
-def test_no_invalid_baseline_stops_the_agent(book: RunStore) -> None:
-    for what, text in wrong_documents(json.loads(book.path.read_text())):
-        book.path.write_text(text)
+def test_no_invalid_baseline_stops_the_agent(run_store: RunStore) -> None:
+    for what, text in wrong_documents(json.loads(run_store.path.read_text())):
+        run_store.path.write_text(text)
         try:
-            ledger, problem = book.load()
+            ledger, problem = run_store.load()
         except Exception as error:
             raise AssertionError(what) from error
         assert "\n" not in problem, what

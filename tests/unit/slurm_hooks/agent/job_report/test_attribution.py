@@ -94,8 +94,8 @@ def test_without_gpus_allocated_by_slurm_the_only_job_gets_the_xid() -> None:
 
 
 def test_a_cpu_job_among_others_never_gets_a_gpus_xid() -> None:
-    book = begin(begin(EMPTY, gpus=None), job=8, gpus=frozenset({1}))
-    assert attribute(book, xid(gpu=0), None, ())[1] == ()
+    known = begin(begin(EMPTY, gpus=None), job=8, gpus=frozenset({1}))
+    assert attribute(known, xid(gpu=0), None, ())[1] == ()
 
 
 def test_an_xid_of_an_unknown_gpu_is_not_attributed() -> None:
@@ -103,19 +103,19 @@ def test_an_xid_of_an_unknown_gpu_is_not_attributed() -> None:
 
 
 def test_xids_of_the_same_kind_are_counted_and_a_record_read_twice_counts_once() -> None:
-    book, _ = attribute(ONE, xid(seq=1), None, ())
-    book, _ = attribute(book, xid(seq=2, at_s=160.0), None, ())
-    again, hit = attribute(book, xid(seq=2, at_s=160.0), None, ())
-    assert (again, hit) == (book, ())
-    (found,) = run_of(book).xids
+    known, _ = attribute(ONE, xid(seq=1), None, ())
+    known, _ = attribute(known, xid(seq=2, at_s=160.0), None, ())
+    again, hit = attribute(known, xid(seq=2, at_s=160.0), None, ())
+    assert (again, hit) == (known, ())
+    (found,) = run_of(known).xids
     assert (found.count, found.at_s) == (2, 160.0)
 
 
 def test_the_number_of_xids_is_limited() -> None:
-    book = ONE
+    known = ONE
     for number in range(3 * MAX_XIDS):
-        book, _ = attribute(book, xid(number + 200, seq=number), None, ())
-    assert len(run_of(book).xids) == MAX_XIDS
+        known, _ = attribute(known, xid(number + 200, seq=number), None, ())
+    assert len(run_of(known).xids) == MAX_XIDS
 
 
 def test_components_of_a_het_job_on_one_node_are_distinguished_by_their_gpus() -> None:
@@ -129,14 +129,14 @@ def test_components_of_a_het_job_on_one_node_are_distinguished_by_their_gpus() -
 
 
 def test_array_tasks_are_separate_jobs() -> None:
-    book = begin(begin(EMPTY, job=21, gpus=frozenset({0})), job=22, gpus=frozenset({1}))
-    assert attribute(book, xid(gpu=1), None, ())[1] == ((22, 0),)
+    known = begin(begin(EMPTY, job=21, gpus=frozenset({0})), job=22, gpus=frozenset({1}))
+    assert attribute(known, xid(gpu=1), None, ())[1] == ((22, 0),)
 
 
 def test_an_earlier_runs_xid_is_not_attributed_to_the_requeued_run() -> None:
-    book = begin(finish(ONE, at_s=200.0), restarts=1, at_s=201.0)
-    assert attribute(book, xid(at_s=150.0), None, ())[1] == ((7, 0),)
-    assert attribute(book, xid(at_s=250.0), None, ())[1] == ((7, 1),)
+    known = begin(finish(ONE, at_s=200.0), restarts=1, at_s=201.0)
+    assert attribute(known, xid(at_s=150.0), None, ())[1] == ((7, 0),)
+    assert attribute(known, xid(at_s=250.0), None, ())[1] == ((7, 1),)
 
 
 # --- processes ------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from tests.unit.slurm_hooks.agent.job_report.builders import (
 XID = Incident(code="XID13", node="worker-1", gpu=3, at=5)
 
 
-class FakeDesk:
+class FakeComments:
     """A job's comment, and another node's agent that may write at the same time."""
 
     def __init__(self, comment: str = "", *, known: bool = True, rival: str = "") -> None:
@@ -62,53 +62,53 @@ class FakeDesk:
         self.comment, self.rival = self.rival or text, ""
 
 
-def tell(desk: FakeDesk) -> str:
-    return add(desk, CommentRequest(job=7, entries=(XID,)), sleep=lambda _: None)
+def write(comments: FakeComments) -> str:
+    return add(comments, CommentRequest(job=7, entries=(XID,)), sleep=lambda _: None)
 
 
 def test_the_comment_is_written_once() -> None:
-    desk = FakeDesk()
-    assert tell(desk) == "written"
-    assert parse(desk.comment) == (XID,)
-    assert tell(desk) == "already written"
-    assert len(desk.writes) == 1
+    comments = FakeComments()
+    assert write(comments) == "written"
+    assert parse(comments.comment) == (XID,)
+    assert write(comments) == "already written"
+    assert len(comments.writes) == 1
 
 
 def test_other_nodes_entries_stay() -> None:
     other = replace(XID, node="worker-0")
-    desk = FakeDesk(render([other]))
-    tell(desk)
-    assert set(parse(desk.comment)) == {XID, other}
+    comments = FakeComments(render([other]))
+    write(comments)
+    assert set(parse(comments.comment)) == {XID, other}
 
 
 def test_an_entry_that_another_node_overwrote_is_written_again() -> None:
     other = replace(XID, node="worker-0")
-    desk = FakeDesk(rival=render([other]))
-    assert tell(desk) == "written"
-    assert set(parse(desk.comment)) == {XID, other}
+    comments = FakeComments(rival=render([other]))
+    assert write(comments) == "written"
+    assert set(parse(comments.comment)) == {XID, other}
 
 
 @pytest.mark.parametrize("text", ["ticket 1234", "[reviewed]"])
 def test_a_persons_comment_on_a_job_is_never_overwritten(text: str) -> None:
-    desk = FakeDesk(text)
-    assert "not Holdfast's" in tell(desk)
-    assert (desk.comment, desk.writes) == (text, [])
+    comments = FakeComments(text)
+    assert "not Holdfast's" in write(comments)
+    assert (comments.comment, comments.writes) == (text, [])
 
 
 def test_an_ended_job_is_not_an_error() -> None:
-    desk = FakeDesk()
-    desk.refuses = True
-    assert tell(desk) == "the job has ended: only in its report"
-    assert tell(FakeDesk(known=False)) == "Slurm no longer knows the job"
+    comments = FakeComments()
+    comments.refuses = True
+    assert write(comments) == "the job has ended: only in its report"
+    assert write(FakeComments(known=False)) == "Slurm no longer knows the job"
 
 
 def test_if_slurmctld_does_not_answer_the_caller_retries() -> None:
-    class Silent(FakeDesk):
+    class Silent(FakeComments):
         def job(self, job_id: int) -> SlurmJob | None:
             raise Unavailable(["scontrol"], "no answer in 5 s")
 
     with pytest.raises(Unavailable):
-        tell(Silent())
+        write(Silent())
 
 
 # --- leftovers ------------------------------------------------------------------------------------
@@ -201,9 +201,9 @@ PLACE = Place(node="worker-1", boot_id="b", epoch_of_boot=1000.0)
 
 
 def test_a_report_names_xid_step_and_attribution() -> None:
-    book, _ = attribute(begin(Runs()), xid(79, gpu=1), 50, [process(50, step="4")])
-    book, _ = attribute(book, xid(45, gpu=1, seq=2), None, ())
-    run = run_of(finish(book))
+    known, _ = attribute(begin(Runs()), xid(79, gpu=1), 50, [process(50, step="4")])
+    known, _ = attribute(known, xid(45, gpu=1, seq=2), None, ())
+    run = run_of(finish(known))
     found = report.document(replace(run, baseline_s=99.0), Remains(final=True), PLACE)
     assert (found["attribution"], found["judged"]) == ("node", True)
     assert [
@@ -217,15 +217,15 @@ def test_a_report_names_xid_step_and_attribution() -> None:
 
 
 def test_a_check_in_mode_observe_is_marked() -> None:
-    book, _ = attribute(begin(Runs()), xid(79), None, ())
+    known, _ = attribute(begin(Runs()), xid(79), None, ())
     place = replace(PLACE, observe_only=frozenset({"gpu_xid"}))
-    assert report.evidence(run_of(book), (), place)[0].observe_only
+    assert report.evidence(run_of(known), (), place)[0].observe_only
 
 
 def test_a_job_that_skips_the_checks_has_no_incidents() -> None:
-    book, _ = attribute(begin(Runs(), skip=True), xid(79), None, ())
-    assert report.evidence(run_of(book), (), PLACE) == ()
-    assert "skip_checks" in report.document(run_of(book), Remains(), PLACE)["why_not"]
+    known, _ = attribute(begin(Runs(), skip=True), xid(79), None, ())
+    assert report.evidence(run_of(known), (), PLACE) == ()
+    assert "skip_checks" in report.document(run_of(known), Remains(), PLACE)["why_not"]
 
 
 def test_reports_do_not_pile_up(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_reports_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_a_report_lists_only_some_of_very_many_leftovers() -> None:
-    book = begin(Runs())
+    known = begin(Runs())
     left = tuple(Leftover(pid=pid, start=1, confirmed=True) for pid in range(10_000))
-    found = report.document(run_of(book), Remains(final=True, left=left), PLACE)
+    found = report.document(run_of(known), Remains(final=True, left=left), PLACE)
     assert (len(found["leftovers"]), found["leftovers_total"]) == (report.MAX_LISTED, 10_000)

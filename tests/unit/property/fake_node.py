@@ -1,6 +1,6 @@
 """A fake node with a true state, a fake slurmctld that records who wrote what, and the agent's real step.
 
-Nothing here believes the agent: faults, resets, reboots and replacements are facts of the world, and
+Nothing here depends on the agent: faults, resets, reboots and replacements are facts of the fake node, and
 ``Slurmctld`` raises ``Violation`` at the very write that oversteps.
 """
 
@@ -52,7 +52,7 @@ class Violation(AssertionError):
     """The agent did something forbidden."""
 
 
-class Died(BaseException):
+class Killed(BaseException):
     """The agent's process was killed."""
 
 
@@ -196,7 +196,7 @@ class Slurmctld:
             self.fails = None
         if self.took:
             effect()
-        raise Died if self.dies else Unavailable(["scontrol"], "no answer in 1 s")
+        raise Killed if self.dies else Unavailable(["scontrol"], "no answer in 1 s")
 
     # changes by anyone
 
@@ -276,7 +276,7 @@ class Since:
     replaced: bool = False
 
 
-class World:
+class FakeNode:
     """The node, its faults, and an agent that makes a pass or a step on request."""
 
     def __init__(self) -> None:
@@ -335,14 +335,14 @@ class World:
         try:
             outcome = step.run(self._inputs(), self.record, self.restore)
             self._restored()
-            self._hear_of(outcome)
+            self._take(outcome)
             self.audit()
             if self.restore:
                 step.run(self._inputs(), self.record, self.restore)
                 self._restored()
         except Unavailable:
             pass
-        except Died:
+        except Killed:
             self.restart()
         finally:
             module["datetime"] = before
@@ -367,7 +367,7 @@ class World:
         else:
             self.restore = ended.reason
 
-    def _hear_of(self, outcome: StepResult) -> None:
+    def _take(self, outcome: StepResult) -> None:
         for entry in outcome.entries:
             if entry.event == GIVEN_BACK:
                 one = Return(code=entry.code, at=self.slurm.now.timestamp())
