@@ -25,11 +25,13 @@ class Component(Protocol):
     def next_at(self) -> float: ...
 
     def fds(self) -> Iterable[tuple[int, int]]:
-        """Its file descriptors other than the workers', and the events to wait for, as for ``select.poll``."""
+        """Its file descriptors other than the workers', and the events to wait for, as for
+        ``select.poll``."""
         ...
 
     def turn(self, now: float) -> bool:
-        """Handle what is ready and start what is due. True if the node's state in Slurm may have changed."""
+        """Handle what is ready and start what is due. True if the node's state in Slurm may have
+        changed."""
         ...
 
     def close(self) -> None: ...

@@ -15,8 +15,8 @@ _HANDED_OVER = "HOLDFAST_AGENT_LOCK_FD"
 
 
 class HeldLock(NamedTuple):
-    """``fd`` holds the lock while it is open. ``crashed``: the previous holder in this boot did not release
-    it.
+    """``fd`` holds the lock while it is open. ``crashed``: the previous holder in this boot did not
+    release it.
     """
 
     fd: int
@@ -30,9 +30,9 @@ def path_in(run: Path) -> Path:
 def take(path: Path) -> HeldLock | None:
     """The lock; None if another agent holds it.
 
-    The file contains the holder's pid. Workers close all descriptors, so none of them keeps the lock. Any
-    process that can open the file can lock it, so only its owner may open it. ``holder`` also takes the lock
-    for some microseconds, so a refusal counts only if it lasts.
+    The file contains the holder's pid. Workers close all descriptors, so none of them keeps the
+    lock. Any process that can open the file can lock it, so only its owner may open it. ``holder``
+    also takes the lock for some microseconds, so a refusal counts only if it lasts.
     """
     until = time.monotonic() + _PATIENCE_S
     while True:
@@ -68,14 +68,15 @@ def is_held(fd: int, path: Path) -> bool:
 
 
 def release(fd: int) -> None:
-    """Release the lock after a clean stop, so that the next agent knows that this one did not crash."""
+    """Release the lock after a clean stop, so that the next agent knows that this one did not
+    crash."""
     os.ftruncate(fd, 0)
     os.close(fd)
 
 
 def hand_over(fd: int) -> None:
-    """Pass the lock to the program that this process is about to execute. It is held without a gap, so that no
-    health check starts another agent in between.
+    """Pass the lock to the program that this process is about to execute. It is held without a gap,
+    so that no health check starts another agent in between.
     """
     os.set_inheritable(fd, True)
     os.environ[_HANDED_OVER] = str(fd)

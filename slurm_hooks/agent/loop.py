@@ -1,8 +1,9 @@
 """The agent's event loop: a single thread that waits only in its own poll.
 
-The kernel log, hooks' notes and job markers wake it, workers answer through pipes, timers do the rest.
-Everything that may block (driver, mounts, Slurm, other processes' environments) runs in a contained worker.
-Each feature is a ``Component``; the loop itself joins passes, findings, verdict and drain.
+The kernel log, hooks' notes and job markers wake it, workers answer through pipes, timers do the
+rest. Everything that may block (driver, mounts, Slurm, other processes' environments) runs in a
+contained worker. Each feature is a ``Component``; the loop itself joins passes, findings, verdict
+and drain.
 """
 
 from __future__ import annotations
@@ -48,9 +49,11 @@ log = Log("agent")
 
 _LONGEST_SLEEP_S = 1.0
 _SAVE_AGAIN_S = 300.0
-"""Unchanged state is written again after this time, so that a disk that takes no writes is noticed early."""
+"""Unchanged state is written again after this time, so that a disk that takes no writes is noticed
+early."""
 _JITTER = 0.1
-"""Share of the interval by which passes are spread, so that a cluster's agents do not all act at once."""
+"""Share of the interval by which passes are spread, so that a cluster's agents do not all act at
+once."""
 
 
 class Agent:
@@ -65,7 +68,7 @@ class Agent:
         boot_id = machine.boot_id(paths.procfs)
         tracked = store.recall(store.path_in(paths.state))
         self._saved, self._same_boot = tracked, tracked.boot_id == boot_id
-        self._write, self._unsaved = BoundedWrite(paths.run / "stuck" / "tracked.json"), ""
+        self._write, self._unsaved = BoundedWrite(paths.run / "stuck" / "agent.json"), ""
         self._saved_at = time.monotonic()
         self._observer = Observer(config.node.expected_gpus, boot_id, tracked, config.expected_hcas)
         self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
@@ -97,7 +100,8 @@ class Agent:
         self._signals = Signals()
 
     def run(self) -> bool:
-        """Runs until SIGTERM (returns False), or until a new configuration requires a restart (True).
+        """Runs until SIGTERM (returns False), or until a new configuration requires a restart
+        (True).
 
         The verdict file stays and expires by itself.
         """

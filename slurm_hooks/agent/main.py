@@ -90,7 +90,8 @@ def _run(asked: argparse.Namespace) -> int:
 
 
 def _prepare(paths: PathsConfig) -> None:
-    """Create the state folder and reserve space in it for the records. The agent also works without it."""
+    """Create the state folder and reserve space in it for the records. The agent also works without
+    it."""
     try:
         paths.state.mkdir(parents=True, exist_ok=True)
         Records(paths).set_aside()
@@ -116,8 +117,8 @@ def _complain(event: str, problems: str) -> None:
 
 
 def _run_agents(node: SlurmName, config: Settings, lock: locks.HeldLock) -> bool:
-    """Run agents under the same configuration, until one is stopped (False) or there is another valid
-    configuration (True)."""
+    """Run agents under the same configuration, until one is stopped (False) or there is another
+    valid configuration (True)."""
     while True:
         agent = Agent(node, config, lock)
         gc.collect()
@@ -131,8 +132,8 @@ def _run_agents(node: SlurmName, config: Settings, lock: locks.HeldLock) -> bool
 
 
 def _when_free(path: Path) -> locks.HeldLock:
-    """The lock, once its holder has exited. Polled, because Python restarts a blocking flock(2) after a
-    signal.
+    """The lock, once its holder has exited. Polled, because Python restarts a blocking flock(2)
+    after a signal.
     """
     while (lock := locks.take(path)) is None:
         systemd.ready("waiting until another agent stops")

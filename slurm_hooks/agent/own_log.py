@@ -1,4 +1,5 @@
-"""Limits the size of the agent's own log, if it is a file (as when the health check starts the agent)."""
+"""Limits the size of the agent's own log, if it is a file (as when the health check starts the
+agent)."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ MAX_BYTES = 10 << 20
 
 
 def keep_small(max_bytes: int = MAX_BYTES) -> None:
-    """Start a new file if standard error is a ``.log`` file that has grown too large; the old one is renamed
-    to ``….log.1``. Anything else is left alone. Never raises."""
+    """Start a new file if standard error is a ``.log`` file that has grown too large; the old one
+    is renamed to ``….log.1``. Anything else is left alone. Never raises."""
     with contextlib.suppress(OSError):
         found = os.fstat(2)
         if not stat.S_ISREG(found.st_mode) or found.st_size <= max_bytes:

@@ -1,7 +1,7 @@
 """Messages to systemd, if a unit of ``Type=notify`` started the agent (sd_notify(3)).
 
-The agent is ready with its first verdict, and alive as long as its loop runs. With ``WatchdogSec=`` in the unit
-systemd restarts an agent that hangs.
+The agent is ready with its first verdict, and alive as long as its loop runs. With ``WatchdogSec=``
+in the unit systemd restarts an agent that hangs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ VARIABLE = "NOTIFY_SOCKET"
 
 
 def notify(*lines: str) -> bool:
-    """Send state lines (``READY=1``) to systemd; False if there is none. Never raises and never waits: if
-    systemd does not read, the message is lost.
+    """Send state lines (``READY=1``) to systemd; False if there is none. Never raises and never
+    waits: if systemd does not read, the message is lost.
     """
     address = os.environ.get(VARIABLE, "")
     if not address.startswith(("/", "@")):

@@ -1,7 +1,8 @@
 """Facts → open findings: runs the checks and applies their open and clear rules. Pure.
 
-A finding opens after a number of passes in a row that saw it, and closes after a number of passes that probed
-and did not see it. A pass without an answer changes nothing: it is not evidence either way.
+A finding opens after a number of passes in a row that saw it, and closes after a number of passes
+that probed and did not see it. A pass without an answer changes nothing: it is not evidence either
+way.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ def fold(
     looked: frozenset[str],
     now: float,
 ) -> dict[str, Streak]:
-    """The streaks after this pass. ``looked``: the probes that answered in it; the streaks of checks that need
-    another probe do not change. Checks that are not in ``table`` (mode off) have no streaks."""
+    """The streaks after this pass. ``looked``: the probes that answered in it; the streaks of
+    checks that need another probe do not change. Checks that are not in ``table`` (mode off) have
+    no streaks."""
     after: dict[str, Streak] = {}
     for name, config in table.items():
         before = {key: s for key, s in streaks.items() if s.finding.check == name}
@@ -91,8 +93,8 @@ def _fold_check(
 
 
 def _could_see(finding: Finding, facts: NodeFacts) -> bool:
-    """False if the finding's subject cannot be judged from these facts (by the check's ``could_see``, if it has
-    one), or if its GPU does not answer: then its faults are not gone.
+    """False if the finding's subject cannot be judged from these facts (by the check's
+    ``could_see``, if it has one), or if its GPU does not answer: then its faults are not gone.
     """
     asks = getattr(checks.load(finding.check), "could_see", None)
     if asks is not None and not asks(finding, facts):
@@ -124,8 +126,8 @@ def _worst_first(entry: Opened) -> tuple[object, ...]:
 
 
 def nothing_drains(streaks: Mapping[str, Streak], table: Table, facts: NodeFacts) -> bool:
-    """Whether no finding that drains is open or about to open. That a check still waits (``open_after``,
-    ``grace_s``) is not evidence that a fault is over.
+    """Whether no finding that drains is open or about to open. That a check still waits
+    (``open_after``, ``grace_s``) is not evidence that a fault is over.
     """
     found = [s.finding for s in streaks.values() if s.finding.check in table]
     for name, config in table.items():

@@ -47,11 +47,13 @@ _ADD_HISTORY: Mapping[str, Callable[[TrackedState, Any, float], tuple[TrackedSta
     "host": trackers.saw_host,
     "system": trackers.saw_system,
 }
-"""The facts that are judged together with earlier ones: the function that adds those and tracks the new."""
+"""The facts that are judged together with earlier ones: the function that adds those and tracks the
+new."""
 
 
 class Observer:
-    """The state of this node. ``boot_id``: of this boot; ``start``: the state that an earlier agent saved."""
+    """The state of this node. ``boot_id``: of this boot; ``start``: the state that an earlier agent
+    saved."""
 
     def __init__(
         self,
@@ -66,7 +68,8 @@ class Observer:
         self._answered: set[str] = set()
         self._awaited: set[str] = set()
         self.skips_old_log = start.lost_and_empty
-        """True until the kernel log was read once after the tracked state was lost: its old records are skipped."""
+        """True until the kernel log was read once after the tracked state was lost: its old records
+        are skipped."""
         self._found: dict[str, Any] = {}
         self.leftovers: tuple[LeftoverFacts, ...] = ()
         self.unwritten = self.unconfirmed = ""
@@ -130,7 +133,8 @@ class Observer:
     def _with_readings(
         self, tracked: TrackedState, readings: Readings, log_problem: str
     ) -> TrackedState:
-        """The state after these readings. A probe that was not due in this pass keeps its last reading."""
+        """The state after these readings. A probe that was not due in this pass keeps its last
+        reading."""
         blind = {item.probe: item for item in readings.blind}
         if log_problem:
             blind[KMSG] = Blind(probe=KMSG, why=log_problem)
@@ -151,7 +155,8 @@ class Observer:
         return opened(streaks, table)
 
     def judge_kernel_log(self, table: Table) -> tuple[Opened, ...]:
-        """Apply the kernel log's checks only: an Xid between two passes does not count as a pass of the others."""
+        """Apply the kernel log's checks only: an Xid between two passes does not count as a pass of
+        the others."""
         names = {name: table[name] for name in table if checks.load(name).NEEDS == KMSG}
         others = {k: s for k, s in self.tracked.streaks.items() if s.finding.check not in names}
         self.judge(names, frozenset({KMSG}))
@@ -159,8 +164,9 @@ class Observer:
         return opened(self.tracked.streaks, table)
 
     def clean(self, table: Table) -> bool:
-        """Whether the last pass is evidence that no fault that drains is present. It is not while a check waits
-        for a first answer, or while it is unknown whether this is still the machine from before the boot.
+        """Whether the last pass is evidence that no fault that drains is present. It is not while a
+        check waits for a first answer, or while it is unknown whether this is still the machine
+        from before the boot.
         """
         needed = {checks.load(name).NEEDS for name in table if table[name].mode is Mode.DRAIN}
         if self.tracked.unproven or needed & self._awaited:
@@ -168,7 +174,8 @@ class Observer:
         return nothing_drains(self.tracked.streaks, table, self.facts)
 
     def acknowledge(self) -> None:
-        """A person resumed the node: earlier events no longer count, and missing devices are accepted."""
+        """A person resumed the node: earlier events no longer count, and missing devices are
+        accepted."""
         self.tracked = acknowledged(self.tracked, self.facts)
 
     def returned(self, code: str) -> None:
@@ -198,8 +205,8 @@ class Observer:
 
 
 def blind_names(facts: NodeFacts, table: Mapping[str, Any]) -> tuple[str, ...]:
-    """The silent probes that count for the verdict. Some do not: slurmctld's clock, for example, is not a
-    property of this node.
+    """The silent probes that count for the verdict. Some do not: slurmctld's clock, for example, is
+    not a property of this node.
     """
     silent = {blind.probe for blind in facts.blind if table}
     return tuple(sorted(name for name in silent if name not in BY_NAME or BY_NAME[name].vital))

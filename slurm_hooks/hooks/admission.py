@@ -1,7 +1,9 @@
-"""The slow path of prolog and epilog, when the sh hook alone cannot decide. Uses no device and no mount.
+"""The slow path of prolog and epilog, when the sh hook alone cannot decide. Uses no device and no
+mount.
 
-It reads the verdict again; without one it follows the site's policy (``when_blind``). A hook that refuses the node
-drains it in Slurm itself and leaves a record, so that the agent can return the node to service.
+It reads the verdict again; without one it follows the site's policy (``when_blind``). A hook that
+refuses the node drains it in Slurm itself and leaves a record, so that the agent can return the
+node to service.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ def _as_the_agent(document: Document) -> object:
 
 
 def skips(comment: str) -> bool:
-    """Whether a job's comment skips the checks, with the same syntax as Soperator's own checks: the word
-    alone or with others, separated by spaces, commas or semicolons."""
+    """Whether a job's comment skips the checks, with the same syntax as Soperator's own checks: the
+    word alone or with others, separated by spaces, commas or semicolons."""
     return _SKIP in comment.replace(",", " ").replace(";", " ").split(" ")
 
 
@@ -92,11 +94,11 @@ def _bad(context: Context, published: Published, cluster: ClusterConfig, node: N
 
 
 def _decided(published: Published, cluster: ClusterConfig) -> Published:
-    """The verdict after the agent's drain is set or known to be over the budget. Waits a few seconds at most, and
-    not at all if no agent is running.
+    """The verdict after the agent's drain is set or known to be over the budget. Waits a few
+    seconds at most, and not at all if no agent is running.
 
-    A fatal verdict is published before the budget has admitted the drain. If a prolog refused the node at that
-    moment, slurmctld would drain it regardless of the budget (law 4).
+    A fatal verdict is published before the budget has admitted the drain. If a prolog refused the
+    node at that moment, slurmctld would drain it regardless of the budget (law 4).
     """
     until = time.monotonic() + _DECISION_WAIT_S
     while published.status is Status.BAD and not published.drained:
@@ -117,8 +119,8 @@ def _blind(context: Context, published: Published, cluster: ClusterConfig, node:
 
 
 def _refuse(code: str, detail: str, cluster: ClusterConfig, node: NodeConfig) -> int:
-    """Drain within the budget and return "bad". Over the budget, or if Slurm does not answer, the node stays in
-    service."""
+    """Drain within the budget and return "bad". Over the budget, or if Slurm does not answer, the
+    node stays in service."""
     name = SlurmName(machine.node_name())
     slurm = SlurmCli(min(cluster.slurm.timeout_s, _SLURM_TIMEOUT_S), cluster.slurm.bin)
     try:

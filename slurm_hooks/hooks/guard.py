@@ -1,4 +1,5 @@
-"""The only broad ``except`` of the hooks: internal errors are reported, and never count against a node."""
+"""The only broad ``except`` of the hooks: internal errors are reported, and never count against a
+node."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def guarded(name: str, hook: Callable[[], int]) -> int:
 
 
 def complain(text: str) -> None:
-    """Write one line to stderr, for slurmd's log. Errors are ignored: there is nowhere to report them."""
+    """Write one line to stderr, for slurmd's log. Errors are ignored: there is nowhere to report
+    them."""
     try:
         sys.stderr.write(" ".join(text.split()) + "\n")
         sys.stderr.flush()

@@ -1,7 +1,9 @@
-"""The health check's slow path: without a fresh verdict it starts or replaces the agent. Always exits 0.
+"""The health check's slow path: without a fresh verdict it starts or replaces the agent. Always
+exits 0.
 
-slurmd kills the hook's process group when the hook ends, and waits for any process that holds its pipes. So the
-agent is started in a session of its own, without the hook's open files, before the hook ends.
+slurmd kills the hook's process group when the hook ends, and waits for any process that holds its
+pipes. So the agent is started in a session of its own, without the hook's open files, before the
+hook ends.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from slurm_hooks.settings import settings
 LOG_FOLDER = Path(os.environ.get("HOLDFAST_LOG") or "/var/log/holdfast")
 _LOG_MAX_BYTES = 10 << 20
 _HUNG_AFTER_S = 60.0
-"""An agent that holds the lock but has published nothing for this time, and for twice ``verdict_ttl_s``, hangs.
+"""An agent that holds the lock but has published nothing for this time, and for twice
+``verdict_ttl_s``, hangs.
 """
 
 
@@ -55,8 +58,8 @@ def main() -> int:
 
 
 def _log_problems(node: str, problems: str) -> None:
-    """Write to the agent's log why no agent can start, because slurmd drops a health check's output. Once per
-    boot for each state of the file.
+    """Write to the agent's log why no agent can start, because slurmd drops a health check's
+    output. Once per boot for each state of the file.
     """
     reported = Path(os.environ.get("HOLDFAST_RUN") or PathsConfig().run) / "config.reported"
     stamp = repr(machine.stamp(config_path()))
@@ -73,7 +76,8 @@ def _log_problems(node: str, problems: str) -> None:
 
 
 def _is_time(run: Path, node: str) -> bool:
-    """Whether an agent may be started now: an agent that keeps exiting is started less and less often."""
+    """Whether an agent may be started now: an agent that keeps exiting is started less and less
+    often."""
     path, config, now = start_backoff.path_in(run), machine.stamp(config_path()), machine.uptime_s()
     starts = start_backoff.load(path)
     if _is_newer(verdict_file.path_in(run), path):
@@ -156,7 +160,8 @@ def _is_newer(file: Path, than: Path) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """An environment without variables of a job or of slurmd, except those that locate the configuration."""
+    """An environment without variables of a job or of slurmd, except those that locate the
+    configuration."""
     kept = {name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")}
     for name in ("SLURM_CONF", "TZ", "LANG"):
         if name in os.environ:

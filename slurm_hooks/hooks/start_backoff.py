@@ -13,8 +13,8 @@ WINDOW_S = 3600.0
 FREE_FRUITLESS = 5
 """Starts in a row without a verdict before the next start has to wait."""
 FREE = 60
-"""Starts in the window, with or without a verdict, before the next start has to wait. Each takes less than a
-second of a core, so these are less than 2 % of one.
+"""Starts in the window, with or without a verdict, before the next start has to wait. Each takes
+less than a second of a core, so these are less than 2 % of one.
 """
 FIRST_S, MOST_S = 10.0, 300.0
 _KEPT = 100
@@ -23,7 +23,8 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starts:
-    """When (seconds of uptime) the agent was started in this boot, and with which configuration (its stamp).
+    """When (seconds of uptime) the agent was started in this boot, and with which configuration
+    (its stamp).
 
     ``fruitless``: how many of the last starts in a row gave no verdict.
     """
@@ -36,9 +37,9 @@ class Starts:
 def wait_s(starts: Starts, now: float, config: tuple[int, int]) -> float:
     """How long the next start has to wait; 0: it may start now.
 
-    An agent that exits right after its start must not load the node at every health check. Beyond the free
-    starts, each one waits twice as long as the one before, five minutes at most. A configuration that changed
-    since the last start is tried at once.
+    An agent that exits right after its start must not load the node at every health check. Beyond
+    the free starts, each one waits twice as long as the one before, five minutes at most. A
+    configuration that changed since the last start is tried at once.
     """
     recent = _recent(starts.at, now)
     excess = max(len(recent) - FREE, starts.fruitless - FREE_FRUITLESS)

@@ -17,7 +17,8 @@ def uptime_s(procfs: Path = Path("/proc")) -> float:
 
 
 def node_name(argument: str | None = None) -> str:
-    """This node's name in Slurm: the one that slurmd passes to its hooks, else the host's short name."""
+    """This node's name in Slurm: the one that slurmd passes to its hooks, else the host's short
+    name."""
     return argument or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
 
 

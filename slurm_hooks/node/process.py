@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_ENVIRONMENT_BYTES = 1 << 20
-"""A process can set the bounds of its environment to any part of its memory (prctl(2), PR_SET_MM)."""
+"""A process can set the bounds of its environment to any part of its memory (prctl(2), PR_SET_MM).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,9 @@ def process_state(pid: int, procfs: str = "/proc") -> tuple[str, int] | None:
 
 
 def environment(folder: Path) -> bytes:
-    """The first part of a process's environment; ``folder`` is its folder in /proc. Raises OSError. May wait for
-    a lock of that process's memory, so only for contained workers and for the user's own processes."""
+    """The first part of a process's environment; ``folder`` is its folder in /proc. Raises OSError.
+    May wait for a lock of that process's memory, so only for contained workers and for the user's
+    own processes."""
     with (folder / "environ").open("rb", buffering=0) as file:
         data = b""
         while len(data) < MAX_ENVIRONMENT_BYTES:
@@ -47,11 +49,11 @@ def environment(folder: Path) -> bytes:
 
 
 def send(pid: int, number: int, is_it: Callable[[], bool]) -> bool:
-    """Send a signal to the process with this pid if ``is_it`` confirms that it is the right process. Returns
-    whether the signal was sent.
+    """Send a signal to the process with this pid if ``is_it`` confirms that it is the right
+    process. Returns whether the signal was sent.
 
-    ``is_it`` is called after a pidfd of the process was opened, so that a process that reuses the pid never
-    receives the signal (pidfd_open(2)). Raises PermissionError.
+    ``is_it`` is called after a pidfd of the process was opened, so that a process that reuses the
+    pid never receives the signal (pidfd_open(2)). Raises PermissionError.
     """
     fd = -1
     try:
@@ -71,7 +73,8 @@ def send(pid: int, number: int, is_it: Callable[[], bool]) -> bool:
 
 
 def _descriptor(pid: int) -> int:
-    """-1 on a kernel before 5.3: then only the check before the signal protects. Raises ProcessLookupError."""
+    """-1 on a kernel before 5.3: then only the check before the signal protects. Raises
+    ProcessLookupError."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,7 +1,8 @@
-"""Scans all processes of a node, so that one user cannot delay the scan of another user's processes.
+"""Scans all processes of a node, so that one user cannot delay the scan of another user's
+processes.
 
-A process's environment and command line are in its own memory. A user can map these pages from a FUSE mount, or
-register them with userfaultfd, and so decide when a reader gets an answer.
+A process's environment and command line are in its own memory. A user can map these pages from a
+FUSE mount, or register them with userfaultfd, and so decide when a reader gets an answer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ PATIENCE_S = 2.0
 
 
 def uid_of(folder: Path) -> int | None:
-    """The real user id of a process; ``folder`` is its folder in /proc (proc(5), status). Never waits."""
+    """The real user id of a process; ``folder`` is its folder in /proc (proc(5), status). Never
+    waits."""
     found = _UID.search(files.text(str(folder / "status")))
     return int(found[1]) if found else None
 
@@ -32,8 +34,8 @@ def uid_of(folder: Path) -> int | None:
 def each(
     procfs: Path, look: Callable[[int], T | None], patience_s: float = PATIENCE_S
 ) -> Iterator[T]:
-    """The results of ``look`` for all processes but process 1 and this one, with one thread for each user. For
-    contained workers only: a thread that blocks is abandoned.
+    """The results of ``look`` for all processes but process 1 and this one, with one thread for
+    each user. For contained workers only: a thread that blocks is abandoned.
 
     Raises ``TimeoutError`` at the end, which names the users whose processes did not answer.
     """

@@ -1,8 +1,9 @@
-"""The verdict file, in which the agent publishes the state of its node. One writer, any number of readers.
+"""The verdict file, in which the agent publishes the state of its node. One writer, any number of
+readers.
 
-Line 1 is for sh: ``STATUS EXPIRES_UPTIME_S BOOT_ID holdfast/1``. Line 2 is JSON. The file is written by
-rename, so a reader never sees half of it. A verdict that is missing, expired or of another boot counts as
-blind.
+Line 1 is for sh: ``STATUS EXPIRES_UPTIME_S BOOT_ID holdfast/1``. Line 2 is JSON. The file is
+written by rename, so a reader never sees half of it. A verdict that is missing, expired or of
+another boot counts as blind.
 """
 
 from __future__ import annotations
@@ -57,14 +58,15 @@ def path_in(run: Path) -> Path:
 
 
 def render(status: Status, *, expires_s: int, boot_id: str, detail: dict[str, Any]) -> str:
-    """The file's text. Line 2 holds no line break, so that the hook can read it with two ``read`` calls."""
+    """The file's text. Line 2 holds no line break, so that the hook can read it with two ``read``
+    calls."""
     body = json.dumps({"status": status.value, **detail}, ensure_ascii=True)
     return f"{status.value} {expires_s} {boot_id} {WIRE}\n{body}\n"
 
 
 def reserve_for(run: Path) -> ReservedSpace:
-    """Space reserved for verdicts in case the run folder's filesystem is full: without a fresh verdict the
-    hooks could not recognize a bad node."""
+    """Space reserved for verdicts in case the run folder's filesystem is full: without a fresh
+    verdict the hooks could not recognize a bad node."""
     return ReservedSpace(run, "verdict", size=_RESERVED_BYTES, count=2)
 
 

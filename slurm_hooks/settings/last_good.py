@@ -1,7 +1,8 @@
 """A copy of the last configuration that this node's agent accepted.
 
-An invalid file must not stop the monitoring of a node: until it is corrected, hooks and a restarted agent use the
-copy. The copy has a fixed path, because ``paths.state`` of an invalid file is unknown.
+An invalid file must not stop the monitoring of a node: until it is corrected, hooks and a restarted
+agent use the copy. The copy has a fixed path, because ``paths.state`` of an invalid file is
+unknown.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ def copy_of(config: Path) -> str | None:
 
 
 def keep(config: Path, text: str) -> None:
-    """Save this text as the copy. Only root can read it, as may be the case for the file. Raises OSError."""
+    """Save this text as the copy. Only root can read it, as may be the case for the file. Raises
+    OSError."""
     if copy_of(config) != text:
         write_state(path_of_copy(), {"path": str(config.absolute()), "text": text}, version=VERSION)
 
 
 def read(config: Path) -> Document:
-    """The file. If it was accepted once and is missing now, that is a problem: the defaults are not what the site
-    wants. Without a copy, a missing file means all defaults.
+    """The file. If it was accepted once and is missing now, that is a problem: the defaults are not
+    what the site wants. Without a copy, a missing file means all defaults.
     """
     document = Document(config)
     if document.text is None and not document.problems and copy_of(config) is not None:
@@ -51,11 +53,12 @@ def read(config: Path) -> Document:
 
 
 def in_force(config: Path, judge: Callable[[Document], object]) -> tuple[Document, tuple[str, ...]]:
-    """The document that this node uses, and if that is the copy, the problems of the file. Without a copy it is
-    the file as it is, not validated.
+    """The document that this node uses, and if that is the copy, the problems of the file. Without
+    a copy it is the file as it is, not validated.
 
-    ``judge`` validates a document as the agent does, with all its sections, whichever one is needed. A hook that
-    used a partly valid file might look for the verdict where the agent does not write it.
+    ``judge`` validates a document as the agent does, with all its sections, whichever one is
+    needed. A hook that used a partly valid file might look for the verdict where the agent does not
+    write it.
     """
     document, copy = read(config), copy_of(config)
     if copy is None or document.text == copy:

@@ -81,10 +81,11 @@ class NodeConfig:
     leftovers: LeftoverPolicy = LeftoverPolicy.REPORT
     """Killing users' processes is the site's choice, so by default they are only reported."""
     leftover_grace_s: float = 2.0
-    """Time for a process to exit by itself after its job's end, after SIGTERM, and after SIGKILL."""
+    """Time for a process to exit by itself after its job's end, after SIGTERM, and after SIGKILL.
+    """
     allow_skip: bool = False
-    """Whether ``sbatch --comment=skip_checks`` lets a job start on a bad node and without a report, as it
-    does under Soperator's own checks. Users could then override the site, so not by default.
+    """Whether ``sbatch --comment=skip_checks`` lets a job start on a bad node and without a report,
+    as it does under Soperator's own checks. Users could then override the site, so not by default.
     """
 
     def __post_init__(self) -> None:
@@ -112,14 +113,14 @@ class AgentConfig:
     wait_s: float = 30.0
     """Shortest time out of service for a fault that requires no action but waiting."""
     max_wait_s: float = 3600.0
-    """Upper limit of that time. Each return within `return_window_s` after a drain for the same code doubles
-    it, also for faults that require an action.
+    """Upper limit of that time. Each return within `return_window_s` after a drain for the same
+    code doubles it, also for faults that require an action.
     """
     return_window_s: float = 3600.0
     """How long a return counts. 0: the wait does not grow and no person is required."""
     max_returns: int = 4
-    """After this many returns within `return_window_s` for the same code a node stays drained until a person
-    resumes it. 0: the wait grows, but no person is required.
+    """After this many returns within `return_window_s` for the same code a node stays drained until
+    a person resumes it. 0: the wait grows, but no person is required.
     """
     clock_interval_s: float = 60.0
     """Between two reads of slurmctld's clock, the agent's only regular Slurm calls."""
@@ -135,21 +136,21 @@ class AgentConfig:
     act_retry_s: float = 2.0
     """Time until a failed write to Slurm is tried again."""
     gate_back: GateBack = GateBack.OFF
-    """Whether an active check (a job that loads the node) runs before a node's return: off, observe (it runs and
-    is recorded), require (the node returns only if it passed; if its program is missing the node stays
-    drained).
+    """Whether an active check (a job that loads the node) runs before a node's return: off, observe
+    (it runs and is recorded), require (the node returns only if it passed; if its program is
+    missing the node stays drained).
     """
     gate_retry_s: float = 3600.0
     """Time until an active check that did not pass is tried again."""
     jobs_interval_s: float = 0.15
     """Between two queries for jobs that have to restart, while there are any."""
     history_max_bytes: int = 4_000_000
-    """Maximum size of this node's history (`paths.history`); when it is full the older half is removed. An event
-    takes about 300 bytes.
+    """Maximum size of this node's history (`paths.history`); when it is full the older half is
+    removed. An event takes about 300 bytes.
     """
     metrics_port: int | None = None
-    """Serve the metrics on this port of 127.0.0.1, at /metrics. null: only the file `metrics.prom` in
-    `paths.run`, for node_exporter's textfile collector.
+    """Serve the metrics on this port of 127.0.0.1, at /metrics. null: only the file `metrics.prom`
+    in `paths.run`, for node_exporter's textfile collector.
     """
 
     def __post_init__(self) -> None:
@@ -190,8 +191,8 @@ class CheckConfig(Generic[L]):
 
 
 CHECKS: Mapping[str, Any]
-"""The schema of the section ``checks``: one entry for each row of the catalogue. Created on first use, so that a
-hook that needs no check loads none."""
+"""The schema of the section ``checks``: one entry for each row of the catalogue. Created on first
+use, so that a hook that needs no check loads none."""
 
 
 def __getattr__(name: str) -> Any:

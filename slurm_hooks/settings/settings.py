@@ -23,9 +23,9 @@ from slurm_hooks.settings.sections import AgentConfig, CheckConfig, NodeConfig, 
 class Settings:
     """The configuration of one node. ``path`` is its file; ``checks`` has every check.
 
-    ``stamp``: of the file just before it was read, so that no later change is missed. ``text``: what was read,
-    None without a file. ``problems``: why the copy of the last accepted file is used instead of the file, one
-    line each.
+    ``stamp``: of the file just before it was read, so that no later change is missed. ``text``:
+    what was read, None without a file. ``problems``: why the copy of the last accepted file is used
+    instead of the file, one line each.
     """
 
     path: Path
@@ -68,16 +68,16 @@ class Settings:
 
 
 def load(path: Path) -> Settings:
-    """The file's settings; all defaults if there never was a file. Raises ``ConfigError`` with every problem of
-    every section that a node reads.
+    """The file's settings; all defaults if there never was a file. Raises ``ConfigError`` with
+    every problem of every section that a node reads.
     """
     stamp = machine.stamp(path)
     return replace(of(last_good.read(path)), path=path, stamp=stamp)
 
 
 def usable(path: Path) -> Settings:
-    """As ``load``; if the file is invalid, the settings that were accepted last. Raises ``ConfigError`` if there
-    are none that are valid.
+    """As ``load``; if the file is invalid, the settings that were accepted last. Raises
+    ``ConfigError`` if there are none that are valid.
     """
     stamp = machine.stamp(path)
     document, problems = last_good.in_force(path, of)

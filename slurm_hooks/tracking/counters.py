@@ -1,7 +1,8 @@
 """Counters that only grow, until they saturate, wrap or are reset. Pure: no I/O here.
 
-The counters of a healthy H100 node are not all zero, so only growth since a baseline is judged, never a value
-(law 9). ``None`` always means unknown (nothing to compare with, or a saturated counter), never zero.
+The counters of a healthy H100 node are not all zero, so only growth since a baseline is judged,
+never a value (law 9). ``None`` always means unknown (nothing to compare with, or a saturated
+counter), never zero.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Counter:
         return self.value + self.wrapped - self.baseline
 
     def new_in(self, window_s: float) -> int | None:
-        """Growth in the last ``window_s`` before ``at_s``; None until it was followed for that long.
+        """Growth in the last ``window_s`` before ``at_s``; None until it was followed for that
+        long.
 
         As for ``rate_per_s``, the window may be longer by the distance of two points.
         """
@@ -50,7 +52,8 @@ class Counter:
         return None if then is None else self._total() - then[1]
 
     def rate_per_s(self, window_s: float) -> float | None:
-        """Mean rate over the last ``window_s`` before ``at_s``; None until it was followed for that long."""
+        """Mean rate over the last ``window_s`` before ``at_s``; None until it was followed for that
+        long."""
         then = self._then(window_s)
         return None if then is None else (self._total() - then[1]) / (self.at_s - then[0])
 
@@ -75,12 +78,14 @@ def advance(
 ) -> Counter:
     """The counter after this reading. ``now`` in epoch seconds; ``value`` None: could not be read.
 
-    ``saturates_at``: the largest value, at which it stays (InfiniBand's 8-, 16- and 32-bit counters).
-    ``wraps_at``: the first value that does not fit, after which it begins at 0. A smaller value is a wrap only
-    if the counter advanced by less than half its range; otherwise, and without ``wraps_at``, it is a reset and
-    a new baseline. ``keep_s``: the longest window that will be requested; 0 keeps none.
+    ``saturates_at``: the largest value, at which it stays (InfiniBand's 8-, 16- and 32-bit
+    counters). ``wraps_at``: the first value that does not fit, after which it begins at 0. A
+    smaller value is a wrap only if the counter advanced by less than half its range; otherwise, and
+    without ``wraps_at``, it is a reset and a new baseline. ``keep_s``: the longest window that will
+    be requested; 0 keeps none.
 
-    Returns ``before`` itself if nothing changed, so that an idle node's tracked state does not change either.
+    Returns ``before`` itself if nothing changed, so that an idle node's tracked state does not
+    change either.
     """
     if value is None or value < 0:
         return replace(before, known=False) if before else Counter()
@@ -100,8 +105,8 @@ def advance(
 
 
 def rebased(counter: Counter) -> Counter:
-    """The counter with a new baseline: growth so far no longer counts, for example after a person resumed the
-    node.
+    """The counter with a new baseline: growth so far no longer counts, for example after a person
+    resumed the node.
     """
     if counter.value is None:
         return counter
@@ -123,10 +128,11 @@ def _grown(before: Counter, value: int, now: float, *, wrapped: int, keep_s: flo
 
 
 def _windowed(window: tuple[Point, ...], point: Point, keep_s: float) -> tuple[Point, ...]:
-    """The window with this point, if the last one is old enough, and without points older than ``keep_s``.
+    """The window with this point, if the last one is old enough, and without points older than
+    ``keep_s``.
 
-    Of the older points the newest stays, as the begin of the window. If the clock was set back, the window
-    begins again.
+    Of the older points the newest stays, as the begin of the window. If the clock was set back, the
+    window begins again.
     """
     if keep_s <= 0:
         return ()

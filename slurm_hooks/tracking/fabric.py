@@ -10,8 +10,8 @@ from slurm_hooks.tracking.counters import Counter, advance
 
 FLAP_WINDOW_S = 24 * 3600.0
 BER_WINDOW_S = 125 * 60.0
-"""How long a link must have carried data before its bit error rate is meaningful (NVIDIA's bring-up guide: at
-400 Gb/s one error in that time is 3e-16).
+"""How long a link must have carried data before its bit error rate is meaningful (NVIDIA's bring-up
+guide: at 400 Gb/s one error in that time is 3e-16).
 """
 RATE_WINDOW_S = 600.0
 
@@ -24,8 +24,8 @@ _FULL: Mapping[str, int] = {
     "local_link_integrity_errors": 15,
     "excessive_buffer_overrun_errors": 15,
 }
-"""The value at which each counter saturates (InfiniBand specification, PortCounters: 4, 8 and 16 bits). A
-larger value comes from the wider counters of newer firmware."""
+"""The value at which each counter saturates (InfiniBand specification, PortCounters: 4, 8 and 16
+bits). A larger value comes from the wider counters of newer firmware."""
 
 _WINDOWS_S: Mapping[str, float] = {
     "symbol_error": BER_WINDOW_S,
@@ -46,8 +46,9 @@ MISSED_CODES = frozenset({"IB_MISSING", "NVSWITCH_GONE", "PCI_GPU_GONE"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSeen:
-    """A port's earlier state: whether it ever was ACTIVE, its last counters, and when (epoch s) it lost its
-    link. ``here``: seen in this boot, else only before it. ``guid`` and ``link_layer``: as last reported.
+    """A port's earlier state: whether it ever was ACTIVE, its last counters, and when (epoch s) it
+    lost its link. ``here``: seen in this boot, else only before it. ``guid`` and ``link_layer``: as
+    last reported.
     """
 
     active: bool = False
@@ -83,9 +84,9 @@ def look_at_ports(
     *,
     same_machine: bool = True,
 ) -> tuple[dict[str, PortSeen], tuple[PortFacts, ...]]:
-    """The tracked ports after this reading, and the reading with their earlier state and with the missing
-    ports. ``now`` in epoch seconds. ``same_machine`` False: not known yet to be the machine from before the
-    boot, so ports from before the boot do not count as missing.
+    """The tracked ports after this reading, and the reading with their earlier state and with the
+    missing ports. ``now`` in epoch seconds. ``same_machine`` False: not known yet to be the machine
+    from before the boot, so ports from before the boot do not count as missing.
     """
     ports = list(ports)
     seen, facts = _without_renamed_ports(known, ports), []
@@ -117,8 +118,8 @@ def _without_renamed_ports(
 
 
 def _renamed(old: Iterable[tuple[str, str]], fresh: list[str]) -> set[str]:
-    """The entries of ``old`` (name and kind) that have a new name now. ``fresh``: the kinds of the devices with
-    new names. Names and addresses may change at each boot.
+    """The entries of ``old`` (name and kind) that have a new name now. ``fresh``: the kinds of the
+    devices with new names. Names and addresses may change at each boot.
     """
     renamed = set()
     for name, kind in old:
@@ -136,8 +137,8 @@ def port_rebooted(port: PortSeen) -> PortSeen:
 def ports_acknowledged(
     known: Mapping[str, PortSeen], facts: Iterable[PortFacts]
 ) -> dict[str, PortSeen]:
-    """After a person resumed the node: errors so far no longer count, and ports that are missing in ``facts``
-    are accepted."""
+    """After a person resumed the node: errors so far no longer count, and ports that are missing in
+    ``facts`` are accepted."""
     missed = {port.subject for port in facts if not port.present}
     return {
         name: replace(port, downs_at=(), best_gbps=None, counters={})
@@ -207,8 +208,8 @@ def _news(counters: Mapping[str, Counter], rate_gbps: float | None) -> PortNews:
 
 
 def _least_rate(counter: Counter, window_s: float) -> float | None:
-    """The rate over the window. If the counter was followed for a shorter time, the least that the rate can be:
-    the growth so far, over the whole window.
+    """The rate over the window. If the counter was followed for a shorter time, the least that the
+    rate can be: the growth so far, over the whole window.
     """
     rate = counter.rate_per_s(window_s)
     if rate is not None or counter.new is None:

@@ -20,8 +20,8 @@ _WINDOWS_S: Mapping[str, float] = {
     "held_by_hw_heat_ns": TEN_MINUTES_S,
     "held_by_power_brake_ns": TEN_MINUTES_S,
 }
-"""Every tracked counter, and the longest window over which it is judged (sources: DCGM per hour, PCIe per
-minute, gpud's slowdown over ten minutes).
+"""Every tracked counter, and the longest window over which it is judged (sources: DCGM per hour,
+PCIe per minute, gpud's slowdown over ten minutes).
 """
 
 _FABRIC_PENDING = (1, 2)
@@ -35,8 +35,9 @@ COUNTED_CODES = frozenset({"ECC_UNCORRECTED", "NVLINK_ERRORS", "PCIE_REPLAYS"})
 class GpuSeen:
     """A GPU as it last answered.
 
-    ``counters``: by their names in GpuFacts; for links the sum over all links. ``link_errors``: per link, the
-    errors up to the baseline. ``fabric_since``: since when (epoch s) its fabric is not ready; None: it is.
+    ``counters``: by their names in GpuFacts; for links the sum over all links. ``link_errors``: per
+    link, the errors up to the baseline. ``fabric_since``: since when (epoch s) its fabric is not
+    ready; None: it is.
     """
 
     uuid: str | None = None
@@ -55,8 +56,8 @@ class GpuSeen:
 
 
 def look(before: GpuSeen, gpu: GpuFacts, now: float) -> tuple[GpuSeen, GpuFacts]:
-    """The tracked GPU after this reading, and the reading with identity and deltas filled in. ``now`` in epoch
-    seconds.
+    """The tracked GPU after this reading, and the reading with identity and deltas filled in.
+    ``now`` in epoch seconds.
     """
     errors = _errors_of_links(gpu)
     seen = GpuSeen(
@@ -91,8 +92,9 @@ def was_reset(before: GpuSeen, gpu: GpuFacts) -> bool:
 
 
 def recovered(gpu: GpuFacts, *, memory_lost: bool) -> bool:
-    """Whether it answers and requires no action. If the driver does not report the required action, the tracked
-    events count; if these were lost (``memory_lost``), the GPU does not count as recovered.
+    """Whether it answers and requires no action. If the driver does not report the required action,
+    the tracked events count; if these were lost (``memory_lost``), the GPU does not count as
+    recovered.
     """
     unknown = gpu.recovery_action is None and memory_lost
     return gpu.answers and not gpu.recovery_action and not unknown

@@ -1,5 +1,5 @@
-"""The tracked state of the machine itself: disks that were writable and services that ran, also before the
-boot; blocked tasks and zombies of the last pass. Pure.
+"""The tracked state of the machine itself: disks that were writable and services that ran, also
+before the boot; blocked tasks and zombies of the last pass. Pure.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ class Asleep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSeen:
-    """``writable``: disks that were not read-only; ``ran``: services that were running; ``asleep``: tasks in
-    uninterruptible sleep; ``dead``: zombies; ``looked``: there was an earlier pass in this boot."""
+    """``writable``: disks that were not read-only; ``ran``: services that were running; ``asleep``:
+    tasks in uninterruptible sleep; ``dead``: zombies; ``looked``: there was an earlier pass in this
+    boot."""
 
     writable: tuple[str, ...] = ()
     ran: tuple[str, ...] = ()
@@ -63,8 +64,8 @@ def look_at_host(known: HostSeen, host: HostFacts) -> tuple[HostSeen, HostFacts]
 def look_at_system(
     known: HostSeen, system: SystemFacts, now: float
 ) -> tuple[HostSeen, SystemFacts]:
-    """The tracked host after this pass, and the pass with the values that need an earlier one. ``now`` in epoch
-    seconds.
+    """The tracked host after this pass, and the pass with the values that need an earlier one.
+    ``now`` in epoch seconds.
     """
     tasks, asleep = _sleepers(known, system, now)
     services = tuple(_service(known, service, cut=system.cut) for service in system.services)
@@ -89,7 +90,8 @@ def look_at_system(
 def _sleepers(
     known: HostSeen, system: SystemFacts, now: float
 ) -> tuple[tuple[DStateTask, ...], dict[str, Asleep]]:
-    """A task that ran in between counts as newly asleep: on busy disks many tasks sleep for a moment."""
+    """A task that ran in between counts as newly asleep: on busy disks many tasks sleep for a
+    moment."""
     tasks, asleep = [], {}
     for task in system.d_state_tasks:
         key = f"{task.pid}/{task.tid}/{task.start}"

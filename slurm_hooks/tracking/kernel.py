@@ -1,7 +1,7 @@
 """The tracked kernel events other than Xids. Pure: no I/O here.
 
-One event for each code and device, with a count and the counts of one day in slots for its rate: a flood of
-records needs no more memory than a single one.
+One event for each code and device, with a count and the counts of one day in slots for its rate: a
+flood of records needs no more memory than a single one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def _ended(old: KernelEvent, end: KernelEvent) -> bool:
 
 
 def _folded(old: KernelEvent | None, new: KernelEvent) -> KernelEvent | None:
-    """``new`` with the counts of ``old`` added. A record without a count only updates the text of ``old``."""
+    """``new`` with the counts of ``old`` added. A record without a count only updates the text of
+    ``old``."""
     if old is None:
         return replace(new, slots=_counted((), new)) if new.count else None
     if not new.count:
@@ -78,8 +79,8 @@ def _counted(slots: tuple[tuple[int, int], ...], new: KernelEvent) -> tuple[tupl
 def _at_most(
     known: Mapping[tuple[str, str], KernelEvent], demand: Demand
 ) -> dict[tuple[str, str], KernelEvent]:
-    """Drop the least important events, oldest first. Events that require an action are dropped last, because
-    users can cause any number of the others.
+    """Drop the least important events, oldest first. Events that require an action are dropped
+    last, because users can cause any number of the others.
     """
     excess = len(known) - MAX_EVENTS
     if excess <= 0:
@@ -95,8 +96,8 @@ def _at_most(
 
 
 def confirmed(events: Events, host: HostFacts | None) -> Events:
-    """The events with those confirmed whose device is mounted here (decision 023). A confirmed event stays
-    confirmed, because a filesystem whose device is lost may be unmounted later.
+    """The events with those confirmed whose device is mounted here (decision 023). A confirmed
+    event stays confirmed, because a filesystem whose device is lost may be unmounted later.
     """
     mounted = host.mounted if host is not None else None
     if not mounted or all(event.confirmed is not False for event in events):
@@ -110,8 +111,8 @@ def confirmed(events: Events, host: HostFacts | None) -> Events:
 
 
 def aged(events: Events, now_s: float, demand: Demand) -> Events:
-    """The events without expired ones. Fatal events stay until the required action was taken. ``now_s``:
-    seconds since boot."""
+    """The events without expired ones. Fatal events stay until the required action was taken.
+    ``now_s``: seconds since boot."""
     return tuple(event for event in events if not _expired(event, now_s, demand))
 
 
@@ -129,8 +130,8 @@ def rebooted(events: Events, demand: Demand) -> Events:
 
 
 def all_gpus_reset(events: Events, demand: Demand) -> Events:
-    """The events after every GPU was reset, which also resets the switches' links: without the SXids that
-    required a reset."""
+    """The events after every GPU was reset, which also resets the switches' links: without the
+    SXids that required a reset."""
     return tuple(
         event
         for event in events

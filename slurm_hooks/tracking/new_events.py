@@ -1,7 +1,7 @@
 """Which kernel events must be judged at once. Pure.
 
-A flood of records (thousands of Xid 45 when a big job ends, corrected PCIe errors every second) is judged once:
-repeated events wait for the next pass, which limits the agent's CPU time.
+A flood of records (thousands of Xid 45 when a big job ends, corrected PCIe errors every second) is
+judged once: repeated events wait for the next pass, which limits the agent's CPU time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ Demand = Callable[[Event], tuple[Severity, Action]]
 def new_events(known: Iterable[Event], heard: Iterable[Event], demand: Demand) -> list[Event]:
     """The events of ``heard`` that do not merely repeat ``known`` events or each other.
 
-    An Xid is new unless it repeats one within REPEAT_S (FATAL_REPEAT_S if it may be fatal). An Xid 154 is always
-    new, because it may withdraw a required action. Another event is new if it is the first of its code and
-    device, if it clears one, or if it is fatal and comes REPEAT_S after the last one.
+    An Xid is new unless it repeats one within REPEAT_S (FATAL_REPEAT_S if it may be fatal). An Xid
+    154 is always new, because it may withdraw a required action. Another event is new if it is the
+    first of its code and device, if it clears one, or if it is fatal and comes REPEAT_S after the
+    last one.
     """
     last = {(event.code, _part(event)): event.at_s for event in known}
     found = []

@@ -1,7 +1,8 @@
-"""The state of this node that the agent tracks between passes and across its own restarts. Pure: no I/O here.
+"""The state of this node that the agent tracks between passes and across its own restarts. Pure: no
+I/O here.
 
-Everything is keyed by boot id, GPU UUID and port, so that a rebooted node and a replaced GPU inherit nothing
-that does not survive the reboot or the replacement (law 10).
+Everything is keyed by boot id, GPU UUID and port, so that a rebooted node and a replaced GPU
+inherit nothing that does not survive the reboot or the replacement (law 10).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from slurm_hooks.tracking.kernel import lasting
 
 MAX_EVENTS = 200
 FORGET_S = {Severity.INFO: 3600.0, Severity.WARN: 24 * 3600.0}
-"""How long an Xid that is not fatal counts. Fatal ones count until the required action was taken."""
+"""How long an Xid that is not fatal counts. Fatal ones count until the required action was taken.
+"""
 
 
 SURVIVES_RESET = {Action.REBOOT, Action.REPLACE, Action.CONTACT_SUPPORT}
@@ -44,7 +46,8 @@ Demand = Callable[[XidEvent | KernelEvent], tuple[Severity, Action]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streak:
-    """How often in a row a finding was seen, or not seen since. ``open``: it counts; ``since``: epoch s."""
+    """How often in a row a finding was seen, or not seen since. ``open``: it counts; ``since``:
+    epoch s."""
 
     finding: Finding
     seen: int = 0
@@ -109,8 +112,8 @@ def kernel_log_restarted(tracked: TrackedState) -> TrackedState:
 def kernel_log_known(
     tracked: TrackedState, events: Iterable[XidEvent | KernelEvent], seq: int
 ) -> TrackedState:
-    """Skip the kernel log up to ``seq``: its events were handled before the tracked state was lost, or the
-    probes will show their effects.
+    """Skip the kernel log up to ``seq``: its events were handled before the tracked state was lost,
+    or the probes will show their effects.
     """
     heard_s = max((event.at_s for event in events), default=tracked.heard_s)
     return replace(tracked, kmsg_seq=seq, heard_s=max(heard_s, tracked.heard_s))
@@ -124,8 +127,8 @@ def with_events(
     lost: int,
     demand: Demand,
 ) -> TrackedState:
-    """The state with new events; Xids get the index and UUID of their GPU. An Xid 154 "None" resolves what a
-    reset clears."""
+    """The state with new events; Xids get the index and UUID of their GPU. An Xid 154 "None"
+    resolves what a reset clears."""
     xids, others, reset_gpus = list(tracked.xids), [], list(tracked.reset_gpus)
     heard_s = tracked.heard_s
     for event in events:
@@ -170,8 +173,8 @@ def join(tracked: TrackedState, event: XidEvent) -> XidEvent:
 
 
 def _says_recovered(event: XidEvent) -> bool:
-    """Whether it is an Xid 154 whose new recovery action is none. The number decides; older drivers write only
-    the word."""
+    """Whether it is an Xid 154 whose new recovery action is none. The number decides; older drivers
+    write only the word."""
     if event.xid != 154:
         return False
     if event.recovery_value is not None:
@@ -210,8 +213,8 @@ def aged(tracked: TrackedState, uptime_s: float, demand: Demand) -> TrackedState
 def saw_gpus(
     tracked: TrackedState, nvml: NvmlFacts, demand: Demand, now: float
 ) -> tuple[TrackedState, NvmlFacts]:
-    """The state after this reading, and the reading with identities and deltas filled in. ``now`` in epoch
-    seconds.
+    """The state after this reading, and the reading with identities and deltas filled in. ``now``
+    in epoch seconds.
     """
     gpus, facts, xids = dict(tracked.gpus), [], tracked.xids
     reset_gpus = list(tracked.reset_gpus)

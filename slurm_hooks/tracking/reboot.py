@@ -1,8 +1,9 @@
-"""Which tracked state is kept after a reboot and after a person resumed the node, and whether the machine is
-still the same one. Pure.
+"""Which tracked state is kept after a reboot and after a person resumed the node, and whether the
+machine is still the same one. Pure.
 
-Counters begin again with each boot, the list of devices does not: a card that was there before the boot and not
-after it is missing, unless this is another machine (law 10) or a person accepted it (``acknowledged``).
+Counters begin again with each boot, the list of devices does not: a card that was there before the
+boot and not after it is missing, unless this is another machine (law 10) or a person accepted it
+(``acknowledged``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from slurm_hooks.tracking.node import Demand, TrackedState
 
 
 def booted(tracked: TrackedState, boot_id: str, demand: Demand) -> TrackedState:
-    """The state for this boot id. After a reboot: the faults that a reboot does not clear, and the devices."""
+    """The state for this boot id. After a reboot: the faults that a reboot does not clear, and the
+    devices."""
     if tracked.boot_id == boot_id:
         return tracked
     if tracked.lost_and_empty:
@@ -58,8 +60,9 @@ class Machine(Enum):
 def recognised(
     tracked: TrackedState, nvml: NvmlFacts | None, ports: Iterable[PortFacts] | None
 ) -> TrackedState:
-    """The state once these readings show that this is the machine from before the boot, or another one. Another
-    machine inherits no devices and no returns. While it is unknown the state stays ``unproven``.
+    """The state once these readings show that this is the machine from before the boot, or another
+    one. Another machine inherits no devices and no returns. While it is unknown the state stays
+    ``unproven``.
     """
     if not tracked.unproven:
         return tracked
@@ -100,8 +103,8 @@ def compared(
 
 
 def acknowledged(tracked: TrackedState, facts: NodeFacts) -> TrackedState:
-    """The state after a person resumed the node: earlier events no longer count, and the devices in ``facts``,
-    the last pass, are the ones that the machine has to have.
+    """The state after a person resumed the node: earlier events no longer count, and the devices in
+    ``facts``, the last pass, are the ones that the machine has to have.
     """
     streaks = {key: s for key, s in tracked.streaks.items() if not _of_the_past(s.finding)}
     gpus = {index: gpu.acknowledged(seen) for index, seen in tracked.gpus.items()}

@@ -1,7 +1,8 @@
 """The tracked state on disk, from which a restarted agent continues.
 
-It is saved twice. Without it the agent would only have the kernel log, in which resolved faults cannot be
-distinguished from current ones, and might drain the node for a fault that was repaired long ago.
+It is saved twice. Without it the agent would only have the kernel log, in which resolved faults
+cannot be distinguished from current ones, and might drain the node for a fault that was repaired
+long ago.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def save(path: Path, tracked: TrackedState) -> None:
 
 
 def recall(path: Path) -> TrackedState:
-    """The state that an earlier agent saved, or its spare copy, or a state that is ``lost``. A file that cannot
-    be read is logged in one line and renamed.
+    """The state that an earlier agent saved, or its spare copy, or a state that is ``lost``. A file
+    that cannot be read is logged in one line and renamed.
     """
     tracked, problem = load(path)
     if not problem:

@@ -1,4 +1,5 @@
-"""The child process of a contained worker (see ``worker``): detached from the agent, it answers requests."""
+"""The child process of a contained worker (see ``worker``): detached from the agent, it answers
+requests."""
 
 from __future__ import annotations
 

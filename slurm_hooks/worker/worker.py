@@ -1,10 +1,11 @@
 """Contained workers: the only way in which Holdfast makes calls that may never return.
 
-A call into the driver or a network file system can block its process so that even SIGKILL has no effect. A
-process that waits for it then blocks too (``subprocess.run(timeout=)``, ``Popen.__exit__``, …). Therefore a
-worker is a fork in its own session with one pipe in each direction and no other open files. Its answer is read
-until a deadline. After that it gets SIGTERM and SIGKILL and is abandoned; it is reaped later if it ever exits.
-While it hangs, no second worker is started for the same task.
+A call into the driver or a network file system can block its process so that even SIGKILL has no
+effect. A process that waits for it then blocks too (``subprocess.run(timeout=)``,
+``Popen.__exit__``, …). Therefore a worker is a fork in its own session with one pipe in each
+direction and no other open files. Its answer is read until a deadline. After that it gets SIGTERM
+and SIGKILL and is abandoned; it is reaped later if it ever exits. While it hangs, no second worker
+is started for the same task.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ class Answer:
 class Worker:
     """A child that answers one request at a time, started at the first one and kept for the next.
 
-    ``open_`` runs once in the child and returns the function that answers requests. ``token`` is a file that
-    names a child that could not be killed, so that a restarted agent does not start another one. ``keep``
-    False: the child exits after each answer. Nothing here blocks.
+    ``open_`` runs once in the child and returns the function that answers requests. ``token`` is a
+    file that names a child that could not be killed, so that a restarted agent does not start
+    another one. ``keep`` False: the child exits after each answer. Nothing here blocks.
     """
 
     def __init__(

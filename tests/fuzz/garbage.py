@@ -90,7 +90,8 @@ def without(document: Any, path: tuple[Any, ...]) -> Any:
 
 
 def wrong_documents(document: Any) -> Iterator[tuple[str, str]]:
-    """(what is wrong, JSON text): every value replaced by every strange one, and every key left out."""
+    """(what is wrong, JSON text): every value replaced by every strange one, and every key left
+    out."""
     for path in leaves(document):
         yield f"{path} is missing", json.dumps(without(document, path))
         for strange in STRANGE:

@@ -1,4 +1,5 @@
-"""Invalid configurations: one clear line each, with file, line and remedy, and always a ConfigError."""
+"""Invalid configurations: one clear line each, with file, line and remedy, and always a
+ConfigError."""
 
 from __future__ import annotations
 

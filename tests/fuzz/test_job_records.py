@@ -1,4 +1,5 @@
-"""Truncated histories, job baselines and hooks' notes: complete parts are read, the rest is counted."""
+"""Truncated histories, job baselines and hooks' notes: complete parts are read, the rest is
+counted."""
 
 from __future__ import annotations
 

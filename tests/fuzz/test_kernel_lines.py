@@ -1,4 +1,5 @@
-"""Malformed kernel log lines: none crashes a reader, opens or closes a finding, or hides a later line."""
+"""Malformed kernel log lines: none crashes a reader, opens or closes a finding, or hides a later
+line."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def _overlong(chance: random.Random, log: Log) -> bytes:
 
 
 def _far_ahead(chance: random.Random, log: Log) -> bytes:
-    """A sequence number that no log ever reaches: if it were accepted, later records would be ignored."""
+    """A sequence number that no log ever reaches: if it were accepted, later records would be
+    ignored."""
     return f"4,{chance.choice([2**62, 2**63, 2**64 - 1, 2**64])},1000,-;{XID_79}".encode()
 
 

@@ -1,4 +1,5 @@
-"""Kernel records that carry a user's names: none of them becomes an event but the honest one, and none hides one."""
+"""Kernel records that carry a user's names: none of them becomes an event but the honest one, and
+none hides one."""
 
 from __future__ import annotations
 
@@ -43,9 +44,10 @@ def test_no_name_makes_an_event_of_another_fault(form: Form) -> None:
 
 
 def test_the_rules_alone_refuse_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the level nor the list of the forms in which a name stands first is needed: whoever prints a name in
-    a form that nobody knows finds no rule that fits. Only a netfilter rule's prefix is long enough for a driver's
-    line, and a file's name that stands alone would be if it did not begin with `` in ``."""
+    """Neither the level nor the list of the forms in which a name stands first is needed: whoever
+    prints a name in a form that nobody knows finds no rule that fits. Only a netfilter rule's
+    prefix is long enough for a driver's line, and a file's name that stands alone would be if it
+    did not begin with `` in ``."""
     for module in ("kmsg", "kmsg_events"):
         monkeypatch.setattr(f"slurm_hooks.probes.{module}.begins_with_user_text", lambda _: False)
     for form in FORMS:

@@ -1,4 +1,5 @@
-"""This machine's own kernel: programs with hostile names crash, and no record that it writes of them is a fault."""
+"""This machine's own kernel: programs with hostile names crash, and no record that it writes of
+them is a fault."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ CRASHES = {
 """The kernel's message, and the machine code that causes it."""
 
 BURST_S = 5.5
-"""printk_ratelimit() lets 10 records through in 5 s, all programs together (kernel.printk_ratelimit)."""
+"""printk_ratelimit() lets 10 records through in 5 s, all programs together
+(kernel.printk_ratelimit)."""
 
 
 def program(path: Path, code: bytes) -> None:

@@ -1,4 +1,5 @@
-"""Drains the node and returns it to service: decides when a step in Slurm is due, and keeps its result.
+"""Drains the node and returns it to service: decides when a step in Slurm is due, and keeps its
+result.
 
 The step itself (``drain.step``) runs in a contained worker, so a slurmctld that does not answer
 delays neither the verdict nor the kernel log.
@@ -30,9 +31,9 @@ log = Log("agent")
 
 _COMMENTS_KEPT = 64
 _CALLS = 15
-"""The most Slurm commands of one step, for its deadline: slurmctld's start time, nodes (two commands for
-a node in no partition), accounting, node, drain, nodes (again two), change count, node, undrain, change
-count, comment, node, and one to spare.
+"""The most Slurm commands of one step, for its deadline: slurmctld's start time, nodes (two
+commands for a node in no partition), accounting, node, drain, nodes (again two), change count,
+node, undrain, change count, comment, node, and one to spare.
 """
 
 
@@ -127,7 +128,8 @@ class DrainController:
 
     @property
     def unconfirmed(self) -> str:
-        """Why it is unknown whether the last return removed another user's drain; empty: it is known."""
+        """Why it is unknown whether the last return removed another user's drain; empty: it is
+        known."""
         return self._audit.why
 
     def take_acknowledgement(self) -> bool:
@@ -170,8 +172,9 @@ class DrainController:
         return not self._looked or (bool(involved) and self._key(inputs) != self._done)
 
     def _key(self, inputs: DrainInputs) -> object:
-        """What a step's result depends on. The number of passes is part of it while the node may return to
-        service, while Holdfast's comment is out of date, and while the disk lacks the record.
+        """What a step's result depends on. The number of passes is part of it while the node may
+        return to service, while Holdfast's comment is out of date, and while the disk lacks the
+        record.
         """
         again = self.unwritten or (self.slurm_status.commented and not inputs.reportable)
         return (inputs.key, inputs.passes if self._drained or inputs.worst or again else 0)

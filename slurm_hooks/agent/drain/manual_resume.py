@@ -19,8 +19,9 @@ class Accounting(Protocol):
 def by_person(
     slurm: Accounting, name: SlurmName, record: DrainRecord, slurmctld_at: datetime
 ) -> bool:
-    """Whether there is evidence that a person ended the drain: the slurmctld that had it still runs, or
-    accounting has its end from before slurmctld started at ``slurmctld_at`` (decision 026).
+    """Whether there is evidence that a person ended the drain: the slurmctld that had it still
+    runs, or accounting has its end from before slurmctld started at ``slurmctld_at`` (decision
+    026).
     """
     if record.at is None:
         return False

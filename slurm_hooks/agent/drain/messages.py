@@ -86,8 +86,9 @@ class SlurmStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
     """One change that a step made: ``text`` for the log, ``event`` for the history (names in
-    ``holdfast.history.event``; empty: only the log). ``code``, ``subject``, ``gpu`` and the required
-    ``action`` are those of the fault. ``check`` and ``verdict`` are those of an active check.
+    ``holdfast.history.event``; empty: only the log). ``code``, ``subject``, ``gpu`` and the
+    required ``action`` are those of the fault. ``check`` and ``verdict`` are those of an active
+    check.
     """
 
     text: str

@@ -1,5 +1,5 @@
-"""The agent's records, kept over restarts: its drain, which it must prove to own before it undrains,
-and the last return, which accounting still has to confirm (decision 025).
+"""The agent's records, kept over restarts: its drain, which it must prove to own before it
+undrains, and the last return, which accounting still has to confirm (decision 025).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """A drain by Holdfast, and the ``subject`` of its finding: a GPU's UUID shows whether that GPU was
-    replaced.
+    """A drain by Holdfast, and the ``subject`` of its finding: a GPU's UUID shows whether that GPU
+    was replaced.
     """
 
     record: DrainRecord
@@ -32,8 +32,8 @@ class Drained:
     def demanding(self, uuids: frozenset[str], expected_gpus: int) -> DrainRecord:
         """The record; once the GPU that had to be replaced was replaced, it requires only waiting.
 
-        The GPU counts as replaced when all expected GPUs answer and the faulty one is not among them:
-        nobody exchanges a GPU while the machine runs.
+        The GPU counts as replaced when all expected GPUs answer and the faulty one is not among
+        them: nobody exchanges a GPU while the machine runs.
         """
         complete = len(uuids) >= expected_gpus > 0
         gone = self.subject.startswith("GPU-") and self.subject not in uuids
@@ -43,7 +43,8 @@ class Drained:
 
 
 def reopened(drained: Drained, now: datetime) -> Drained:
-    """The record for setting a drain again that the agent did not end. The new drain gets its own time."""
+    """The record for setting a drain again that the agent did not end. The new drain gets its own
+    time."""
     return replace(drained, record=replace(drained.record, at=None, written_at=now))
 
 
@@ -70,8 +71,8 @@ def _as_json(drained: Drained) -> dict[str, Any]:
 
 
 class Records:
-    """The drain record and the last return, in ``paths.state``; in ``paths.run`` while the disk cannot be
-    written. Never raises: a full or broken disk does not stop a drain (law 12).
+    """The drain record and the last return, in ``paths.state``; in ``paths.run`` while the disk
+    cannot be written. Never raises: a full or broken disk does not stop a drain (law 12).
     """
 
     def __init__(self, paths: PathsConfig, bounded: Bounded = at_once) -> None:
@@ -114,7 +115,8 @@ class Records:
         self.problem = self._drain.save(value, self._bounded)
 
     def hand_over(self, drained: Drained | None) -> None:
-        """As ``save``; the copy in ``paths.run`` stays, so that a running agent sees the change there."""
+        """As ``save``; the copy in ``paths.run`` stays, so that a running agent sees the change
+        there."""
         self.save(drained)
         self._drain.hand_over(_as_json(drained) if drained is not None else None)
 

@@ -1,9 +1,9 @@
 """The active check before this node's return to service, and the reservation in which it runs.
 
-``look`` and ``stop_maker`` run in the contained worker of a step in Slurm. ``ReturnTest`` runs in the
-agent's loop and has a contained worker of its own, because a test takes minutes. That worker only
-reserves, undrains and tests. The step restores the drain and removes the reservation, so the clean-up is
-the same whether the test ended, failed, or was killed together with its agent.
+``look`` and ``stop_maker`` run in the contained worker of a step in Slurm. ``ReturnTest`` runs in
+the agent's loop and has a contained worker of its own, because a test takes minutes. That worker
+only reserves, undrains and tests. The step restores the drain and removes the reservation, so the
+clean-up is the same whether the test ended, failed, or was killed together with its agent.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from slurm_hooks.worker.worker import Worker
 log = Log("agent")
 
 _SOON_S = 30.0
-"""Seconds until a test is tried again that could not start, for example because another user tests the
-node."""
+"""Seconds until a test is tried again that could not start, for example because another user tests
+the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """A reservation of Holdfast on this node: its name, its text, and which process has to remove it."""
+    """A reservation of Holdfast on this node: its name, its text, and which process has to remove
+    it."""
 
     held: Held
     name: str
@@ -54,8 +55,8 @@ class Holding:
 def look(
     slurm: SlurmMaintenance, name: SlurmName, node: SlurmNode, drained: Drained | None
 ) -> Holding | None:
-    """The reservation for a test on this node, if there is one. Asks Slurm only if the node's state suggests
-    one."""
+    """The reservation for a test on this node, if there is one. Asks Slurm only if the node's state
+    suggests one."""
     marked = node.states & {NodeState.RESERVED, NodeState.MAINTENANCE}
     undrained = drained is not None and not node.drained_flag
     if not (marked or node.reservation.startswith(PREFIX) or undrained):
@@ -115,7 +116,8 @@ class ReturnTest:
         self._worker.ask((checks, reason, for_s), deadline_s=for_s + 60)
 
     def turn(self, now: float) -> AuditEntry | None:
-        """Take the result once it is there; drop one that is old. Returns what happened, if anything."""
+        """Take the result once it is there; drop one that is old. Returns what happened, if
+        anything."""
         if self.trial is not None and not self.trial.passed and now >= self._until:
             self.trial = None
         for dropped in self._dropped:
@@ -143,7 +145,8 @@ class ReturnTest:
         )
 
     def forget(self) -> None:
-        """The node is in service again, or drained for another fault: the earlier result no longer counts."""
+        """The node is in service again, or drained for another fault: the earlier result no longer
+        counts."""
         self.trial = None
 
     def drop(self) -> None:

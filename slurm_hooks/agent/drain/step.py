@@ -1,7 +1,7 @@
 """One step in Slurm: read the node, decide, write, read it again. Runs in a contained worker.
 
-``holdfast.policy.node`` decides. This module fixes the order of the writes: the drain record is saved
-before Slurm changes, and after a drain the budget is counted again (law 4).
+``holdfast.policy.node`` decides. This module fixes the order of the writes: the drain record is
+saved before Slurm changes, and after a drain the budget is counted again (law 4).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ UNDRAIN_S = 5
 """The longest time that one undrain may take in slurmctld, for the audit of what it ended."""
 
 _HOOK_REASONS = ("Prolog error", "Epilog error")
-"""The reasons that slurmctld sets when a hook refuses the node. With a fault open, the hook only repeated
-Holdfast's own verdict."""
+"""The reasons that slurmctld sets when a hook refuses the node. With a fault open, the hook only
+repeated Holdfast's own verdict."""
 
 Write = Callable[[], None]
 """One change in Slurm or in the records, or the audit entry about it."""
@@ -62,8 +62,8 @@ class Step:
     _comment_waits: bool = False
 
     def run(self, inputs: DrainInputs, drained: Drained | None, restore: str = "") -> StepResult:
-        """One step with at most one drain or undrain. ``restore``: the reason of a person's drain that the
-        last undrain ended by mistake; setting it again comes before everything else."""
+        """One step with at most one drain or undrain. ``restore``: the reason of a person's drain
+        that the last undrain ended by mistake; setting it again comes before everything else."""
         self._entries, self._undrained, self._drained = [], None, drained
         self._comments, self._comment_waits, self._slurmctld_at = 0, False, None
         self.records.settle()
@@ -103,7 +103,8 @@ class Step:
     # --- reading -------------------------------------------------------------------------------
 
     def _table(self) -> list[SlurmNode]:
-        """Every node. sinfo leaves out nodes in no partition, so this node is added if it is missing."""
+        """Every node. sinfo leaves out nodes in no partition, so this node is added if it is
+        missing."""
         table = self.slurm.nodes_fast()
         if any(node.name == self.name for node in table):
             return table
@@ -261,8 +262,8 @@ class Step:
     ) -> SlurmStatus:
         """Save the record, drain, count the budget again, and withdraw if the budget is exceeded.
 
-        ``node`` is its state before the decision. Raises ``Unavailable`` if someone drained it since then:
-        saving the record takes time, and a person's reason must not be overwritten.
+        ``node`` is its state before the decision. Raises ``Unavailable`` if someone drained it
+        since then: saving the record takes time, and a person's reason must not be overwritten.
         """
         before = self._drained
         self._save(drained)
@@ -293,8 +294,8 @@ class Step:
         return StepResult(slurm_status=slurm_status, acknowledged=True)
 
     def _reappeared(self, node: SlurmNode, drained: Drained | None) -> Drained | None:
-        """The record of Holdfast's drain that is set. A slurmctld that was restored from an older state may
-        have the last drain again, which the agent had already ended.
+        """The record of Holdfast's drain that is set. A slurmctld that was restored from an older
+        state may have the last drain again, which the agent had already ended.
         """
         if not node.drained_flag or (drained is not None and is_ours(drained.record, node)):
             return drained
@@ -318,8 +319,8 @@ class Step:
     def _during_test(
         self, holding: Holding, decision: Decision, drained: Drained | None, node: SlurmNode
     ) -> SlurmStatus:
-        """Leave another user's test alone, or end one that is over: first drain the node again with its old
-        reason, then remove the reservation.
+        """Leave another user's test alone, or end one that is over: first drain the node again with
+        its old reason, then remove the reservation.
         """
         if holding.held is Held.BY_OTHERS:
             if drained is not None and not node.drained_flag:
@@ -350,9 +351,9 @@ class Step:
     # --- writes --------------------------------------------------------------------------------
 
     def _undrain(self, node: SlurmNode) -> None:
-        """``node`` is its state before the decision. It is read again right before the write. Whether
-        someone drained it between that read and the write is asked afterwards, if need be by the next
-        agent. Raises ``Unavailable`` if the drain is no longer the same.
+        """``node`` is its state before the decision. It is read again right before the write.
+        Whether someone drained it between that read and the write is asked afterwards, if need be
+        by the next agent. Raises ``Unavailable`` if the drain is no longer the same.
         """
         before = self.slurm.node_changes()
         seen = self._read_node()
@@ -379,8 +380,8 @@ class Step:
             self.records.save_return(self._undrained)
 
     def _release(self, holding: Holding) -> None:
-        """Remove the reservation in which the node was tested. Raises ``Unavailable`` while a job runs in
-        it; the step is then tried again.
+        """Remove the reservation in which the node was tested. Raises ``Unavailable`` while a job
+        runs in it; the step is then tried again.
         """
         if not self._reservation().release(holding.name):
             raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
@@ -389,7 +390,8 @@ class Step:
         return NodeReservation(self.slurm, this_process(), self.config.path)
 
     def _comment_if_allowed(self, text: str, inputs: DrainInputs) -> None:
-        """Not if the comment changed too often lately: a finding may open and close repeatedly (law 6)."""
+        """Not if the comment changed too often lately: a finding may open and close repeatedly (law
+        6)."""
         self._comment_waits = not inputs.may_comment
         if inputs.may_comment:
             self._comment(text)
@@ -403,7 +405,8 @@ class Step:
         return partial(self._entries.append, _audit_entry(drained, text, event))
 
     def _confirm(self, drained: Drained, node: SlurmNode) -> None:
-        """Save what slurmctld reports of Holdfast's drain, and which slurmctld it is, if not saved yet."""
+        """Save what slurmctld reports of Holdfast's drain, and which slurmctld it is, if not saved
+        yet."""
         known = confirmed(drained, node) if drained.record.at is None else drained
         if self._slurmctld_at is not None:
             known = replace(known, record=replace(known.record, slurmctld_at=self._slurmctld_at))
@@ -415,7 +418,8 @@ class Step:
         self.records.save(drained)
 
     def _close_record(self) -> None:
-        """The drain has ended. Its record is kept apart, in case slurmctld is restored with that drain."""
+        """The drain has ended. Its record is kept apart, in case slurmctld is restored with that
+        drain."""
         if self._drained is not None:
             self.records.save_last(self._drained)
         self._save(None)
@@ -445,8 +449,8 @@ def _audit_entry(drained: Drained | None, text: str, event: str = "") -> AuditEn
 def without_hook_drain(node: SlurmNode) -> SlurmNode:
     """The node without a drain that slurmctld set because a Holdfast hook refused it.
 
-    The verdict is published before the drain, so a prolog may refuse the node first. The agent has to
-    take that drain over: no one else would ever end it.
+    The verdict is published before the drain, so a prolog may refuse the node first. The agent has
+    to take that drain over: no one else would ever end it.
     """
     if node.drained_flag and node.reason in _HOOK_REASONS:
         return replace(node, states=node.states - {NodeState.DRAIN}, reason="")
@@ -465,8 +469,8 @@ def confirmed(drained: Drained, node: SlurmNode) -> Drained:
 
 
 def _recovered(inputs: DrainInputs, gpu: int | None) -> bool | None:
-    """Whether the drained GPU (all GPUs, if the fault is not that of a single one) answers and requires no
-    action; None: unknown.
+    """Whether the drained GPU (all GPUs, if the fault is not that of a single one) answers and
+    requires no action; None: unknown.
     """
     if not inputs.recovered:
         return None

@@ -1,8 +1,8 @@
 """Asks accounting, after an undrain, which drain the undrain ended (decisions 019 and 025).
 
-Slurm's undrain cannot name the drain that it ends, so it may end one that another user set a moment before.
-The question is saved before the undrain (``record.Records``): if the agent is killed in between, the next
-agent asks.
+Slurm's undrain cannot name the drain that it ends, so it may end one that another user set a moment
+before. The question is saved before the undrain (``record.Records``): if the agent is killed in
+between, the next agent asks.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ log = Log("agent")
 
 _NEVER = float("inf")
 _AFTER_S = (2.0, 3.0, 15.0, 40.0)
-"""Seconds before each query. slurmctld sends its events to slurmdbd within a second, or once slurmdbd is
-reachable again."""
+"""Seconds before each query. slurmctld sends its events to slurmdbd within a second, or once
+slurmdbd is reachable again."""
 _MOST_S = 600.0
 """The longest time between two queries while accounting does not answer."""
 GIVE_UP_S = 7 * 86400.0
-"""The audit is given up after this time: slurmctld's own queue for slurmdbd does not last longer either."""
+"""The audit is given up after this time: slurmctld's own queue for slurmdbd does not last longer
+either."""
 _NO_ACCOUNTING = re.compile(r"not running a supported accounting_storage", re.IGNORECASE)
 
 
 class UndrainAudit:
-    """Audits one undrain at a time; a later one replaces it. ``why``: why the return is not confirmed yet, so
-    it may have ended another user's drain; empty: nothing is unconfirmed.
+    """Audits one undrain at a time; a later one replaces it. ``why``: why the return is not
+    confirmed yet, so it may have ended another user's drain; empty: nothing is unconfirmed.
     """
 
     def __init__(self, node: SlurmName, config: Settings, undrained: Undrained | None) -> None:
@@ -64,7 +65,8 @@ class UndrainAudit:
         self._due = now + _AFTER_S[0]
 
     def still_drained(self, since: datetime | None) -> None:
-        """The drain that began at ``since`` is still set. If it is the audited one, it was not ended."""
+        """The drain that began at ``since`` is still set. If it is the audited one, it was not
+        ended."""
         if self._undrained is not None and self._undrained.since == since:
             self._undrained, self._due, self.why = None, _NEVER, ""
 
@@ -120,7 +122,8 @@ class UndrainAudit:
         return serve
 
     def _ended(self, slurm: SlurmCli, undrained: Undrained) -> PastDrain | None:
-        """The other user's drain that the undrain ended, or None. Raises CommandError while it is unknown."""
+        """The other user's drain that the undrain ended, or None. Raises CommandError while it is
+        unknown."""
         try:
             return overtaken(slurm.past_drains(self._node, undrained.since), undrained)
         except LookupError as error:

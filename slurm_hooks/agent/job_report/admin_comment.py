@@ -1,7 +1,8 @@
 """Writes a job's incidents into its AdminComment. Runs only inside a contained worker.
 
-The agents of all nodes of a job write the same comment, so each reads it, adds its own incidents, and reads
-it again to see whether they are still there. A comment that is not Holdfast's is never overwritten.
+The agents of all nodes of a job write the same comment, so each reads it, adds its own incidents,
+and reads it again to see whether they are still there. A comment that is not Holdfast's is never
+overwritten.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def attribute(
 ) -> tuple[Runs, tuple[Key, ...]]:
     """The runs with this Xid attributed, and the keys of the runs to which it was attributed.
 
-    The process that the kernel names decides; else the GPU at that time; else, if Slurm allocated no GPUs by
-    index, an only job on the node. ``pid``: from the Xid's text.
+    The process that the kernel names decides; else the GPU at that time; else, if Slurm allocated
+    no GPUs by index, an only job on the node. ``pid``: from the Xid's text.
     """
     table = tuple(processes)
     xid = JobXid(
@@ -48,8 +48,8 @@ def attribute(
 
 
 def _owner(known: Runs, event: XidEvent, named: JobProcess) -> Run | None:
-    """The run of the process that the kernel named. A process whose job has other GPUs is ignored: the pid in
-    the kernel log may be of another pid namespace."""
+    """The run of the process that the kernel named. A process whose job has other GPUs is ignored:
+    the pid in the kernel log may be of another pid namespace."""
     mine = [run for run in known.runs.values() if belongs(run, named, ())]
     mine = [run for run in mine if None in (run.gpus, event.gpu) or event.gpu in (run.gpus or ())]
     here = [run for run in mine if run.lived_at(event.at_s)] or mine[-1:]
@@ -71,7 +71,8 @@ def _add(
 
 
 def _step_on(run: Run, event: JobXid, table: Iterable[JobProcess]) -> str:
-    """The run's step that uses the GPU; empty if that is unknown, or if no step does (batch script)."""
+    """The run's step that uses the GPU; empty if that is unknown, or if no step does (batch
+    script)."""
     if event.gpu is None:
         return ""
     steps = {
@@ -110,8 +111,9 @@ def _with_xid(run: Run, found: JobXid) -> Run:
 def belongs(run: Run, process: JobProcess, others: Iterable[Run]) -> bool:
     """Whether a process certainly belongs to this run: by job id, user and start time.
 
-    ``others``: the runs that are still here. A later run of the same job, or another component of the same
-    het job, has processes with the same job id; then only evidence that separates the two counts.
+    ``others``: the runs that are still here. A later run of the same job, or another component of
+    the same het job, has processes with the same job id; then only evidence that separates the two
+    counts.
     """
     if run.uid is not None and process.uid != run.uid:
         return False
@@ -137,8 +139,8 @@ def _may_own(other: Run, run: Run, process: JobProcess) -> bool:
 
 
 def _of_earlier_run(run: Run, rivals: Iterable[Run], process: JobProcess) -> bool:
-    """The job runs here again: a process belongs to the earlier run if it started before the later run, or
-    has the earlier run's restart count."""
+    """The job runs here again: a process belongs to the earlier run if it started before the later
+    run, or has the earlier run's restart count."""
     later = min(other.started_s for other in rivals)
     if process.start_s < later - _CLOCK_TICK_S:
         return True

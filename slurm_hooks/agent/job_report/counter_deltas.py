@@ -1,7 +1,8 @@
 """By how much the hardware's counters grew while a job ran. Pure.
 
-The counters of the job's GPUs and of the node's ports are followed from the job's baseline on, so that a
-reset or a wrap in between is noticed (law 9). A counter that could not be compared has no value, not zero.
+The counters of the job's GPUs and of the node's ports are followed from the job's baseline on, so
+that a reset or a wrap in between is noticed (law 9). A counter that could not be compared has no
+value, not zero.
 """
 
 from __future__ import annotations
@@ -208,8 +209,8 @@ def unknown(deltas: Deltas) -> tuple[str, ...]:
 def _values(
     facts: NodeFacts, gpus: frozenset[int] | None, *, every: bool = False
 ) -> Iterator[tuple[str, Watched, str, int | None, int | None]]:
-    """(key, counter, subject, GPU index, value). A GPU without a UUID could be another one at the next pass, so
-    it has no deltas (law 10)."""
+    """(key, counter, subject, GPU index, value). A GPU without a UUID could be another one at the
+    next pass, so it has no deltas (law 10)."""
     mine: Iterable[GpuFacts] = facts.gpus
     for gpu in mine:
         if gpu.uuid and (every or gpu.index in (gpus or ())):

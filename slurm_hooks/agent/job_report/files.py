@@ -33,7 +33,8 @@ def prepare(run_dir: Path, *, allow_skip: bool) -> None:
 
 
 def write_report(run_dir: Path, report: Mapping[str, Any]) -> None:
-    """Write ``reports/<job>.json``, readable for all users; remove the oldest reports. Raises OSError."""
+    """Write ``reports/<job>.json``, readable for all users; remove the oldest reports. Raises
+    OSError."""
     where = reports_in(run_dir)
     path = where / f"{report['job']}.json"
     new = not path.exists()

@@ -1,11 +1,11 @@
 """The notes that the sh hook leaves about each run of a job on this node, one file each.
 
-``RUN/notes/<job>.<restarts>.start`` (prolog) and ``….end`` (epilog), one line:
-``holdfast-job/1 KIND JOB RESTARTS UPTIME_S BOOT_ID UID GPUS HET_JOB SKIP end``, ``-`` for what Slurm
-did not set. Facts about the hooks' environment, seen on 24.11.5 and 26.05.5: SLURM_JOB_GPUS holds
-the node's GPU indices in prolog and epilog; SLURM_JOB_RESTART_COUNT is 0 in the first run; each
-component of a het job has a job id of its own and SLURM_HET_JOB_ID names the leader, whose id all
-tasks of all components carry; elements of an array have job ids of their own too.
+``RUN/notes/<job>.<restarts>.start`` (prolog) and ``….end`` (epilog), one line: ``holdfast-job/1
+KIND JOB RESTARTS UPTIME_S BOOT_ID UID GPUS HET_JOB SKIP end``, ``-`` for what Slurm did not set.
+Facts about the hooks' environment, seen on 24.11.5 and 26.05.5: SLURM_JOB_GPUS holds the node's GPU
+indices in prolog and epilog; SLURM_JOB_RESTART_COUNT is 0 in the first run; each component of a het
+job has a job id of its own and SLURM_HET_JOB_ID names the leader, whose id all tasks of all
+components carry; elements of an array have job ids of their own too.
 """
 
 from __future__ import annotations

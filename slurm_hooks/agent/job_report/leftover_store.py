@@ -23,8 +23,9 @@ _VERSION = 1
 
 
 class LeftoverStore:
-    """``facts`` lists the processes that ended jobs left and that are alive. Only files that need no lock are
-    read. They are saved to disk too, so that a restarted agent does not take the node for clean.
+    """``facts`` lists the processes that ended jobs left and that are alive. Only files that need
+    no lock are read. They are saved to disk too, so that a restarted agent does not take the node
+    for clean.
     """
 
     def __init__(self, procfs: Path, state: Path, boot_id: str, write: Bounded = at_once) -> None:
@@ -49,8 +50,8 @@ class LeftoverStore:
         self._save()
 
     def look(self, facts: NodeFacts) -> None:
-        """Drop the processes that are gone, and update the GPU memory that the others hold. If NVML does not
-        answer, its last values stay."""
+        """Drop the processes that are gone, and update the GPU memory that the others hold. If NVML
+        does not answer, its last values stay."""
         held = leftovers.holdings(facts.gpus) if facts.nvml is not None else None
         self._left = [
             (left if held is None else leftovers.still(left, held), process)

@@ -1,7 +1,7 @@
 """What an ended run left behind: which processes, on which GPUs, and which of them may be killed.
 
-Pure. Sources: gcm's running_procs_and_kill and Soperator's alloc_gpus_busy check the job's GPUs in the same
-way, but neither checks the owner of a process before killing it.
+Pure. Sources: gcm's running_procs_and_kill and Soperator's alloc_gpus_busy check the job's GPUs in
+the same way, but neither checks the owner of a process before killing it.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _alone_on(runs: Runs, run: Run, facts: NodeFacts) -> list[GpuFacts]:
 
 
 def memory_left(runs: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
-    """GPUs with more memory in use than at the job's start, by any holder (also a process that NVML does not
-    list, or the driver itself)."""
+    """GPUs with more memory in use than at the job's start, by any holder (also a process that NVML
+    does not list, or the driver itself)."""
     found = []
     for gpu in _alone_on(runs, run, facts):
         before = run.memory.get(gpu.uuid or "")
@@ -100,7 +100,8 @@ def memory_left(runs: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...
 def to_end(
     run: Run, left: Sequence[Leftover], processes: Iterable[JobProcess]
 ) -> tuple[JobProcess, ...]:
-    """The processes that may be killed: confirmed to be of this run and of its user, who is not root."""
+    """The processes that may be killed: confirmed to be of this run and of its user, who is not
+    root."""
     if not run.uid:
         return ()
     mine = {(leftover.pid, leftover.start) for leftover in left if leftover.confirmed}
@@ -127,7 +128,8 @@ def with_fates(left: Iterable[Leftover], fates: Iterable[Fate]) -> tuple[Leftove
 
 
 def settled(before: Iterable[Leftover], now: Iterable[Leftover]) -> tuple[Leftover, ...]:
-    """The result of a second scan: processes that ended by themselves in between are reported as gone."""
+    """The result of a second scan: processes that ended by themselves in between are reported as
+    gone."""
     alive = {(leftover.pid, leftover.start): leftover for leftover in now}
     gone = tuple(
         replace(leftover, fate="gone")

@@ -1,7 +1,8 @@
-"""Job reports, from the agent's loop: takes the hooks' notes, Xids and passes, and publishes reports.
+"""Job reports, from the agent's loop: takes the hooks' notes, Xids and passes, and publishes
+reports.
 
-Everything that may block (other processes' environments, Slurm) runs in contained workers; the decisions are
-in ``runs``, ``attribution``, ``leftovers`` and ``report``, which are pure.
+Everything that may block (other processes' environments, Slurm) runs in contained workers; the
+decisions are in ``runs``, ``attribution``, ``leftovers`` and ``report``, which are pure.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ _PID = re.compile(r"\bpid='?(\d+)")
 
 @dataclass(slots=True)
 class _Ending:
-    """An ended run before its final report. ``due``: monotonic time of the next scan for its processes."""
+    """An ended run before its final report. ``due``: monotonic time of the next scan for its
+    processes."""
 
     due: float
     looks: int = 0
@@ -68,7 +70,8 @@ class _Asked:
 
 @dataclass(slots=True)
 class _Seen:
-    """The newest pass in which the GPUs answered: its facts, and when it began (seconds since boot)."""
+    """The newest pass in which the GPUs answered: its facts, and when it began (seconds since
+    boot)."""
 
     facts: NodeFacts | None = None
     began_s: float = -1.0
@@ -278,8 +281,8 @@ class JobMonitor:
         self._store.save(self._runs)
 
     def _looked(self, run: Run, table: Sequence[JobProcess], blind: str, now: float) -> None:
-        """Handle a scan after a run's end. A process may need a moment to exit after Slurm's signal, so
-        leftovers of the first scan are checked by a second one."""
+        """Handle a scan after a run's end. A process may need a moment to exit after Slurm's
+        signal, so leftovers of the first scan are checked by a second one."""
         state, facts, grace_s = self._endings[run.key], self._seen.facts, self._grace_s
         left = leftovers.look(self._runs, run, table, facts) if facts else ()
         left = leftovers.settled(state.remains.left, left)

@@ -1,11 +1,11 @@
 """The processes of jobs on this node: finds them in /proc, and kills them on request.
 
-Runs only inside a contained worker: reading a process's environment takes a lock of its memory, which a
-process stuck in the driver may hold for ever.
+Runs only inside a contained worker: reading a process's environment takes a lock of its memory,
+which a process stuck in the driver may hold for ever.
 
-A process belongs to a job by its cgroup (``…/job_4711/…``, which only slurmstepd creates); if Slurm uses no
-cgroups, by SLURM_JOB_ID in its initial environment. Users can forge the environment, so a process is killed
-only if it also runs as the job's user, and never if that user is root.
+A process belongs to a job by its cgroup (``…/job_4711/…``, which only slurmstepd creates); if Slurm
+uses no cgroups, by SLURM_JOB_ID in its initial environment. Users can forge the environment, so a
+process is killed only if it also runs as the job's user, and never if that user is root.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """A request to end these processes: SIGTERM, after ``grace_s`` SIGKILL, then the same time to exit."""
+    """A request to end these processes: SIGTERM, after ``grace_s`` SIGKILL, then the same time to
+    exit."""
 
     processes: tuple[JobProcess, ...]
     grace_s: float
@@ -84,7 +85,8 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """The result for a process that had to end. ``state`` is the kernel's state letter; empty: gone."""
+    """The result for a process that had to end. ``state`` is the kernel's state letter; empty:
+    gone."""
 
     pid: int
     start: int
@@ -107,8 +109,8 @@ def open_processes(procfs: Path = Path("/proc")) -> Callable[[Any], Iterator[Any
 
 
 def scan(procfs: Path) -> Iterator[JobProcess]:
-    """Every live process of every job on this node. Raises ``TimeoutError`` at the end if a user's processes
-    did not answer."""
+    """Every live process of every job on this node. Raises ``TimeoutError`` at the end if a user's
+    processes did not answer."""
     return each(procfs, lambda pid: look(pid, procfs))
 
 
@@ -170,8 +172,8 @@ def end(request: End, procfs: Path) -> Iterator[Fate]:
 
 
 def _signal(process: JobProcess, number: signal.Signals, procfs: Path) -> None:
-    """Send the signal through a pidfd that is opened before the process is checked again, so that another
-    process that reuses the pid never receives it."""
+    """Send the signal through a pidfd that is opened before the process is checked again, so that
+    another process that reuses the pid never receives it."""
     send(process.pid, number, lambda: _same(process, procfs))
 
 

@@ -1,4 +1,5 @@
-"""The report about one run of a job: the report file, and the incidents for the job's comment. Pure."""
+"""The report about one run of a job: the report file, and the incidents for the job's comment.
+Pure."""
 
 from __future__ import annotations
 
@@ -56,8 +57,8 @@ class MemoryLeft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """What a run left behind. ``blind``: why not every process could be read. ``final``: the run's end was
-    checked and the report does not change any more."""
+    """What a run left behind. ``blind``: why not every process could be read. ``final``: the run's
+    end was checked and the report does not change any more."""
 
     final: bool = False
     left: tuple[Leftover, ...] = ()
@@ -67,8 +68,8 @@ class Remains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where and when the report is made. ``epoch_of_boot`` turns seconds since boot into epoch seconds;
-    ``observe_only``: the checks in mode observe."""
+    """Where and when the report is made. ``epoch_of_boot`` turns seconds since boot into epoch
+    seconds; ``observe_only``: the checks in mode observe."""
 
     node: str
     boot_id: str

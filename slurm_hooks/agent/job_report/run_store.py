@@ -32,8 +32,8 @@ class RunStore:
         self._kept, self._kept_at = Runs(), 0.0
 
     def load(self) -> tuple[Runs, str]:
-        """(runs, problem). No file, or one of an earlier boot: no runs and no problem. A file that cannot be
-        read is renamed, so that it is reported only once.
+        """(runs, problem). No file, or one of an earlier boot: no runs and no problem. A file that
+        cannot be read is renamed, so that it is reported only once.
         """
         value, problem = read_state(self.path, version=VERSION)
         if value is None:

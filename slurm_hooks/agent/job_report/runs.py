@@ -1,7 +1,7 @@
 """The runs of jobs on this node, and what happened to each. Pure; ``run_store`` keeps them on disk.
 
-A run is a job and its restart count: a requeued job is another run. All times are seconds since boot, the
-kernel log's own clock.
+A run is a job and its restart count: a requeued job is another run. All times are seconds since
+boot, the kernel log's own clock.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def started(known: Runs, note: Note, no_judgement: str = "") -> Runs:
 
 
 def _excess(runs: Mapping[Key, Run]) -> Key:
-    """The run to drop: the oldest one of the user with the most runs, so that no user displaces another's."""
+    """The run to drop: the oldest one of the user with the most runs, so that no user displaces
+    another's."""
     number = Counter(run.uid for run in runs.values())
     most = max(number.values())
     return next(key for key, run in runs.items() if number[run.uid] == most)
@@ -138,7 +139,8 @@ def _superseded(run: Run, note: Note) -> bool:
 
 
 def ended(known: Runs, note: Note) -> Runs:
-    """A run's epilog ran. Without a note of its prolog the run has no baseline, and is reported without one."""
+    """A run's epilog ran. Without a note of its prolog the run has no baseline, and is reported
+    without one."""
     run = ending_run(known, note)
     if run is None:
         run = _run(note, "its prolog left no note")
@@ -148,8 +150,8 @@ def ended(known: Runs, note: Note) -> Runs:
 
 
 def ending_run(known: Runs, note: Note) -> Run | None:
-    """The run that an epilog belongs to. After a requeue the epilog already gets the restart count of the
-    next run (seen on 24.11.5), so the run that is open here is the one that ended."""
+    """The run that an epilog belongs to. After a requeue the epilog already gets the restart count
+    of the next run (seen on 24.11.5), so the run that is open here is the one that ended."""
     mine = [run for run in known.runs.values() if run.job == note.job]
     mine = [run for run in mine if run.started_s <= note.at_s and run.restarts <= note.restarts]
     still = [run for run in mine if run.ended_s is None] or mine
@@ -177,8 +179,8 @@ def take_baseline(
 ) -> Run:
     """The run with its baseline from facts read at ``at_s``, before it began or soon after.
 
-    Facts from before another job's end on the same GPUs are not used: that job's last errors would be
-    attributed to this run.
+    Facts from before another job's end on the same GPUs are not used: that job's last errors would
+    be attributed to this run.
     """
     if run.gpus and not any(gpu.index in run.gpus for gpu in facts.gpus):
         return run
@@ -202,8 +204,8 @@ def _may_share(one: Run, other: Run) -> bool:
 
 
 def due(known: Runs, seen_s: float) -> tuple[Run, ...]:
-    """The ended runs that can be judged, because a whole pass began after their end (``seen_s``: when the
-    last one began)."""
+    """The ended runs that can be judged, because a whole pass began after their end (``seen_s``:
+    when the last one began)."""
     return tuple(
         run for run in known.runs.values() if run.ended_s is not None and seen_s >= run.ended_s
     )

@@ -1,8 +1,8 @@
-"""Kills the tasks that cannot continue after a fault: tasks of jobs under ``holdfast run``, identified by
-their environment.
+"""Kills the tasks that cannot continue after a fault: tasks of jobs under ``holdfast run``,
+identified by their environment.
 
-Runs only inside a contained worker: reading another process's environment takes a lock of its memory,
-which a process stuck in the driver may hold for ever.
+Runs only inside a contained worker: reading another process's environment takes a lock of its
+memory, which a process stuck in the driver may hold for ever.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:
 
 
 def task_of(procfs: Path, pid: int) -> tuple[int, dict[str, str]] | None:
-    """Start time (ticks since boot) and initial environment of a process, if it belongs to a step of a job
-    under ``holdfast run``; else None."""
+    """Start time (ticks since boot) and initial environment of a process, if it belongs to a step
+    of a job under ``holdfast run``; else None."""
     state = process_state(pid, str(procfs))
     try:
         raw = environment(procfs / str(pid))

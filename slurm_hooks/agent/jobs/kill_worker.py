@@ -1,4 +1,5 @@
-"""Kills tasks that cannot continue, from the agent's loop: a contained worker does it, the loop logs it."""
+"""Kills tasks that cannot continue, from the agent's loop: a contained worker does it, the loop
+logs it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The marker folder of an earlier release, which was writable for every user: moved, read once, removed.
+"""The marker folder of an earlier release, which was writable for every user: moved, read once,
+removed.
 
-Any user may have put folders, pipes or links in it, tens of thousands of them. No link is followed, nothing
-is waited for, and only regular files that belong to the job's own user are read.
+Any user may have put folders, pipes or links in it, tens of thousands of them. No link is followed,
+nothing is waited for, and only regular files that belong to the job's own user are read.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from slurm_hooks.job.marker import Marker
 
 
 def put_aside(folder: Path) -> list[Path]:
-    """Renames the folder if others than root can write to it, and makes it accessible for root only.
-    Returns all folders that were renamed so, also by an earlier agent that could not remove them.
-    Raises OSError.
+    """Renames the folder if others than root can write to it, and makes it accessible for root
+    only. Returns all folders that were renamed so, also by an earlier agent that could not remove
+    them. Raises OSError.
     """
     with contextlib.suppress(FileNotFoundError):
         if folder.lstat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -1,13 +1,15 @@
-"""Requeue of jobs under ``holdfast run`` whose launcher is gone, and their start without Slurm's delay.
+"""Requeue of jobs under ``holdfast run`` whose launcher is gone, and their start without Slurm's
+delay.
 
-After a requeue the launcher no longer runs, so the agent of its node ends Slurm's requeue delay (121 s by
-default). If the launcher was killed, the agent also requeues the job. If the agent does not run, or the
-clocks differ too much, Slurm's own delay applies.
+After a requeue the launcher no longer runs, so the agent of its node ends Slurm's requeue delay
+(121 s by default). If the launcher was killed, the agent also requeues the job. If the agent does
+not run, or the clocks differ too much, Slurm's own delay applies.
 
-The job cannot start at once: slurmd refuses a credential that is not newer than the revocation of the
-previous one, in whole seconds of slurmctld's clock ("Job N already killed, do not launch batch job", seen on
-24.11.5: the job ends as FAILED). So the agent waits until slurmctld's clock is one second past the moment at
-which the job was seen pending, and longer by as much as this node's clock is ahead.
+The job cannot start at once: slurmd refuses a credential that is not newer than the revocation of
+the previous one, in whole seconds of slurmctld's clock ("Job N already killed, do not launch batch
+job", seen on 24.11.5: the job ends as FAILED). So the agent waits until slurmctld's clock is one
+second past the moment at which the job was seen pending, and longer by as much as this node's clock
+is ahead.
 """
 
 from __future__ import annotations
@@ -41,23 +43,25 @@ ENDED_BADLY = frozenset({"FAILED", "OUT_OF_MEMORY"})
 
 
 _SIGNALLED = (":2", ":15")
-"""Exit codes of a job whose batch script ended by SIGINT or SIGTERM. Only a person or a person's script sends
-these in a job that is not CANCELLED, TIMEOUT, …; the kernel sends SIGKILL."""
+"""Exit codes of a job whose batch script ended by SIGINT or SIGTERM. Only a person or a person's
+script sends these in a job that is not CANCELLED, TIMEOUT, …; the kernel sends SIGKILL."""
 
 _HUNG_S = 60.0
-"""A launcher acts on its node's fault much earlier than this, unless it hangs itself, for example because its
-log or its checkpoints are on the lost mount."""
+"""A launcher acts on its node's fault much earlier than this, unless it hangs itself, for example
+because its log or its checkpoints are on the lost mount."""
 _SETTLED_S = 3.0
-"""A job that has been running for this long has started its script, so its launcher is responsible again."""
+"""A job that has been running for this long has started its script, so its launcher is responsible
+again."""
 _MAX_STARTS = 3
 
 _WAITS = frozenset({"Resources", "Priority", "Dependency", "DependencyNeverSatisfied", "Licenses"})
-"""Reasons of a pending job whose start time has passed. For about a second after a requeue Slurm still shows
-why the last run ended (NonZeroExitCode), which means nothing yet."""
+"""Reasons of a pending job whose start time has passed. For about a second after a requeue Slurm
+still shows why the last run ended (NonZeroExitCode), which means nothing yet."""
 _HELD = ("JobHeld", "launch failed")
 _UNDER_WAY = frozenset({"RUNNING", "CONFIGURING", "COMPLETING"})
 _OF_THE_PROGRAM = "NonZeroExitCode"
-"""The state reason of a job whose script ran and failed; a start that slurmd refused has another reason."""
+"""The state reason of a job whose script ran and failed; a start that slurmd refused has another
+reason."""
 
 
 def _to_stderr(text: str) -> None:
@@ -93,8 +97,8 @@ class Requeuer:
         self._last_at: dict[int, float] = {}
 
     def step(self, now: float) -> None:
-        """Handles the job that is due next; ``now`` in seconds of any steady clock. Slurm's errors are
-        handled, not raised.
+        """Handles the job that is due next; ``now`` in seconds of any steady clock. Slurm's errors
+        are handled, not raised.
         """
         self._sync_markers(now)
         self._wake_ended(now)
@@ -283,8 +287,8 @@ class Requeuer:
         self._again(tracked, now)
 
     def _confirm(self, tracked: TrackedJob, now: float) -> None:
-        """A start can fail before the new launcher runs: a node's prolog refuses the job, or slurmd the
-        credential. Slurm's delay would then begin again."""
+        """A start can fail before the new launcher runs: a node's prolog refuses the job, or slurmd
+        the credential. Slurm's delay would then begin again."""
         job = self._slurm.job(tracked.marker.job)
         if job is None or tracked.starts >= _MAX_STARTS:
             self._drop(tracked)

@@ -15,7 +15,8 @@ from slurm_hooks.settings.settings import Settings
 
 
 def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
-    """Answers each request with one step: the lines that it logged, then the seconds until the next step."""
+    """Answers each request with one step: the lines that it logged, then the seconds until the next
+    step."""
     slurm = SlurmCli(config.cluster.slurm.timeout_s, config.cluster.slurm.bin)
     lines: list[str] = []
     paths = config.cluster.paths
@@ -40,8 +41,8 @@ def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
 
 
 def work_lost(run: Path, procfs: Path) -> bool:
-    """Whether the node's fresh verdict has a fatal finding, so that jobs here cannot continue, and its agent
-    has drained it."""
+    """Whether the node's fresh verdict has a fatal finding, so that jobs here cannot continue, and
+    its agent has drained it."""
     try:
         boot_id, uptime_s = machine.boot_id(procfs), machine.uptime_s(procfs)
     except (OSError, ValueError, IndexError):

@@ -1,8 +1,8 @@
 """The sockets that receive the launchers' markers: one for each user with a job on this node.
 
-They are served in the agent's own loop, without threads and without waiting. A socket belongs to its user, so
-other users cannot connect to it, and a flood of connections fills only that user's own queue. The number of
-connections taken from each queue per second is limited.
+They are served in the agent's own loop, without threads and without waiting. A socket belongs to
+its user, so other users cannot connect to it, and a flood of connections fills only that user's own
+queue. The number of connections taken from each queue per second is limited.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _PATIENCE_S = 2.0
 _BURST, _PER_S = 32.0, 1.0
 """Connections of one user at once, and per second after that. A launcher makes about three."""
 _TICK_S = 0.5
-"""Users over their rate are served at the same moments, so that many of them do not wake the agent more
-often."""
+"""Users over their rate are served at the same moments, so that many of them do not wake the agent
+more often."""
 _CREDENTIALS = struct.Struct("3i")
 
 Jobs = Mapping[int, frozenset[int]]
@@ -41,8 +41,8 @@ Jobs = Mapping[int, frozenset[int]]
 
 @dataclass(slots=True)
 class _User:
-    """One user's socket. ``credit``: connections that may be taken now; ``later``: when the next one may be
-    taken, 0 if that is now."""
+    """One user's socket. ``credit``: connections that may be taken now; ``later``: when the next
+    one may be taken, 0 if that is now."""
 
     uid: int
     listener: socket.socket
@@ -191,8 +191,9 @@ def peer(client: socket.socket) -> int:
 
 
 def _chown_to(path: Path, uid: int) -> str:
-    """Make the user the owner of the socket. If the agent may not do that (the systemd unit of an earlier
-    release drops CAP_CHOWN), any user can connect, and others are refused by uid. Returns that problem."""
+    """Make the user the owner of the socket. If the agent may not do that (the systemd unit of an
+    earlier release drops CAP_CHOWN), any user can connect, and others are refused by uid. Returns
+    that problem."""
     try:
         os.chown(path, uid, -1, follow_symlinks=False)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Jobs that have to restart once their launcher is gone, from the agent's loop: stores the markers that
-launchers send, and runs the steps of ``requeue`` when one is due.
+"""Jobs that have to restart once their launcher is gone, from the agent's loop: stores the markers
+that launchers send, and runs the steps of ``requeue`` when one is due.
 
-A step calls Slurm and may read a shared file system, so it runs in a contained worker. The worker is kept
-while there are jobs to track, because each step needs the state of the last one.
+A step calls Slurm and may read a shared file system, so it runs in a contained worker. The worker
+is kept while there are jobs to track, because each step needs the state of the last one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from slurm_hooks.worker.worker import Answer, Worker
 log = Log("agent")
 
 _RESCAN_S = 30.0
-"""The folders are read at least this often: an inotify event may be lost, a worker may have exited."""
+"""The folders are read at least this often: an inotify event may be lost, a worker may have exited.
+"""
 _DEADLINE_S = 30.0
 _LINES, _LINES_S = 60, 60.0
 """At most so many log lines in so many seconds: users send markers, and each may cause a line."""

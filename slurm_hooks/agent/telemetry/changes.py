@@ -52,8 +52,8 @@ def key(finding: Finding) -> Key:
 
 
 QUIET_S = {Severity.INFO: 3600.0, Severity.WARN: 300.0, Severity.FATAL: 300.0}
-"""How long a finding must stay closed before its end is recorded. A finding that flaps is one episode with a
-count; otherwise it would displace everything else from a history of limited size.
+"""How long a finding must stay closed before its end is recorded. A finding that flaps is one
+episode with a count; otherwise it would displace everything else from a history of limited size.
 """
 
 

@@ -1,6 +1,7 @@
 """The probes' values as metrics. Pure.
 
-Only the values on which Holdfast's own checks are based; dcgm-exporter and node_exporter have the full range.
+Only the values on which Holdfast's own checks are based; dcgm-exporter and node_exporter have the
+full range.
 """
 
 from __future__ import annotations

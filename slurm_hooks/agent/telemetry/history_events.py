@@ -1,6 +1,7 @@
 """The agent's events for the history: each change is recorded once.
 
-Called after the verdict is published and the drain is started (law 8); nothing here waits or raises.
+Called after the verdict is published and the drain is started (law 8); nothing here waits or
+raises.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from slurm_hooks.tracking.node import TrackedState
 
 
 class HistoryEvents:
-    """``tracked`` is the state that an earlier agent left, as it was read. ``kept`` is what of it is valid in
-    this boot.
+    """``tracked`` is the state that an earlier agent left, as it was read. ``kept`` is what of it
+    is valid in this boot.
     """
 
     def __init__(

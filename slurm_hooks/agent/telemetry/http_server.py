@@ -1,11 +1,12 @@
-"""Serves the metrics over HTTP on loopback, inside the agent's own loop, without threads and without waiting.
+"""Serves the metrics over HTTP on loopback, inside the agent's own loop, without threads and
+without waiting.
 
-A client that is slow, silent or invalid costs one file descriptor for a few seconds. Each response is the text
-of the last pass, so a scrape starts no probe.
+A client that is slow, silent or invalid costs one file descriptor for a few seconds. Each response
+is the text of the last pass, so a scrape starts no probe.
 
-Any user may connect, but a user has only a few connections: a further one replaces the user's oldest. If all
-connections are in use, the user with the most loses one. The number of connections accepted per second is
-limited, so that a flood leaves the agent time for its work.
+Any user may connect, but a user has only a few connections: a further one replaces the user's
+oldest. If all connections are in use, the user with the most loses one. The number of connections
+accepted per second is limited, so that a flood leaves the agent time for its work.
 """
 
 from __future__ import annotations

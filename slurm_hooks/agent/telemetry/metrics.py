@@ -1,9 +1,9 @@
 """The agent's metrics in Prometheus' text format. Pure.
 
-Names, units and HELP follow prometheus.io/docs/practices/naming: base units, ``_total`` for counters, one unit
-and one meaning per name. An unknown value has no sample, never a zero. The metrics of the process are named
-``holdfast_agent_…``, not ``process_…``, because node_exporter's textfile collector also reads this text and
-has those names itself.
+Names, units and HELP follow prometheus.io/docs/practices/naming: base units, ``_total`` for
+counters, one unit and one meaning per name. An unknown value has no sample, never a zero. The
+metrics of the process are named ``holdfast_agent_…``, not ``process_…``, because node_exporter's
+textfile collector also reads this text and has those names itself.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class AgentCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All values at one moment. ``opened``: the open findings; ``wanted``: the probes that checks need;
-    ``unwritten`` and ``failures`` are those of the history.
+    """All values at one moment. ``opened``: the open findings; ``wanted``: the probes that checks
+    need; ``unwritten`` and ``failures`` are those of the history.
     """
 
     node: str

@@ -1,5 +1,5 @@
-"""The agent's history and metrics. They come after the verdict and never delay it (law 8): nothing here
-waits, and no failure here stops the agent.
+"""The agent's history and metrics. They come after the verdict and never delay it (law 8): nothing
+here waits, and no failure here stops the agent.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _WATCHDOG_S = 5.0
 
 
 class Telemetry:
-    """``before_and_kept``: the state that an earlier agent left, and what of it is valid in this boot.
-    ``crashed``: that agent did not stop cleanly.
+    """``before_and_kept``: the state that an earlier agent left, and what of it is valid in this
+    boot. ``crashed``: that agent did not stop cleanly.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ class Telemetry:
         wanted: Iterable[str],
         entries: Iterable[AuditEntry],
     ) -> None:
-        """Record the changes and write the metrics. ``published``: the status just published, and the node's
-        state in Slurm."""
+        """Record the changes and write the metrics. ``published``: the status just published, and
+        the node's state in Slurm."""
         status, slurm_status = published
         self._history_events.record_findings(opened)
         self._history_events.record_changes(entries, slurm_status)

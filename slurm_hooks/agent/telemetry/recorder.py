@@ -1,7 +1,7 @@
 """Records events in the history without waiting for its filesystem.
 
-The folder may be on a network filesystem, so a contained worker writes to it. Events not written yet are kept
-in memory, and after a failed write also on this node's own disk, for the next agent.
+The folder may be on a network filesystem, so a contained worker writes to it. Events not written
+yet are kept in memory, and after a failed write also on this node's own disk, for the next agent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from slurm_hooks.worker.worker import Answer, Worker
 log = Log("agent")
 
 MAX_PENDING = 1000
-"""The most events kept for writing. Beyond it the oldest are dropped, and an event records how many."""
+"""The most events kept for writing. Beyond it the oldest are dropped, and an event records how
+many."""
 _BATCH_BYTES = 32 << 10
 """Size of one write: a request must fit into the worker's pipe (64 KiB)."""
 _MAX_LINE_BYTES = 8 << 10
@@ -37,10 +38,11 @@ _SPREAD_S = 1.0
 
 
 class Recorder:
-    """``note`` may be called from anywhere in the agent's process at any time; it takes microseconds.
+    """``note`` may be called from anywhere in the agent's process at any time; it takes
+    microseconds.
 
-    ``folder``: the history's folder; ``spool``: a file on a local disk; ``max_bytes``: the most that this node
-    may use in the folder.
+    ``folder``: the history's folder; ``spool``: a file on a local disk; ``max_bytes``: the most
+    that this node may use in the folder.
     """
 
     def __init__(
@@ -53,7 +55,8 @@ class Recorder:
         max_bytes: int,
         stuck: Path | None = None,
     ) -> None:
-        """``stuck``: the folder for the token of a worker that cannot be killed; default: beside the spool."""
+        """``stuck``: the folder for the token of a worker that cannot be killed; default: beside
+        the spool."""
         self.node, self.boot_id = node, boot_id
         self.failures = 0
         """Failed writes in a row."""
@@ -86,8 +89,8 @@ class Recorder:
     def note(self, event: str, *, t: float | None = None, **facts: Any) -> None:
         """Record that ``event`` happened (names: ``holdfast.history.event``). Never raises.
 
-        ``t`` in epoch seconds, default: now. ``facts`` may hold ``gpu``, ``gpu_uuid``, ``serial``, ``code``,
-        ``detail`` and any other JSON value; node and boot id are added.
+        ``t`` in epoch seconds, default: now. ``facts`` may hold ``gpu``, ``gpu_uuid``, ``serial``,
+        ``code``, ``detail`` and any other JSON value; node and boot id are added.
         """
         self.noted[event] += 1
         self._keep(self._line(event, t, facts))

@@ -1,7 +1,7 @@
 """The user whose process is at the other end of a local TCP connection, as the kernel reports it.
 
-One netlink query about exactly this connection (sock_diag(7)); it takes microseconds, however many connections
-there are.
+One netlink query about exactly this connection (sock_diag(7)); it takes microseconds, however many
+connections there are.
 """
 
 from __future__ import annotations

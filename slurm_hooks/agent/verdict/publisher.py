@@ -24,8 +24,8 @@ log = Log("agent")
 
 
 def enforced(opened: Iterable[Opened]) -> tuple[Finding, ...]:
-    """The findings that count for the status: those of checks in mode drain as they are, those in mode comment
-    at most as a warning, those in mode observe not at all."""
+    """The findings that count for the status: those of checks in mode drain as they are, those in
+    mode comment at most as a warning, those in mode observe not at all."""
     counted = []
     for entry in opened:
         if entry.mode is Mode.DRAIN:
@@ -37,8 +37,8 @@ def enforced(opened: Iterable[Opened]) -> tuple[Finding, ...]:
 
 
 def status(verdict: Verdict, slurm_status: SlurmStatus) -> Status:
-    """The status that hooks act on. Over the budget a bad node stays in service, so hooks must not see "bad"
-    either.
+    """The status that hooks act on. Over the budget a bad node stays in service, so hooks must not
+    see "bad" either.
     """
     word = verdict.status
     if word is Status.BAD and slurm_status.action == "over-budget":
@@ -63,8 +63,8 @@ def detail(
 
 
 def _decision(slurm_status: SlurmStatus) -> dict[str, Any]:
-    """The decision and its reason, and the record of this agent's own drain. With it a reader can prove whose
-    drain Slurm shows (``policy.ownership``), and what the drain waits for.
+    """The decision and its reason, and the record of this agent's own drain. With it a reader can
+    prove whose drain Slurm shows (``policy.ownership``), and what the drain waits for.
     """
     return {
         "action": slurm_status.action,

@@ -1,7 +1,8 @@
-"""A fake node with a true state, a fake slurmctld that records who wrote what, and the agent's real step.
+"""A fake node with a true state, a fake slurmctld that records who wrote what, and the agent's real
+step.
 
-Nothing here depends on the agent: faults, resets, reboots and replacements are facts of the fake node, and
-``Slurmctld`` raises ``Violation`` at the very write that oversteps.
+Nothing here depends on the agent: faults, resets, reboots and replacements are facts of the fake
+node, and ``Slurmctld`` raises ``Violation`` at the very write that oversteps.
 """
 
 from __future__ import annotations
@@ -83,14 +84,16 @@ _RANK = {action: rank for rank, action in enumerate(Action)}
 
 @dataclass
 class Slurmctld:
-    """The node table. Reasons have a user and whole seconds; ``owner`` is who really drained the node."""
+    """The node table. Reasons have a user and whole seconds; ``owner`` is who really drained the
+    node."""
 
     now: datetime = START
     table: dict[SlurmName, SlurmNode] = field(default_factory=dict)
     owner: dict[SlurmName, str | None] = field(default_factory=dict)
     commented_by_human: bool = False
     fails: int | None = None
-    """The number of the call from now that gets no answer; ``took``: whether it took effect anyway."""
+    """The number of the call from now that gets no answer; ``took``: whether it took effect anyway.
+    """
     took: bool = False
     dies: bool = False
     on_drain: Callable[[str], None] = lambda _reason: None

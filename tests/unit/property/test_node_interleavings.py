@@ -117,7 +117,8 @@ class Scenario(FakeNode):
             since.reset = since.rebooted = True
 
     def _drains_since(self) -> list[Since]:
-        """The agent's drain, the one before a person's resume, and the one in slurmctld's saved state."""
+        """The agent's drain, the one before a person's resume, and the one in slurmctld's saved
+        state."""
         known = (self.since, self.since_before, self.saved.since)
         return [since for since in known if since is not None]
 
@@ -204,7 +205,8 @@ class Scenario(FakeNode):
             self.since, self.lost = saved.since, ""
 
     def slurm_loses_contact(self) -> None:
-        """Slurm appends its own words with its own user, so the user of the earlier reason is unknown."""
+        """Slurm appends its own words with its own user, so the user of the earlier reason is
+        unknown."""
         node = self.slurm.mine
         if self.words is not None and Reason.parse(self.words):
             return
@@ -326,11 +328,13 @@ class Scenario(FakeNode):
             raise Violation("a person's comment was taken away")
 
     def _asks(self) -> bool:
-        """Accounting has not reported yet which drain the undrain ended, and the node is in service."""
+        """Accounting has not reported yet which drain the undrain ended, and the node is in
+        service."""
         return self.kept.undrained is not None and not self.slurm.mine.drained_flag
 
     def settle(self) -> None:
-        """Everything is repaired and no person interferes: a node drained by Holdfast returns to service."""
+        """Everything is repaired and no person interferes: a node drained by Holdfast returns to
+        service."""
         self.slurm.fails, self.blind, self.switched_off = None, (), False
         self.slurm.accounting = True
         self.modes = dict.fromkeys(CHECKS, Mode.DRAIN)

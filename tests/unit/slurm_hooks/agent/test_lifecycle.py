@@ -59,7 +59,8 @@ sys.stdin.readline()
 
 
 def test_reading_the_holder_does_not_keep_an_agent_from_its_lock(tmp_path: Path) -> None:
-    """Health checks read the holder while an agent starts; that must not keep the agent from starting."""
+    """Health checks read the holder while an agent starts; that must not keep the agent from
+    starting."""
     path, ends = lock.path_in(tmp_path), threading.Event()
     path.touch()
 
@@ -150,7 +151,8 @@ def test_a_lock_is_held_while_its_holder_executes_another_program(tmp_path: Path
 
 @pytest.mark.parametrize("before", [None, 0o644])
 def test_no_user_can_keep_an_agent_from_its_lock(tmp_path: Path, before: int | None) -> None:
-    """flock(2) needs no write permission: any process that can open the file can hold the lock for ever."""
+    """flock(2) needs no write permission: any process that can open the file can hold the lock for
+    ever."""
     path = lock.path_in(tmp_path)
     if before is not None:
         path.touch(before)

@@ -1,4 +1,5 @@
-"""The sh hook: answers from the verdict alone, and never drains a node because of an internal error."""
+"""The sh hook: answers from the verdict alone, and never drains a node because of an internal
+error."""
 
 from __future__ import annotations
 

@@ -121,7 +121,8 @@ def test_a_flood_keeps_the_state_small_and_the_worst_events_in_it() -> None:
 
 
 def test_images_of_a_user_do_not_displace_a_fault_of_the_node() -> None:
-    """Each damaged image is a separate event, and users can mount any number of images in containers."""
+    """Each damaged image is a separate event, and users can mount any number of images in
+    containers."""
     oops = event("KERNEL_OOPS", 0, subject="node", kind="hung_task")
     images = [event("FS_ERROR", 1 + at, subject=f"loop{at}") for at in range(1000)]
     shut = [

@@ -1,5 +1,5 @@
-"""What the machine had before a boot it must have after it, until it is seen to be another machine or
-somebody accepts what there is."""
+"""What the machine had before a boot it must have after it, until it is seen to be another machine
+or somebody accepts what there is."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ def test_a_hung_write_is_abandoned_and_reaped_by_the_next(tmp_path: Path) -> Non
 
 
 def _children() -> set[str]:
-    """The processes of this one that have not been collected; other tests in this worker may have left some."""
+    """The processes of this one that have not been collected; other tests in this worker may have
+    left some."""
     return set(Path("/proc/thread-self/children").read_text().split())
 
 

@@ -640,7 +640,8 @@ def test_a_job_that_does_not_end_keeps_the_reservation_and_the_drain(bench: Benc
 
 
 def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> None:
-    """Accounting reported it (`slurm_hooks.agent.drain.undrain_audit`); the person's drain comes first."""
+    """Accounting reported it (`slurm_hooks.agent.drain.undrain_audit`); the person's drain comes
+    first."""
     drained, _ = records.load(bench.path)
     step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     outcome = step.run(DrainInputs(), drained, "ticket 9")

@@ -23,7 +23,8 @@ USER = 65534 if os.geteuid() == 0 else os.getuid()
 """The jobs' user: not root, whose processes are never killed."""
 
 JOB = 1_000_000 + os.getpid()
-"""Processes found here are really killed, so no other process on this machine may have this job id."""
+"""Processes found here are really killed, so no other process on this machine may have this job id.
+"""
 
 SCONTROL = """#!/bin/sh
 case "$1" in

@@ -122,8 +122,8 @@ def test_a_process_that_reuses_the_pid_is_not_killed(tmp_path: Path) -> None:
 
 @contextmanager
 def once_opened(after: Callable[[], object]) -> Iterator[None]:
-    """Between the look at the environment and the signal, ``after`` happens: as a test can say it, at
-    the moment in which the descriptor is opened."""
+    """Between the look at the environment and the signal, ``after`` happens: as a test can say it,
+    at the moment in which the descriptor is opened."""
     real = os.pidfd_open
 
     def opened(pid: int, flags: int = 0) -> int:

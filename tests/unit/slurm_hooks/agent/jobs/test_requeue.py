@@ -1,4 +1,5 @@
-"""A job whose launcher is gone is requeued and started at once, but only if that is safe and wanted."""
+"""A job whose launcher is gone is requeued and started at once, but only if that is safe and
+wanted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A history on a filesystem that does not answer, where SIGKILL does not end the writer: needs root."""
+"""A history on a filesystem that does not answer, where SIGKILL does not end the writer: needs
+root."""
 
 from __future__ import annotations
 
