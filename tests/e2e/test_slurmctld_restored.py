@@ -62,7 +62,7 @@ def test_a_persons_resume_is_still_his_word(clean_box: Box) -> None:
     cluster.wait_for(lambda: box.run(resume, check=False).returncode == 0, "resumed", 30)
     cluster.wait_for(
         lambda: "resumed by a person" in _agent_log(box)[before:],
-        "forgiven",
+        "acknowledged",
         20,
     )
     assert "slurmctld lost" not in _agent_log(box)[before:]

@@ -64,10 +64,10 @@ def look(
     me, now = this_process(), time.time()
     for reservation, keep in keeps.on(name, slurm.reservations(PREFIX)):
         # Called only while this agent runs no test, so a return test's reservation is a leftover.
-        ours = keep.purpose is Purpose.GATE
+        own_test = keep.purpose is Purpose.GATE
         maker = Process(keep.maker.pid, keep.maker.start)
         alive = [maker.start] if keep.maker.host == me.host and maker.alive() else []
-        left = ours or keeps.stale(keep, me, alive, now)
+        left = own_test or keeps.stale(keep, me, alive, now)
         return Holding(held=Held.BY_US if left else Held.BY_OTHERS, name=reservation, keep=keep)
     return None
 

@@ -191,34 +191,34 @@ class JobMonitor:
 
     def _read_notes(self) -> None:
         over: list[Path] = []
-        for path, found in hook_notes.read_all(hook_notes.folder(self._run_dir)):
-            if isinstance(found, str):
-                log.error("invalid job note ignored", why=found)
+        for path, note in hook_notes.read_all(hook_notes.folder(self._run_dir)):
+            if isinstance(note, str):
+                log.error("invalid job note ignored", why=note)
                 over.append(path)
-            elif found.boot_id != self._boot_id:
+            elif note.boot_id != self._boot_id:
                 over.append(path)
-            elif found.kind == hook_notes.END:
-                run = runs.ending_run(self._runs, found)
-                self._runs = runs.ended(self._runs, found)
+            elif note.kind == hook_notes.END:
+                run = runs.ending_run(self._runs, note)
+                self._runs = runs.ended(self._runs, note)
                 over.append(path)
                 if run is not None:
                     over.append(hook_notes.start_of(self._run_dir, *run.key))
             else:
-                self._begin(found)
-                if (found.job, found.restarts) not in self._runs.runs:
+                self._begin(note)
+                if (note.job, note.restarts) not in self._runs.runs:
                     over.append(path)  # dropped as one too many: it would displace others each time
         self._store.save(self._runs)  # before the notes are removed, so that nothing is lost
         files.remove(over)
 
-    def _begin(self, found: hook_notes.Note) -> None:
-        known = (found.job, found.restarts) in self._runs.runs
-        lost = self._lost if found.at_s < self._begin_s else ""
-        self._runs = runs.started(self._runs, found, lost and "its baseline was lost")
-        run = self._runs.runs.get((found.job, found.restarts))
+    def _begin(self, note: hook_notes.Note) -> None:
+        known = (note.job, note.restarts) in self._runs.runs
+        lost = self._lost if note.at_s < self._begin_s else ""
+        self._runs = runs.started(self._runs, note, lost and "its baseline was lost")
+        run = self._runs.runs.get((note.job, note.restarts))
         seen = self._seen
         if run is None:
             return
-        if not known and not lost and seen.facts is not None and seen.began_s <= found.at_s:
+        if not known and not lost and seen.facts is not None and seen.began_s <= note.at_s:
             others = self._runs.others(run)
             run = runs.take_baseline(run, others, seen.facts, seen.began_s, time.time())
             self._runs = self._runs.with_run(run)

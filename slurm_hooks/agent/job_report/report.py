@@ -86,15 +86,15 @@ def evidence(run: Run, left: Sequence[Leftover], place: Place) -> tuple[Incident
 
 
 def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incident]:
-    for found in consequential(run.xids):
+    for xid in consequential(run.xids):
         yield Incident(
-            code=f"XID{found.xid}",
+            code=f"XID{xid.xid}",
             node=place.node,
-            gpu=found.gpu,
-            step=found.step,
-            pid=found.pid,
-            count=found.count,
-            at=place.epoch(found.at_s),
+            gpu=xid.gpu,
+            step=xid.step,
+            pid=xid.pid,
+            count=xid.count,
+            at=place.epoch(xid.at_s),
             run=run.restarts,
             observe_only="gpu_xid" in place.observe_only,
         )
@@ -153,7 +153,7 @@ def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
         if run.baseline_s is None
         else round(run.baseline_s - run.started_s, 3),
         "attribution": verdict(entries).value,
-        "xids": [_xid(found, place) for found in run.xids],
+        "xids": [_xid(xid, place) for xid in run.xids],
         "counters": _counters(run),
         "unknown_counters": list(counter_deltas.unknown(run.deltas)) if judged else [],
         "leftovers": [asdict(leftover) for leftover in remains.left[:MAX_LISTED]],
@@ -179,21 +179,21 @@ def _why_not(run: Run, final: bool) -> str:
     )
 
 
-def _xid(found: JobXid, place: Place) -> dict[str, Any]:
-    code = f"XID{found.xid}"
+def _xid(xid: JobXid, place: Place) -> dict[str, Any]:
+    code = f"XID{xid.xid}"
     return {
         "code": code,
         "title": fault_of(code).title,
         "attribution": attribution_of(code).value,
-        "gpu": found.gpu,
-        "uuid": found.uuid,
-        "step": found.step,
-        "pid": found.pid,
-        "how": found.how,
-        "sure": found.sure,
-        "count": found.count,
-        "at": place.epoch(found.at_s),
-        "text": found.text,
+        "gpu": xid.gpu,
+        "uuid": xid.uuid,
+        "step": xid.step,
+        "pid": xid.pid,
+        "how": xid.how,
+        "sure": xid.sure,
+        "count": xid.count,
+        "at": place.epoch(xid.at_s),
+        "text": xid.text,
     }
 
 
