@@ -15,7 +15,7 @@ STORIES, OF_A_SEED = 100_000, 500
 
 
 def interleavings(_box: Box, say: Callable[[str], None]) -> Figure:
-    """The agent's real Slurm step in a world that knows the truth (tests/unit/property/node_world.py)."""
+    """The agent's real Slurm step in a world that knows the truth (tests/unit/property/fake_node.py)."""
     seeds = range(STORIES // OF_A_SEED)
     done, steps, wrong, took = 0, 0, [], []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
@@ -39,26 +39,26 @@ def interleavings(_box: Box, say: Callable[[str], None]) -> Figure:
 
 def _tell(seed: int) -> tuple[int, str, float]:
     """(steps, the first violation or nothing, seconds)."""
-    from tests.unit.property import test_node_interleavings as told  # noqa: PLC0415 - in the worker
-    from tests.unit.property.node_world import Violation  # noqa: PLC0415
+    from tests.unit.property import test_node_interleavings as scenarios  # noqa: PLC0415 - in the worker
+    from tests.unit.property.fake_node import Violation  # noqa: PLC0415
 
     begin = time.perf_counter()
     try:
-        return told.tell_many(seed, OF_A_SEED), "", time.perf_counter() - begin
+        return scenarios.run_scenarios(seed, OF_A_SEED), "", time.perf_counter() - begin
     except Violation as error:
         return 0, f"seed {seed}: {error}", time.perf_counter() - begin
 
 
 def _idle_s() -> float:
     """Seconds of one story in which nobody acts on what happens."""
-    from tests.unit.property import test_node_interleavings as told  # noqa: PLC0415
-    from tests.unit.property.node_world import World  # noqa: PLC0415
+    from tests.unit.property import test_node_interleavings as scenarios  # noqa: PLC0415
+    from tests.unit.property.fake_node import FakeNode  # noqa: PLC0415
 
-    members, step = World, World.step
+    members, step = FakeNode, FakeNode.step
     setattr(members, "step", lambda _self: None)  # noqa: B010 - a method is no attribute to assign
     begin = time.perf_counter()
     try:
-        told.tell_many(0, OF_A_SEED)
+        scenarios.run_scenarios(0, OF_A_SEED)
     finally:
         setattr(members, "step", step)  # noqa: B010
     return (time.perf_counter() - begin) / OF_A_SEED

@@ -1,4 +1,4 @@
-"""``python -m slurm_hooks.agent``: as the health check starts it."""
+"""``python -m slurm_hooks.agent``, which the health check runs."""
 
 from __future__ import annotations
 

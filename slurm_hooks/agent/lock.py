@@ -1,4 +1,4 @@
-"""One agent on a node: a lock that the kernel gives back however its holder ends."""
+"""One agent per node: a lock that the kernel releases however its holder exits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _HANDED_OVER = "HOLDFAST_AGENT_LOCK_FD"
 
 
 class HeldLock(NamedTuple):
-    """``fd`` holds the lock as long as it is open. ``crashed``: who held it before, in this boot,
-    did not give it back in order.
+    """``fd`` holds the lock while it is open. ``crashed``: the previous holder in this boot did not
+    release it.
     """
 
     fd: int
@@ -28,17 +28,17 @@ def path_in(run: Path) -> Path:
 
 
 def take(path: Path) -> HeldLock | None:
-    """The lock; None when another agent has it.
+    """The lock; None if another agent holds it.
 
-    The file tells the holder's pid. Workers close every descriptor, so none of them keeps it. Whoever
-    may open it may lock it, so only its owner may.
-    ``holder`` holds it too while it looks, for microseconds: a refusal counts only if it lasts.
+    The file contains the holder's pid. Workers close all descriptors, so none of them keeps the
+    lock. Any process that can open the file can lock it, so only its owner may open it. ``holder``
+    also takes the lock for some microseconds, so a refusal counts only if it lasts.
     """
     until = time.monotonic() + _PATIENCE_S
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.fchmod(fd, 0o600)  # an earlier release let everybody read it
+            os.fchmod(fd, 0o600)  # in an earlier release all users could read it
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if is_held(fd, path):
                 break
@@ -47,16 +47,18 @@ def take(path: Path) -> HeldLock | None:
                 os.close(fd)
                 return None
             time.sleep(_AGAIN_S)
-        os.close(fd)  # or the file was replaced meanwhile: what we hold is nobody's lock
+        os.close(fd)  # the file was replaced meanwhile, so this lock has no effect
     crashed = bool(os.pread(fd, 32, 0).strip())
-    with contextlib.suppress(OSError):  # /run is full: ``holder`` answers 0, which is a holder too
+    with contextlib.suppress(
+        OSError
+    ):  # /run is full: ``holder`` then returns 0, which also means a holder
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return HeldLock(fd, crashed)
 
 
 def is_held(fd: int, path: Path) -> bool:
-    """Whether this is still the lock that others would take: nobody removed or replaced the file."""
+    """Whether this is still the lock that others would take: the file was not removed or replaced."""
     try:
         there = path.stat()
     except OSError:
@@ -65,26 +67,27 @@ def is_held(fd: int, path: Path) -> bool:
     return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 
 
-def give_back(fd: int) -> None:
-    """Leave in order: the next agent knows that this one did not crash."""
+def release(fd: int) -> None:
+    """Release the lock after a clean stop, so that the next agent knows that this one did not
+    crash."""
     os.ftruncate(fd, 0)
     os.close(fd)
 
 
 def hand_over(fd: int) -> None:
-    """For the program that this process is about to become: it holds the lock without a gap, so that
-    no health check finds it free and starts another agent meanwhile.
+    """Pass the lock to the program that this process is about to execute. It is held without a gap,
+    so that no health check starts another agent in between.
     """
     os.set_inheritable(fd, True)
     os.environ[_HANDED_OVER] = str(fd)
 
 
 def inherited(path: Path) -> HeldLock | None:
-    """The lock that this process held before it became this program; None when it held none."""
-    word = os.environ.pop(_HANDED_OVER, "")
-    if not word.isdigit():
+    """The lock that this process held before it executed this program; None if it held none."""
+    number = os.environ.pop(_HANDED_OVER, "")
+    if not number.isdigit():
         return None
-    fd = int(word)
+    fd = int(number)
     try:
         os.set_inheritable(fd, False)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,12 +95,12 @@ def inherited(path: Path) -> HeldLock | None:
             return HeldLock(fd)
         os.close(fd)
     except OSError:
-        pass  # no descriptor of ours
+        pass  # not a valid descriptor
     return None
 
 
 def holder(run: Path) -> int | None:
-    """Pid of the agent that runs (0: it has not said yet); None when none does."""
+    """Pid of the running agent (0: not written yet); None if none is running."""
     try:
         fd = os.open(path_in(run), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -105,8 +108,8 @@ def holder(run: Path) -> int | None:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        said = os.read(fd, 32).split()
-        return int(said[0]) if said and said[0].isdigit() else 0
+        words = os.read(fd, 32).split()
+        return int(words[0]) if words and words[0].isdigit() else 0
     finally:
         os.close(fd)
     return None

@@ -1,7 +1,9 @@
-"""The agent's event loop: one thread that never waits for anything but its own poll.
+"""The agent's event loop: a single thread that waits only in its own poll.
 
-The kernel log and job markers wake it, workers answer through pipes, timers do the rest. Whatever
-may block (driver, mounts, Slurm, other processes' environments) runs in a contained worker.
+The kernel log, hooks' notes and job markers wake it, workers answer through pipes, timers do the
+rest. Everything that may block (driver, mounts, Slurm, other processes' environments) runs in a
+contained worker. Each feature is a ``Component``; the loop itself joins passes, findings, verdict
+and drain.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import random
 import select
 import signal
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.adapters.log import Log
@@ -19,13 +22,14 @@ from holdfast.policy.node import draining
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import systemd
+from slurm_hooks.agent.component import Component, ProberComponent
 from slurm_hooks.agent.drain.controller import DrainController
 from slurm_hooks.agent.drain.messages import DrainInputs
 from slurm_hooks.agent.job_report.monitor import JobMonitor
-from slurm_hooks.agent.jobs.kill_worker import Sweeper, doomed_by
-from slurm_hooks.agent.jobs.watcher import Jobs
+from slurm_hooks.agent.jobs.kill_worker import TaskKiller, tasks_to_kill
+from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.agent.lock import HeldLock
-from slurm_hooks.agent.signals import Wake
+from slurm_hooks.agent.signals import Signals
 from slurm_hooks.agent.telemetry.publisher import Telemetry
 from slurm_hooks.agent.verdict.publisher import Publisher, enforced
 from slurm_hooks.evaluation.judge import Opened, modes_of
@@ -45,40 +49,47 @@ log = Log("agent")
 
 _LONGEST_SLEEP_S = 1.0
 _SAVE_AGAIN_S = 300.0
-"""What has not changed is written again after this: a disk that takes no writes is known before it counts."""
+"""Unchanged state is written again after this time, so that a disk that takes no writes is noticed
+early."""
 _JITTER = 0.1
-"""Share of the interval by which passes are spread, so that a cluster's agents do not act as
-one.
-"""
+"""Share of the interval by which passes are spread, so that a cluster's agents do not all act at
+once."""
 
 
 class Agent:
-    """One node's agent. ``run`` returns when it is told to stop."""
+    """One node's agent. ``run`` returns when the agent has to stop or restart."""
 
     def __init__(self, node: SlurmName, config: Settings, lock: HeldLock) -> None:
-        """``lock`` is this node's, and stays held."""
+        """``lock`` is the node's agent lock; it stays held."""
         paths = config.cluster.paths
         self._lock = lock
         self._config = config
         self._table = config.active()
         boot_id = machine.boot_id(paths.procfs)
-        memory = store.recall(store.path_in(paths.state))
-        self._saved, self._same_boot = memory, memory.boot_id == boot_id
-        self._write, self._unsaved = BoundedWrite(paths.run / "stuck" / "memory.json"), ""
+        tracked = store.recall(store.path_in(paths.state))
+        self._saved, self._same_boot = tracked, tracked.boot_id == boot_id
+        self._write, self._unsaved = BoundedWrite(paths.run / "stuck" / "agent.json"), ""
         self._saved_at = time.monotonic()
-        self._observer = Observer(config.node.expected_gpus, boot_id, memory, config.expected_hcas)
+        self._observer = Observer(config.node.expected_gpus, boot_id, tracked, config.expected_hcas)
         self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
         self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
-        self._actor = DrainController(node, boot_id, config)
-        self._sweeper = Sweeper(paths)
+        self._drain = DrainController(node, boot_id, config)
+        self._task_killer = TaskKiller(paths)
         self._telemetry = Telemetry(
-            node, boot_id, config, (memory, self._observer.memory), crashed=lock.crashed
+            node, boot_id, config, (tracked, self._observer.tracked), crashed=lock.crashed
         )
         self.history = self._telemetry.recorder
-        """Where every part of this agent may note what happened."""
-        self._health = JobMonitor(node, boot_id, config, self.history.note)
-        self._jobs = Jobs(config, lambda: self._health.ledger)
-        self._looking_after_jobs = (self._health, self._jobs)
+        """The node's history; any part of the agent may add events."""
+        self._job_monitor = JobMonitor(node, boot_id, config, self.history.note)
+        self._job_watcher = JobWatcher(config, lambda: self._job_monitor.runs)
+        self._components: tuple[Component, ...] = (
+            self._task_killer,
+            self._drain,
+            ProberComponent(self._prober),
+            self._job_monitor,
+            self._job_watcher,
+            self._telemetry,
+        )
         self._log: KmsgFollower | None = None
         self._log_problem = ""
         self._opened: tuple[Opened, ...] = ()
@@ -86,69 +97,65 @@ class Agent:
         self._disturbed = False
         self._next_pass = self._pass_began_s = 0.0
         self._config_seen = config.stamp
-        self._wake = Wake()
+        self._signals = Signals()
 
     def run(self) -> bool:
-        """Until SIGTERM (False) or until a new configuration asks for a fresh start (True).
+        """Runs until SIGTERM (returns False), or until a new configuration requires a restart
+        (True).
 
-        The verdict stays behind and expires by itself.
+        The verdict file stays and expires by itself.
         """
-        self._wake.catch()
-        self._hear()
+        self._signals.catch()
+        self._read_kernel_log()
         if self._same_boot and draining(self._verdict(), modes_of(self._table)):
-            self._settle()  # a fault that an earlier agent saw needs no new pass to count
-        while not self._wake.told:
+            self._publish_and_act()  # a fault that an earlier agent found counts before the first pass
+        while not self._signals.stop_requested:
             self._sleep()
             now = time.monotonic()
-            if self._hear():
-                self._settle()
+            if self._read_kernel_log():
+                self._publish_and_act()
             self._finish_pass()
-            self._take_results(now)
+            for component in self._components:
+                if component.turn(now):
+                    self._take_drain_results()
             self._start_pass(now)
-            for part in self._looking_after_jobs:
-                part.turn(now)
-            self._prober.reap(now)
-            self._telemetry.turn(now)
-        self._close(afresh=self._wake.afresh)
-        return self._wake.afresh
+        self._close(restart=self._signals.restart_requested)
+        return self._signals.restart_requested
 
     # --- waiting -------------------------------------------------------------------------------
 
     def _sleep(self) -> None:
         poll = select.poll()
-        fds = [self._wake.fd, self._log.fd if self._log else -1]
-        fds += [part.fd for part in self._looking_after_jobs]
-        fds += [worker.fd for worker in self._workers()]
-        waited = [(fd, select.POLLIN) for fd in fds if fd >= 0]
-        for fd, events in (*waited, *self._jobs.fds(), *self._telemetry.fds()):
-            poll.register(fd, events)
-        poll.poll(max(0.0, self._wake_at() - time.monotonic()) * 1000)
-        self._wake.clear()
+        workers = [worker for component in self._components for worker in component.workers]
+        fds = [self._signals.fd, self._log.fd if self._log else -1]
+        fds += [worker.fd for worker in workers]
+        for fd in fds:
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
+        for component in self._components:
+            for fd, events in component.fds():
+                poll.register(fd, events)
+        poll.poll(max(0.0, self._wake_at(workers) - time.monotonic()) * 1000)
+        self._signals.clear()
 
-    def _workers(self) -> list[Worker]:
-        jobs = self._looking_after_jobs
-        parts = (self._prober, self._actor, self._sweeper, *jobs, self._telemetry)
-        return [worker for part in parts for worker in part.workers]
-
-    def _wake_at(self) -> float:
-        """Monotonic time of the next thing to do without being woken."""
+    def _wake_at(self, workers: Iterable[Worker]) -> float:
+        """Monotonic time of the next action without an event."""
         times = [time.monotonic() + _LONGEST_SLEEP_S]
-        parts = (*self._looking_after_jobs, self._actor, self._telemetry)
-        times += [part.next_at for part in parts]
+        times += [component.next_at for component in self._components]
         if not self._prober.running:
             times.append(self._next_pass)
-        times += [worker.deadline for worker in self._workers() if worker.deadline is not None]
+        times += [worker.deadline for worker in workers if worker.deadline is not None]
         return min(times)
 
     # --- the kernel log ------------------------------------------------------------------------
 
-    def _hear(self) -> bool:
-        """Read the kernel log; True when it brought something that had to be judged."""
+    def _read_kernel_log(self) -> bool:
+        """Read the kernel log; True if it had an event that must be judged at once."""
         try:
             if self._log is None:
                 path = self._config.cluster.paths.kmsg
-                self._log = KmsgFollower(path, self._observer.memory.kmsg_seq)
-            records = self._log.read_all() if self._observer.log_is_known else self._log.read()
+                self._log = KmsgFollower(path, self._observer.tracked.kmsg_seq)
+            records = self._log.read_all() if self._observer.skips_old_log else self._log.read()
         except ProbeError as error:
             if self._log is not None:
                 self._log.close()
@@ -159,33 +166,35 @@ class Agent:
             return False
         self._log_problem = ""
         renewed, self._log.renewed = self._log.renewed, False
-        events = self._observer.hear(records, renewed=renewed)
-        news = self._observer.news
-        for item in news:
-            log.warning("kernel", code=item.code, on=item.subject, text=item.text)
-        self._health.heard([join(self._observer.memory, event) for event in events])
-        if news:
-            # A re-check counts from here: not what passed before, nor the pass under way.
+        xids = self._observer.read_kernel_log(records, renewed=renewed)
+        new_events = self._observer.new_events
+        for event in new_events:
+            log.warning("kernel", code=event.code, on=event.subject, text=event.text)
+        self._job_monitor.add_xids([join(self._observer.tracked, xid) for xid in xids])
+        if new_events:
+            # The re-check starts again: earlier clean passes and the running pass do not count.
             self._clean_passes, self._disturbed = 0, self._prober.running
-        if news or not self._passes:
-            self._opened = self._observer.hear_and_judge(self._table)
-        return bool(news)
+        if new_events or not self._passes:
+            self._opened = self._observer.judge_kernel_log(self._table)
+        return bool(new_events)
 
     # --- passes --------------------------------------------------------------------------------
 
     def _start_pass(self, now: float) -> None:
-        if self._prober.running or (now < self._next_pass and not self._health.hurry(now)):
+        if self._prober.running or (
+            now < self._next_pass and not self._job_monitor.wants_pass(now)
+        ):
             return
         if machine.stamp(self._config.path) != self._config_seen:
             self._look_at_config()
         if not locks.is_held(self._lock.fd, locks.path_in(self._config.cluster.paths.run)):
-            log.error("somebody removed the lock, so another agent may run: ending")
-            self._wake.ask(signal.SIGTERM)
+            log.error("lock file removed, another agent may be running: stopping")
+            self._signals.request(signal.SIGTERM)
         self._table = self._config.active()
-        self._prober.release_driver = self._actor.waits_for_reset
+        self._prober.release_driver = self._drain.waits_for_reset
         self._pass_began_s = machine.uptime_s(self._config.cluster.paths.procfs)
         self._prober.start(self._config.probes(self._table), now)
-        spread = random.uniform(1 - _JITTER, 1)  # never more: the interval bounds a check's delay
+        spread = random.uniform(1 - _JITTER, 1)  # at most 1: the interval limits a check's delay
         self._next_pass = now + self._config.agent.interval_s * spread
 
     def _finish_pass(self) -> None:
@@ -193,11 +202,11 @@ class Agent:
         if readings is None:
             return
         uptime_s = machine.uptime_s(self._config.cluster.paths.procfs)
-        self._observer.leftovers = self._health.leftovers
-        self._observer.unwritten = self._unsaved or self._actor.unwritten
-        self._observer.unconfirmed = self._actor.unconfirmed
-        self._observer.see(readings, log_problem=self._log_problem, uptime_s=uptime_s)
-        self._health.saw(self._observer.facts, self._pass_began_s)
+        self._observer.leftovers = self._job_monitor.leftovers
+        self._observer.unwritten = self._unsaved or self._drain.unwritten
+        self._observer.unconfirmed = self._drain.unconfirmed
+        self._observer.read_probes(readings, log_problem=self._log_problem, uptime_s=uptime_s)
+        self._job_monitor.add_pass(self._observer.facts, self._pass_began_s)
         self._opened = self._observer.judge(self._table)
         self._passes += 1
         self._telemetry.passed(self._observer.facts, uptime_s - self._pass_began_s)
@@ -206,42 +215,42 @@ class Agent:
             self._clean_passes, self._disturbed = 0, False
         else:
             self._clean_passes += 1
-        self._settle()
+        self._publish_and_act()
 
     def _look_at_config(self) -> None:
-        """A new configuration that is good begins the agent anew; a bad one changes nothing."""
+        """A valid new configuration restarts the agent; an invalid one changes nothing."""
         self._config_seen = machine.stamp(self._config.path)
         problems = refused(self._config.path)
         if problems:
             self._telemetry.refused(problems)
             return
-        log.info("new configuration, starting afresh")
-        self._wake.ask(signal.SIGHUP)
+        log.info("new configuration, restarting")
+        self._signals.request(signal.SIGHUP)
 
     # --- verdict and actions -------------------------------------------------------------------
 
     def _blind(self) -> tuple[str, ...]:
         return blind_names(self._observer.facts, self._table)
 
-    def _settle(self) -> None:
-        """The verdict first, then Slurm, then our own disk (law 8)."""
+    def _publish_and_act(self) -> None:
+        """The verdict first, then Slurm, then the agent's own disk (law 8)."""
         self._publish()
-        self._actor.consider(self._case(), time.monotonic())
-        self._sweep()
+        self._drain.consider(self._drain_inputs(), time.monotonic())
+        self._kill_tasks()
         self._save()
-        self._tell()
+        self._update_telemetry()
 
-    def _tell(self) -> None:
-        self._telemetry.tell(
+    def _update_telemetry(self) -> None:
+        self._telemetry.update(
             self._opened,
             self._observer.facts,
-            (self._publisher.word, self._actor.standing),
+            (self._publisher.status, self._drain.slurm_status),
             self._config.probes(self._table),
-            self._actor.take_deeds(),
+            self._drain.take_audit_entries(),
         )
 
-    def _case(self) -> DrainInputs:
-        gpus, lost = self._observer.facts.gpus, self._observer.memory.lost
+    def _drain_inputs(self) -> DrainInputs:
+        gpus, lost = self._observer.facts.gpus, self._observer.tracked.lost
         return DrainInputs(
             verdict=self._verdict(),
             modes=modes_of(self._table),
@@ -250,73 +259,72 @@ class Agent:
             recovered={g.index: recovered(g, memory_lost=lost) for g in gpus},
             uuids=frozenset(gpu.uuid for gpu in gpus if gpu.uuid),
             may_act=self._config.may_act(),
-            returns=self._observer.memory.returns,
+            returns=self._observer.tracked.returns,
         )
 
     def _verdict(self) -> Verdict:
-        found = tuple(entry.finding for entry in self._opened)
-        return Verdict(findings=found, blind=self._blind())
+        findings = tuple(entry.finding for entry in self._opened)
+        return Verdict(findings=findings, blind=self._blind())
 
     def _publish(self) -> None:
         verdict = Verdict(findings=enforced(self._opened), blind=self._blind())
         try:
-            standing, facts = self._actor.standing, self._observer.facts
-            self._publisher.publish(self._opened, verdict, standing, facts)
-            systemd.works(f"{self._publisher.word.value}, {len(self._opened)} findings")
+            slurm_status, facts = self._drain.slurm_status, self._observer.facts
+            self._publisher.publish(self._opened, verdict, slurm_status, facts)
+            systemd.ready(f"{self._publisher.status.value}, {len(self._opened)} findings")
         except OSError as error:
             log.error("verdict not written", why=error)
 
-    def _take_results(self, now: float) -> None:
-        self._sweeper.turn()
-        if not self._actor.turn(now):
-            return
-        for code in self._actor.take_returned():
+    def _take_drain_results(self) -> None:
+        for code in self._drain.take_returned():
             self._observer.returned(code)
-        if self._actor.take_forgiveness():
-            self._observer.forgive()
-            self._opened = self._observer.hear_and_judge(self._table)
+        if self._drain.take_acknowledgement():
+            self._observer.acknowledge()
+            self._opened = self._observer.judge_kernel_log(self._table)
         self._publish()
-        self._sweep()
+        self._kill_tasks()
         self._save()
-        self._tell()
+        self._update_telemetry()
 
-    def _sweep(self) -> None:
-        """The node is out of service: nothing is lost by ending what the fault has doomed."""
+    def _kill_tasks(self) -> None:
+        """Once the node is drained, kill the tasks that cannot continue after a fatal finding."""
         fatal = [f for f in enforced(self._opened) if f.severity is Severity.FATAL]
-        if fatal and self._actor.standing.drained and self._config.may_act():
-            gpus = self._observer.memory.gpus
-            self._sweeper.ask(doomed_by(fatal, {i: g.uuid for i, g in gpus.items() if g.uuid}))
+        if fatal and self._drain.slurm_status.drained and self._config.may_act():
+            gpus = self._observer.tracked.gpus
+            self._task_killer.ask(
+                tasks_to_kill(fatal, {i: g.uuid for i, g in gpus.items() if g.uuid})
+            )
 
     def _save(self) -> None:
-        memory, now = self._observer.memory, time.monotonic()
+        tracked, now = self._observer.tracked, time.monotonic()
         lately = now - self._saved_at < _SAVE_AGAIN_S and not self._unsaved
-        if memory == self._saved and lately:
+        if tracked == self._saved and lately:
             return
         path = store.path_in(self._config.cluster.paths.state)
-        problem = self._write(lambda: store.save(path, memory))
+        problem = self._write(lambda: store.save(path, tracked))
         if problem and problem != self._unsaved:
-            log.error("memory not written", why=problem)
+            log.error("tracked state not written", why=problem)
         if not problem:
-            self._saved, self._saved_at = memory, now
+            self._saved, self._saved_at = tracked, now
         self._unsaved = problem
 
-    def _close(self, *, afresh: bool) -> None:
-        systemd.leaves()
+    def _close(self, *, restart: bool) -> None:
+        systemd.stopping()
         self._save()
-        self._telemetry.close(afresh=afresh)
-        for part in (self._prober, self._actor, *self._looking_after_jobs):
-            part.close()
+        self._telemetry.record_end(restart=restart)
+        for component in self._components:
+            component.close()
         if self._log is not None:
             self._log.close()
 
 
 def refused(config: Path) -> int:
-    """How many problems keep the file from being taken over, each told in a line; 0: none."""
+    """How many problems make the configuration invalid; each is logged. 0: it is valid."""
     try:
         settings.load(config)
     except ConfigError as error:
         problems = str(error).splitlines()
         for line in problems:
-            log.error("configuration not taken over, the one before stays", why=line)
+            log.error("configuration invalid, the previous one stays in use", why=line)
         return len(problems)
     return 0

@@ -1,6 +1,4 @@
-"""``holdfast agent``: the resident process of a node. One instance; whoever comes second leaves at
-once.
-"""
+"""``holdfast agent``: the resident process of a node. Only one runs; a second one exits at once."""
 
 from __future__ import annotations
 
@@ -30,37 +28,37 @@ example:
   holdfast agent                       # as the health check starts it
   holdfast agent --node worker-3 --config /etc/holdfast/holdfast.yaml
 
-SIGTERM ends it, SIGHUP starts it afresh. What it knows lies in paths.state, what it says in
-paths.run. exit status: 0 ended as told, or another agent runs already; 2 the configuration is wrong,
-and none was accepted before
+SIGTERM stops it, SIGHUP restarts it. Its state is in paths.state, its verdict in paths.run.
+exit status: 0 stopped, or another agent is already running; 2 the configuration is invalid, and
+none was accepted before
 """
 
 log = Log("agent")
 
 _WAIT_S = 1.0
-"""Between two tries for the lock, where another agent has it and ``--wait`` is given."""
+"""Between two tries for the lock while another agent holds it, with ``--wait``."""
 _CONFIG_WRONG = 2
 
 
 def main(argv: Sequence[str]) -> int:
-    """The command. 0: ended as told, or not needed; 2: no configuration that can be used."""
+    """The command. 0: stopped, or not needed; 2: no valid configuration."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast agent",
-        description="Watch this node: probe it, publish the verdict, drain it and give it back.",
+        description="Watch this node: probe it, publish the verdict, drain it, return it to service.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--node", help="Slurm's name of this node (default: the host's)")
     parser.add_argument("--config", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
     parser.add_argument(
-        "--wait", action="store_true", help="while another agent runs, wait for its end"
+        "--wait", action="store_true", help="if another agent is running, wait until it stops"
     )
     asked = parser.parse_args(argv)
     try:
         return _run(asked)
     except ConfigError as error:
-        _complain("configuration cannot be used, and there is none before it", str(error))
+        _complain("configuration invalid, and none was accepted before", str(error))
         return _CONFIG_WRONG
 
 
@@ -73,18 +71,18 @@ def _run(asked: argparse.Namespace) -> int:
     lock_path = locks.path_in(paths.run)
     lock = locks.inherited(lock_path) or locks.take(lock_path)
     if lock is None:
-        log.info("another agent runs already", waiting=asked.wait)
+        log.info("another agent is already running", waiting=asked.wait)
         if not asked.wait:
             return 0
         lock = _when_free(lock_path)
-        config = settings.usable(config.path)  # it may be another one by now
+        config = settings.usable(config.path)  # it may have changed meanwhile
     node = SlurmName(machine.node_name(asked.node))
     log.info("started", node=node, pid=os.getpid(), config=config.path)
     _accept(config)
-    afresh = _live(node, config, lock)
-    log.info("ended", node=node)
-    if not afresh:
-        locks.give_back(lock.fd)
+    restart = _run_agents(node, config, lock)
+    log.info("stopped", node=node)
+    if not restart:
+        locks.release(lock.fd)
     else:
         locks.hand_over(lock.fd)
         os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
@@ -92,7 +90,8 @@ def _run(asked: argparse.Namespace) -> int:
 
 
 def _prepare(paths: PathsConfig) -> None:
-    """The state folder, and room in it for the records. A node is watched without it as well."""
+    """Create the state folder and reserve space in it for the records. The agent also works without
+    it."""
     try:
         paths.state.mkdir(parents=True, exist_ok=True)
         Records(paths).set_aside()
@@ -101,10 +100,10 @@ def _prepare(paths: PathsConfig) -> None:
 
 
 def _accept(config: Settings) -> None:
-    """Keep a copy of a file that is good; say why one is not."""
+    """Keep a copy of a valid configuration file; log the problems of an invalid one."""
     if config.problems:
         problems = "\n".join(config.problems)
-        _complain("configuration cannot be used, the last one accepted goes on", problems)
+        _complain("configuration invalid, using the last accepted one", problems)
     elif config.text is not None:
         try:
             last_good.keep(config.path, config.text)
@@ -117,30 +116,32 @@ def _complain(event: str, problems: str) -> None:
         log.error(event, why=line)
 
 
-def _live(node: SlurmName, config: Settings, lock: locks.HeldLock) -> bool:
-    """One agent after another under the same configuration, until told to end (False) or until
-    there is another configuration that can be used (True)."""
+def _run_agents(node: SlurmName, config: Settings, lock: locks.HeldLock) -> bool:
+    """Run agents under the same configuration, until one is stopped (False) or there is another
+    valid configuration (True)."""
     while True:
         agent = Agent(node, config, lock)
         gc.collect()
-        gc.freeze()  # workers are forks: what is never looked at again stays shared
+        gc.freeze()  # workers are forks: frozen objects stay in shared memory pages
         if not agent.run():
             return False
-        if not refused(config.path):  # told to start afresh, or it broke since it was looked at
+        if not refused(
+            config.path
+        ):  # else keep this one; the file may have changed since the check
             return True
 
 
 def _when_free(path: Path) -> locks.HeldLock:
-    """The lock, once its holder has ended. Polled: a wait in flock(2) would keep SIGHUP's and
-    SIGTERM's default actions just the same, and Python would start it again after a signal.
+    """The lock, once its holder has exited. Polled, because Python restarts a blocking flock(2)
+    after a signal.
     """
     while (lock := locks.take(path)) is None:
-        systemd.works("waits for the end of another agent")
+        systemd.ready("waiting until another agent stops")
         time.sleep(_WAIT_S)
     return lock
 
 
 def restart_argv(node: SlurmName, config: Path) -> list[str]:
-    """How this program is started, without anything from the caller's environment."""
+    """The command line that starts this program, without anything from the caller's environment."""
     program = [sys.executable, "-I", "-m", "slurm_hooks.agent"]
     return [*program, "--node", node, "--config", str(config)]

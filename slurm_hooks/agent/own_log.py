@@ -1,4 +1,5 @@
-"""The agent's own log, where it is a file (as under the health check): kept from growing for ever."""
+"""Limits the size of the agent's own log, if it is a file (as when the health check starts the
+agent)."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ MAX_BYTES = 10 << 20
 
 
 def keep_small(max_bytes: int = MAX_BYTES) -> None:
-    """Begins a new file where standard error is one that has grown too large; the one before stays as
-    ``….log.1``. Anything else than a ``.log`` file of a folder is left alone. Never raises."""
+    """Start a new file if standard error is a ``.log`` file that has grown too large; the old one
+    is renamed to ``….log.1``. Anything else is left alone. Never raises."""
     with contextlib.suppress(OSError):
         found = os.fstat(2)
         if not stat.S_ISREG(found.st_mode) or found.st_size <= max_bytes:

@@ -1,4 +1,4 @@
-"""What tells the agent to end: signals, as a descriptor that its poll waits for."""
+"""Signals that stop or restart the agent, as a file descriptor for its poll."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 import signal
 
 
-class Wake:
-    """``fd`` turns readable when a signal came."""
+class Signals:
+    """``fd`` becomes readable when a signal arrives."""
 
     def __init__(self) -> None:
         self.fd, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._signals: set[int] = set()
 
     def catch(self) -> None:
-        """From now on SIGTERM and SIGINT ask for the end, SIGHUP for a fresh start."""
+        """From now on SIGTERM and SIGINT request a stop, SIGHUP a restart."""
 
         def note(number: int, _frame: object) -> None:
             self._signals.add(number)
@@ -23,22 +23,22 @@ class Wake:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, note)
 
-    def ask(self, number: signal.Signals) -> None:
-        """The agent's own wish, as if the signal had come."""
+    def request(self, number: signal.Signals) -> None:
+        """Act as if the signal had arrived."""
         self._signals.add(number)
 
     @property
-    def told(self) -> bool:
-        """The end is asked for, one way or the other."""
+    def stop_requested(self) -> bool:
+        """The agent has to stop, perhaps to restart."""
         return bool(self._signals)
 
     @property
-    def afresh(self) -> bool:
-        """And a fresh start after it."""
+    def restart_requested(self) -> bool:
+        """The agent has to restart after the stop."""
         return self._signals == {signal.SIGHUP}
 
     def clear(self) -> None:
-        """Take out what woke the poll."""
+        """Empty the descriptor after a poll."""
         try:
             os.read(self.fd, 512)
         except BlockingIOError:

@@ -1,7 +1,7 @@
-"""Telling systemd that the agent works, where a unit of ``Type=notify`` started it (sd_notify(3)).
+"""Messages to systemd, if a unit of ``Type=notify`` started the agent (sd_notify(3)).
 
-The agent is ready with its first verdict, and alive as long as its loop turns: with ``WatchdogSec=`` in
-the unit, one that hangs is ended and started again.
+The agent is ready with its first verdict, and alive as long as its loop runs. With ``WatchdogSec=``
+in the unit systemd restarts an agent that hangs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ VARIABLE = "NOTIFY_SOCKET"
 
 
 def notify(*lines: str) -> bool:
-    """Send state lines (``READY=1``) to the supervisor; False where there is none. Never raises, and
-    never waits: a supervisor that does not read loses a message.
+    """Send state lines (``READY=1``) to systemd; False if there is none. Never raises and never
+    waits: if systemd does not read, the message is lost.
     """
     address = os.environ.get(VARIABLE, "")
     if not address.startswith(("/", "@")):
@@ -31,16 +31,16 @@ def notify(*lines: str) -> bool:
     return True
 
 
-def works(status: str) -> None:
-    """Ready, and alive at this moment; ``status`` is a line for ``systemctl status``."""
+def ready(status: str) -> None:
+    """Ready and alive; ``status`` is a line for ``systemctl status``."""
     notify("READY=1", "WATCHDOG=1", f"STATUS={' '.join(status.split())}")
 
 
-def lives() -> None:
-    """Alive at this moment."""
+def watchdog() -> None:
+    """Alive."""
     notify("WATCHDOG=1")
 
 
-def leaves() -> None:
-    """The end has begun in order."""
+def stopping() -> None:
+    """A clean stop has begun."""
     notify("STOPPING=1")

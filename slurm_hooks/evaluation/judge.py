@@ -1,7 +1,8 @@
 """Facts → open findings: runs the checks and applies their open and clear rules. Pure.
 
-A check's finding opens after so many passes in a row that saw it, and closes after so many that
-looked and did not. A pass that could not look changes nothing: silence is no evidence, neither way.
+A finding opens after a number of passes in a row that saw it, and closes after a number of passes
+that probed and did not see it. A pass without an answer changes nothing: it is not evidence either
+way.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from slurm_hooks.facts import NodeFacts
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking.node import Streak
 
-_ASKS = {action: rank for rank, action in enumerate(Action)}
+_RANK = {action: rank for rank, action in enumerate(Action)}
 
 Table = Mapping[str, CheckConfig[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """One open finding, what its check may do about it, and since when (epoch s) it is open."""
+    """One open finding, the mode of its check, and since when (epoch s) it is open."""
 
     finding: Finding
     mode: Mode
@@ -33,7 +34,7 @@ class Opened:
 
 
 def judge(name: str, config: CheckConfig[Any], facts: NodeFacts) -> list[Finding]:
-    """What one check sees in these facts at this moment, open or not."""
+    """The findings of one check in these facts, whether they are open or not."""
     found = checks.load(name).judge(facts, config.limits)
     return [replace(finding, check=name) for finding in found]
 
@@ -45,8 +46,9 @@ def fold(
     looked: frozenset[str],
     now: float,
 ) -> dict[str, Streak]:
-    """The streaks after this pass. ``looked`` names the probes that answered in it; checks that
-    need another one keep what they had. Checks that are not in ``table`` (off) have no streaks."""
+    """The streaks after this pass. ``looked``: the probes that answered in it; the streaks of
+    checks that need another probe do not change. Checks that are not in ``table`` (mode off) have
+    no streaks."""
     after: dict[str, Streak] = {}
     for name, config in table.items():
         before = {key: s for key, s in streaks.items() if s.finding.check == name}
@@ -91,8 +93,8 @@ def _fold_check(
 
 
 def _could_see(finding: Finding, facts: NodeFacts) -> bool:
-    """False where what the finding is about cannot be looked at now (the check's ``could_see`` tells,
-    if it has one), or the GPU in question gave no answer at all: then its faults are not gone.
+    """False if the finding's subject cannot be judged from these facts (by the check's
+    ``could_see``, if it has one), or if its GPU does not answer: then its faults are not gone.
     """
     asks = getattr(checks.load(finding.check), "could_see", None)
     if asks is not None and not asks(finding, facts):
@@ -119,19 +121,19 @@ def opened(streaks: Mapping[str, Streak], table: Table) -> tuple[Opened, ...]:
 
 def _worst_first(entry: Opened) -> tuple[object, ...]:
     found = entry.finding
-    asks = _ASKS[found.action]
-    return (not found.cause, -found.severity, -asks, entry.since, found.check, found.subject)
+    rank = _RANK[found.action]
+    return (not found.cause, -found.severity, -rank, entry.since, found.check, found.subject)
 
 
-def speaks_for_the_node(streaks: Mapping[str, Streak], table: Table, facts: NodeFacts) -> bool:
-    """Whether nothing that drains is open, on its way to be, or only not yet said: a check's patience
-    (``open_after``, ``grace_s``) is no evidence that a fault is over.
+def nothing_drains(streaks: Mapping[str, Streak], table: Table, facts: NodeFacts) -> bool:
+    """Whether no finding that drains is open or about to open. That a check still waits
+    (``open_after``, ``grace_s``) is not evidence that a fault is over.
     """
     found = [s.finding for s in streaks.values() if s.finding.check in table]
     for name, config in table.items():
         if hasattr(config.limits, "grace_s"):
-            impatient = replace(config.limits, grace_s=0.0)
-            found += judge(name, replace(config, limits=impatient), facts)
+            no_grace = replace(config.limits, grace_s=0.0)
+            found += judge(name, replace(config, limits=no_grace), facts)
     return draining(Verdict(findings=tuple(found)), modes_of(table)) is None
 
 

@@ -1,7 +1,9 @@
-"""What prolog and epilog answer when the sh hook alone could not. Touches no device and no mount.
+"""The slow path of prolog and epilog, when the sh hook alone cannot decide. Uses no device and no
+mount.
 
-They read the verdict again, and where it is missing they do what the site's policy says. A hook
-that takes the node out says so in Slurm itself, with a record, so that the agent can give it back.
+It reads the verdict again; without one it follows the site's policy (``when_blind``). A hook that
+refuses the node drains it in Slurm itself and leaves a record, so that the agent can return the
+node to service.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from slurm_hooks.settings import last_good
 from slurm_hooks.settings.sections import NodeConfig, ReasonStyle, WhenBlind
 
 _SLURM_TIMEOUT_S = 3.0
-"""A hook has seconds in all; slurmctld answers in milliseconds or not at all."""
+"""A hook has only seconds in total; slurmctld answers within milliseconds or not at all."""
 _SKIP = "skip_checks"
 _DECISION_WAIT_S, _DECISION_LOOK_S = 4.0, 0.02
 """The agent's drain takes about 0.1 s."""
@@ -44,11 +46,11 @@ def answer(context: Context) -> int:
         return NODE_IN_SERVICE
     document, problems = last_good.in_force(path, _as_the_agent)
     for line in problems:
-        complain(f"holdfast-{context.value}: {line}; the configuration before it goes on")
+        complain(f"holdfast-{context.value}: {line}; the previous configuration stays in use")
     cluster, node = document.top(ClusterConfig), document.section("node", NodeConfig)
     document.refuse()
     if node.allow_skip and skips(os.environ.get("SLURM_JOB_COMMENT", "")):
-        complain(f"holdfast-{context.value}: not asked, at the user's word ({_SKIP})")
+        complain(f"holdfast-{context.value}: checks skipped by the user ({_SKIP})")
         return NODE_IN_SERVICE
     published = _published(cluster)
     if published.status in (Status.OK, Status.SUSPECT):
@@ -59,14 +61,14 @@ def answer(context: Context) -> int:
 
 
 def _as_the_agent(document: Document) -> object:
-    from slurm_hooks.settings import settings  # noqa: PLC0415 - only for a file that no agent has taken over
+    from slurm_hooks.settings import settings  # noqa: PLC0415 - only for a file that no agent has accepted
 
     return settings.of(document)
 
 
 def skips(comment: str) -> bool:
-    """Whether a job's comment asks for no checks, as Soperator's own checks understand it: the word
-    alone or among others, set apart by blanks, commas or semicolons."""
+    """Whether a job's comment skips the checks, with the same syntax as Soperator's own checks: the
+    word alone or with others, separated by spaces, commas or semicolons."""
     return _SKIP in comment.replace(",", " ").replace(";", " ").split(" ")
 
 
@@ -83,20 +85,20 @@ def _bad(context: Context, published: Published, cluster: ClusterConfig, node: N
         published = _decided(published, cluster)
         if published.status is not Status.BAD:
             return NODE_IN_SERVICE
-    # The agent drains; a node is not thrown out of service twice for one fault.
+    # The agent drains the node itself, so the epilog does not drain it too.
     elif published.drained or holder(cluster.paths.run) is not None:
         return NODE_IN_SERVICE
     worst = published.findings[0] if published.findings else {}
-    detail = f"{worst.get('code', 'fault')}: {worst.get('detail', 'the agent is gone')}"
+    detail = f"{worst.get('code', 'fault')}: {worst.get('detail', 'no agent is running')}"
     return _refuse(context.value.upper(), detail, cluster, node)
 
 
 def _decided(published: Published, cluster: ClusterConfig) -> Published:
-    """The verdict once the agent's drain stands or is known to be over budget; a few seconds at
-    most, and at once where no agent lives.
+    """The verdict after the agent's drain is set or known to be over the budget. Waits a few
+    seconds at most, and not at all if no agent is running.
 
-    A fatal verdict is published before Slurm has admitted the drain. A prolog that said no in that
-    moment would have slurmctld drain the node, whatever the budget says (law 4).
+    A fatal verdict is published before the budget has admitted the drain. If a prolog refused the
+    node at that moment, slurmctld would drain it regardless of the budget (law 4).
     """
     until = time.monotonic() + _DECISION_WAIT_S
     while published.status is Status.BAD and not published.drained:
@@ -117,52 +119,53 @@ def _blind(context: Context, published: Published, cluster: ClusterConfig, node:
 
 
 def _refuse(code: str, detail: str, cluster: ClusterConfig, node: NodeConfig) -> int:
-    """Drain within the budget and answer "bad"; past it, or if Slurm cannot be asked, stay."""
+    """Drain within the budget and return "bad". Over the budget, or if Slurm does not answer, the
+    node stays in service."""
     name = SlurmName(machine.node_name())
     slurm = SlurmCli(min(cluster.slurm.timeout_s, _SLURM_TIMEOUT_S), cluster.slurm.bin)
     try:
         table = slurm.nodes_fast()
-        mine = next((one for one in table if one.name == name), None)
+        mine = next((node for node in table if node.name == name), None)
         if mine is not None and mine.drained_flag:
-            # Drained already, so "no" takes nothing more out; unless that drain is to be withdrawn.
+            # Already drained, so refusing it drains no further node, unless that drain will be withdrawn.
             withdrawn = name in budget.withdrawals(table, node.budget)
             return NODE_IN_SERVICE if withdrawn else NODE_BAD
         lost = _no_longer_drained(cluster)
         if lost is not None and _by_person(slurm, name, lost):
-            complain(f"holdfast: {code} {detail}, but somebody put the node back: in service")
+            complain(f"holdfast: {code} {detail}, but a person resumed the node: in service")
             return NODE_IN_SERVICE
         admission = budget.admit(name, table, node.budget, code)
         if not admission.admitted:
             complain(f"holdfast: {code} {detail}, but over budget ({admission.why}): in service")
             return NODE_IN_SERVICE
-        if lost is not None:  # slurmctld came back without it
+        if lost is not None:  # slurmctld restarted without it
             _drain_as(slurm, name, lost, cluster)
         else:
             _drain(slurm, name, code, detail, cluster, node)
-        if name in budget.withdrawals(slurm.nodes_fast(), node.budget):  # others in this moment
+        if name in budget.withdrawals(slurm.nodes_fast(), node.budget):  # others drained too
             slurm.undrain([name])
             records.Records(cluster.paths).hand_over(None)
-            complain(f"holdfast: {code} {detail}, but others came first: in service")
+            complain(f"holdfast: {code} {detail}, but other nodes used the budget: in service")
             return NODE_IN_SERVICE
     except CommandError as error:
-        complain(f"holdfast: {code} {detail}, but Slurm cannot be asked ({error}): in service")
+        complain(f"holdfast: {code} {detail}, but Slurm does not answer ({error}): in service")
         return NODE_IN_SERVICE
     return NODE_BAD
 
 
 def _no_longer_drained(cluster: ClusterConfig) -> Drained | None:
-    """The record of a drain of ours that stood on this node, which is in service."""
+    """The record of a confirmed drain by Holdfast on this node, which is in service now."""
     drained, _ = records.Records(cluster.paths).load()
     return drained if drained is not None and drained.record.at is not None else None
 
 
 def _by_person(slurm: SlurmCli, name: SlurmName, drained: Drained) -> bool:
-    """A person's word, which the agent's next step takes for forgiveness."""
+    """Whether a person ended the drain. The agent's next step then acknowledges that."""
     return by_person(slurm, name, drained.record, slurm.slurmctld_at())
 
 
 def _drain_as(slurm: SlurmCli, name: SlurmName, drained: Drained, cluster: ClusterConfig) -> None:
-    """The same drain again, with its reason."""
+    """Set the same drain again, with its reason."""
     again = records.reopened(drained, datetime.now(timezone.utc))
     records.Records(cluster.paths).hand_over(again)
     slurm.drain([name], drained.record.reason)

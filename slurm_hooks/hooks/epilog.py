@@ -1,4 +1,4 @@
-"""The epilog's slow path: asked only when no fresh verdict settles it."""
+"""The epilog's slow path, used only if no fresh verdict decides."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from slurm_hooks.hooks.guard import guarded
 
 
 def main() -> int:
-    """0: the node stays as it is; 10: the node is bad and nobody else takes it out."""
-    from slurm_hooks.hooks.admission import answer  # noqa: PLC0415 - so that a failing import is guarded too
+    """0: the node stays in service; 10: the node is bad and no agent drains it."""
+    from slurm_hooks.hooks.admission import answer  # noqa: PLC0415 - so that a failing import is handled too
 
     return answer(Context.EPILOG)
 

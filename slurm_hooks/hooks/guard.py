@@ -1,6 +1,5 @@
-"""The one broad ``except`` of the hooks: our own faults are loud, and never evidence against a
-node.
-"""
+"""The only broad ``except`` of the hooks: internal errors are reported, and never count against a
+node."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from holdfast.vocabulary import NODE_IN_SERVICE
 
 
 def guarded(name: str, hook: Callable[[], int]) -> int:
-    """The hook's exit status; 0 (the node stays in service) whatever goes wrong in it."""
+    """The hook's exit status; 0 (the node stays in service) after any error."""
     try:
         return hook()
     except ConfigError as error:
@@ -22,15 +21,16 @@ def guarded(name: str, hook: Callable[[], int]) -> int:
             complain(f"holdfast-{name}: {line}; the node stays in service")
     except (HoldfastError, OSError) as error:
         complain(f"holdfast-{name}: {error}; the node stays in service")
-    except Exception as error:  # noqa: BLE001 - the one place that may
-        complain(f"holdfast-{name}: a fault of ours: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - the only place that may
+        complain(f"holdfast-{name}: internal error: {type(error).__name__}: {error}")
         if os.environ.get("HOLDFAST_DEBUG"):
             traceback.print_exc()
     return NODE_IN_SERVICE
 
 
 def complain(text: str) -> None:
-    """One line for slurmd's log; where even that fails there is nobody to tell."""
+    """Write one line to stderr, for slurmd's log. Errors are ignored: there is nowhere to report
+    them."""
     try:
         sys.stderr.write(" ".join(text.split()) + "\n")
         sys.stderr.flush()

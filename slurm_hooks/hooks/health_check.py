@@ -1,7 +1,9 @@
-"""The health check's slow path: there is no fresh verdict, so see to the agent. Always exits 0.
+"""The health check's slow path: without a fresh verdict it starts or replaces the agent. Always
+exits 0.
 
-slurmd kills the hook's process group when the hook ends, and waits for whoever holds its pipes: the
-agent is started in a session of its own, with nothing of the hook's open, before the hook ends.
+slurmd kills the hook's process group when the hook ends, and waits for any process that holds its
+pipes. So the agent is started in a session of its own, without the hook's open files, before the
+hook ends.
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ from slurm_hooks.settings import settings
 LOG_FOLDER = Path(os.environ.get("HOLDFAST_LOG") or "/var/log/holdfast")
 _LOG_MAX_BYTES = 10 << 20
 _HUNG_AFTER_S = 60.0
-"""An agent that holds the lock and has published nothing for so long, and for two lives of a verdict,
-does not work any more.
+"""An agent that holds the lock but has published nothing for this time, and for twice
+``verdict_ttl_s``, hangs.
 """
 
 
 def main() -> int:
-    """Start the agent where none runs; replace one that hangs. Raises ConfigError."""
+    """Start the agent if none is running; replace one that hangs. Raises ConfigError."""
     node = machine.node_name()
     try:
         config = settings.usable(config_path())
     except ConfigError as error:
-        _tell(node, str(error))
+        _log_problems(node, str(error))
         raise
     paths = config.cluster.paths
     pid = lock.holder(paths.run)
@@ -47,7 +49,7 @@ def main() -> int:
         silent_s = _silent_s(verdict_file.path_in(paths.run), lock.path_in(paths.run))
         if silent_s < max(_HUNG_AFTER_S, 2 * config.agent.verdict_ttl_s) or not _is_agent(pid):
             return 0
-        complain(f"holdfast: agent {pid} has said nothing for {silent_s:.0f} s: replaced")
+        complain(f"holdfast: agent {pid} has published nothing for {silent_s:.0f} s: replaced")
         send(pid, signal.SIGKILL, lambda: lock.holder(paths.run) == pid and _is_agent(pid))
     if _is_time(paths.run, node):
         complain(f"holdfast: starting the agent of {node}")
@@ -55,50 +57,49 @@ def main() -> int:
     return 0
 
 
-def _tell(node: str, problems: str) -> None:
-    """Why there is no agent, in its log: slurmd keeps nothing of what a health check says. Once for
-    each state of the file in a boot.
+def _log_problems(node: str, problems: str) -> None:
+    """Write to the agent's log why no agent can start, because slurmd drops a health check's
+    output. Once per boot for each state of the file.
     """
-    told = Path(os.environ.get("HOLDFAST_RUN") or PathsConfig().run) / "config.told"
+    reported = Path(os.environ.get("HOLDFAST_RUN") or PathsConfig().run) / "config.reported"
     stamp = repr(machine.stamp(config_path()))
     try:
-        if told.exists() and told.read_text() == stamp:
+        if reported.exists() and reported.read_text() == stamp:
             return
-        told.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(told, stamp, durable=False)
+        reported.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(reported, stamp, durable=False)
     except (OSError, ValueError):
-        pass  # told twice is better than not at all
+        pass  # reported twice is better than not at all
     with os.fdopen(_log_file(node), "a", encoding="utf-8") as stream:
         for line in problems.splitlines():
-            Log("health_check", stream).error("no agent: configuration cannot be used", why=line)
+            Log("health_check", stream).error("no agent started: configuration invalid", why=line)
 
 
 def _is_time(run: Path, node: str) -> bool:
-    """Whether an agent may be started now; one that keeps ending is not started each time."""
+    """Whether an agent may be started now: an agent that keeps exiting is started less and less
+    often."""
     path, config, now = start_backoff.path_in(run), machine.stamp(config_path()), machine.uptime_s()
     starts = start_backoff.load(path)
     if _is_newer(verdict_file.path_in(run), path):
-        starts = start_backoff.bore(starts)
+        starts = start_backoff.with_verdict(starts)
     wait_s = start_backoff.wait_s(starts, now, config)
     if wait_s > 0:
         complain(
-            f"holdfast: the agent of {node} was started {len(starts.at)} times and did not stay; "
-            f"next in {wait_s:.0f} s, or when the configuration changes; see {_log_path(node)}"
+            f"holdfast: the agent of {node} was started {len(starts.at)} times and exited; "
+            f"next start in {wait_s:.0f} s, or when the configuration changes; see {_log_path(node)}"
         )
         return False
-    with contextlib.suppress(
-        OSError
-    ):  # /run is full: an agent that is not counted is better than none
+    with contextlib.suppress(OSError):  # /run is full: start the agent without counting it
         start_backoff.save(path, start_backoff.started(starts, now, config))
     return True
 
 
 def start(node: str) -> None:
-    """The agent, in a session of its own; returns when it has one."""
+    """Start the agent in a session of its own; returns once it has one."""
     ready, done = os.pipe2(os.O_CLOEXEC)
     if os.fork():
         os.close(done)
-        os.read(ready, 1)  # the end of file comes with exec, or with a child that failed
+        os.read(ready, 1)  # end of file after exec, or after the child failed
         return
     try:
         os.setsid()
@@ -135,7 +136,7 @@ def _open_fds() -> list[int]:
 
 
 def _log_file(node: str) -> int:
-    """The agent's log, kept from growing for ever; /dev/null where it cannot be written."""
+    """The agent's log, renamed if it is too large; /dev/null if it cannot be written."""
     path = _log_path(node)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     try:
@@ -159,7 +160,8 @@ def _is_newer(file: Path, than: Path) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of a job and nothing of slurmd's, but the configuration's place."""
+    """An environment without variables of a job or of slurmd, except those that locate the
+    configuration."""
     kept = {name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")}
     for name in ("SLURM_CONF", "TZ", "LANG"):
         if name in os.environ:
@@ -168,7 +170,7 @@ def _environment() -> dict[str, str]:
 
 
 def _silent_s(*files: Path) -> float:
-    """Seconds since the newest of these files changed, by the clock that stamps them."""
+    """Seconds since the newest of these files changed, by the filesystem's own clock."""
     probe = files[-1].with_name(".clock")
     try:
         probe.touch()

@@ -1,4 +1,4 @@
-"""The prolog's slow path: asked only when the sh hook found no fresh "ok" or "bad"."""
+"""The prolog's slow path, used only if the sh hook found no fresh "ok" or "suspect"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slurm_hooks.hooks.guard import guarded
 
 def main() -> int:
     """0: the job may start here; 10: the node is bad."""
-    from slurm_hooks.hooks.admission import answer  # noqa: PLC0415 - so that a failing import is guarded too
+    from slurm_hooks.hooks.admission import answer  # noqa: PLC0415 - so that a failing import is handled too
 
     return answer(Context.PROLOG)
 

@@ -1,4 +1,4 @@
-"""What a node says of itself without asking any device: boot id, uptime, name."""
+"""Boot id, uptime and name of this machine, from files that need no device."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ def uptime_s(procfs: Path = Path("/proc")) -> float:
 
 
 def node_name(argument: str | None = None) -> str:
-    """Slurm's name of this node: what slurmd gave to its hooks, else the host's short name."""
+    """This node's name in Slurm: the one that slurmd passes to its hooks, else the host's short
+    name."""
     return argument or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
 
 
 def stamp(path: Path) -> tuple[int, int]:
-    """Changes when the file is replaced or edited; (0, 0) when there is none."""
+    """Changes when the file is replaced or edited; (0, 0) if there is none."""
     try:
         found = path.stat()
     except OSError:

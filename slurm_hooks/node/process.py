@@ -1,4 +1,4 @@
-"""What the kernel says of a process, from files that never wait for that process."""
+"""A process as the kernel reports it, from files that never wait for that process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_ENVIRONMENT_BYTES = 1 << 20
-"""A process chooses where its environment begins and ends (prctl(2), PR_SET_MM): it may be all memory."""
+"""A process can set the bounds of its environment to any part of its memory (prctl(2), PR_SET_MM).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Process:
     start: int
 
     def alive(self, procfs: str = "/proc") -> bool:
-        """Still the same process, and more than a zombie."""
+        """Whether it is still the same process, and not a zombie."""
         found = process_state(self.pid, procfs)
         return found is not None and found[1] == self.start and found[0] not in "ZX"
 
@@ -34,8 +35,9 @@ def process_state(pid: int, procfs: str = "/proc") -> tuple[str, int] | None:
 
 
 def environment(folder: Path) -> bytes:
-    """The first part of a process's environment; ``folder`` is its own in /proc. Raises OSError. May
-    wait for that process's memory: only for contained workers and for the user's own processes."""
+    """The first part of a process's environment; ``folder`` is its folder in /proc. Raises OSError.
+    May wait for a lock of that process's memory, so only for contained workers and for the user's
+    own processes."""
     with (folder / "environ").open("rb", buffering=0) as file:
         data = b""
         while len(data) < MAX_ENVIRONMENT_BYTES:
@@ -47,11 +49,11 @@ def environment(folder: Path) -> bytes:
 
 
 def send(pid: int, number: int, is_it: Callable[[], bool]) -> bool:
-    """Sends a signal to the process with this pid if ``is_it`` says that it is the one that is meant;
-    whether it was sent.
+    """Send a signal to the process with this pid if ``is_it`` confirms that it is the right
+    process. Returns whether the signal was sent.
 
-    ``is_it`` is asked after a descriptor of the process is open: no other process that got its pid
-    meanwhile is ever hit (pidfd_open(2)). Raises PermissionError.
+    ``is_it`` is called after a pidfd of the process was opened, so that a process that reuses the
+    pid never receives the signal (pidfd_open(2)). Raises PermissionError.
     """
     fd = -1
     try:
@@ -71,7 +73,8 @@ def send(pid: int, number: int, is_it: Callable[[], bool]) -> bool:
 
 
 def _descriptor(pid: int) -> int:
-    """-1 on a kernel before 5.3: then a look just before must do. Raises ProcessLookupError."""
+    """-1 on a kernel before 5.3: then only the check before the signal protects. Raises
+    ProcessLookupError."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -81,11 +84,9 @@ def _descriptor(pid: int) -> int:
 
 
 def evidence_of(pid: int, procfs: str = "/proc") -> str:
-    """Where a hung process sleeps. Only files that take no lock of that process's memory are
-    read.
-    """
+    """Where a hung process sleeps. Reads only files that need no lock of that process's memory."""
     state = process_state(pid, procfs)
-    said = [f"state {state[0]}" if state else "gone"]
+    parts = [f"state {state[0]}" if state else "gone"]
     for name in ("wchan", "stack"):
         try:
             text = Path(procfs, str(pid), name).read_text(errors="replace")
@@ -93,5 +94,5 @@ def evidence_of(pid: int, procfs: str = "/proc") -> str:
             continue
         words = [line.split()[-1] for line in text.splitlines() if line.split()][:4]
         if words and words != ["0"]:
-            said.append(f"{name} {' < '.join(words)}")
-    return ", ".join(said)
+            parts.append(f"{name} {' < '.join(words)}")
+    return ", ".join(parts)

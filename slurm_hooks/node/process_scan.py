@@ -1,7 +1,8 @@
-"""Looks at every process of a node without letting one user hold up the look at another's.
+"""Scans all processes of a node, so that one user cannot delay the scan of another user's
+processes.
 
-A process's environment and command line lie in its own memory. Who maps these pages from a FUSE
-mount of his own, or hands them to a userfaultfd, decides when a reader gets an answer.
+A process's environment and command line are in its own memory. A user can map these pages from a
+FUSE mount, or register them with userfaultfd, and so decide when a reader gets an answer.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from slurm_hooks.probes import files
 T = TypeVar("T")
 _UID = re.compile(r"^Uid:\t([0-9]+)", re.MULTILINE)
 PATIENCE_S = 2.0
-"""For all processes of one user, side by side with those of the others."""
+"""For all processes of one user. Users are scanned in parallel."""
 
 
 def uid_of(folder: Path) -> int | None:
-    """The real user id of a process; ``folder`` is its own in /proc (proc(5), status). Never waits."""
+    """The real user id of a process; ``folder`` is its folder in /proc (proc(5), status). Never
+    waits."""
     found = _UID.search(files.text(str(folder / "status")))
     return int(found[1]) if found else None
 
@@ -32,10 +34,10 @@ def uid_of(folder: Path) -> int | None:
 def each(
     procfs: Path, look: Callable[[int], T | None], patience_s: float = PATIENCE_S
 ) -> Iterator[T]:
-    """What ``look`` finds at each process but process 1 and this one: those of one user in order, in a
-    thread of their own. For contained workers only: a thread that waits is left behind.
+    """The results of ``look`` for all processes but process 1 and this one, with one thread for
+    each user. For contained workers only: a thread that blocks is abandoned.
 
-    Raises ``TimeoutError`` at the end, naming the users whose processes did not answer.
+    Raises ``TimeoutError`` at the end, which names the users whose processes did not answer.
     """
     by_user: dict[int | None, list[int]] = {}
     for name in os.listdir(procfs):  # noqa: PTH208 - names alone are wanted
@@ -54,7 +56,7 @@ def each(
             uid, item, error = found.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
             users = ", ".join(sorted(map(str, waiting)))
-            problem = f"processes of uid {users} give no answer in {patience_s:g} s"
+            problem = f"processes of uid {users} did not answer within {patience_s:g} s"
             raise TimeoutError(problem) from None
         if error is not None:
             raise error
@@ -75,7 +77,7 @@ def _look_at(
             item = look(pid)
             if item is not None:
                 found.put((uid, item, None))
-    except BaseException as error:  # noqa: BLE001 - raised again by who waits for the answer
+    except BaseException as error:  # noqa: BLE001 - raised again in the main thread
         found.put((uid, None, error))
     else:
         found.put((uid, None, None))

@@ -1,8 +1,9 @@
-"""The verdict file: the agent's word to whoever asks on this node. One writer, any reader.
+"""The verdict file, in which the agent publishes the state of its node. One writer, any number of
+readers.
 
-Line 1 is made for sh: ``STATUS EXPIRES_UPTIME_S BOOT_ID holdfast/1``. Line 2 is JSON. Written by
-rename, so nobody ever reads half of one. A reader treats stale, missing and another boot's as
-blind.
+Line 1 is for sh: ``STATUS EXPIRES_UPTIME_S BOOT_ID holdfast/1``. Line 2 is JSON. The file is
+written by rename, so a reader never sees half of it. A verdict that is missing, expired or of
+another boot counts as blind.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _RESERVED_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What the file says. ``fresh`` is False where it may not be believed; ``why`` says why not."""
+    """The file's content. ``fresh``: it is valid now; ``why``: why it is not."""
 
     status: Status
     fresh: bool
@@ -34,15 +35,22 @@ class Published:
         return bool(self.detail.get("drained"))
 
     @property
+    def own_drain(self) -> dict[str, Any]:
+        """The record of the agent's own drain that is set; empty: there is none."""
+        return _table(_table(self.detail.get("decision")).get("made"))
+
+    @property
     def findings(self) -> list[dict[str, Any]]:
         found = self.detail.get("findings")
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
     @property
     def blind(self) -> list[str]:
         """The probes that gave no answer."""
-        silent = self.detail.get("blind")
-        return [one for one in silent if isinstance(one, str)] if isinstance(silent, list) else []
+        probes = self.detail.get("blind")
+        return (
+            [name for name in probes if isinstance(name, str)] if isinstance(probes, list) else []
+        )
 
 
 def path_in(run: Path) -> Path:
@@ -50,19 +58,20 @@ def path_in(run: Path) -> Path:
 
 
 def render(status: Status, *, expires_s: int, boot_id: str, detail: dict[str, Any]) -> str:
-    """The file's text. Fits the hook's two ``read`` calls: line 2 holds no line break."""
+    """The file's text. Line 2 holds no line break, so that the hook can read it with two ``read``
+    calls."""
     body = json.dumps({"status": status.value, **detail}, ensure_ascii=True)
     return f"{status.value} {expires_s} {boot_id} {WIRE}\n{body}\n"
 
 
 def reserve_for(run: Path) -> ReservedSpace:
-    """Room for verdicts where the run folder's filesystem is full: without a fresh one the hooks would
-    not know a bad node."""
+    """Space reserved for verdicts in case the run folder's filesystem is full: without a fresh
+    verdict the hooks could not recognize a bad node."""
     return ReservedSpace(run, "verdict", size=_RESERVED_BYTES, count=2)
 
 
 def write(path: Path, text: str, reserve: ReservedSpace | None = None) -> None:
-    """Replace the file in one step, readable by everybody. Raises OSError."""
+    """Replace the file in one step, readable for all users. Raises OSError."""
     if reserve is None:
         write_atomic(path, text, mode=0o644, durable=False)
     else:
@@ -70,7 +79,7 @@ def write(path: Path, text: str, reserve: ReservedSpace | None = None) -> None:
 
 
 def read(path: Path, *, boot_id: str, uptime_s: float) -> Published:
-    """The verdict; never raises. What cannot be believed is blind."""
+    """The verdict; an invalid one is blind. Never raises."""
     try:
         first, second = path.read_text(errors="replace").split("\n")[:2]
         status, expires, boot, wire = first.split(" ")
@@ -80,8 +89,8 @@ def read(path: Path, *, boot_id: str, uptime_s: float) -> Published:
     except FileNotFoundError:
         return Published(status=Status.BLIND, fresh=False, why="there is no verdict")
     except OSError as error:
-        said = " ".join(str(error).split())[:200]
-        return Published(status=Status.BLIND, fresh=False, why=f"unreadable verdict: {said}")
+        text = " ".join(str(error).split())[:200]
+        return Published(status=Status.BLIND, fresh=False, why=f"unreadable verdict: {text}")
     except (ValueError, RecursionError):
         return Published(status=Status.BLIND, fresh=False, why=_foreign(path))
     why = ""
@@ -100,8 +109,8 @@ def read(path: Path, *, boot_id: str, uptime_s: float) -> Published:
 
 def _foreign(path: Path) -> str:
     return (
-        f"not a verdict file: {path}; a running agent writes it anew at its next pass, so see that one "
-        "runs and that nothing else writes there"
+        f"not a verdict file: {path}; a running agent replaces it at its next pass. Check that the agent "
+        "runs and that no other program writes to this file"
     )
 
 

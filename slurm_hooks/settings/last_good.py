@@ -1,8 +1,8 @@
 """A copy of the last configuration that this node's agent accepted.
 
-A file that cannot be used must not leave a node unwatched: until it is mended, what begins anew (an
-agent after a crash or a reboot, a hook) goes on with the copy. It lies in one fixed place, since
-``paths.state`` of a broken file is not known.
+An invalid file must not stop the monitoring of a node: until it is corrected, hooks and a restarted
+agent use the copy. The copy has a fixed path, because ``paths.state`` of an invalid file is
+unknown.
 """
 
 from __future__ import annotations
@@ -26,37 +26,39 @@ def path_of_copy() -> Path:
 
 
 def copy_of(config: Path) -> str | None:
-    """The text of this file that was accepted last; None where there is none that can be read."""
-    said, _ = read_state(path_of_copy(), version=VERSION)
-    if said is None or said.get("path") != str(config.absolute()):
+    """The text of this file that was accepted last; None if there is no readable copy."""
+    value, _ = read_state(path_of_copy(), version=VERSION)
+    if value is None or value.get("path") != str(config.absolute()):
         return None
-    text = said.get("text")
+    text = value.get("text")
     return text if isinstance(text, str) else None
 
 
 def keep(config: Path, text: str) -> None:
-    """Make this the copy; root's alone, as the file itself may be. Raises OSError."""
+    """Save this text as the copy. Only root can read it, as may be the case for the file. Raises
+    OSError."""
     if copy_of(config) != text:
         write_state(path_of_copy(), {"path": str(config.absolute()), "text": text}, version=VERSION)
 
 
 def read(config: Path) -> Document:
-    """The file. One that is gone since it was accepted is a problem, for its defaults are not what the
-    site wants; without a copy, no file means all defaults.
+    """The file. If it was accepted once and is missing now, that is a problem: the defaults are not
+    what the site wants. Without a copy, a missing file means all defaults.
     """
     document = Document(config)
     if document.text is None and not document.problems and copy_of(config) is not None:
-        text = "there is no such file any more; put it back, or an empty one for all defaults"
+        text = "this file no longer exists; restore it, or create an empty one for all defaults"
         document.problems.append(Problem(1, "", text))
     return document
 
 
 def in_force(config: Path, judge: Callable[[Document], object]) -> tuple[Document, tuple[str, ...]]:
-    """The document that this node goes by; and, where that is the copy, the problems of the file.
-    Without a copy it is the file as it stands, unjudged.
+    """The document that this node uses, and if that is the copy, the problems of the file. Without
+    a copy it is the file as it is, not validated.
 
-    ``judge`` is what the agent makes of a document: the whole of it counts, whatever part is asked
-    for. A hook that went by half a file would look for the verdict where no agent writes it.
+    ``judge`` validates a document as the agent does, with all its sections, whichever one is
+    needed. A hook that used a partly valid file might look for the verdict where the agent does not
+    write it.
     """
     document, copy = read(config), copy_of(config)
     if copy is None or document.text == copy:

@@ -1,6 +1,6 @@
-"""This half's part of the configuration: ``node``, ``agent`` and ``checks``.
+"""The configuration sections of the node side: ``node``, ``agent`` and ``checks``.
 
-The docstring after a field says what it means, in which unit, and why its default is what it is.
+The docstring after a field gives its meaning, its unit, and the reason for its default.
 """
 
 from __future__ import annotations
@@ -26,25 +26,23 @@ class ReasonStyle(str, Enum):
 
 
 class LeftoverPolicy(str, Enum):
-    """What is done with processes that outlive their job."""
+    """What happens to processes that outlive their job."""
 
     REPORT = "report"
     KILL = "kill"
-    """Those that provably belong to the ended job: by cgroup or SLURM_JOB_ID, and its user."""
+    """Only those that certainly belong to the ended job: by cgroup or SLURM_JOB_ID, and by user."""
 
 
 class WhenBlind(str, Enum):
-    """What a hook does that finds no fresh verdict."""
+    """What a hook does without a fresh verdict."""
 
-    PASS = "pass"  # noqa: S105 - a word of the configuration
+    PASS = "pass"  # noqa: S105 - a configuration value
     HOLD = "hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlindConfig:
-    """Blindness is never "healthy"; whether it may take a node out is the site's choice, per
-    hook.
-    """
+    """Blind is not healthy. Whether a hook drains a blind node is the site's choice."""
 
     prolog: WhenBlind = WhenBlind.PASS
     epilog: WhenBlind = WhenBlind.PASS
@@ -52,14 +50,14 @@ class BlindConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetConfig:
-    """How much of the cluster Holdfast may take out of service: the larger of the two (law 4)."""
+    """How many nodes Holdfast may drain: the larger of the two limits (law 4)."""
 
     max_nodes: int = 2
     max_share: float = 0.1
     """Of all nodes, 0 to 1."""
     users_share: float = 0.5
-    """How much of it, 0 to 1, drains may take for faults that any user can bring about
-    (DISK_FULL, JOB_LEFTOVER, …): the rest stays free for hardware."""
+    """Share of the budget, 0 to 1, for drains because of faults that any user can cause
+    (DISK_FULL, JOB_LEFTOVER, …). The rest is reserved for hardware faults."""
 
     def __post_init__(self) -> None:
         if self.max_nodes < 0:
@@ -69,24 +67,25 @@ class BudgetConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """What this node is meant to be, and how it leaves service."""
+    """What this node must have, and how it is drained."""
 
     expected_gpus: int = 8
-    """0: a node without GPUs; NVML is not asked then."""
+    """0: a node without GPUs; NVML is not used then."""
     mounts: tuple[str, ...] = ()
     """Mount points that jobs need. None by default: only the site knows them."""
     disks: tuple[str, ...] = ("/",)
-    """Local filesystems whose space is watched, each by any folder of it."""
+    """Local filesystems whose free space is checked, each given by any folder of it."""
     reason_style: ReasonStyle = ReasonStyle.HOLDFAST
     when_blind: BlindConfig = field(default_factory=BlindConfig)
     budget: BudgetConfig = field(default_factory=BudgetConfig)
     leftovers: LeftoverPolicy = LeftoverPolicy.REPORT
-    """Ending other people's processes is the site's choice, so by default they are only told."""
+    """Killing users' processes is the site's choice, so by default they are only reported."""
     leftover_grace_s: float = 2.0
-    """For a process to go by itself after its job's end, again after SIGTERM, and after SIGKILL."""
+    """Time for a process to exit by itself after its job's end, after SIGTERM, and after SIGKILL.
+    """
     allow_skip: bool = False
-    """Whether ``sbatch --comment=skip_checks`` lets a job start on a bad node and go unjudged, as
-    it does under Soperator's own checks. A user's word then outranks the site's, so not by default.
+    """Whether ``sbatch --comment=skip_checks`` lets a job start on a bad node and without a report,
+    as it does under Soperator's own checks. Users could then override the site, so not by default.
     """
 
     def __post_init__(self) -> None:
@@ -104,54 +103,54 @@ class AgentConfig:
     """How the resident agent works."""
 
     interval_s: float = 10.0
-    """Between two passes over all probes. Kernel-log events do not wait for one."""
+    """Between two passes over all probes. Kernel log events do not wait for a pass."""
     probe_deadline_s: float = 2.0
     """After this a probe is abandoned. NVML answers in milliseconds."""
     verdict_ttl_s: float = 30.0
-    """How long a verdict is believed: three intervals, so that one slow pass blinds no hook."""
+    """How long a verdict is valid: three intervals, so that one slow pass makes no hook blind."""
     recheck_passes: int = 2
-    """Clean passes in a row before a node is given back."""
+    """Clean passes in a row before a node returns to service."""
     wait_s: float = 30.0
-    """Least time out of service for a fault that asks for nothing but time."""
+    """Shortest time out of service for a fault that requires no action but waiting."""
     max_wait_s: float = 3600.0
-    """What that time grows to: each return within `return_window_s` after a drain for the same code
-    doubles it, for faults that ask for more as well.
+    """Upper limit of that time. Each return within `return_window_s` after a drain for the same
+    code doubles it, also for faults that require an action.
     """
     return_window_s: float = 3600.0
-    """For so long a return counts. 0: the wait does not grow and nobody is asked."""
+    """How long a return counts. 0: the wait does not grow and no person is required."""
     max_returns: int = 4
-    """After so many returns within `return_window_s` for the same code a node stays drained until a person
-    resumes it. 0: the wait grows, but nobody is asked.
+    """After this many returns within `return_window_s` for the same code a node stays drained until
+    a person resumes it. 0: the wait grows, but no person is required.
     """
     clock_interval_s: float = 60.0
-    """Between two questions for slurmctld's clock; they are the agent's only steady Slurm calls."""
+    """Between two reads of slurmctld's clock, the agent's only regular Slurm calls."""
     slow_interval_s: float = 60.0
-    """Between two looks at what changes slowly: services, kernel modules, sleeping tasks, slurmd.
+    """Between two reads of what changes slowly: services, kernel modules, sleeping tasks, slurmd.
     """
     dcgm_interval_s: float = 300.0
-    """Between two questions for DCGM's health watches, which need a minute of samples themselves.
+    """Between two reads of DCGM's health watches, which need a minute of samples themselves.
     """
     mlxlink_interval_s: float = 1800.0
-    """Between two questions for the bit error rates of the InfiniBand links, a program for each.
+    """Between two reads of the bit error rates of the InfiniBand links, one program run per link.
     """
     act_retry_s: float = 2.0
-    """After this, a Slurm write that failed is tried again."""
+    """Time until a failed write to Slurm is tried again."""
     gate_back: GateBack = GateBack.OFF
-    """Whether an active check (a job that loads the node) stands before a node's return: off, observe
-    (it runs and is written down), require (the node returns only if it passed; where its program is
-    missing it stays out).
+    """Whether an active check (a job that loads the node) runs before a node's return: off, observe
+    (it runs and is recorded), require (the node returns only if it passed; if its program is
+    missing the node stays drained).
     """
     gate_retry_s: float = 3600.0
-    """After this an active check that was not passed is tried again."""
+    """Time until an active check that did not pass is tried again."""
     jobs_interval_s: float = 0.15
-    """Between two looks after jobs that have to restart, while there are any."""
+    """Between two queries for jobs that have to restart, while there are any."""
     history_max_bytes: int = 4_000_000
-    """What this node's history may take (`paths.history`); the older half goes when it is full. An
-    event takes about 300 bytes.
+    """Maximum size of this node's history (`paths.history`); when it is full the older half is
+    removed. An event takes about 300 bytes.
     """
     metrics_port: int | None = None
-    """Serve the metrics on this port of 127.0.0.1, at /metrics. null: only the file `metrics.prom` in
-    `paths.run`, as node_exporter's textfile collector takes it.
+    """Serve the metrics on this port of 127.0.0.1, at /metrics. null: only the file `metrics.prom`
+    in `paths.run`, for node_exporter's textfile collector.
     """
 
     def __post_init__(self) -> None:
@@ -185,15 +184,15 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckConfig(Generic[L]):
-    """One check: what it may do with its findings, and its limits."""
+    """One check: its mode, which decides what its findings may cause, and its limits."""
 
     limits: L
     mode: Mode = Mode.OBSERVE
 
 
 CHECKS: Mapping[str, Any]
-"""The schema of the section ``checks``: one entry for each row of the catalogue. Made when first
-asked for, so that a hook that needs no check loads none."""
+"""The schema of the section ``checks``: one entry for each row of the catalogue. Created on first
+use, so that a hook that needs no check loads none."""
 
 
 def __getattr__(name: str) -> Any:
@@ -209,7 +208,7 @@ def __getattr__(name: str) -> Any:
 def enabled(
     table: Mapping[str, CheckConfig[Any]], off: frozenset[str]
 ) -> Iterator[tuple[str, CheckConfig[Any]]]:
-    """The checks that run: neither off in the configuration nor switched off by a file."""
+    """The checks that run: not in mode off, and not switched off by a kill-switch file."""
     for name, config in table.items():
         if config.mode is not Mode.OFF and name not in off:
             yield name, config

@@ -1,6 +1,4 @@
-"""Everything that the agent, the check command and the hooks' slow path read from the
-configuration.
-"""
+"""The configuration of one node, as the agent, ``holdfast check`` and the hooks' slow path read it."""
 
 from __future__ import annotations
 
@@ -25,9 +23,9 @@ from slurm_hooks.settings.sections import AgentConfig, CheckConfig, NodeConfig, 
 class Settings:
     """The configuration of one node. ``path`` is its file; ``checks`` has every check.
 
-    ``stamp``: of the file just before it was read, so that no later change of it is missed. ``text``:
-    what was read, None without a file. ``problems``: why the file was not used but the copy of the
-    last one that was accepted, one line each.
+    ``stamp``: of the file just before it was read, so that no later change is missed. ``text``:
+    what was read, None without a file. ``problems``: why the copy of the last accepted file is used
+    instead of the file, one line each.
     """
 
     path: Path
@@ -41,18 +39,18 @@ class Settings:
     problems: tuple[str, ...] = ()
 
     def active(self) -> dict[str, CheckConfig[Any]]:
-        """The checks that run now, after the kill switches beside the configuration.
+        """The checks that run now, according to the kill switches beside the configuration.
 
-        ``off/all`` leaves them all looking and none acting.
+        With ``off/all`` all checks run in mode observe.
         """
         off = switches_off(self.path)
         table = dict(enabled(self.checks, off))
         if ALL in off:
-            table = {name: replace(sections, mode=Mode.OBSERVE) for name, sections in table.items()}
+            table = {name: replace(check, mode=Mode.OBSERVE) for name, check in table.items()}
         return table
 
     def may_act(self) -> bool:
-        """False while somebody has switched every action off."""
+        """False while all actions are switched off (``off/all``)."""
         return ALL not in switches_off(self.path)
 
     @property
@@ -70,16 +68,16 @@ class Settings:
 
 
 def load(path: Path) -> Settings:
-    """What the file says; all defaults where there never was one. Raises ``ConfigError`` with every
-    problem of every section that a node reads.
+    """The file's settings; all defaults if there never was a file. Raises ``ConfigError`` with
+    every problem of every section that a node reads.
     """
     stamp = machine.stamp(path)
     return replace(of(last_good.read(path)), path=path, stamp=stamp)
 
 
 def usable(path: Path) -> Settings:
-    """As ``load``; where the file cannot be used, what was accepted last. Raises ``ConfigError``
-    where that is nothing that can be used.
+    """As ``load``; if the file is invalid, the settings that were accepted last. Raises
+    ``ConfigError`` if there are none that are valid.
     """
     stamp = machine.stamp(path)
     document, problems = last_good.in_force(path, of)
@@ -91,7 +89,7 @@ def usable(path: Path) -> Settings:
 
 
 def of(document: Document) -> Settings:
-    """All that a node reads of it. Raises ``ConfigError``."""
+    """The settings in a document. Raises ``ConfigError``."""
     found = Settings(
         path=document.path,
         cluster=document.top(ClusterConfig),

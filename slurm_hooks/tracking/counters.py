@@ -1,20 +1,16 @@
-"""Counters that only ever grow, until they saturate, wrap or are reset. Pure: no I/O here.
+"""Counters that only grow, until they saturate, wrap or are reset. Pure: no I/O here.
 
-A healthy H100 node is not all zeros, so nothing is judged by a counter's value, only by what came
-since a baseline (law 9). ``None`` always means no opinion: nothing to compare with, or a counter
-that can count no more; never zero.
+The counters of a healthy H100 node are not all zero, so only growth since a baseline is judged,
+never a value (law 9). ``None`` always means unknown (nothing to compare with, or a saturated
+counter), never zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 MAX_POINTS = 12
-"""A window has at most so many points, so a rate is taken over at most 1/12 more than was asked
-for.
-"""
+"""A window has at most so many points, so a rate covers at most 1/12 more time than requested."""
 
 Point = tuple[float, int]
 """(epoch seconds, value with wraps added)."""
@@ -24,13 +20,12 @@ Point = tuple[float, int]
 class Counter:
     """One counter of one device in this boot, made by ``advance`` alone.
 
-    ``value``     as it was last read; None: never read.
-    ``baseline``  what is not news. In the same terms as ``value + wrapped``.
-    ``at_s``      epoch seconds of the last look that changed anything here.
-    ``window``    some earlier looks, oldest first, thinned out.
+    ``value``     as last read; None: never read.
+    ``baseline``  the value from which growth counts; comparable to ``value + wrapped``.
+    ``at_s``      epoch seconds of the last reading that changed anything here.
+    ``window``    some earlier readings, oldest first.
     ``wrapped``   what the wraps since the baseline add to ``value``.
-    ``known``     False where the last look allows no comparison: first sight, reset, saturated,
-                  unreadable.
+    ``known``     False if the last reading cannot be compared: first reading, reset, saturated, unreadable.
     """
 
     value: int | None = None
@@ -42,23 +37,23 @@ class Counter:
 
     @property
     def new(self) -> int | None:
-        """Counted since the baseline."""
+        """Growth since the baseline."""
         if not self.known or self.value is None or self.baseline is None:
             return None
         return self.value + self.wrapped - self.baseline
 
     def new_in(self, window_s: float) -> int | None:
-        """Counted in the last ``window_s`` before ``at_s``, None until it was watched for as long.
+        """Growth in the last ``window_s`` before ``at_s``; None until it was followed for that
+        long.
 
-        As many as in ``rate_per_s``: the window may be up to one point's distance longer.
+        As for ``rate_per_s``, the window may be longer by the distance of two points.
         """
         then = self._then(window_s)
         return None if then is None else self._total() - then[1]
 
     def rate_per_s(self, window_s: float) -> float | None:
-        """Mean rate over the last ``window_s`` before ``at_s``, None until it was watched for as
-        long.
-        """
+        """Mean rate over the last ``window_s`` before ``at_s``; None until it was followed for that
+        long."""
         then = self._then(window_s)
         return None if then is None else (self._total() - then[1]) / (self.at_s - then[0])
 
@@ -81,14 +76,16 @@ def advance(
     wraps_at: int | None = None,
     keep_s: float = 0.0,
 ) -> Counter:
-    """The counter after this look. ``now`` in epoch seconds; ``value`` None: could not be read.
+    """The counter after this reading. ``now`` in epoch seconds; ``value`` None: could not be read.
 
-    ``saturates_at``: the largest value, at which it stands still (InfiniBand's 8-, 16- and 32-bit
-    counters). ``wraps_at``: the first value that does not fit, after which it begins at 0. A fall
-    is a wrap only where that is less than half a turn; else, as without ``wraps_at``, it is a reset
-    and a new baseline. ``keep_s``: longest window that will be asked for; 0 keeps none.
+    ``saturates_at``: the largest value, at which it stays (InfiniBand's 8-, 16- and 32-bit
+    counters). ``wraps_at``: the first value that does not fit, after which it begins at 0. A
+    smaller value is a wrap only if the counter advanced by less than half its range; otherwise, and
+    without ``wraps_at``, it is a reset and a new baseline. ``keep_s``: the longest window that will
+    be requested; 0 keeps none.
 
-    Returns ``before`` itself where nothing changed, so that an idle node's memory does not either.
+    Returns ``before`` itself if nothing changed, so that an idle node's tracked state does not
+    change either.
     """
     if value is None or value < 0:
         return replace(before, known=False) if before else Counter()
@@ -108,29 +105,13 @@ def advance(
 
 
 def rebased(counter: Counter) -> Counter:
-    """The same counter with all that it has counted so far taken for old: a job's start, a person's
-    word.
+    """The counter with a new baseline: growth so far no longer counts, for example after a person
+    resumed the node.
     """
     if counter.value is None:
         return counter
     total = counter.value + counter.wrapped
     return replace(counter, baseline=total, window=())
-
-
-def restored(said: Mapping[str, Any]) -> Counter:
-    """A counter from its JSON (``dataclasses.asdict``). Raises KeyError, TypeError or ValueError."""
-    return Counter(
-        value=_whole(said["value"]),
-        baseline=_whole(said["baseline"]),
-        at_s=float(said["at_s"]),
-        window=tuple((float(at), int(value)) for at, value in said["window"]),
-        wrapped=int(said["wrapped"]),
-        known=bool(said["known"]),
-    )
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 def _begun(value: int, now: float, keep_s: float) -> Counter:
@@ -147,10 +128,11 @@ def _grown(before: Counter, value: int, now: float, *, wrapped: int, keep_s: flo
 
 
 def _windowed(window: tuple[Point, ...], point: Point, keep_s: float) -> tuple[Point, ...]:
-    """With this point where the last one is long enough ago; without what lies beyond ``keep_s``.
+    """The window with this point, if the last one is old enough, and without points older than
+    ``keep_s``.
 
-    Of the points beyond it the newest stays: the window begins there. A clock that was set back
-    begins the window anew.
+    Of the older points the newest stays, as the begin of the window. If the clock was set back, the
+    window begins again.
     """
     if keep_s <= 0:
         return ()

@@ -1,4 +1,4 @@
-"""What the agent remembers of InfiniBand ports and PCI devices. Pure."""
+"""The tracked state of InfiniBand ports and PCI devices. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slurm_hooks.tracking.counters import Counter, advance
 
 FLAP_WINDOW_S = 24 * 3600.0
 BER_WINDOW_S = 125 * 60.0
-"""A link must have carried bits for so long before its error rate means anything (NVIDIA's bring-up
+"""How long a link must have carried data before its bit error rate is meaningful (NVIDIA's bring-up
 guide: at 400 Gb/s one error in that time is 3e-16).
 """
 RATE_WINDOW_S = 600.0
@@ -24,8 +24,8 @@ _FULL: Mapping[str, int] = {
     "local_link_integrity_errors": 15,
     "excessive_buffer_overrun_errors": 15,
 }
-"""The value at which each counter stands still (InfiniBand specification, PortCounters: 4, 8 and 16
-bits). One that shows more is a wide one, which newer firmware has."""
+"""The value at which each counter saturates (InfiniBand specification, PortCounters: 4, 8 and 16
+bits). A larger value comes from the wider counters of newer firmware."""
 
 _WINDOWS_S: Mapping[str, float] = {
     "symbol_error": BER_WINDOW_S,
@@ -39,15 +39,16 @@ _WINDOWS_S: Mapping[str, float] = {
 COUNTED_CODES = frozenset(
     {"IB_FLAP", "IB_BER", "IB_ERRORS", "IB_RATE", "PCIE_AER_FATAL", "PCIE_AER"}
 )
-"""What rests on the past: a person's word that the node is good ends it."""
+"""Findings based on earlier counts: they end when a person resumes the node."""
 MISSED_CODES = frozenset({"IB_MISSING", "NVSWITCH_GONE", "PCI_GPU_GONE"})
-"""What was once there: a person's word that the node is good as it is ends it."""
+"""Findings about devices that were there before: they end when a person resumes the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSeen:
-    """A port's past: whether it ever was ACTIVE, its last counters, and when (epoch s) it lost its
-    link. ``here``: seen in this boot, else only before it. ``guid`` and ``link_layer`` as they were last told.
+    """A port's earlier state: whether it ever was ACTIVE, its last counters, and when (epoch s) it
+    lost its link. ``here``: seen in this boot, else only before it. ``guid`` and ``link_layer``: as
+    last reported.
     """
 
     active: bool = False
@@ -83,9 +84,9 @@ def look_at_ports(
     *,
     same_machine: bool = True,
 ) -> tuple[dict[str, PortSeen], tuple[PortFacts, ...]]:
-    """The memory with this reading in it, and the reading with its past and with the ports that are
-    gone. ``now`` in epoch seconds. ``same_machine`` False: unproven yet, so nothing from before the
-    boot is missed.
+    """The tracked ports after this reading, and the reading with their earlier state and with the
+    missing ports. ``now`` in epoch seconds. ``same_machine`` False: not known yet to be the machine
+    from before the boot, so ports from before the boot do not count as missing.
     """
     ports = list(ports)
     seen, facts = _without_renamed_ports(known, ports), []
@@ -109,7 +110,7 @@ def _without_renamed_ports(
     fresh = [port for port in ports if port.subject not in known]
     guids, there = {port.guid for port in fresh}, {port.subject for port in ports}
     old = [(name, port.link_layer) for name, port in known.items() if not port.here]
-    # A card that is here under another name goes before one that may be missing.
+    # First the cards that are certainly here under another name, then those that may be missing.
     old.sort(key=lambda item: known[item[0]].guid not in guids)
     left = [item for item in old if item[0] not in there]
     renamed = _renamed(left, [port.link_layer for port in fresh])
@@ -117,8 +118,8 @@ def _without_renamed_ports(
 
 
 def _renamed(old: Iterable[tuple[str, str]], fresh: list[str]) -> set[str]:
-    """Of ``old`` (name and kind) those that ``fresh`` stand for, the kinds of what has a new name:
-    names and addresses are given out anew at each boot.
+    """The entries of ``old`` (name and kind) that have a new name now. ``fresh``: the kinds of the
+    devices with new names. Names and addresses may change at each boot.
     """
     renamed = set()
     for name, kind in old:
@@ -129,14 +130,15 @@ def _renamed(old: Iterable[tuple[str, str]], fresh: list[str]) -> set[str]:
 
 
 def port_rebooted(port: PortSeen) -> PortSeen:
-    """What a boot leaves of a port's past: that it was there, and how well."""
+    """What is kept of a port after a reboot: that it was there, and its best state."""
     return replace(port, link_downed=None, here=False, counters={})
 
 
-def ports_forgiven(
+def ports_acknowledged(
     known: Mapping[str, PortSeen], facts: Iterable[PortFacts]
 ) -> dict[str, PortSeen]:
-    """Errors so far are old, and what is missing in ``facts`` need not be there."""
+    """After a person resumed the node: errors so far no longer count, and ports that are missing in
+    ``facts`` are accepted."""
     missed = {port.subject for port in facts if not port.present}
     return {
         name: replace(port, downs_at=(), best_gbps=None, counters={})
@@ -171,8 +173,8 @@ def _advance(before: Counter | None, name: str, value: int | None, now: float) -
 def _downs(before: PortSeen, port: PortFacts, now: float) -> tuple[float, ...]:
     recent = tuple(at for at in before.downs_at if now - at < FLAP_WINDOW_S)
     if port.link_downed is None or before.link_downed is None:
-        return recent  # no baseline: nothing can be called new
-    new = port.link_downed - before.link_downed  # below 0: the driver was loaded anew
+        return recent  # no baseline, so nothing is new
+    new = port.link_downed - before.link_downed  # below 0: the driver was loaded again
     return recent + (now,) * min(max(0, new), 20)
 
 
@@ -206,8 +208,8 @@ def _news(counters: Mapping[str, Counter], rate_gbps: float | None) -> PortNews:
 
 
 def _least_rate(counter: Counter, window_s: float) -> float | None:
-    """The rate over the window. With less past than that, what it will be at least: what came so
-    far, over the whole window.
+    """The rate over the window. If the counter was followed for a shorter time, the least that the
+    rate can be: the growth so far, over the whole window.
     """
     rate = counter.rate_per_s(window_s)
     if rate is not None or counter.new is None:
@@ -283,11 +285,11 @@ def _aer(
 
 
 def pci_rebooted(device: PciSeen) -> PciSeen:
-    """What a boot leaves of a device: that it was there."""
+    """What is kept of a device after a reboot: that it was there."""
     return PciSeen(kind=device.kind, here=False)
 
 
-def pci_forgiven(known: Mapping[str, PciSeen], facts: PciFacts | None) -> dict[str, PciSeen]:
-    """As ``ports_forgiven``."""
+def pci_acknowledged(known: Mapping[str, PciSeen], facts: PciFacts | None) -> dict[str, PciSeen]:
+    """As ``ports_acknowledged``."""
     gone = {pci for _, pci in facts.gone} if facts else set()
     return {pci: replace(was, counters={}) for pci, was in known.items() if pci not in gone}

@@ -1,4 +1,4 @@
-"""What the agent remembers of each GPU: who it is, and what its counters counted before. Pure."""
+"""The tracked state of each GPU: its identity and its earlier counter values. Pure."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _WINDOWS_S: Mapping[str, float] = {
     "held_by_hw_heat_ns": TEN_MINUTES_S,
     "held_by_power_brake_ns": TEN_MINUTES_S,
 }
-"""Every counter that is remembered, and the longest window over which it is judged (the windows of
-health-checks' sources: DCGM per hour, PCIe per minute, gpud's slowdown over ten minutes).
+"""Every tracked counter, and the longest window over which it is judged (sources: DCGM per hour,
+PCIe per minute, gpud's slowdown over ten minutes).
 """
 
 _FABRIC_PENDING = (1, 2)
 """NVML_GPU_FABRIC_STATE_NOT_STARTED, …_IN_PROGRESS."""
 
 COUNTED_CODES = frozenset({"ECC_UNCORRECTED", "NVLINK_ERRORS", "PCIE_REPLAYS"})
-"""What rests on counters since a baseline: a person's word that the node is good ends it."""
+"""Findings based on counters since a baseline: they end when a person resumes the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSeen:
     """A GPU as it last answered.
 
-    ``counters`` by their names in GpuFacts, of the links together. ``link_errors``: of each link,
-    all its errors that are not news. ``fabric_since``: when (epoch s) its fabric was first seen
-    unfinished; None where it is complete.
+    ``counters``: by their names in GpuFacts; for links the sum over all links. ``link_errors``: per
+    link, the errors up to the baseline. ``fabric_since``: since when (epoch s) its fabric is not
+    ready; None: it is.
     """
 
     uuid: str | None = None
@@ -50,14 +50,14 @@ class GpuSeen:
     fabric_since: float | None = None
 
     def total(self, name: str) -> int | None:
-        """A counter as it was last read."""
+        """A counter's last value."""
         counter = self.counters.get(name)
         return counter.value if counter else None
 
 
 def look(before: GpuSeen, gpu: GpuFacts, now: float) -> tuple[GpuSeen, GpuFacts]:
-    """The memory after this reading, and the reading with identity and news filled in. ``now`` in
-    epoch seconds.
+    """The tracked GPU after this reading, and the reading with identity and deltas filled in.
+    ``now`` in epoch seconds.
     """
     errors = _errors_of_links(gpu)
     seen = GpuSeen(
@@ -83,31 +83,30 @@ def look(before: GpuSeen, gpu: GpuFacts, now: float) -> tuple[GpuSeen, GpuFacts]
 
 
 def was_reset(before: GpuSeen, gpu: GpuFacts) -> bool:
-    """Evidence of a reset: the driver asked for one and no longer does, or volatile counters
-    fell.
-    """
-    asked_no_more = bool(before.recovery_action) and gpu.recovery_action == 0
+    """Evidence of a reset: the driver no longer requires one, or volatile counters fell."""
+    no_longer_required = bool(before.recovery_action) and gpu.recovery_action == 0
     last = before.total("uncorrected")
-    return asked_no_more or (
+    return no_longer_required or (
         last is not None and gpu.uncorrected is not None and gpu.uncorrected < last
     )
 
 
 def recovered(gpu: GpuFacts, *, memory_lost: bool) -> bool:
-    """It answers and asks for nothing. Where the driver does not tell what it asks for, the memory has
-    to: once that was lost, not known is not recovered.
+    """Whether it answers and requires no action. If the driver does not report the required action,
+    the tracked events count; if these were lost (``memory_lost``), the GPU does not count as
+    recovered.
     """
-    silent = gpu.recovery_action is None and memory_lost
-    return gpu.answers and not gpu.recovery_action and not silent
+    unknown = gpu.recovery_action is None and memory_lost
+    return gpu.answers and not gpu.recovery_action and not unknown
 
 
 def rebooted(seen: GpuSeen) -> GpuSeen:
-    """What survives a reboot: who the GPU is."""
+    """What is kept after a reboot: the GPU's identity."""
     return GpuSeen(uuid=seen.uuid, pci=seen.pci, name=seen.name, serial=seen.serial)
 
 
-def forgiven(seen: GpuSeen) -> GpuSeen:
-    """Errors counted so far are old."""
+def acknowledged(seen: GpuSeen) -> GpuSeen:
+    """After a person resumed the node: errors so far no longer count."""
     counters = {name: rebased(counter) for name, counter in seen.counters.items()}
     return replace(seen, counters=counters, link_errors=())
 
@@ -135,7 +134,7 @@ def _counted(before: Mapping[str, Counter], gpu: GpuFacts, now: float) -> Mappin
         for name, keep_s in _WINDOWS_S.items()
         if name in before or values[name] is not None
     }
-    # The same object where nothing changed: whoever compares memories sees so at once.
+    # The same object if nothing changed, which makes comparing tracked states fast.
     return before if after == before else after
 
 
@@ -150,7 +149,7 @@ def _new(seen: GpuSeen, name: str) -> int | None:
 
 def _news(seen: GpuSeen, gpu: GpuFacts, errors: tuple[int, ...], now: float) -> GpuDeltas:
     pcie_per_s = _rate(seen, "pcie_replays", MINUTE_S)
-    # Software slows a hot GPU down under load, which is normal and not to be judged.
+    # Slowdown of a hot GPU by software is normal under load and is not judged.
     heat = "held_by_heat_ns" if gpu.held_by_hw_heat_ns is None else "held_by_hw_heat_ns"
     heat_ns_per_s = _rate(seen, heat, TEN_MINUTES_S)
     brake_ns = _lately(seen, "held_by_power_brake_ns", TEN_MINUTES_S)
@@ -179,7 +178,7 @@ def _rate(seen: GpuSeen, name: str, window_s: float) -> float | None:
 
 
 def _lately(seen: GpuSeen, name: str, window_s: float) -> int | None:
-    """Counted in the window, or since the baseline where that is younger than the window."""
+    """Growth in the window, or since the baseline if that is more recent."""
     counter = seen.counters.get(name)
     if counter is None:
         return None
@@ -191,14 +190,14 @@ def _lately(seen: GpuSeen, name: str, window_s: float) -> int | None:
 
 
 def _errors_of_links(gpu: GpuFacts) -> tuple[int, ...]:
-    """Of each link all that it counted: replays, recoveries and CRC errors."""
+    """Per link, the sum of replays, recoveries and CRC errors."""
     kinds = [gpu.link_replays, gpu.link_recoveries, gpu.link_crc_errors]
     known = [counts for counts in kinds if counts is not None]
     return tuple(sum(counts) for counts in zip(*known, strict=False))
 
 
 def _link_baseline(before: tuple[int, ...], errors: tuple[int, ...]) -> tuple[int, ...]:
-    if not errors:  # it did not say: the baseline stands
+    if not errors:  # not reported: the baseline stays
         return before
     if len(before) != len(errors):
         return errors

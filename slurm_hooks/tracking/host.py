@@ -1,5 +1,5 @@
-"""What the agent remembers of the machine itself: disks that took writes and services that ran, also
-before the boot; tasks that slept and processes that were dead at the look before. Pure.
+"""The tracked state of the machine itself: disks that were writable and services that ran, also
+before the boot; blocked tasks and zombies of the last pass. Pure.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from slurm_hooks.facts import DStateTask, HostFacts, ServiceFacts, SystemFacts
 
 MISSED_CODES = frozenset({"DISK_READ_ONLY", "FABRIC_MANAGER_DOWN", "SERVICE_DOWN"})
-"""What was once otherwise: a person's word that the node is good as it is ends it."""
+"""Findings about what worked before: they end when a person resumes the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asleep:
-    """A task in uninterruptible sleep: since when (epoch s), and how often it had run by then."""
+    """A task in uninterruptible sleep: since when (epoch s), and its context switches by then."""
 
     since: float
     switches: int | None = None
@@ -23,35 +23,36 @@ class Asleep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSeen:
-    """``writable``: disks that were not read-only; ``ran``: services that were seen to run."""
+    """``writable``: disks that were not read-only; ``ran``: services that were running; ``asleep``:
+    tasks in uninterruptible sleep; ``dead``: zombies; ``looked``: there was an earlier pass in this
+    boot."""
 
     writable: tuple[str, ...] = ()
     ran: tuple[str, ...] = ()
     asleep: Mapping[str, Asleep] = field(default_factory=dict)
     dead: tuple[str, ...] = ()
     looked: bool = False
-    """Whether there was a look before this one at all."""
 
 
 def rebooted(seen: HostSeen) -> HostSeen:
-    """What a boot leaves: what worked before it, and must work after it."""
+    """What is kept after a reboot: what worked before it and must work after it."""
     return HostSeen(writable=seen.writable, ran=seen.ran)
 
 
-def forgiven(seen: HostSeen, host: HostFacts | None, system: SystemFacts | None) -> HostSeen:
-    """What does not work by the last look need not work any more."""
-    fixed = {disk.path for disk in host.disks if disk.read_only} if host else set()
+def acknowledged(seen: HostSeen, host: HostFacts | None, system: SystemFacts | None) -> HostSeen:
+    """After a person resumed the node: what did not work in the last pass is accepted."""
+    read_only = {disk.path for disk in host.disks if disk.read_only} if host else set()
     services = system.services if system else ()
     stopped = {service.name for service in services if not service.running}
     return replace(
         seen,
-        writable=tuple(path for path in seen.writable if path not in fixed),
+        writable=tuple(path for path in seen.writable if path not in read_only),
         ran=tuple(name for name in seen.ran if name not in stopped),
     )
 
 
 def look_at_host(known: HostSeen, host: HostFacts) -> tuple[HostSeen, HostFacts]:
-    """A disk that was never seen to take writes is meant to be so; one that turned so is broken."""
+    """A disk that was always read-only is meant to be; one that became read-only is faulty."""
     disks = tuple(
         replace(disk, turned_read_only=disk.read_only and disk.path in known.writable)
         for disk in host.disks
@@ -63,8 +64,8 @@ def look_at_host(known: HostSeen, host: HostFacts) -> tuple[HostSeen, HostFacts]
 def look_at_system(
     known: HostSeen, system: SystemFacts, now: float
 ) -> tuple[HostSeen, SystemFacts]:
-    """The memory with this look in it, and the look with what needs an earlier one. ``now`` in
-    epoch seconds.
+    """The tracked host after this pass, and the pass with the values that need an earlier one.
+    ``now`` in epoch seconds.
     """
     tasks, asleep = _sleepers(known, system, now)
     services = tuple(_service(known, service, cut=system.cut) for service in system.services)
@@ -89,7 +90,8 @@ def look_at_system(
 def _sleepers(
     known: HostSeen, system: SystemFacts, now: float
 ) -> tuple[tuple[DStateTask, ...], dict[str, Asleep]]:
-    """A task that ran in between sleeps anew: busy disks put many to sleep for a moment."""
+    """A task that ran in between counts as newly asleep: on busy disks many tasks sleep for a
+    moment."""
     tasks, asleep = [], {}
     for task in system.d_state_tasks:
         key = f"{task.pid}/{task.tid}/{task.start}"
@@ -102,11 +104,9 @@ def _sleepers(
 
 
 def _service(known: HostSeen, service: ServiceFacts, *, cut: bool) -> ServiceFacts:
-    """One that ran before and is not to be seen any more has stopped, unless the look was cut
-    short.
-    """
+    """A service that ran before and is no longer found has stopped, unless the list was cut short."""
     ran = service.name in known.ran
     running, how = service.running, service.how
     if running is None and ran and not cut:
-        running, how = False, "it ran before, and is not to be seen any more"
+        running, how = False, "it ran before and is no longer found"
     return replace(service, running=running, how=how, ran=ran)

@@ -1,7 +1,7 @@
-"""What the agent remembers of the kernel log beside Xids. Pure: no I/O here.
+"""The tracked kernel events other than Xids. Pure: no I/O here.
 
-One event for each code and part, with a count and a day of slots for its rate: a storm of records
-costs no more memory than one.
+One event for each code and device, with a count and the counts of one day in slots for its rate: a
+flood of records needs no more memory than a single one.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from slurm_hooks.facts.kernel import SLOT_S, SLOTS
 MAX_EVENTS = 200
 
 FORGET_S = {Severity.INFO: 3600.0, Severity.WARN: 24 * 3600.0}
-"""How long after its last record an event that condemns nothing stays evidence."""
+"""How long after its last record an event that is not fatal counts."""
 
 _PASSING = {Action.NONE, Action.RESTART_JOB, Action.WAIT}
-"""What asks for nothing that could be waited for is forgotten as a warning is."""
+"""Fatal events that require none of the other actions expire like warnings."""
 
 _ANY_SXID = "SXID"
-"""The code of a record that ends every SXid of its switch."""
+"""The code of a record that clears every SXid of its switch."""
 
 SURVIVES_REBOOT = {Action.REPLACE, Action.CONTACT_SUPPORT}
 
 Demand = Callable[[KernelEvent], tuple[Severity, Action]]
-"""The fault catalogue's word on an event."""
+"""Severity and required action of an event, from the fault catalogue."""
 
 Events = tuple[KernelEvent, ...]
 
 
-def heard(events: Events, news: Iterable[KernelEvent], demand: Demand) -> Events:
-    """With ``news`` folded in, and without what they say is over."""
+def with_events(events: Events, news: Iterable[KernelEvent], demand: Demand) -> Events:
+    """The events with ``news`` merged in, and without those that ``news`` report as cleared."""
     known = {(event.code, event.subject): event for event in events}
     for event in news:
         if event.over:
@@ -54,7 +54,8 @@ def _ended(old: KernelEvent, end: KernelEvent) -> bool:
 
 
 def _folded(old: KernelEvent | None, new: KernelEvent) -> KernelEvent | None:
-    """``new`` with the records of ``old`` in it. One that counts nothing only tells more of ``old``."""
+    """``new`` with the counts of ``old`` added. A record without a count only updates the text of
+    ``old``."""
     if old is None:
         return replace(new, slots=_counted((), new)) if new.count else None
     if not new.count:
@@ -78,25 +79,25 @@ def _counted(slots: tuple[tuple[int, int], ...], new: KernelEvent) -> tuple[tupl
 def _at_most(
     known: Mapping[tuple[str, str], KernelEvent], demand: Demand
 ) -> dict[tuple[str, str], KernelEvent]:
-    """Drop the least telling, oldest first. What asks for something outlasts what asks for nothing: users can
-    cause as many of the latter as they have images and names.
+    """Drop the least important events, oldest first. Events that require an action are dropped
+    last, because users can cause any number of the others.
     """
     excess = len(known) - MAX_EVENTS
     if excess <= 0:
         return dict(known)
 
-    def telling(key: tuple[str, str]) -> tuple[Severity, bool, float]:
+    def importance(key: tuple[str, str]) -> tuple[Severity, bool, float]:
         severity, action = demand(known[key])
         return severity, action not in _PASSING, known[key].at_s
 
-    order = sorted(known, key=telling)
+    order = sorted(known, key=importance)
     dropped = set(order[:excess])
     return {key: event for key, event in known.items() if key not in dropped}
 
 
 def confirmed(events: Events, host: HostFacts | None) -> Events:
-    """With what the mounts of this node confirm (decision 023). It stays confirmed: a filesystem whose device
-    is lost may be unmounted later.
+    """The events with those confirmed whose device is mounted here (decision 023). A confirmed
+    event stays confirmed, because a filesystem whose device is lost may be unmounted later.
     """
     mounted = host.mounted if host is not None else None
     if not mounted or all(event.confirmed is not False for event in events):
@@ -110,12 +111,12 @@ def confirmed(events: Events, host: HostFacts | None) -> Events:
 
 
 def aged(events: Events, now_s: float, demand: Demand) -> Events:
-    """Without the events that are too old to be evidence; the fatal ones stay until what they ask for
-    happened. ``now_s``: since boot."""
-    return tuple(event for event in events if not _forgotten(event, now_s, demand))
+    """The events without expired ones. Fatal events stay until the required action was taken.
+    ``now_s``: seconds since boot."""
+    return tuple(event for event in events if not _expired(event, now_s, demand))
 
 
-def _forgotten(event: KernelEvent, now_s: float, demand: Demand) -> bool:
+def _expired(event: KernelEvent, now_s: float, demand: Demand) -> bool:
     severity, action = demand(event)
     if severity is Severity.FATAL and action in _PASSING:
         severity = Severity.WARN
@@ -123,13 +124,14 @@ def _forgotten(event: KernelEvent, now_s: float, demand: Demand) -> bool:
 
 
 def rebooted(events: Events, demand: Demand) -> Events:
-    """After a reboot only what no reboot cures is left. Times begin anew with each boot."""
+    """The events that a reboot does not clear. Times begin again with each boot."""
     kept = (e for e in events if lasting(demand(e), SURVIVES_REBOOT))
     return tuple(replace(event, seq=-1, at_s=0.0, slots=()) for event in kept)
 
 
 def all_gpus_reset(events: Events, demand: Demand) -> Events:
-    """After every GPU was reset, and the switches' links with them: no SXid is left that asked for it."""
+    """The events after every GPU was reset, which also resets the switches' links: without the
+    SXids that required a reset."""
     return tuple(
         event
         for event in events
@@ -138,6 +140,6 @@ def all_gpus_reset(events: Events, demand: Demand) -> Events:
 
 
 def lasting(demand: tuple[Severity, Action], actions: set[Action]) -> bool:
-    """Whether what condemns asks for one of these."""
+    """Whether an event is fatal and requires one of these actions."""
     severity, action = demand
     return severity is Severity.FATAL and action in actions

@@ -1,7 +1,7 @@
-"""Which kernel events have to be judged at once. Pure.
+"""Which kernel events must be judged at once. Pure.
 
-A storm (Xid 45 by the thousand when a big job ends, corrected PCIe errors by the second) is one piece of
-news, not thousands: what is known already waits for the next pass, so that the agent's time is bounded.
+A flood of records (thousands of Xid 45 when a big job ends, corrected PCIe errors every second) is
+judged once: repeated events wait for the next pass, which limits the agent's CPU time.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from holdfast.vocabulary import Action, Severity
 from slurm_hooks.facts import KernelEvent, XidEvent
 
 REPEAT_S = 10.0
-"""A record that repeats one of the same code and part within this time tells nothing new."""
+"""A record with the same code and device within this time is a repetition."""
 
 FATAL_REPEAT_S = 1.0
-"""The same of a fatal Xid: it is told again, but not a hundred times a second."""
+"""The same for a fatal Xid: it is judged again, but not a hundred times a second."""
 
 Event = XidEvent | KernelEvent
 Demand = Callable[[Event], tuple[Severity, Action]]
 
 
-def news(known: Iterable[Event], heard: Iterable[Event], demand: Demand) -> list[Event]:
-    """Of ``heard``, what is not just more of ``known`` or of itself.
+def new_events(known: Iterable[Event], heard: Iterable[Event], demand: Demand) -> list[Event]:
+    """The events of ``heard`` that do not merely repeat ``known`` events or each other.
 
-    An Xid is news unless it repeats one within REPEAT_S (within FATAL_REPEAT_S where it may condemn); a
-    154, which may take a demand back, always is. Another event is news when it is
-    the first of its code and part, when it ends one, or when it is fatal and REPEAT_S after the last.
+    An Xid is new unless it repeats one within REPEAT_S (FATAL_REPEAT_S if it may be fatal). An Xid
+    154 is always new, because it may withdraw a required action. Another event is new if it is the
+    first of its code and device, if it clears one, or if it is fatal and comes REPEAT_S after the
+    last one.
     """
     last = {(event.code, _part(event)): event.at_s for event in known}
     found = []
@@ -41,7 +42,7 @@ def news(known: Iterable[Event], heard: Iterable[Event], demand: Demand) -> list
 
 
 def _part(event: Event) -> str:
-    """An Xid's GPU by its address: the UUID may be joined to one record and not yet to another."""
+    """An Xid's GPU by its PCI address: not every record has a UUID yet."""
     return event.pci if isinstance(event, XidEvent) else event.subject
 
 
@@ -57,8 +58,8 @@ def _is_news(event: Event, before: float | None, demand: Demand) -> bool:
     again = before is not None and event.at_s - before <= REPEAT_S
     if isinstance(event, XidEvent):
         at_once = before is not None and 0 <= event.at_s - before <= FATAL_REPEAT_S
-        condemns = demand(event)[0] is not Severity.INFO
-        return event.xid == 154 or not again or (condemns and not at_once)
+        may_be_fatal = demand(event)[0] is not Severity.INFO
+        return event.xid == 154 or not again or (may_be_fatal and not at_once)
     if before is None:
         return True
     return not again and demand(event)[0] is Severity.FATAL

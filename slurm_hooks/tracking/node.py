@@ -1,8 +1,8 @@
-"""What the agent remembers of this node between passes and across its own restarts. Pure: no I/O
-here.
+"""The state of this node that the agent tracks between passes and across its own restarts. Pure: no
+I/O here.
 
 Everything is keyed by boot id, GPU UUID and port, so that a rebooted node and a replaced GPU
-inherit nothing that does not survive them (law 10).
+inherit nothing that does not survive the reboot or the replacement (law 10).
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from slurm_hooks.tracking.kernel import lasting
 
 MAX_EVENTS = 200
 FORGET_S = {Severity.INFO: 3600.0, Severity.WARN: 24 * 3600.0}
-"""How long an Xid that condemns nothing stays evidence. Fatal ones stay until what they ask for
-happened.
+"""How long an Xid that is not fatal counts. Fatal ones count until the required action was taken.
 """
 
 
 SURVIVES_RESET = {Action.REBOOT, Action.REPLACE, Action.CONTACT_SUPPORT}
 
 Demand = Callable[[XidEvent | KernelEvent], tuple[Severity, Action]]
-"""The fault catalogue's word on an event."""
+"""Severity and required action of an event, from the fault catalogue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streak:
-    """One finding's way to being open: passes that saw it in a row, or clean ones since."""
+    """How often in a row a finding was seen, or not seen since. ``open``: it counts; ``since``:
+    epoch s."""
 
     finding: Finding
     seen: int = 0
@@ -57,12 +57,17 @@ class Streak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """The whole of it. ``xids`` and ``events`` are not yet resolved, oldest first; ``heard_s`` is the
-    time since boot up to which the kernel log is known; ``reset_gpus`` are the PCI addresses of the
-    GPUs that were reset since the newest SXid. ``unproven``: not known yet whether this is still the
-    machine from before the boot. ``lost``: what was known earlier in this boot could not be read.
-    ``returns``: of this machine to service, by its agent."""
+class TrackedState:
+    """All tracked state of one node.
+
+    ``unproven``    not known yet whether this is still the machine from before the boot.
+    ``lost``        the state from earlier in this boot could not be read.
+    ``kmsg_seq``    sequence number of the last kernel record that was read.
+    ``xids``, ``events``  those not yet resolved, oldest first.
+    ``heard_s``     time since boot up to which the kernel log was read.
+    ``reset_gpus``  PCI addresses of the GPUs that were reset since the newest SXid.
+    ``blind``       probes without an answer, and for how many passes in a row.
+    ``returns``     returns of this machine to service by its agent."""
 
     boot_id: str = ""
     unproven: bool = False
@@ -82,8 +87,8 @@ class Memory:
     returns: tuple[Return, ...] = ()
 
     @property
-    def begun_anew(self) -> bool:
-        """Lost, and nothing is known since."""
+    def lost_and_empty(self) -> bool:
+        """The state was lost, and nothing was tracked since then."""
         return self.lost and not self.boot_id
 
     @property
@@ -99,31 +104,33 @@ class Memory:
 # --- kernel log -----------------------------------------------------------------------------------
 
 
-def log_renewed(memory: Memory) -> Memory:
-    """The kernel log began anew within one boot id: its numbers count from the start again."""
-    return replace(memory, kmsg_seq=None)
+def kernel_log_restarted(tracked: TrackedState) -> TrackedState:
+    """The kernel log was replaced within one boot: its sequence numbers start from 0 again."""
+    return replace(tracked, kmsg_seq=None)
 
 
-def log_known(memory: Memory, events: Iterable[XidEvent | KernelEvent], seq: int) -> Memory:
-    """The kernel log up to ``seq`` is taken for old: what it told was dealt with before the memory
-    was lost, or shows in what the probes see.
+def kernel_log_known(
+    tracked: TrackedState, events: Iterable[XidEvent | KernelEvent], seq: int
+) -> TrackedState:
+    """Skip the kernel log up to ``seq``: its events were handled before the tracked state was lost,
+    or the probes will show their effects.
     """
-    heard_s = max((event.at_s for event in events), default=memory.heard_s)
-    return replace(memory, kmsg_seq=seq, heard_s=max(heard_s, memory.heard_s))
+    heard_s = max((event.at_s for event in events), default=tracked.heard_s)
+    return replace(tracked, kmsg_seq=seq, heard_s=max(heard_s, tracked.heard_s))
 
 
-def heard(
-    memory: Memory,
+def with_events(
+    tracked: TrackedState,
     events: Iterable[XidEvent | KernelEvent],
     *,
     seq: int | None,
     lost: int,
     demand: Demand,
-) -> Memory:
-    """New events, Xids joined with the GPUs they name; an Xid 154 "None" resolves what a reset
-    cures."""
-    xids, others, reset_gpus = list(memory.xids), [], list(memory.reset_gpus)
-    heard_s = memory.heard_s
+) -> TrackedState:
+    """The state with new events; Xids get the index and UUID of their GPU. An Xid 154 "None"
+    resolves what a reset clears."""
+    xids, others, reset_gpus = list(tracked.xids), [], list(tracked.reset_gpus)
+    heard_s = tracked.heard_s
     for event in events:
         heard_s = max(heard_s, event.at_s)
         if isinstance(event, KernelEvent):
@@ -133,41 +140,41 @@ def heard(
         if _says_recovered(event):
             xids = [old for old in xids if not _resolved(old, event, demand)]
             reset_gpus.append(event.pci)
-        xids.append(join(memory, event))
+        xids.append(join(tracked, event))
         if len(xids) > 2 * MAX_EVENTS:
             xids = _at_most(xids, demand)
     after = replace(
-        memory,
-        kmsg_seq=seq if seq is not None else memory.kmsg_seq,
-        lost_records=memory.lost_records + lost,
+        tracked,
+        kmsg_seq=seq if seq is not None else tracked.kmsg_seq,
+        lost_records=tracked.lost_records + lost,
         xids=tuple(_at_most(xids, demand)),
-        events=kernel.heard(memory.events, others, demand),
+        events=kernel.with_events(tracked.events, others, demand),
         heard_s=heard_s,
     )
     return _with_resets(after, reset_gpus, demand)
 
 
-def _with_resets(memory: Memory, reset_gpus: Iterable[str], demand: Demand) -> Memory:
-    """Once every GPU was reset since the newest SXid, none is left that asked for it."""
+def _with_resets(tracked: TrackedState, reset_gpus: Iterable[str], demand: Demand) -> TrackedState:
+    """Once every GPU was reset since the newest SXid, the SXids that required a reset are resolved."""
     reset = set(reset_gpus)
-    known = {gpu.pci for gpu in memory.gpus.values() if gpu.pci}
+    known = {gpu.pci for gpu in tracked.gpus.values() if gpu.pci}
     if known and known <= reset:
-        events = kernel.all_gpus_reset(memory.events, demand)
-        return replace(memory, events=events, reset_gpus=())
-    return replace(memory, reset_gpus=tuple(sorted(reset)))
+        events = kernel.all_gpus_reset(tracked.events, demand)
+        return replace(tracked, events=events, reset_gpus=())
+    return replace(tracked, reset_gpus=tuple(sorted(reset)))
 
 
-def join(memory: Memory, event: XidEvent) -> XidEvent:
-    """The event with index and UUID of its GPU, as far as they are known."""
-    for index, gpu in memory.gpus.items():
+def join(tracked: TrackedState, event: XidEvent) -> XidEvent:
+    """The event with index and UUID of its GPU, if they are known."""
+    for index, gpu in tracked.gpus.items():
         if gpu.pci == event.pci:
             return replace(event, gpu=index, uuid=gpu.uuid)
     return event
 
 
 def _says_recovered(event: XidEvent) -> bool:
-    """An Xid 154 whose new recovery action is none. Its number counts; old drivers' records of ours
-    have the word alone."""
+    """Whether it is an Xid 154 whose new recovery action is none. The number decides; older drivers
+    write only the word."""
     if event.xid != 154:
         return False
     if event.recovery_value is not None:
@@ -180,7 +187,7 @@ def _resolved(old: XidEvent, new: XidEvent, demand: Demand) -> bool:
 
 
 def _at_most(xids: list[XidEvent], demand: Demand) -> list[XidEvent]:
-    """Xid 45 comes by the thousand on a healthy node: drop the least telling, oldest first."""
+    """A healthy node can have thousands of Xid 45: drop the least severe, oldest first."""
     excess = len(xids) - MAX_EVENTS
     if excess <= 0:
         return xids
@@ -189,30 +196,28 @@ def _at_most(xids: list[XidEvent], demand: Demand) -> list[XidEvent]:
     return [event for at, event in enumerate(xids) if at not in dropped]
 
 
-def aged(memory: Memory, uptime_s: float, demand: Demand) -> Memory:
-    """Without the events that are too old to be evidence. ``at_s`` and ``uptime_s`` share a
-    clock.
-    """
+def aged(tracked: TrackedState, uptime_s: float, demand: Demand) -> TrackedState:
+    """The state without expired events. ``at_s`` and ``uptime_s`` are of the same clock."""
     xids = tuple(
         event
-        for event in memory.xids
+        for event in tracked.xids
         if uptime_s - event.at_s <= FORGET_S.get(demand(event)[0], float("inf"))
     )
-    events = kernel.aged(memory.events, uptime_s, demand)
-    return replace(memory, xids=xids, events=events, heard_s=max(uptime_s, memory.heard_s))
+    events = kernel.aged(tracked.events, uptime_s, demand)
+    return replace(tracked, xids=xids, events=events, heard_s=max(uptime_s, tracked.heard_s))
 
 
 # --- GPUs and ports -------------------------------------------------------------------------------
 
 
 def saw_gpus(
-    memory: Memory, nvml: NvmlFacts, demand: Demand, now: float
-) -> tuple[Memory, NvmlFacts]:
-    """The memory with this reading in it, and the reading with identities and deltas filled in.
-    ``now`` in epoch seconds.
+    tracked: TrackedState, nvml: NvmlFacts, demand: Demand, now: float
+) -> tuple[TrackedState, NvmlFacts]:
+    """The state after this reading, and the reading with identities and deltas filled in. ``now``
+    in epoch seconds.
     """
-    gpus, facts, xids = dict(memory.gpus), [], memory.xids
-    reset_gpus = list(memory.reset_gpus)
+    gpus, facts, xids = dict(tracked.gpus), [], tracked.xids
+    reset_gpus = list(tracked.reset_gpus)
     for gpu in nvml.gpus:
         before = gpus.get(gpu.index, GpuSeen())
         if before.uuid and gpu.uuid and before.uuid != gpu.uuid:  # another board in this place
@@ -225,45 +230,49 @@ def saw_gpus(
         gpus[gpu.index], filled = tracked_gpu.look(before, gpu, now)
         facts.append(filled)
     joined = tuple(
-        event if event.uuid else join(replace(memory, gpus=gpus), event) for event in xids
+        event if event.uuid else join(replace(tracked, gpus=gpus), event) for event in xids
     )
-    after = _with_resets(replace(memory, gpus=gpus, xids=joined), reset_gpus, demand)
+    after = _with_resets(replace(tracked, gpus=gpus, xids=joined), reset_gpus, demand)
     return after, replace(nvml, gpus=tuple(facts))
 
 
 def saw_ports(
-    memory: Memory, ports: Iterable[PortFacts], now: float
-) -> tuple[Memory, tuple[PortFacts, ...]]:
+    tracked: TrackedState, ports: Iterable[PortFacts], now: float
+) -> tuple[TrackedState, tuple[PortFacts, ...]]:
     """As ``saw_gpus``, for InfiniBand ports."""
-    proven = not memory.unproven
-    known, facts = fabric.look_at_ports(memory.ports, ports, now, same_machine=proven)
-    return replace(memory, ports=known), facts
+    proven = not tracked.unproven
+    known, facts = fabric.look_at_ports(tracked.ports, ports, now, same_machine=proven)
+    return replace(tracked, ports=known), facts
 
 
-def saw_pci(memory: Memory, devices: Iterable[PcieFacts], now: float) -> tuple[Memory, PciFacts]:
+def saw_pci(
+    tracked: TrackedState, devices: Iterable[PcieFacts], now: float
+) -> tuple[TrackedState, PciFacts]:
     """As ``saw_gpus``, for PCI devices."""
-    proven = not memory.unproven
-    known, facts = fabric.look_at_pci(memory.pci, devices, now, same_machine=proven)
-    return replace(memory, pci=known), facts
+    proven = not tracked.unproven
+    known, facts = fabric.look_at_pci(tracked.pci, devices, now, same_machine=proven)
+    return replace(tracked, pci=known), facts
 
 
-def saw_host(memory: Memory, host: HostFacts, _now: float) -> tuple[Memory, HostFacts]:
+def saw_host(tracked: TrackedState, host: HostFacts, _now: float) -> tuple[TrackedState, HostFacts]:
     """As ``saw_gpus``, for the machine's disks."""
-    known, facts = tracked_host.look_at_host(memory.host, host)
-    return replace(memory, host=known), facts
+    known, facts = tracked_host.look_at_host(tracked.host, host)
+    return replace(tracked, host=known), facts
 
 
-def saw_system(memory: Memory, system: SystemFacts, now: float) -> tuple[Memory, SystemFacts]:
+def saw_system(
+    tracked: TrackedState, system: SystemFacts, now: float
+) -> tuple[TrackedState, SystemFacts]:
     """As ``saw_gpus``, for services and processes."""
-    known, facts = tracked_host.look_at_system(memory.host, system, now)
-    return replace(memory, host=known), facts
+    known, facts = tracked_host.look_at_system(tracked.host, system, now)
+    return replace(tracked, host=known), facts
 
 
-def saw_blind(memory: Memory, looked: Iterable[str], blind: Iterable[str]) -> Memory:
-    """Counts the passes in a row in which a probe gave no answer."""
-    passes = dict(memory.blind)
+def saw_blind(tracked: TrackedState, looked: Iterable[str], blind: Iterable[str]) -> TrackedState:
+    """The state with the number of passes in a row in which each probe gave no answer."""
+    passes = dict(tracked.blind)
     for probe in looked:
         passes.pop(probe, None)
     for probe in blind:
         passes[probe] = passes.get(probe, 0) + 1
-    return replace(memory, blind=passes)
+    return replace(tracked, blind=passes)

@@ -1,15 +1,16 @@
-"""What of the memory is kept over a boot and over a person's word, and whether the machine is still the
-same one. Pure.
+"""Which tracked state is kept after a reboot and after a person resumed the node, and whether the
+machine is still the same one. Pure.
 
-Counters begin anew with each boot. What the machine had does not: a card that was there before the
-boot and is not there after it is missing, for as long as nothing shows that this is another machine
-(law 10) and nobody said that it may be so (``memory.forgiven``).
+Counters begin again with each boot, the list of devices does not: a card that was there before the
+boot and not after it is missing, unless this is another machine (law 10) or a person accepted it
+(``acknowledged``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from enum import Enum, auto
 
 from holdfast.findings import Finding
 from slurm_hooks import checks
@@ -17,29 +18,30 @@ from slurm_hooks.facts import NodeFacts, NvmlFacts, PortFacts
 from slurm_hooks.tracking import fabric, gpu, host, kernel
 from slurm_hooks.tracking.host import HostSeen
 from slurm_hooks.tracking.kernel import SURVIVES_REBOOT, lasting
-from slurm_hooks.tracking.node import Demand, Memory
+from slurm_hooks.tracking.node import Demand, TrackedState
 
 
-def booted(memory: Memory, boot_id: str, demand: Demand) -> Memory:
-    """The memory under this boot id: after a reboot what no reboot cures, and what the machine had."""
-    if memory.boot_id == boot_id:
-        return memory
-    if memory.begun_anew:
-        return replace(memory, boot_id=boot_id)
-    kept = tuple(e for e in memory.xids if lasting(demand(e), SURVIVES_REBOOT))
-    streaks = {k: s for k, s in memory.streaks.items() if s.open and _survives_reboot(s.finding)}
-    return Memory(
+def booted(tracked: TrackedState, boot_id: str, demand: Demand) -> TrackedState:
+    """The state for this boot id. After a reboot: the faults that a reboot does not clear, and the
+    devices."""
+    if tracked.boot_id == boot_id:
+        return tracked
+    if tracked.lost_and_empty:
+        return replace(tracked, boot_id=boot_id)
+    kept = tuple(e for e in tracked.xids if lasting(demand(e), SURVIVES_REBOOT))
+    streaks = {k: s for k, s in tracked.streaks.items() if s.open and _survives_reboot(s.finding)}
+    return TrackedState(
         boot_id=boot_id,
         unproven=True,
-        # Sequence numbers begin anew with each boot.
+        # Sequence numbers begin again with each boot.
         xids=tuple(replace(event, seq=-1, at_s=0.0) for event in kept),
-        events=kernel.rebooted(memory.events, demand),
-        gpus={index: gpu.rebooted(seen) for index, seen in memory.gpus.items()},
-        ports={name: fabric.port_rebooted(port) for name, port in memory.ports.items()},
-        pci={name: fabric.pci_rebooted(device) for name, device in memory.pci.items()},
-        host=host.rebooted(memory.host),
+        events=kernel.rebooted(tracked.events, demand),
+        gpus={index: gpu.rebooted(seen) for index, seen in tracked.gpus.items()},
+        ports={name: fabric.port_rebooted(port) for name, port in tracked.ports.items()},
+        pci={name: fabric.pci_rebooted(device) for name, device in tracked.pci.items()},
+        host=host.rebooted(tracked.host),
         streaks=streaks,
-        returns=memory.returns,
+        returns=tracked.returns,
     )
 
 
@@ -47,52 +49,82 @@ def _survives_reboot(finding: Finding) -> bool:
     return finding.action in SURVIVES_REBOOT
 
 
-def recognised(memory: Memory, nvml: NvmlFacts | None, ports: Iterable[PortFacts] | None) -> Memory:
-    """The memory once this look proves that the machine is the one before the boot, or another one.
+class Machine(Enum):
+    """Whether this is the machine from before the boot. A node's name may move to another machine."""
 
-    One GPU or card of before is proof enough that it is the same; none of them among those that are
-    there, that it is another. Until one of the two is seen it stays ``unproven``.
+    SAME = auto()
+    OTHER = auto()
+    UNKNOWN = auto()
+
+
+def recognised(
+    tracked: TrackedState, nvml: NvmlFacts | None, ports: Iterable[PortFacts] | None
+) -> TrackedState:
+    """The state once these readings show that this is the machine from before the boot, or another
+    one. Another machine inherits no devices and no returns. While it is unknown the state stays
+    ``unproven``.
     """
-    if not memory.unproven:
-        return memory
-    known_gpus = {gpu.uuid for gpu in memory.gpus.values() if gpu.uuid}
-    known_cards = {port.guid for port in memory.ports.values() if port.guid and not port.here}
-    gpus = {gpu.uuid for gpu in nvml.gpus if gpu.uuid} if nvml else set()
+    if not tracked.unproven:
+        return tracked
+    machine = compared(tracked, nvml, ports)
+    if machine is Machine.UNKNOWN:
+        return tracked
+    if machine is Machine.SAME:
+        return replace(tracked, unproven=False)
+    return replace(tracked, unproven=False, ports={}, pci={}, host=HostSeen(), returns=())
+
+
+def compared(
+    tracked: TrackedState, nvml: NvmlFacts | None, ports: Iterable[PortFacts] | None
+) -> Machine:
+    """Compares the GPUs and InfiniBand cards from before the boot with those of this pass.
+
+    The first line that matches decides:
+
+    | known before the boot | in this pass                    |         |                               |
+    |-----------------------|---------------------------------|---------|-------------------------------|
+    | no GPU and no card    | anything                        | SAME    | nothing to compare            |
+    | a GPU or a card       | one of them                     | SAME    | a part moves rarely           |
+    | a GPU                 | no GPU with a UUID              | UNKNOWN | the driver may not be up yet  |
+    | a card                | the port probe did not answer   | UNKNOWN | the driver may not be up yet  |
+    | cards only            | neither GPUs nor cards          | SAME    | all of its cards are missing  |
+    | a GPU or a card       | only other ones                 | OTHER   |                               |
+    """
+    known_gpus = {seen.uuid for seen in tracked.gpus.values() if seen.uuid}
+    known_cards = {port.guid for port in tracked.ports.values() if port.guid and not port.here}
+    gpus = {seen.uuid for seen in nvml.gpus if seen.uuid} if nvml else set()
     cards = {port.guid for port in ports or () if port.guid}
-    if known_gpus & gpus or known_cards & cards or not (known_gpus or known_cards):
-        return replace(memory, unproven=False)
+    known, present = known_gpus | known_cards, gpus | cards
+    if not known or known & present:
+        return Machine.SAME
     if (known_gpus and not gpus) or (known_cards and ports is None):
-        return memory
-    if not (gpus or cards):
-        return replace(memory, unproven=False)  # cards alone were known, and all are gone
-    return replace(memory, unproven=False, ports={}, pci={}, host=HostSeen(), returns=())
+        return Machine.UNKNOWN
+    return Machine.OTHER if present else Machine.SAME
 
 
-def forgiven(memory: Memory, facts: NodeFacts) -> Memory:
-    """Somebody who may put this node back into service did: past events no longer count, and what
-    the machine has by ``facts``, the last look, is what it is to have.
+def acknowledged(tracked: TrackedState, facts: NodeFacts) -> TrackedState:
+    """The state after a person resumed the node: earlier events no longer count, and the devices in
+    ``facts``, the last pass, are the ones that the machine has to have.
     """
-    streaks = {key: s for key, s in memory.streaks.items() if not _of_the_past(s.finding)}
-    gpus = {index: gpu.forgiven(seen) for index, seen in memory.gpus.items()}
+    streaks = {key: s for key, s in tracked.streaks.items() if not _of_the_past(s.finding)}
+    gpus = {index: gpu.acknowledged(seen) for index, seen in tracked.gpus.items()}
     return replace(
-        memory,
+        tracked,
         xids=(),
         events=(),
         streaks=streaks,
-        ports=fabric.ports_forgiven(memory.ports, facts.ports or ()),
-        pci=fabric.pci_forgiven(memory.pci, facts.pci),
+        ports=fabric.ports_acknowledged(tracked.ports, facts.ports or ()),
+        pci=fabric.pci_acknowledged(tracked.pci, facts.pci),
         gpus=gpus,
-        host=host.forgiven(memory.host, facts.host, facts.system),
+        host=host.acknowledged(tracked.host, facts.host, facts.system),
         lost_records=0,
         returns=(),
     )
 
 
-_REMEMBERED_CODES = (
-    gpu.COUNTED_CODES | fabric.COUNTED_CODES | fabric.MISSED_CODES | host.MISSED_CODES
-)
+_TRACKED_CODES = gpu.COUNTED_CODES | fabric.COUNTED_CODES | fabric.MISSED_CODES | host.MISSED_CODES
 
 
 def _of_the_past(finding: Finding) -> bool:
-    of_the_log = finding.check in checks.CATALOGUE and checks.load(finding.check).NEEDS == "kmsg"
-    return finding.code in _REMEMBERED_CODES or of_the_log
+    from_log = finding.check in checks.CATALOGUE and checks.load(finding.check).NEEDS == "kmsg"
+    return finding.code in _TRACKED_CODES or from_log

@@ -1,7 +1,8 @@
-"""The memory on disk: what a restarted agent goes on from.
+"""The tracked state on disk, from which a restarted agent continues.
 
-It lies there twice. A memory that is lost would have to be won again from the kernel log, where old
-faults stand beside those of now, and the node would leave service for what was settled long ago.
+It is saved twice. Without it the agent would only have the kernel log, in which resolved faults
+cannot be distinguished from current ones, and might drain the node for a fault that was repaired
+long ago.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from holdfast.adapters.log import Log
 from holdfast.adapters.state_file import put_aside, read_state, write_atomic, write_state
 from holdfast.adapters.typed_json import typed
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 
 log = Log("agent")
 
@@ -24,40 +25,40 @@ def path_in(state: Path) -> Path:
 
 
 def spare_of(path: Path) -> Path:
-    """The second copy: the same, not the one before, which knows nothing of a person's last word."""
+    """The second copy of the same state. Not an older one, which might lack a person's last resume."""
     return path.with_suffix(".spare.json")
 
 
-def save(path: Path, memory: Memory) -> None:
-    """Raises OSError where the state folder cannot be written."""
-    text = write_state(path, dataclasses.asdict(memory), version=VERSION)
+def save(path: Path, tracked: TrackedState) -> None:
+    """Raises OSError if the state folder cannot be written."""
+    text = write_state(path, dataclasses.asdict(tracked), version=VERSION)
     write_atomic(spare_of(path), text, mode=0o600, durable=False)
 
 
-def recall(path: Path) -> Memory:
-    """What an earlier agent left: its memory, the spare copy of it, or one that is ``lost``. A file
-    that cannot be read is told in one line and put aside.
+def recall(path: Path) -> TrackedState:
+    """The state that an earlier agent saved, or its spare copy, or a state that is ``lost``. A file
+    that cannot be read is logged in one line and renamed.
     """
-    memory, problem = load(path)
+    tracked, problem = load(path)
     if not problem:
-        return memory
+        return tracked
     put_aside(path)
     spare, worse = load(spare_of(path))
     if spare.boot_id and not worse:
-        log.warning("memory read from its spare copy", why=problem)
+        log.warning("tracked state read from its spare copy", why=problem)
         return spare
-    log.error("memory lost: the kernel log up to now is taken as known", why=problem)
-    return Memory(lost=True)
+    log.error("tracked state lost: the kernel log up to now is skipped", why=problem)
+    return TrackedState(lost=True)
 
 
-def load(path: Path) -> tuple[Memory, str]:
-    """(memory, problem). A file that is missing or unreadable is an empty memory, no error."""
-    said, problem = read_state(path, version=VERSION)
-    if said is not None:
+def load(path: Path) -> tuple[TrackedState, str]:
+    """(state, problem). A file that is missing or unreadable gives an empty state."""
+    value, problem = read_state(path, version=VERSION)
+    if value is not None:
         try:
-            if "boot_id" not in said:
+            if "boot_id" not in value:
                 raise ValueError("boot_id is missing")
-            return typed(said, Memory), ""
+            return typed(value, TrackedState), ""
         except ValueError as error:
-            problem = f"{path}: {error}; going on without it"
-    return Memory(), problem or ""
+            problem = f"{path}: {error}; ignored"
+    return TrackedState(), problem or ""

@@ -1,5 +1,5 @@
-"""A write to the disk that never holds up what has to follow it: in a process that is left behind when
-the disk does not answer.
+"""A write to disk with a time limit: it runs in a process of its own, which is abandoned if the
+disk does not answer.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from slurm_hooks.worker.worker import GRACE_S, Worker, call
 
 _DEADLINE_S = 1.0
 _EXIT_S, _LOOK_S = 0.05, 0.001
-"""A process that has written ends within a millisecond or two; it is collected before the next thing is done."""
+"""A process that has finished its write exits within a millisecond or two, and is reaped at once.
+"""
 
 
 class BoundedWrite:
-    """``holdfast.adapters.durable_file.Bounded`` in a contained worker: waits a second at most, and not at all
-    as long as an earlier write hangs. ``token`` remembers its process.
+    """``holdfast.adapters.durable_file.Bounded`` in a contained worker: waits a second at most, and
+    not at all while an earlier write hangs. ``token``: the file that names the hung process.
     """
 
     def __init__(self, token: Path) -> None:
@@ -35,7 +36,8 @@ class BoundedWrite:
         return "the disk does not answer" if answer.hung else answer.error
 
     def _collect(self) -> None:
-        """Leave no zombies behind: of a process that hangs, or is slow to end, the next write collects."""
+        """Reap processes that have exited. One that hangs or exits slowly is reaped by the next
+        write."""
         until = time.monotonic() + _EXIT_S
         while self._ending:
             now = time.monotonic()

@@ -1,6 +1,5 @@
-"""The child's side of a contained worker (see contain): detached from everything, it answers
-requests.
-"""
+"""The child process of a contained worker (see ``worker``): detached from the agent, it answers
+requests."""
 
 from __future__ import annotations
 
@@ -15,10 +14,10 @@ from typing import Any, NoReturn
 from holdfast.errors import HoldfastError
 
 Serve = Callable[[Any], Iterator[Any]]
-"""Answers one request, item by item, so that what came before a hang is kept."""
+"""Answers one request, item by item, so that the items before a hang are kept."""
 
 FRAME = struct.Struct("!I")
-"""Each message is its length, then its pickle: both ends are the same program."""
+"""A message is its length and its pickle. Pickle is safe here: both ends are the same program."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -31,14 +30,14 @@ def child_main(
         _detach(request_fd, answer_fd, parent)
         _serve(open_, 3, 4)
         status = 0
-    except BaseException:  # noqa: BLE001 - nothing of the parent's stack may run here
+    except BaseException:  # noqa: BLE001 - no code of the parent's stack may run in the child
         status = 70
     finally:
         os._exit(status)
 
 
 def _detach(request_fd: int, answer_fd: int, parent: int) -> None:
-    """Own session, default signals, nothing open but the two pipes (as 3 and 4)."""
+    """Start a session, reset signals, and close all descriptors but the two pipes (as 3 and 4)."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM, signal.SIGCHLD):
@@ -54,7 +53,7 @@ def _detach(request_fd: int, answer_fd: int, parent: int) -> None:
     os.dup2(high, 3)
     os.dup2(high + 1, 4)
     os.closerange(5, min(1 << 16, os.sysconf("SC_OPEN_MAX")))
-    # The worker must not outlive the agent that alone knows of it.
+    # The worker must not outlive its agent.
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
@@ -72,7 +71,7 @@ def _serve(open_: Callable[[], Serve], request_fd: int, answer_fd: int) -> None:
                     send(answers, ("item", item))
             except HoldfastError as problem:
                 error = str(problem)
-            except Exception as problem:  # noqa: BLE001 - a fault of ours is an answer, not a death
+            except Exception as problem:  # noqa: BLE001 - an internal error is an answer, not an exit
                 error = f"{type(problem).__name__}: {problem}"
             send(answers, ("end", error))
 

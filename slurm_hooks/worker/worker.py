@@ -1,10 +1,11 @@
-"""Abandonable workers: the only way in which Holdfast calls what may never return.
+"""Contained workers: the only way in which Holdfast makes calls that may never return.
 
-A call into the driver or a network file system can put its process to sleep beyond all signals.
-Whoever waits for it waits with it (``subprocess.run(timeout=)``, ``Popen.__exit__``, …). So: a
-worker is a fork in its own session with one pipe each way and nothing else of ours open; its answer
-is read until a deadline; then it is told to go (SIGTERM, SIGKILL) and left behind, reaped later if
-it ever ends, and as long as it lives no second worker joins it in the same trap.
+A call into the driver or a network file system can block its process so that even SIGKILL has no
+effect. A process that waits for it then blocks too (``subprocess.run(timeout=)``,
+``Popen.__exit__``, …). Therefore a worker is a fork in its own session with one pipe in each
+direction and no other open files. Its answer is read until a deadline. After that it gets SIGTERM
+and SIGKILL and is abandoned; it is reaped later if it ever exits. While it hangs, no second worker
+is started for the same task.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ GRACE_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """``items`` came in time. ``error`` says why not all did; ``hung`` that the deadline passed.
+    """A worker's answer to one request.
 
-    ``stuck``: it is an earlier worker that hangs, one that SIGKILL did not end. ``evidence`` is
-    what the kernel said of the hung process (state, where it sleeps), one line.
+    ``items``     those received before the deadline.
+    ``error``     why the answer is not complete; empty: it is.
+    ``hung``      the deadline passed.
+    ``stuck``     not started, because an earlier worker hangs that SIGKILL did not end.
+    ``evidence``  the kernel's state of the hung process (state, where it sleeps), one line.
+    ``wall_s``    seconds from the request to the end.
     """
 
     items: tuple[Any, ...] = ()
@@ -53,9 +58,9 @@ class Answer:
 class Worker:
     """A child that answers one request at a time, started at the first one and kept for the next.
 
-    ``open_`` runs once in the child and returns what answers requests. ``token`` is a file that
-    remembers a child that could not be killed, so that a restarted agent does not send another one
-    after it. Nothing here ever blocks.
+    ``open_`` runs once in the child and returns the function that answers requests. ``token`` is a
+    file that names a child that could not be killed, so that a restarted agent does not start
+    another one. ``keep`` False: the child exits after each answer. Nothing here blocks.
     """
 
     def __init__(
@@ -75,12 +80,12 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """A request is under way and its answer was not taken yet."""
+        """A request is running, or its answer was not taken yet."""
         return self._busy or self._answer is not None
 
     @property
     def fd(self) -> int:
-        """Readable when an answer may be there; -1 while there is no child."""
+        """Becomes readable with an answer; -1 while there is no child."""
         return self._read_fd
 
     @property
@@ -89,12 +94,12 @@ class Worker:
 
     @property
     def leaving(self) -> bool:
-        """A child that was told to go has not been collected yet."""
+        """A child that has to exit was not reaped yet."""
         return bool(self._leaving)
 
     @property
     def stuck(self) -> int | None:
-        """Pid of an earlier child that still cannot die."""
+        """Pid of an earlier child that SIGKILL did not end."""
         self.reap(time.monotonic())
         return next((left.process.pid for left in self._leaving if left.killed), None)
 
@@ -114,7 +119,7 @@ class Worker:
                 self._start()
             _write_all(self._write_fd, request)
         except OSError as error:
-            self.close()  # one that ended between two requests is collected like any other
+            self.close()  # a child that exited between two requests is reaped like any other
             self._finish(Answer(error=f"cannot start a worker: {error.strerror or error}"))
 
     def take(self) -> Answer | None:
@@ -129,22 +134,22 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """Let the child go: it reads the end of its requests and leaves by itself."""
+        """Let the child exit: it reads the end of its requests and exits by itself."""
         if self._child is not None:
             self._leaving.append(_Leaving(self._child, time.monotonic()))
         self._drop()
 
     def reap(self, now: float) -> None:
-        """Collect children that ended; push those that should have. Never waits."""
+        """Reap children that have exited; send signals to those that should have. Never waits."""
         staying = []
         for left in self._leaving:
             if _collected(left.process):
-                self._forget(left)
+                self._remove_token(left)
                 continue
             if now >= left.next_at and not left.killed:
                 left.push(now)
                 if left.killed:
-                    self._remember(left.process)
+                    self._write_token(left.process)
             staying.append(left)
         self._leaving = staying
 
@@ -157,7 +162,7 @@ class Worker:
             sys.stderr.flush()
             parent = os.getpid()
             pid = os.fork()
-        except OSError:  # no process or descriptor to spare: the next try must find these again
+        except OSError:  # no process or descriptor available: close what was opened
             for fd in fds:
                 os.close(fd)
             raise
@@ -180,9 +185,10 @@ class Worker:
             except BlockingIOError:
                 return
             if not chunk:
-                died = self._child
+                child = self._child
                 self.close()
-                self._finish(Answer(error=f"the worker died (pid {died.pid if died else '?'})"))
+                pid = child.pid if child else "?"
+                self._finish(Answer(error=f"the worker exited unexpectedly (pid {pid})"))
                 return
             self._buffer += chunk
             self._unpack()
@@ -228,8 +234,8 @@ class Worker:
         if self._token is None:
             return
         try:
-            said = json.loads(self._token.read_text())
-            process = Process(int(said["pid"]), int(said["start"]))
+            value = json.loads(self._token.read_text())
+            process = Process(int(value["pid"]), int(value["start"]))
         except (OSError, ValueError, KeyError, TypeError):
             return
         if process.alive():
@@ -237,16 +243,16 @@ class Worker:
         else:
             self._token.unlink(missing_ok=True)
 
-    def _remember(self, process: Process) -> None:
+    def _write_token(self, process: Process) -> None:
         if self._token is None:
             return
         try:
             self._token.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(self._token, json.dumps({"pid": process.pid, "start": process.start}))
         except OSError:
-            pass  # only a restart of the agent would have read it
+            pass  # only a restarted agent would read it
 
-    def _forget(self, left: _Leaving) -> None:
+    def _remove_token(self, left: _Leaving) -> None:
         if left.killed and self._token is not None:
             with contextlib.suppress(OSError):
                 self._token.unlink(missing_ok=True)
@@ -254,7 +260,7 @@ class Worker:
 
 @dataclass(slots=True)
 class _Leaving:
-    """A child that was told to go: when to push next, and whether SIGKILL was sent."""
+    """A child that has to exit: when to send the next signal, and whether SIGKILL was sent."""
 
     process: Process
     next_at: float
@@ -272,7 +278,7 @@ class _Leaving:
 
 
 def _collected(process: Process) -> bool:
-    """Whether it has ended. A child of ours is collected, else it stays a zombie; others' are not."""
+    """Whether it has exited. A child of this process is reaped, so that it leaves no zombie."""
     try:
         return os.waitpid(process.pid, os.WNOHANG)[0] != 0
     except ChildProcessError:
@@ -289,7 +295,7 @@ def gather(workers: Sequence[Worker], *, timeout_s: float) -> None:
 
 
 def call(worker: Worker, request: object, *, deadline_s: float) -> Answer:
-    """Ask and wait for the answer; at most the deadline."""
+    """Send a request and wait for the answer, at most until the deadline."""
     worker.ask(request, deadline_s=deadline_s)
     while True:
         answer = worker.take()

@@ -23,7 +23,7 @@ from holdfast.slurm.cli import ENV, SlurmCli
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from tests.unit.k8s_bridge.fake_cluster import HUMAN, Clock, FakeSlurm
-from tests.unit.property.node_world import Slurmctld
+from tests.unit.property.fake_node import Slurmctld
 
 NODE = SlurmName("worker-1")
 

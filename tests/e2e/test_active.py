@@ -162,7 +162,7 @@ def test_a_crash_in_the_middle_of_a_test_ends_in_the_old_drain(with_gate: Box) -
     assert reservations(box), "so it is kept"
     assert cluster.cordoned(box, NODE), "and Kubernetes' node stays isolated"
     box.fault(NODE, "agent-killed")
-    ended = "test ended, as before: a test was left unfinished"
+    ended = "test ended, node as before: a test was left unfinished"
     cluster.wait_for(lambda: ended in agent_log(box, NODE), "the next agent puts it back", 40)
     drained = box.run(["sacctmgr", "-nP", "show", "event", f"nodes={NODE}", "format=reason"])
     assert reason in drained.stdout

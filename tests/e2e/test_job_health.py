@@ -178,7 +178,7 @@ def test_a_user_may_skip_the_checks_where_the_site_allows_it(clean_box: Box) -> 
         found = report(box, node, job_id)
         assert (found["judged"], found["why_not"]) == (
             False,
-            "its user asked for no checks (skip_checks)",
+            "the user skipped the checks (skip_checks)",
         )
 
 

@@ -61,8 +61,8 @@ def test_a_persons_resume_is_still_his_word(clean_box: Box) -> None:
     # Refused until the node has registered again (24.11).
     cluster.wait_for(lambda: box.run(resume, check=False).returncode == 0, "resumed", 30)
     cluster.wait_for(
-        lambda: "somebody put the node back into service" in _agent_log(box)[before:],
-        "forgiven",
+        lambda: "resumed by a person" in _agent_log(box)[before:],
+        "acknowledged",
         20,
     )
     assert "slurmctld lost" not in _agent_log(box)[before:]

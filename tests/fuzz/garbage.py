@@ -1,4 +1,4 @@
-"""Seeded garbage: what broken disks, half-finished writes and other people's programs leave behind."""
+"""Seeded garbage, as from faulty disks, incomplete writes and other programs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def without(document: Any, path: tuple[Any, ...]) -> Any:
 
 
 def wrong_documents(document: Any) -> Iterator[tuple[str, str]]:
-    """(what is wrong, JSON text): every value replaced by every strange one, and every key left out."""
+    """(what is wrong, JSON text): every value replaced by every strange one, and every key left
+    out."""
     for path in leaves(document):
         yield f"{path} is missing", json.dumps(without(document, path))
         for strange in STRANGE:

@@ -1,4 +1,5 @@
-"""Wrong configurations: one clear line each, with file, line and remedy, and never anything but a ConfigError."""
+"""Invalid configurations: one clear line each, with file, line and remedy, and always a
+ConfigError."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "holdfast.yaml"
 
 
-def test_the_whole_one_loads(path: Path) -> None:
+def test_the_complete_configuration_loads(path: Path) -> None:
     assert problems(path, WHOLE) == []
 
 
@@ -94,7 +95,7 @@ def test_every_number_of_the_agent_has_a_range(path: Path, field: str) -> None:
 
 
 @pytest.mark.parametrize("check", list(CATALOGUE))
-def test_a_misspelt_check_or_mode_is_told_with_what_was_meant(path: Path, check: str) -> None:
+def test_a_misspelt_check_or_mode_is_reported_with_a_suggestion(path: Path, check: str) -> None:
     (found,) = problems(path, f"checks:\n  {check}x: {{mode: drain}}\n")
     assert found.startswith(f"{path}:2: ")
     assert f"did you mean '{check}'?" in found
@@ -103,14 +104,14 @@ def test_a_misspelt_check_or_mode_is_told_with_what_was_meant(path: Path, check:
     assert "did you mean 'drain'?" in found
 
 
-def test_all_problems_of_all_sections_are_told_at_once(path: Path) -> None:
+def test_all_problems_of_all_sections_are_reported_at_once(path: Path) -> None:
     text = "agent:\n  interval_s: 0\nchecks:\n  mounts: {mode: drop}\n  gpu_xidd: {}\nclutser: x\n"
     found = problems(path, text)
     assert [int(line.removeprefix(f"{path}:").split(":")[0]) for line in found] == [2, 4, 5, 6]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_broken_file_is_a_configuration_or_a_clear_no(path: Path, seed: int) -> None:
+def test_a_damaged_file_is_valid_or_a_clear_error(path: Path, seed: int) -> None:
     """Half-written, flipped, anything: loaded as it stands, or refused line by line."""
     chance = random.Random(seed)
     for _ in range(200):
@@ -143,7 +144,7 @@ def test_a_broken_file_is_a_configuration_or_a_clear_no(path: Path, seed: int) -
         "agent: 2026-11-21",
     ],
 )
-def test_what_yaml_can_do_and_nobody_should(path: Path, text: str) -> None:
+def test_unwanted_yaml_features_are_refused(path: Path, text: str) -> None:
     found = problems(path, text)
     assert found, text[:40]
     assert all(line.startswith(f"{path}:") and len(line) < 600 for line in found), found

@@ -1,4 +1,5 @@
-"""Half-written histories, job baselines and hooks' notes: what is whole is read, the rest is counted."""
+"""Truncated histories, job baselines and hooks' notes: complete parts are read, the rest is
+counted."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def history(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_history_that_breaks_off_loses_its_last_line_alone(history: Path) -> None:
+def test_a_truncated_history_loses_only_its_last_line(history: Path) -> None:
     path = store.file_of(history, "worker-0")
     data = path.read_bytes()
     for end in range(len(data)):
@@ -50,7 +51,7 @@ def test_a_history_that_breaks_off_loses_its_last_line_alone(history: Path) -> N
         assert read.problems == (), end
 
 
-def test_what_is_appended_after_a_torn_line_is_whole(history: Path) -> None:
+def test_a_line_appended_after_an_incomplete_one_is_complete(history: Path) -> None:
     path = store.file_of(history, "worker-0")
     path.write_bytes(path.read_bytes()[:-7])
     line = json.dumps({"t": 9.0, "event": "given_back", "node": "worker-0"}).encode() + b"\n"
@@ -84,28 +85,28 @@ def test_no_garbage_hides_a_history(history: Path) -> None:
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> RunStore:
+def run_store(tmp_path: Path) -> RunStore:
     run = Run(job=7, restarts=1, started_s=5.0, uid=2001, gpus=frozenset({0, 3}), baseline_s=6.0)
     RunStore(tmp_path, BOOT).save(Runs(runs={run.key: run}))
     return RunStore(tmp_path, BOOT)
 
 
-def test_a_baseline_that_breaks_off_is_no_baseline(book: RunStore) -> None:
-    text = book.path.read_text()
-    assert list(book.load()[0].runs) == [(7, 1)]
+def test_a_truncated_baseline_is_not_used(run_store: RunStore) -> None:
+    text = run_store.path.read_text()
+    assert list(run_store.load()[0].runs) == [(7, 1)]
     for part in cut_short(text):
-        book.path.write_text(part)
-        ledger, problem = book.load()
+        run_store.path.write_text(part)
+        ledger, problem = run_store.load()
         assert ledger == Runs(), part
-        assert problem.startswith(f"{book.path}: "), part
+        assert problem.startswith(f"{run_store.path}: "), part
         assert "\n" not in problem, part
 
 
-def test_no_senseless_baseline_stops_the_agent(book: RunStore) -> None:
-    for what, text in wrong_documents(json.loads(book.path.read_text())):
-        book.path.write_text(text)
+def test_no_invalid_baseline_stops_the_agent(run_store: RunStore) -> None:
+    for what, text in wrong_documents(json.loads(run_store.path.read_text())):
+        run_store.path.write_text(text)
         try:
-            ledger, problem = book.load()
+            ledger, problem = run_store.load()
         except Exception as error:
             raise AssertionError(what) from error
         assert "\n" not in problem, what
@@ -121,7 +122,7 @@ def test_no_senseless_baseline_stops_the_agent(book: RunStore) -> None:
 NOTE = "holdfast-job/1 start 4711 2 1234.56 b007b007-0000-4000-8000-000000000000 2001 0,2-4 - - end"
 
 
-def test_a_note_that_breaks_off_is_none(tmp_path: Path) -> None:
+def test_a_truncated_note_is_invalid(tmp_path: Path) -> None:
     words = NOTE.replace("holdfast-job/1", hook_notes.WIRE)
     path = tmp_path / "4711.start"
     for part in cut_short(words):
@@ -131,7 +132,7 @@ def test_a_note_that_breaks_off_is_none(tmp_path: Path) -> None:
     assert isinstance(hook_notes.read(path), hook_notes.Note)
 
 
-def test_no_garbage_in_a_note_is_believed(tmp_path: Path) -> None:
+def test_no_garbage_in_a_note_is_accepted(tmp_path: Path) -> None:
     chance, path = random.Random(4), tmp_path / "4711.start"
     words = NOTE.replace("holdfast-job/1", hook_notes.WIRE).split()
     for _ in range(1500):
@@ -162,7 +163,7 @@ ATTEMPT: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("at", range(len(ATTEMPT)))
-def test_no_senseless_journal_keeps_a_job_from_its_checkpoints(tmp_path: Path, at: int) -> None:
+def test_no_invalid_journal_keeps_a_job_from_its_checkpoints(tmp_path: Path, at: int) -> None:
     path = tmp_path / "job-7.jsonl"
     for what, text in wrong_documents({"t": 1.0, **ATTEMPT[at]}):
         lines = [json.dumps({"t": 1.0, **event}) for event in ATTEMPT]

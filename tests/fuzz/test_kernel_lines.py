@@ -1,4 +1,5 @@
-"""Malformed kernel-log lines: nothing crashes, nothing opens, nothing closes, nothing after them is lost."""
+"""Malformed kernel log lines: none crashes a reader, opens or closes a finding, or hides a later
+line."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ import pytest
 from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.probes.kmsg import KmsgFollower
 from slurm_hooks.settings.settings import load
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from tests.fuzz.garbage import KERNEL_LINES, LONG, NUMBERS, XID_79, Maker, broken, noise
 
 SEEDS = range(4)
 AT_ONCE = 20
-"""Lines between two looks of the agent."""
+"""Lines between two reads of the agent."""
 
 
 class Log:
@@ -24,7 +25,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path, self.seq = path / "kmsg", 0
         self.path.touch()
-        self.observer = Observer(8, "boot", Memory())
+        self.observer = Observer(8, "boot", TrackedState())
         self.table = load(path / "no-such-file.yaml").active()
         self.kernel("Linux version 6.8.0")
         self.follower = KmsgFollower(self.path)
@@ -46,9 +47,9 @@ class Log:
 
     def look(self) -> list[tuple[str, str]]:
         """What stands against the node after the agent read what is new."""
-        self.observer.hear(self.follower.read(), renewed=self.follower.renewed)
+        self.observer.read_kernel_log(self.follower.read(), renewed=self.follower.renewed)
         self.follower.renewed = False
-        opened = self.observer.hear_and_judge(self.table)
+        opened = self.observer.judge_kernel_log(self.table)
         return [(entry.finding.code, entry.finding.detail) for entry in opened]
 
 
@@ -108,7 +109,8 @@ def _overlong(chance: random.Random, log: Log) -> bytes:
 
 
 def _far_ahead(chance: random.Random, log: Log) -> bytes:
-    """A number that no log reaches in a machine's life: believed, it would hide all that comes."""
+    """A sequence number that no log ever reaches: if it were accepted, later records would be
+    ignored."""
     return f"4,{chance.choice([2**62, 2**63, 2**64 - 1, 2**64])},1000,-;{XID_79}".encode()
 
 
@@ -117,7 +119,7 @@ def _any(chance: random.Random, log: Log) -> bytes:
 
 
 def _bent(chance: random.Random, log: Log) -> bytes:
-    """Somebody's record with bytes lost or flipped in what it says."""
+    """A record with bytes lost or changed in its text."""
     head, _, text = log.record(XID_79, facility=1).partition(b";")
     return head + b";" + broken(chance, text).replace(b"\n", b" ")
 
@@ -142,7 +144,7 @@ def log(tmp_path: Path) -> Log:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_garbage_changes_no_verdict(log: Log, seed: int) -> None:
-    """First on a healthy node, then on one with a fault; after it all a new fault still shows."""
+    """First on a healthy node, then on one with a fault; a new fault afterwards is still found."""
     chance = random.Random(seed)
     half = KERNEL_LINES // len(SEEDS) // 2
     _pour(log, chance, half, [])

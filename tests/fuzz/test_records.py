@@ -1,4 +1,4 @@
-"""Half-written and senseless records on disk: one clear line each, and the node stays as it was."""
+"""Truncated and invalid records on disk: one clear line each, and the node stays as it was."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slurm_hooks.probes.kmsg import Record
 from slurm_hooks.probes.runner import Readings
 from slurm_hooks.settings.settings import Settings, load
 from slurm_hooks.tracking import store
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from tests.fuzz.garbage import DEEP, XID_79, cut_short, wrong_documents
 
 BOOT = "b007b007-0000-4000-8000-000000000000"
@@ -32,22 +32,22 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def one_line(problem: str, path: Path) -> bool:
-    """What a person can act on: which file, and what is done about it."""
+    """The message names the file and what happens next."""
     return problem.startswith(f"{path}: ") and "\n" not in problem and len(problem) < 400
 
 
-# --- the agent's memory ---------------------------------------------------------------------------
+# --- the tracked state ---------------------------------------------------------------------------
 
 
 def watched(settings: Settings) -> Observer:
-    """An agent that has seen a lost GPU, a port that went down and some blindness."""
-    observer = Observer(8, BOOT, Memory())
-    observer.see(readings(), log_problem="", uptime_s=10.0)
-    observer.hear([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
+    """An agent that found a lost GPU and a port that went down, and had probes without an answer."""
+    observer = Observer(8, BOOT, TrackedState())
+    observer.read_probes(readings(), log_problem="", uptime_s=10.0)
+    observer.read_kernel_log([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
     observer.judge(settings.active())
-    observer.see(readings(state="DOWN", downs=2), log_problem="", uptime_s=20.0)
+    observer.read_probes(readings(state="DOWN", downs=2), log_problem="", uptime_s=20.0)
     observer.judge(settings.active())
-    observer.see(readings(state="DOWN", downs=2), log_problem="no such file", uptime_s=30.0)
+    observer.read_probes(readings(state="DOWN", downs=2), log_problem="no such file", uptime_s=30.0)
     observer.judge(settings.active())
     return observer
 
@@ -66,11 +66,11 @@ def reading_of(nvml: NvmlFacts, ports: tuple[PortFacts, ...]) -> Readings:
 
 def saved(settings: Settings, folder: Path) -> Path:
     path = store.path_in(folder)
-    store.save(path, watched(settings).memory)
+    store.save(path, watched(settings).tracked)
     return path
 
 
-def test_a_memory_that_breaks_off_is_begun_anew_with_one_line(
+def test_a_truncated_state_file_starts_empty_with_one_line(
     settings: Settings, tmp_path: Path
 ) -> None:
     path = saved(settings, tmp_path)
@@ -78,22 +78,22 @@ def test_a_memory_that_breaks_off_is_begun_anew_with_one_line(
     for part in cut_short(text, step=3):
         path.write_text(part)
         memory, problem = store.load(path)
-        assert memory == Memory(), part[-40:]
+        assert memory == TrackedState(), part[-40:]
         assert one_line(problem, path), problem
         put_aside(path)
-        assert path.with_suffix(".unreadable").read_text() == part, "kept for a person to look at"
+        assert path.with_suffix(".unreadable").read_text() == part, "kept for inspection"
 
 
 @pytest.mark.parametrize("text", [DEEP, "null", "[]", '"x"', "\0" * 4096, '{"version": 2}'])
-def test_a_memory_that_is_something_else_is_begun_anew(tmp_path: Path, text: str) -> None:
+def test_a_state_file_with_other_content_starts_empty(tmp_path: Path, text: str) -> None:
     path = tmp_path / "agent.json"
     path.write_text(text)
     memory, problem = store.load(path)
-    assert memory == Memory()
+    assert memory == TrackedState()
     assert one_line(problem, path), problem
 
 
-def test_no_senseless_memory_stops_the_agent(settings: Settings, tmp_path: Path) -> None:
+def test_no_invalid_state_stops_the_agent(settings: Settings, tmp_path: Path) -> None:
     """Each value replaced by each strange one. What does not load says why; what does must be good
     for all that an agent does with it.
     """
@@ -105,16 +105,16 @@ def test_no_senseless_memory_stops_the_agent(settings: Settings, tmp_path: Path)
         memory, problem = store.load(path)
         if problem:
             assert one_line(problem, path), (what, problem)
-            assert memory == Memory(), what
+            assert memory == TrackedState(), what
             continue
         try:
             observer = Observer(8, BOOT, memory)
-            observer.hear([Record(facility=0, level=4, seq=6, at_s=9.0, text=XID_79)])
-            observer.hear_and_judge(table)
-            observer.see(readings(), log_problem="", uptime_s=40.0)
+            observer.read_kernel_log([Record(facility=0, level=4, seq=6, at_s=9.0, text=XID_79)])
+            observer.judge_kernel_log(table)
+            observer.read_probes(readings(), log_problem="", uptime_s=40.0)
             observer.judge(table)
-            Observer(8, "the next boot", observer.memory).judge(table)
-            json.dumps(dataclasses.asdict(observer.memory))
+            Observer(8, "the next boot", observer.tracked).judge(table)
+            json.dumps(dataclasses.asdict(observer.tracked))
         except Exception as error:
             raise AssertionError(what) from error
 
@@ -137,7 +137,7 @@ DRAINED = Drained(
 )
 
 
-def test_a_drain_record_that_breaks_off_undoes_nothing(tmp_path: Path) -> None:
+def test_a_truncated_drain_record_ends_no_drain(tmp_path: Path) -> None:
     path = records.path_in(tmp_path)
     records.save(path, DRAINED)
     text = path.read_text()
@@ -146,11 +146,11 @@ def test_a_drain_record_that_breaks_off_undoes_nothing(tmp_path: Path) -> None:
         drained, problem = records.load(path)
         assert drained is None, part
         assert one_line(problem, path), problem
-        assert path.read_text() == part, "it is left for a person to look at"
+        assert path.read_text() == part, "it stays for inspection"
 
 
-def test_no_senseless_drain_record_is_believed(tmp_path: Path) -> None:
-    """Whatever loads has the right kind of value in every field."""
+def test_no_invalid_drain_record_is_accepted(tmp_path: Path) -> None:
+    """A record that loads has a value of the right type in every field."""
     path = records.path_in(tmp_path)
     records.save(path, DRAINED)
     document = json.loads(path.read_text())
@@ -184,14 +184,14 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def test_every_field_of_a_drain_record_is_looked_at() -> None:
+def test_every_field_of_a_drain_record_is_validated() -> None:
     assert set(_KINDS) == {field.name for field in dataclasses.fields(DrainRecord)}
 
 
-def test_a_bad_node_stays_bad_without_its_memory(settings: Settings) -> None:
+def test_a_bad_node_stays_bad_without_its_tracked_state(settings: Settings) -> None:
     """The kernel log is read again from its oldest record."""
-    observer = Observer(8, BOOT, Memory())
-    assert observer.memory.kmsg_seq is None
-    observer.hear([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
-    found = [entry.finding.code for entry in observer.hear_and_judge(settings.active())]
+    observer = Observer(8, BOOT, TrackedState())
+    assert observer.tracked.kmsg_seq is None
+    observer.read_kernel_log([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
+    found = [entry.finding.code for entry in observer.judge_kernel_log(settings.active())]
     assert found == ["XID79"]

@@ -1,4 +1,4 @@
-"""Garbage in sysfs: a value that means nothing is no opinion, neither healthy nor a fault."""
+"""Garbage in sysfs: an invalid value is unknown, neither healthy nor a fault."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.probes.runner import Prober
 from slurm_hooks.settings.sections import AgentConfig, NodeConfig
 from slurm_hooks.settings.settings import load
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from tests.fuzz.garbage import NUMBERS, SYSFS_VALUES, noise
 
 SYSFS = frozenset({"infiniband", "pcie"})
 SEEDS = range(3)
 AT_ONCE = 10
-"""Values that are garbage in one look."""
+"""Garbage values in one pass."""
 WORDS = (
     "Unknown", "unknown", "(null)", "ACTIVE", "DOWN", "6: WHAT", "-1: DOWN", "x16", "N/A", "\n\n", "32.0 GT/s",
     ": ACTIVE", "4:", "InfiniBand\0", "0xffffffffffffffff", "18446744073709551616", "e" * 70_000, "🙂",
@@ -51,16 +51,16 @@ class Node:
         sysfs.write_tree(self.root, _TREE)
         paths = PathsConfig(sysfs=self.root, run=folder / "run", state=folder / "state")
         self.prober = Prober(NodeConfig(), AgentConfig(probe_deadline_s=15.0), paths, SlurmConfig())
-        self.observer = Observer(8, "boot", Memory())
+        self.observer = Observer(8, "boot", TrackedState())
         self.blind: list[str] = []
         self.table = load(folder / "no-such-file.yaml").active()
 
     def look(self) -> dict[str, str]:
-        """What stands against the node after one pass: code and subject."""
+        """The open findings after one pass: code and subject."""
         readings = self.prober.run(SYSFS)
         self.blind = [blind.probe for blind in readings.blind]
         assert not self.blind or not (self.root / "bus/pci/devices").exists()
-        self.observer.see(readings, log_problem="", uptime_s=1.0)
+        self.observer.read_probes(readings, log_problem="", uptime_s=1.0)
         opened = self.observer.judge(self.table, frozenset(readings.looked))
         return {entry.finding.code: entry.finding.subject for entry in opened}
 
@@ -122,24 +122,22 @@ def test_garbage_changes_no_verdict(node: Node, seed: int) -> None:
 
 @pytest.mark.parametrize("path", [f"{PORT}/state", f"{PORT}/phys_state", f"{PORT}/link_layer"])
 @pytest.mark.parametrize("value", [b"", b"\xff\xfe", b"4:", b"what"])
-def test_a_port_that_says_nothing_is_neither_down_nor_up_again(
-    node: Node, path: str, value: bytes
-) -> None:
+def test_a_port_without_a_state_is_neither_down_nor_up(node: Node, path: str, value: bytes) -> None:
     for _ in range(5):
         node.look()
     node.write(path, value)
-    assert [node.look() for _ in range(5)] == [{}] * 5, "no opinion is no fault"
+    assert [node.look() for _ in range(5)] == [{}] * 5, "unknown is not a fault"
     for broken in BROKEN:
         node.restore(broken, BROKEN)
     for _ in range(5):
         bad = node.look()
     assert "IB_DOWN" in bad
     node.write(path, value)
-    assert [node.look() for _ in range(8)] == [bad] * 8, "and no opinion is no health"
+    assert [node.look() for _ in range(8)] == [bad] * 8, "and unknown is not healthy"
 
 
 @pytest.mark.parametrize("gone", ["class/infiniband/mlx5_3", "class/infiniband", "bus/pci/devices"])
-def test_a_source_that_goes_away_makes_nothing_healthy(node: Node, gone: str) -> None:
+def test_a_missing_sysfs_folder_makes_nothing_healthy(node: Node, gone: str) -> None:
     node.look()
     for path in BROKEN:
         node.restore(path, BROKEN)

@@ -1,4 +1,5 @@
-"""Kernel records that carry a user's names: none of them becomes an event but the honest one, and none hides one."""
+"""Kernel records that carry a user's names: none of them becomes an event but the honest one, and
+none hides one."""
 
 from __future__ import annotations
 
@@ -42,10 +43,11 @@ def test_no_name_makes_an_event_of_another_fault(form: Form) -> None:
             assert (event.text + event.subject).isprintable(), event
 
 
-def test_the_shape_of_the_rules_alone_refuses_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the level nor the list of the forms in which a name stands first is needed: whoever prints a name in
-    a form that nobody knows finds no rule that fits. Only a netfilter rule's prefix is long enough for a driver's
-    line, and a file's name that stands alone would be if it did not begin with `` in ``."""
+def test_the_rules_alone_refuse_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the level nor the list of the forms in which a name stands first is needed: whoever
+    prints a name in a form that nobody knows finds no rule that fits. Only a netfilter rule's
+    prefix is long enough for a driver's line, and a file's name that stands alone would be if it
+    did not begin with `` in ``."""
     for module in ("kmsg", "kmsg_events"):
         monkeypatch.setattr(f"slurm_hooks.probes.{module}.begins_with_user_text", lambda _: False)
     for form in FORMS:
@@ -56,7 +58,7 @@ def test_the_shape_of_the_rules_alone_refuses_names(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("form", [f for f in FORMS if f.codes], ids=lambda form: form.source)
-def test_no_name_hides_the_event_that_it_is_in(form: Form) -> None:
+def test_no_name_hides_its_own_event(form: Form) -> None:
     for name in NAMES:
         text = form.with_name(name)
         assert heard(EventReader(), [record(text, form.level)]), text

@@ -1,4 +1,4 @@
-"""Broken verdict files: no reader crashes, none believes them, and no node leaves service by one."""
+"""Damaged verdict files: no reader crashes or accepts them, and none causes a drain."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _first_line(chance: random.Random, text: str) -> str:
 
 
 def _second_line(chance: random.Random, text: str) -> str:
-    """Well-formed JSON with something else in it than the agent writes."""
+    """Valid JSON with content that the agent does not write."""
     first, _, rest = text.partition("\n")
     document = json.loads(rest)
     key = chance.choice(sorted(document))
@@ -91,7 +91,7 @@ def _garbage(chance: random.Random, text: str) -> bytes:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_reader_crashes_or_takes_bad_for_good(tmp_path: Path, seed: int) -> None:
+def test_no_reader_crashes_or_reads_bad_as_ok(tmp_path: Path, seed: int) -> None:
     chance, path = random.Random(seed), tmp_path / "verdict"
     for turn in range(VERDICT_FILES // len(SEEDS)):
         status = (Status.OK, Status.BAD, Status.SUSPECT)[turn % 3]
@@ -117,7 +117,7 @@ def test_every_beginning_of_a_verdict_is_blind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "detail", [DEEP, f'{{"findings": {DEEP}', "{" + '"a":{' * 50_000, "9" * 9999]
 )
-def test_what_is_too_deep_or_too_long_is_blind(tmp_path: Path, detail: str) -> None:
+def test_nesting_or_length_beyond_the_limit_is_blind(tmp_path: Path, detail: str) -> None:
     path = tmp_path / "verdict"
     path.write_text(f"bad 2000 {BOOT} holdfast/1\n{detail}\n")
     assert read(path).status is Status.BLIND
@@ -135,7 +135,7 @@ def test_a_folder_a_socket_and_a_file_that_nobody_may_read(tmp_path: Path) -> No
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A node whose slow path is the real gate; no Slurm answers there."""
+    """A node with the real slow path, and a Slurm that does not answer."""
     run, empty = tmp_path / "run", tmp_path / "empty"
     run.mkdir()
     empty.mkdir()
@@ -148,7 +148,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("context", [Context.PROLOG, Context.EPILOG])
-def test_the_gate_refuses_by_no_broken_verdict(
+def test_the_slow_path_refuses_no_node_because_of_a_damaged_verdict(
     node: Path, context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A healthy node stays in service, a bad one stays bad or becomes blind; nothing is raised."""
@@ -197,9 +197,10 @@ def asked_prolog(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("status", ["ok", "suspect", "bad"])
-def test_the_sh_hook_believes_no_broken_verdict(asked_prolog: Path, status: str) -> None:
-    """50 broken verdicts of each status. The hook by itself refuses no node; and it lets a job start
-    without asking only where the first line says so. The gate, which it asks, is tested above."""
+def test_the_sh_hook_accepts_no_damaged_verdict(asked_prolog: Path, status: str) -> None:
+    """50 broken verdicts of each status. The hook by itself refuses no node; and it lets a job
+    start without asking only where the first line says so. The gate, which it asks, is tested
+    above."""
     folder = asked_prolog.parent
     chance = random.Random(f"7 {status}")
     text = verdict_file.render(

@@ -1,8 +1,9 @@
-"""Records of the kernel that carry text of a user's: each form, and names made of the lines of real faults.
+"""Records of the kernel that carry text of a user's: each form, and names made of the lines of real
+faults.
 
-The forms are those of Linux 4.18 to 6.18. ``{comm}`` is a process's name (at most 15 bytes), ``{file}`` a file
-name (255), ``{text}`` any other text: a mount option, a prefix of a netfilter rule, the path of a cgroup, a
-network device.
+The forms are those of Linux 4.18 to 6.18. ``{comm}`` is a process's name (at most 15 bytes),
+``{file}`` a file name (255), ``{text}`` any other text: a mount option, a prefix of a netfilter
+rule, the path of a cgroup, a network device.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from tests.unit.slurm_hooks.kernel_lines import blocks
 
 COMM_BYTES, FILE_BYTES, PREFIX_BYTES, DEVICE_BYTES = 15, 255, 127, 15
-"""TASK_COMM_LEN, NAME_MAX, NF_LOG_PREFIXLEN and IFNAMSIZ of the kernel, without the byte that ends each."""
+"""TASK_COMM_LEN, NAME_MAX, NF_LOG_PREFIXLEN and IFNAMSIZ of the kernel, without the byte that ends
+each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +186,8 @@ EXTRA = (
 
 
 def names() -> Iterator[str]:
-    """What a hostile user calls things: the lines of faults, whole, from their middle, and behind a line's end."""
+    """What a hostile user calls things: the lines of faults, whole, from their middle, and behind a
+    line's end."""
     for line in dict.fromkeys([*recorded(), *EXTRA]):
         yield line
         yield "\n" + line

@@ -119,7 +119,7 @@ def test_a_fatal_xid_is_in_the_verdict_at_once_and_survives_a_restart(node: Node
     assert wait(lambda: node.verdict().status is Status.BAD) < 5
     (finding,) = node.verdict().findings
     assert (finding["code"], finding["gpu"], finding["action"]) == ("XID79", 0, "reboot")
-    assert not node.verdict().drained, "there is no Slurm here"
+    assert not node.verdict().drained, "there is no Slurm in this test"
     agent.kill()
     verdict_file.path_in(node.run).unlink()
     node.start()
@@ -145,7 +145,7 @@ def test_an_xid_while_no_agent_runs_is_not_missed_and_no_old_one_is_new(node: No
 @pytest.mark.parametrize(
     ("kind", "code"), [("1", "DRIVER_SUSPECT"), ("D", "DRIVER_HUNG"), ("K", "DRIVER_HUNG")]
 )
-def test_a_driver_that_hangs_blinds_then_condemns_and_delays_nothing(
+def test_a_hung_driver_is_blind_then_a_fault_and_delays_nothing(
     node: Node, kind: str, code: str
 ) -> None:
     """Silence alone is a suspicion; with a task asleep in the kernel there are two witnesses."""
@@ -161,7 +161,7 @@ def test_a_driver_that_hangs_blinds_then_condemns_and_delays_nothing(
     wait(lambda: node.codes() == ["XID79"])
 
 
-def test_one_agent_is_enough(node: Node) -> None:
+def test_a_second_agent_exits(node: Node) -> None:
     node.start()
     wait(lambda: is_ok(node))
     second = node.start()
@@ -188,7 +188,7 @@ def test_the_kill_switch_needs_no_configuration(node: Node) -> None:
     wait(lambda: is_ok(node))
 
 
-def test_a_new_configuration_is_taken_over_a_broken_one_is_not(node: Node) -> None:
+def test_a_new_valid_configuration_is_used_an_invalid_one_is_not(node: Node) -> None:
     agent = node.start()
     wait(lambda: is_ok(node))
     node.configure("chekcs: {}")
@@ -202,7 +202,7 @@ def test_a_new_configuration_is_taken_over_a_broken_one_is_not(node: Node) -> No
     assert agent.poll() is None, "the same process, begun afresh"
 
 
-def test_told_to_begin_afresh_on_a_broken_configuration_it_keeps_the_one_before(node: Node) -> None:
+def test_a_restart_with_an_invalid_configuration_keeps_the_previous_one(node: Node) -> None:
     agent = node.start()
     wait(lambda: is_ok(node))
     node.configure("chekcs: {}")
@@ -215,7 +215,7 @@ def test_told_to_begin_afresh_on_a_broken_configuration_it_keeps_the_one_before(
 
 
 @pytest.mark.parametrize("how", ["broken", "gone"])
-def test_killed_on_a_broken_configuration_it_comes_back_with_the_one_before(
+def test_after_a_kill_with_an_invalid_configuration_it_uses_the_previous_one(
     node: Node, how: str
 ) -> None:
     node.start()
@@ -239,13 +239,13 @@ def test_killed_on_a_broken_configuration_it_comes_back_with_the_one_before(
     wait(lambda: is_ok(node))
     second.terminate()
     _, said = second.communicate(timeout=10)
-    lines = [line for line in said.decode().splitlines() if "the last one accepted goes on" in line]
-    told = ["there is no such file any more"] if how == "gone" else ["given twice", "'bridge'"]
+    lines = [line for line in said.decode().splitlines() if "using the last accepted one" in line]
+    told = ["this file no longer exists"] if how == "gone" else ["given twice", "'bridge'"]
     assert [word in line for word, line in zip(told, lines, strict=True)] == [True] * len(told)
     assert all(re.match(r"20\d\d-\S+Z error agent: ", line) for line in lines)
 
 
-def test_a_bad_new_configuration_is_one_line_for_each_problem(node: Node) -> None:
+def test_an_invalid_new_configuration_is_one_line_for_each_problem(node: Node) -> None:
     agent = node.start()
     wait(lambda: is_ok(node))
     node.configure("chekcs: {}\nbridg: {}")
@@ -253,12 +253,12 @@ def test_a_bad_new_configuration_is_one_line_for_each_problem(node: Node) -> Non
     wait(lambda: node.verdict().detail["at"] > seen + 1)
     agent.terminate()
     _, said = agent.communicate(timeout=10)
-    lines = [line for line in said.decode().splitlines() if "the one before stays" in line]
+    lines = [line for line in said.decode().splitlines() if "the previous one stays in use" in line]
     assert ["chekcs" in line for line in lines] == [True, False]
     assert ["bridg:" in line for line in lines] == [False, True]
 
 
-def test_a_broken_configuration_is_one_line_each_and_status_2(node: Node) -> None:
+def test_an_invalid_configuration_is_one_line_for_each_problem_and_status_2(node: Node) -> None:
     node.configure("chekcs: {}\nbridg: {}")
     agent = node.start()
     assert agent.wait(10) == 2

@@ -1,4 +1,4 @@
-"""The agent's resident life as a process: what it costs, what it leaves behind, what it tells."""
+"""The agent as a resident process: its resource use, its files, its history and metrics."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def passes(node: Node) -> int:
     return int(metric(node, "holdfast_agent_passes"))
 
 
-def test_it_stays_within_its_share_of_the_node(node: Node) -> None:
+def test_it_stays_within_its_resource_limits(node: Node) -> None:
     """60 MiB and 1 % of a core at the default interval of 10 s, that is 100 ms for each pass, its
     workers and everything between the passes included.
     """
@@ -95,7 +95,7 @@ def test_it_stays_within_its_share_of_the_node(node: Node) -> None:
     assert pss_mib(agent.pid) <= 60
 
 
-def test_its_life_is_in_the_history_over_ends_and_crashes(node: Node) -> None:
+def test_its_starts_and_stops_are_in_the_history(node: Node) -> None:
     agent = node.start()
     wait(lambda: is_ok(node))
     agent.terminate()
@@ -124,7 +124,7 @@ def half_written(*paths: Path) -> None:
         path.write_text(path.read_text()[: path.stat().st_size // 2])
 
 
-def test_a_half_written_memory_has_a_spare(node: Node) -> None:
+def test_an_incomplete_state_file_has_a_spare_copy(node: Node) -> None:
     agent = node.start()
     node.log(XID79)
     wait(lambda: node.codes() == ["XID79"] and (node.state / "agent.spare.json").exists())
@@ -138,11 +138,11 @@ def test_a_half_written_memory_has_a_spare(node: Node) -> None:
     assert events(node).count("boot") == 1
     agent.terminate()
     _, said = agent.communicate(timeout=20)
-    assert said.count(b"memory read from its spare copy") == 1
+    assert said.count(b"tracked state read from its spare copy") == 1
     assert said.count(b"not whole JSON") == 1
 
 
-def test_a_memory_that_is_lost_condemns_for_nothing_that_was_told_before(node: Node) -> None:
+def test_after_a_lost_state_old_kernel_records_do_not_count(node: Node) -> None:
     """Settled faults stand in the kernel log for the whole of a boot."""
     agent = node.start()
     node.log(XID79)
@@ -154,7 +154,7 @@ def test_a_memory_that_is_lost_condemns_for_nothing_that_was_told_before(node: N
     wait(lambda: "memory_lost" in events(node) and events(node).count("agent_started") == 2)
     wait(lambda: passes(node) >= 2)
     assert node.codes() == []
-    assert events(node).count("boot") == 1, "nobody knows that it booted"
+    assert events(node).count("boot") == 1, "the boot is unknown"
     starts = store.read(node.state / "history").events
     after = [e.facts["after"] for e in starts if e.event == "agent_started"]
     assert after == ["reboot", "stop"]
@@ -162,10 +162,10 @@ def test_a_memory_that_is_lost_condemns_for_nothing_that_was_told_before(node: N
     wait(lambda: node.codes() == ["XID48"])
     agent.terminate()
     _, said = agent.communicate(timeout=20)
-    assert said.count(b"memory lost") == 1
+    assert said.count(b"tracked state lost") == 1
 
 
-def test_a_history_that_cannot_be_written_costs_the_verdict_nothing(node: Node) -> None:
+def test_a_history_that_cannot_be_written_does_not_delay_the_verdict(node: Node) -> None:
     (node.state).mkdir()
     (node.state / "history").write_text("a file where the folder should be")
     node.start()
@@ -176,7 +176,7 @@ def test_a_history_that_cannot_be_written_costs_the_verdict_nothing(node: Node) 
     wait(lambda: b"holdfast_history_write_failures 1" in (node.run / "metrics.prom").read_bytes())
 
 
-def test_two_that_start_in_the_same_moment_leave_one(node: Node) -> None:
+def test_of_two_agents_that_start_at_once_one_stays(node: Node) -> None:
     both = [node.start(), node.start()]
     wait(lambda: is_ok(node))
     wait(lambda: any(agent.poll() == 0 for agent in both))
@@ -186,7 +186,7 @@ def test_two_that_start_in_the_same_moment_leave_one(node: Node) -> None:
     assert lock.holder(node.run) == left.pid
 
 
-def test_an_agent_whose_lock_was_removed_makes_way(node: Node) -> None:
+def test_an_agent_whose_lock_was_removed_stops(node: Node) -> None:
     agent = node.start()
     wait(lambda: is_ok(node))
     lock.path_in(node.run).unlink()
@@ -195,7 +195,7 @@ def test_an_agent_whose_lock_was_removed_makes_way(node: Node) -> None:
     wait(lambda: is_ok(node))
 
 
-def test_metrics_are_served_where_a_port_is_set(node: Node) -> None:
+def test_metrics_are_served_if_a_port_is_set(node: Node) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -216,7 +216,7 @@ def test_metrics_are_served_where_a_port_is_set(node: Node) -> None:
     assert agent.poll() is None
 
 
-def test_systemd_is_told_that_it_is_ready_and_that_it_leaves(node: Node, tmp_path: Path) -> None:
+def test_systemd_is_notified_of_ready_and_stopping(node: Node, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(30)

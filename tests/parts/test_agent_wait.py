@@ -1,4 +1,4 @@
-"""`holdfast agent --wait`: a unit of systemd takes over from an agent that a health check started."""
+"""`holdfast agent --wait`: a systemd unit takes over from an agent that a health check started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def second(config: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def test_who_comes_second_leaves_or_waits_for_the_first_ones_end(tmp_path: Path) -> None:
+def test_a_second_agent_exits_or_waits_until_the_first_stops(tmp_path: Path) -> None:
     config = tmp_path / "holdfast.yaml"
     config.write_text(
         f"paths: {{run: {tmp_path}/run, state: {tmp_path}/state, kmsg: {tmp_path}/none}}\n"
@@ -34,7 +34,7 @@ def test_who_comes_second_leaves_or_waits_for_the_first_ones_end(tmp_path: Path)
     assert held is not None
     leaves = second(config)
     assert leaves.wait(20) == 0
-    assert "another agent runs already" in leaves.communicate()[1]
+    assert "another agent is already running" in leaves.communicate()[1]
     waits = second(config, "--wait")
     try:
         time.sleep(1.5)

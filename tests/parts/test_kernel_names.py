@@ -1,4 +1,5 @@
-"""This machine's own kernel: programs with hostile names crash, and no record that it writes of them is a fault."""
+"""This machine's own kernel: programs with hostile names crash, and no record that it writes of
+them is a fault."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.probes.kmsg import KmsgFollower, Record
 from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
 from slurm_hooks.settings.settings import load
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 
 NOBODY = 65534
 XID = "NVRM: Xid (PCI:0000:53:00): 79, GPU has fallen off the bus."
@@ -31,10 +32,11 @@ CRASHES = {
     "general protection fault": bytes.fromhex("f4"),  # hlt
     "trap invalid opcode": bytes.fromhex("0f0b"),  # ud2
 }
-"""What the kernel says, and the machine code that makes it say so."""
+"""The kernel's message, and the machine code that causes it."""
 
 BURST_S = 5.5
-"""printk_ratelimit() lets 10 records through in 5 s, all programs together (kernel.printk_ratelimit)."""
+"""printk_ratelimit() lets 10 records through in 5 s, all programs together
+(kernel.printk_ratelimit)."""
 
 
 def program(path: Path, code: bytes) -> None:
@@ -54,7 +56,7 @@ def crash(path: Path) -> None:
     user = NOBODY if os.geteuid() == 0 else None
     no_core = lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # noqa: E731
     ended = subprocess.run([path], user=user, preexec_fn=no_core, check=False)
-    assert ended.returncode < 0, "it must end by a signal"
+    assert ended.returncode < 0, "it must be killed by a signal"
 
 
 @pytest.fixture
@@ -90,18 +92,20 @@ def crash_all(folder: Path, follower: KmsgFollower, code: bytes) -> list[Record]
 
 
 @pytest.mark.parametrize("said", CRASHES)
-def test_no_record_of_a_crash_is_a_fault(said: str, follower: KmsgFollower, folder: Path) -> None:
+def test_no_record_of_a_crashed_program_is_a_fault(
+    said: str, follower: KmsgFollower, folder: Path
+) -> None:
     ours = crash_all(folder, follower, CRASHES[said])
     if len(ours) < len(NAMES):
         time.sleep(BURST_S)
         ours += crash_all(folder, follower, CRASHES[said])
     assert len({record.text.partition(" in ")[2] for record in ours}) >= len(NAMES)
     assert all(said in record.text for record in ours)
-    observer = Observer(8, "boot", Memory(boot_id="boot"))
-    assert observer.hear(ours) == []
-    assert observer.news == []
-    assert observer.memory.events == ()
-    assert observer.hear_and_judge(load(folder / "none.yaml").active()) == ()
+    observer = Observer(8, "boot", TrackedState(boot_id="boot"))
+    assert observer.read_kernel_log(ours) == []
+    assert observer.new_events == []
+    assert observer.tracked.events == ()
+    assert observer.judge_kernel_log(load(folder / "none.yaml").active()) == ()
     for record in ours:
         assert record.facility == 0, (
             "the kernel wrote it itself: the facility protects from nothing"

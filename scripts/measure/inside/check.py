@@ -19,7 +19,7 @@ from slurm_hooks.node import machine
 from slurm_hooks.probes import nvml
 from slurm_hooks.probes.runner import Prober
 from slurm_hooks.settings import settings
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 
 
 class Clocked:
@@ -56,14 +56,14 @@ def main() -> None:
     wanted = config.probes(table)
     prober = Prober(config.node, config.agent, config.cluster.paths, config.cluster.slurm)
     boot_id = machine.boot_id(config.cluster.paths.procfs)
-    observer = Observer(config.node.expected_gpus, boot_id, Memory())
+    observer = Observer(config.node.expected_gpus, boot_id, TrackedState())
     clock = Clocked(pynvml)
     own = nvml.open_probe(config.cluster.paths.nvml_library)
     times: dict[str, list[float]] = {"check": [], "nvml": []}
     for turn in range(rounds + 3):
         begin = time.perf_counter()
         readings = prober.run(wanted)
-        observer.see(readings, log_problem="", uptime_s=time.monotonic())
+        observer.read_probes(readings, log_problem="", uptime_s=time.monotonic())
         observer.judge(table)
         took = time.perf_counter() - begin
         clock.spent_s = 0.0

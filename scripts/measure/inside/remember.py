@@ -10,18 +10,18 @@ from slurm_hooks.node import machine
 from slurm_hooks.probes.runner import Prober
 from slurm_hooks.settings import settings
 from slurm_hooks.tracking import store
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 
 
 def main() -> None:
     config = settings.load(config_path())
     table, paths = config.active(), config.cluster.paths
     prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
-    observer = Observer(config.node.expected_gpus, machine.boot_id(paths.procfs), Memory())
+    observer = Observer(config.node.expected_gpus, machine.boot_id(paths.procfs), TrackedState())
     uptime_s = machine.uptime_s(paths.procfs)
-    observer.see(prober.run(config.probes(table)), log_problem="", uptime_s=uptime_s)
+    observer.read_probes(prober.run(config.probes(table)), log_problem="", uptime_s=uptime_s)
     observer.judge(table)
-    store.save(store.path_in(paths.state), observer.memory)
+    store.save(store.path_in(paths.state), observer.tracked)
     prober.close()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Who ended a drain of ours that is gone: a person, or a slurmctld that came back without it."""
+"""Who ended a drain of Holdfast: a person, or a slurmctld that restarted without it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Accounting(Protocol):
 def by_person(
     slurm: Accounting, name: SlurmName, record: DrainRecord, slurmctld_at: datetime
 ) -> bool:
-    """Whether there is evidence that a person ended the drain: the slurmctld that showed it still runs, or
-    accounting knows its end from before the one of ``slurmctld_at`` started (decision 026).
+    """Whether there is evidence that a person ended the drain: the slurmctld that had it still
+    runs, or accounting has its end from before slurmctld started at ``slurmctld_at`` (decision
+    026).
     """
     if record.at is None:
         return False

@@ -1,4 +1,4 @@
-"""The values between the agent's loop and the Slurm step that it asks for."""
+"""The values that the agent's loop and the step in Slurm exchange."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from slurm_hooks.agent.drain.record import Drained
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainInputs:
-    """What speaks for and against the node at one moment.
+    """What a decision about the node is based on, at one moment.
 
-    ``verdict``       every open finding, and the probes that are silent.
+    ``verdict``       all open findings, and the probes that gave no answer.
     ``modes``         what each check may do.
-    ``clean_passes``  passes in a row in which every probe answered and nothing that drains was
-                      open.
-    ``recovered``     GPUs that answer and ask for nothing, by index; empty: could not look.
+    ``passes``        passes over the probes since the agent's start.
+    ``clean_passes``  passes in a row in which every probe answered and no finding that drains was open.
+    ``recovered``     by GPU index, whether it answers and requires no action; empty: unknown.
     ``uuids``         of the GPUs that answered in the last pass.
-    ``trial``         what came of the active check before the node's return, once it ran.
-    ``returns``       of this node to service, by its agent.
-    ``may_comment``   the comment was not changed too often lately.
+    ``may_act``       False while actions are switched off.
+    ``trial``         result of the active check before the node's return, once it ran.
+    ``returns``       earlier returns of this node to service by its agent.
+    ``may_comment``   False if the comment was changed too often lately.
     """
 
     verdict: Verdict = field(default_factory=Verdict)
@@ -46,28 +47,28 @@ class DrainInputs:
         return draining(self.verdict, self.modes)
 
     @property
-    def audible(self) -> tuple[Finding, ...]:
-        """The findings that may be told to Slurm at all."""
-        told = (Mode.COMMENT, Mode.DRAIN)
-        return tuple(f for f in self.verdict.findings if self.modes.get(f.check) in told)
+    def reportable(self) -> tuple[Finding, ...]:
+        """The findings that may be reported to Slurm."""
+        modes = (Mode.COMMENT, Mode.DRAIN)
+        return tuple(f for f in self.verdict.findings if self.modes.get(f.check) in modes)
 
     @property
     def key(self) -> object:
-        """Changes when there is something new to say in Slurm."""
-        return frozenset((f.code, f.subject, f.action) for f in self.audible)
+        """Changes when there is something new to report to Slurm."""
+        return frozenset((f.code, f.subject, f.action) for f in self.reportable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmStatus:
-    """Where the node stands in Slurm as far as Holdfast is concerned.
+    """The node's state in Slurm, and the agent's last decision about it.
 
-    ``action``   drain, comment, observe, none or over-budget: what was decided last.
-    ``reason``   the drain reason or comment that goes with it.
-    ``drained``  slurmctld confirmed that the node takes no new work, whoever drained it.
-    ``why``      the decision's own words.
-    ``problem``  why Slurm could not be asked, empty when it could.
-    ``made``     the drain that this node's agent has on record; None: it made none that stands.
-    ``commented``  words of ours stand in the node's comment, to be taken back once they are over.
+    ``action``     drain, comment, observe, none or over-budget: the last decision.
+    ``reason``     the drain reason or comment that goes with it.
+    ``drained``    slurmctld confirmed that the node is drained, by any user.
+    ``why``        the reason of the decision, in words.
+    ``problem``    why the last step in Slurm failed; empty: it did not.
+    ``made``       the drain that this agent has on record; None: no drain of its own is set.
+    ``commented``  the node's comment is Holdfast's and has to be cleared once it no longer applies.
     """
 
     action: str = "none"
@@ -85,8 +86,9 @@ class SlurmStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
     """One change that a step made: ``text`` for the log, ``event`` for the history (names in
-    ``holdfast.history.event``; empty: only the log). ``code``, ``subject`` and ``gpu`` are the
-    fault's, ``action`` what it asks for.
+    ``holdfast.history.event``; empty: only the log). ``code``, ``subject``, ``gpu`` and the
+    required ``action`` are those of the fault. ``check`` and ``verdict`` are those of an active
+    check.
     """
 
     text: str
@@ -97,23 +99,25 @@ class AuditEntry:
     action: str = ""
     check: str = ""
     verdict: str = ""
-    """Of an active check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What a step found and did; ``did`` holds one deed for each change.
+    """What a step found and did.
 
-    ``forgiven``: somebody else put a node back into service that we had drained. ``test``: the
-    reason of the drain for which an active check is to run now; empty: none. ``undrained``: whether
-    that was the drain that was meant is still to be asked. ``unwritten``: why the disk did not take
-    what was kept; empty: it has it. ``comments``: how often the comment was changed;
-    ``comment_waits``: it was to be changed, and was changed too often lately.
+    ``entries``        one for each change, in order.
+    ``acknowledged``   a person resumed a node that Holdfast had drained.
+    ``test``           the reason of the drain before whose end an active check has to run now; empty: none.
+    ``drained``        the drain record after the step.
+    ``undrained``      the undrain of this step, which accounting still has to confirm.
+    ``unwritten``      why the records are not on disk; empty: they are.
+    ``comments``       how many times the comment was changed.
+    ``comment_waits``  the comment was not changed because it was changed too often lately.
     """
 
-    standing: SlurmStatus
-    did: tuple[AuditEntry, ...] = ()
-    forgiven: bool = False
+    slurm_status: SlurmStatus
+    entries: tuple[AuditEntry, ...] = ()
+    acknowledged: bool = False
     test: str = ""
     drained: Drained | None = None
     undrained: Undrained | None = None

@@ -1,5 +1,5 @@
-"""What this agent did to its node, kept over restarts: the ownership proof that an undo needs, and
-returns that accounting has still to confirm (decision 025).
+"""The agent's records, kept over restarts: its drain, which it must prove to own before it
+undrains, and the last return, which accounting still has to confirm (decision 025).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """Our drain, and the ``subject`` of its finding (a GPU's UUID tells whether it was
-    replaced).
+    """A drain by Holdfast, and the ``subject`` of its finding: a GPU's UUID shows whether that GPU
+    was replaced.
     """
 
     record: DrainRecord
     subject: str = ""
 
     def demanding(self, uuids: frozenset[str], expected_gpus: int) -> DrainRecord:
-        """The record, asking for time only once the GPU that had to be replaced has been.
+        """The record; once the GPU that had to be replaced was replaced, it requires only waiting.
 
-        On a machine of one's own another GPU is the replacement: all answer, the one at fault is
-        not among them (nobody swaps a GPU without switching the machine off).
+        The GPU counts as replaced when all expected GPUs answer and the faulty one is not among
+        them: nobody exchanges a GPU while the machine runs.
         """
         complete = len(uuids) >= expected_gpus > 0
         gone = self.subject.startswith("GPU-") and self.subject not in uuids
@@ -43,7 +43,8 @@ class Drained:
 
 
 def reopened(drained: Drained, now: datetime) -> Drained:
-    """The record of a drain that ended without its agent and is to be set again, at a time of its own."""
+    """The record for setting a drain again that the agent did not end. The new drain gets its own
+    time."""
     return replace(drained, record=replace(drained.record, at=None, written_at=now))
 
 
@@ -52,9 +53,9 @@ def path_in(state: Path) -> Path:
 
 
 def load(path: Path) -> tuple[Drained | None, str]:
-    """(record, problem). Never raises: without a record nothing is ever undone."""
-    said, problem = read_state(path, version=VERSION)
-    return _typed(said, Drained, problem, path)
+    """(record, problem). Never raises. Without a record the agent undrains nothing."""
+    value, problem = read_state(path, version=VERSION)
+    return _typed(value, Drained, problem, path)
 
 
 def save(path: Path, drained: Drained | None) -> None:
@@ -62,16 +63,16 @@ def save(path: Path, drained: Drained | None) -> None:
     if drained is None:
         forget(path)
         return
-    write_state(path, _said(drained), version=VERSION)
+    write_state(path, _as_json(drained), version=VERSION)
 
 
-def _said(drained: Drained) -> dict[str, Any]:
+def _as_json(drained: Drained) -> dict[str, Any]:
     return {"record": plain(drained.record), "subject": drained.subject}
 
 
 class Records:
-    """The drain record and the last return, each kept in ``paths.state``, or in ``paths.run`` as long
-    as the disk does not take it. Never raises: what cannot be written stops no drain (law 12).
+    """The drain record and the last return, in ``paths.state``; in ``paths.run`` while the disk
+    cannot be written. Never raises: a full or broken disk does not stop a drain (law 12).
     """
 
     def __init__(self, paths: PathsConfig, bounded: Bounded = at_once) -> None:
@@ -84,7 +85,7 @@ class Records:
         )
         self._bounded = bounded
         self.problem = ""
-        """Why the disk has not what was kept last."""
+        """Why the newest records are not on disk; empty: they are."""
 
     @property
     def _files(self) -> tuple[DurableFile, ...]:
@@ -92,67 +93,68 @@ class Records:
 
     @property
     def in_memory(self) -> Path:
-        """The drain record's copy in ``paths.run``: a hook that drains leaves it there."""
+        """The drain record's copy in ``paths.run``, where a hook that drains the node leaves it."""
         return self._drain.memory
 
     @property
     def unwritten(self) -> bool:
-        return any(kept.unwritten for kept in self._files)
+        return any(file.unwritten for file in self._files)
 
     def set_aside(self) -> None:
-        """Take the room on the disk that later writes need. Raises OSError."""
-        for kept in self._files:
-            kept.set_aside()
+        """Reserve the disk space that later writes need. Raises OSError."""
+        for file in self._files:
+            file.set_aside()
 
     def load(self) -> tuple[Drained | None, str]:
-        """(record, problem): without a record nothing is ever undone."""
-        said, problem = self._drain.load()
-        return _typed(said, Drained, problem, self._drain.disk)
+        """(record, problem). Without a record the agent undrains nothing."""
+        value, problem = self._drain.load()
+        return _typed(value, Drained, problem, self._drain.disk)
 
     def save(self, drained: Drained | None) -> None:
-        said = _said(drained) if drained is not None else None
-        self.problem = self._drain.save(said, self._bounded)
+        value = _as_json(drained) if drained is not None else None
+        self.problem = self._drain.save(value, self._bounded)
 
     def hand_over(self, drained: Drained | None) -> None:
-        """As ``save``; the copy in memory stays, so that a running agent sees the change there."""
+        """As ``save``; the copy in ``paths.run`` stays, so that a running agent sees the change
+        there."""
         self.save(drained)
-        self._drain.hand_over(_said(drained) if drained is not None else None)
+        self._drain.hand_over(_as_json(drained) if drained is not None else None)
 
     def load_last(self) -> Drained | None:
-        """The record of the drain that was ended last."""
-        said, problem = self._last.load()
-        return _typed(said, Drained, problem, self._last.disk)[0]
+        """The record of the last drain that the agent ended."""
+        value, problem = self._last.load()
+        return _typed(value, Drained, problem, self._last.disk)[0]
 
     def save_last(self, drained: Drained) -> None:
-        self.problem = self._last.save(_said(drained), self._bounded)
+        self.problem = self._last.save(_as_json(drained), self._bounded)
 
     def load_return(self) -> tuple[Undrained | None, str]:
-        said, problem = self._undrained.load()
-        return _typed(said, Undrained, problem, self._undrained.disk)
+        value, problem = self._undrained.load()
+        return _typed(value, Undrained, problem, self._undrained.disk)
 
     def save_return(self, undrained: Undrained | None) -> None:
-        said = seconds(asdict(undrained)) if undrained is not None else None
-        self.problem = self._undrained.save(said, self._bounded)
+        value = seconds(asdict(undrained)) if undrained is not None else None
+        self.problem = self._undrained.save(value, self._bounded)
 
     def settle(self) -> None:
-        """Write to the disk what is only in memory."""
-        found = [kept.settle(self._bounded) for kept in self._files]
-        self.problem = next((problem for problem in found if problem), "")
+        """Write to disk what is only in ``paths.run``."""
+        problems = [file.settle(self._bounded) for file in self._files]
+        self.problem = next((problem for problem in problems if problem), "")
 
 
 def _typed(
-    said: dict[str, Any] | None, kind: type[T], problem: str | None, path: Path
+    value: dict[str, Any] | None, kind: type[T], problem: str | None, path: Path
 ) -> tuple[T | None, str]:
-    if said is None:
+    if value is None:
         return None, problem or ""
     try:
-        return typed(said, kind), problem or ""
+        return typed(value, kind), problem or ""
     except ValueError as error:
-        return None, f"{path}: {error}; going on without it"
+        return None, f"{path}: {error}; ignored"
 
 
 def seconds(facts: dict[str, Any]) -> dict[str, Any]:
-    """Times in epoch seconds, for JSON."""
+    """The same values with times in epoch seconds, for JSON."""
     return {
         name: value.timestamp() if isinstance(value, datetime) else value
         for name, value in facts.items()
@@ -160,5 +162,5 @@ def seconds(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(record: DrainRecord) -> dict[str, Any]:
-    """For JSON, times in epoch seconds; ``typed`` reads it back."""
+    """The record for JSON, with times in epoch seconds; ``typed`` reads it back."""
     return seconds({**asdict(record), "action": record.action.value})

@@ -1,9 +1,9 @@
-"""This node's active check: the reservation that it may be in, and the test before it is given back.
+"""The active check before this node's return to service, and the reservation in which it runs.
 
-``look`` and what ends a test run in the contained worker of a Slurm step, ``ReturnTest`` in the agent's loop
-with a contained worker of its own: a test takes minutes, and nothing waits for it. The gate's worker
-only ever reserves, undrains and tests; what puts things back is the Slurm step, so that there is one
-way, whether the test ended, failed, or died with its agent.
+``look`` and ``stop_maker`` run in the contained worker of a step in Slurm. ``ReturnTest`` runs in
+the agent's loop and has a contained worker of its own, because a test takes minutes. That worker
+only reserves, undrains and tests. The step restores the drain and removes the reservation, so the
+clean-up is the same whether the test ended, failed, or was killed together with its agent.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ from slurm_hooks.worker.worker import Worker
 log = Log("agent")
 
 _SOON_S = 30.0
-"""After this a test that could not even begin (somebody else tests the node) is tried again."""
+"""Seconds until a test is tried again that could not start, for example because another user tests
+the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """A reservation of ours on this node: its name, what it says, and whose it is to end."""
+    """A reservation of Holdfast on this node: its name, its text, and which process has to remove
+    it."""
 
     held: Held
     name: str
@@ -53,40 +55,41 @@ class Holding:
 def look(
     slurm: SlurmMaintenance, name: SlurmName, node: SlurmNode, drained: Drained | None
 ) -> Holding | None:
-    """The test that keeps this node, if one does. Asks Slurm only where something hints at it."""
+    """The reservation for a test on this node, if there is one. Asks Slurm only if the node's state
+    suggests one."""
     marked = node.states & {NodeState.RESERVED, NodeState.MAINTENANCE}
     undrained = drained is not None and not node.drained_flag
     if not (marked or node.reservation.startswith(PREFIX) or undrained):
         return None
     me, now = this_process(), time.time()
     for reservation, keep in keeps.on(name, slurm.reservations(PREFIX)):
-        # This agent asks only while no test of its own is under way: a gate's is left over.
-        ours = keep.purpose is Purpose.GATE
+        # Called only while this agent runs no test, so a return test's reservation is a leftover.
+        own_test = keep.purpose is Purpose.GATE
         maker = Process(keep.maker.pid, keep.maker.start)
         alive = [maker.start] if keep.maker.host == me.host and maker.alive() else []
-        left = ours or keeps.stale(keep, me, alive, now)
+        left = own_test or keeps.stale(keep, me, alive, now)
         return Holding(held=Held.BY_US if left else Held.BY_OTHERS, name=reservation, keep=keep)
     return None
 
 
 def stop_maker(holding: Holding) -> None:
-    """End a gate's worker that outlived its agent, before it undrains what we drain."""
+    """Kill a return test's worker that outlived its agent, before it undrains what the step drains."""
     me, maker = this_process(), holding.keep.maker
     process = Process(maker.pid, maker.start)
     same_boot = (maker.host, maker.boot_id) == (me.host, me.boot_id)
     if holding.keep.purpose is Purpose.GATE and same_boot:
         with suppress(ProcessLookupError, PermissionError):
-            # Stopped, it cannot end by itself: its number stays its own until its group is killed.
+            # A stopped process cannot exit, so its pid is not reused before its group is killed.
             if send(maker.pid, signal.SIGSTOP, process.alive):
                 os.killpg(maker.pid, signal.SIGKILL)
 
 
 class ReturnTest:
-    """The test before this node's return. ``trial`` is what came of it, while that counts."""
+    """The test before this node's return. ``trial`` is its result, as long as the result counts."""
 
     def __init__(self, node: SlurmName, config: Settings) -> None:
         self._node, self._config = node, config
-        self._worker = Worker("gate", self._open, keep=False)
+        self._worker = Worker("return_test", self._open, keep=False)
         self._dropped: list[Worker] = []
         self._reason = self._code = ""
         self._until = 0.0
@@ -105,7 +108,7 @@ class ReturnTest:
         self._reason, self._code, self.trial = reason, code, None
         checks = checks_for(code)
         try:
-            for_s = self._keeper().budget_s(checks)
+            for_s = self._reservation().budget_s(checks)
         except HoldfastError as error:
             self._conclude("", Verdict.COULD_NOT_RUN.value, str(error), _SOON_S)
             return
@@ -113,12 +116,13 @@ class ReturnTest:
         self._worker.ask((checks, reason, for_s), deadline_s=for_s + 60)
 
     def turn(self, now: float) -> AuditEntry | None:
-        """Take the result once it is there; forget one that is old. What happened, if anything."""
+        """Take the result once it is there; drop one that is old. Returns what happened, if
+        anything."""
         if self.trial is not None and not self.trial.passed and now >= self._until:
             self.trial = None
         for dropped in self._dropped:
             dropped.reap(now)
-        self._dropped = [one for one in self._dropped if one.leaving]
+        self._dropped = [worker for worker in self._dropped if worker.leaving]
         answer = self._worker.take()
         if answer is None:
             return None
@@ -141,14 +145,15 @@ class ReturnTest:
         )
 
     def forget(self) -> None:
-        """The node is back, or out for something else: what the test said is of yesterday."""
+        """The node is in service again, or drained for another fault: the earlier result no longer
+        counts."""
         self.trial = None
 
     def drop(self) -> None:
-        """Give a test up. The Slurm step ends its worker and puts the node back."""
+        """Abort the test. The next step kills its worker and drains the node again."""
         self._worker.close()
         self._dropped.append(self._worker)
-        self._worker = Worker("gate", self._open, keep=False)
+        self._worker = Worker("return_test", self._open, keep=False)
 
     def close(self) -> None:
         self._worker.close()
@@ -159,35 +164,39 @@ class ReturnTest:
             reason=self._reason, check=check or "active check", verdict=verdict, detail=detail
         )
 
-    def _keeper(self) -> NodeReservation:
+    def _reservation(self) -> NodeReservation:
         slurm = self._config.cluster.slurm
         commands = SlurmMaintenance(slurm.timeout_s, slurm.bin)
         return NodeReservation(commands, this_process(), Path(self._config.path))
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
-        keeper = self._keeper()
+        reservation = self._reservation()
 
         def serve(request: Any) -> Iterator[Result]:
             checks, reason, for_s = request
-            yield run(keeper, self._node, checks, reason, for_s)
+            yield run(reservation, self._node, checks, reason, for_s)
 
         return serve
 
 
 def run(
-    keeper: NodeReservation, node: SlurmName, checks: tuple[str, ...], reason: str, for_s: float
+    reservation: NodeReservation,
+    node: SlurmName,
+    checks: tuple[str, ...],
+    reason: str,
+    for_s: float,
 ) -> Result:
-    """The first of the checks that can run, on the node, kept. It stays kept afterwards."""
+    """Reserves the node and runs the first of the checks that can run. The node stays reserved."""
     try:
-        kept = keeper.take(Purpose.GATE, [node], for_s=for_s, drained=reason)
+        kept = reservation.take(Purpose.GATE, [node], for_s=for_s, drained=reason)
     except HoldfastError as error:
         return Result(check="", verdict=Verdict.COULD_NOT_RUN, detail=str(error))
     tried = []
     for check in checks:
-        result = keeper.test(kept, check, for_gate=True)
+        result = reservation.test(kept, check, for_gate=True)
         if result.verdict is not Verdict.COULD_NOT_RUN:
             return result
         tried.append(result)
-    names = " or ".join(one.check for one in tried)
-    detail = "; ".join(dict.fromkeys(one.detail for one in tried))
+    names = " or ".join(result.check for result in tried)
+    detail = "; ".join(dict.fromkeys(result.detail for result in tried))
     return replace(tried[-1], check=names, detail=detail)

@@ -1,15 +1,16 @@
-"""One step in Slurm: look, decide, write, look again. Runs in a contained worker.
+"""One step in Slurm: read the node, decide, write, read it again. Runs in a contained worker.
 
-What is decided is holdfast.policy.node's business; here is the order of things: the record is kept
-before Slurm is told, on disk where that takes it, and after a drain everything is counted again (law 4).
+``holdfast.policy.node`` decides. This module fixes the order of the writes: the drain record is
+saved before Slurm changes, and after a drain the budget is counted again (law 4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
@@ -33,22 +34,26 @@ from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
 from slurm_hooks.settings.settings import Settings
 
 UNDRAIN_S = 5
-"""How long an undrain may take until nobody can tell any more what it ended."""
+"""The longest time that one undrain may take in slurmctld, for the audit of what it ended."""
 
-_ECHOES = ("Prolog error", "Epilog error")
-"""What slurmctld writes when a hook refuses the node: with a fault open, our own verdict's echo."""
+_HOOK_REASONS = ("Prolog error", "Epilog error")
+"""The reasons that slurmctld sets when a hook refuses the node. With a fault open, the hook only
+repeated Holdfast's own verdict."""
+
+Write = Callable[[], None]
+"""One change in Slurm or in the records, or the audit entry about it."""
 
 
 @dataclass(slots=True)
 class Step:
-    """Brings Slurm's view of one node in line with a case. Every call raises CommandError."""
+    """Brings one node's state in Slurm in line with the inputs. Every call may raise CommandError."""
 
     slurm: SlurmMaintenance
     name: SlurmName
     boot_id: str
     config: Settings
     records: Records
-    _did: list[AuditEntry] = field(default_factory=list)
+    _entries: list[AuditEntry] = field(default_factory=list)
     _holding: Holding | None = None
     _undrained: Undrained | None = None
     _drained: Drained | None = None
@@ -56,18 +61,19 @@ class Step:
     _comments: int = 0
     _comment_waits: bool = False
 
-    def run(self, case: DrainInputs, drained: Drained | None, restore: str = "") -> StepResult:
-        """One look, at most one drain or undrain. ``restore``: the reason of a person's drain that our
-        last undrain ended; it comes before all else."""
-        self._did, self._undrained, self._drained = [], None, drained
+    def run(self, inputs: DrainInputs, drained: Drained | None, restore: str = "") -> StepResult:
+        """One step with at most one drain or undrain. ``restore``: the reason of a person's drain
+        that the last undrain ended by mistake; setting it again comes before everything else."""
+        self._entries, self._undrained, self._drained = [], None, drained
         self._comments, self._comment_waits, self._slurmctld_at = 0, False, None
         self.records.settle()
         if drained is not None:
-            # Before the look: a slurmctld that starts in between is then taken for the one before it.
-            with suppress(CommandError):  # only a drain that is gone needs it
+            # Before the node is read: if slurmctld restarts in between, the earlier start time counts.
+            with suppress(CommandError):  # needed only if the drain is gone
                 self._slurmctld_at = self.slurm.slurmctld_at()
         return replace(
-            self._run(case, drained, restore),
+            self._run(inputs, drained, restore),
+            entries=tuple(self._entries),
             drained=self._drained,
             undrained=self._undrained,
             unwritten=self.records.problem,
@@ -75,146 +81,87 @@ class Step:
             comment_waits=self._comment_waits,
         )
 
-    def _run(self, case: DrainInputs, drained: Drained | None, restore: str) -> StepResult:
-        # Draining is in a hurry and needs the whole table for the budget: one call for both.
-        table = self._table() if case.worst else self.slurm.nodes([self.name])
-        node = self._own(table)
+    def _run(self, inputs: DrainInputs, drained: Drained | None, restore: str) -> StepResult:
+        # A drain needs the whole node table for the budget: one call returns the table and this node.
+        table = self._table() if inputs.worst else self.slurm.nodes([self.name])
+        node = self._this_node(table)
         if restore and (not node.drained_flag or (drained and is_ours(drained.record, node))):
-            return self._restore(restore)
-        drained = self._brought_back(node, drained)
+            return StepResult(slurm_status=self._restore(restore))
+        drained = self._reappeared(node, drained)
         self._holding = tests.look(self.slurm, self.name, node, drained)
-        undrained = drained is not None and drained.record.at is not None and not node.drained_flag
-        if drained is not None and undrained and self._holding is None:
-            if not self._by_person(drained):
-                return self._set_again(case, drained, node, table if case.worst else self._table())
-            self._keep(None)
-            text = "somebody put the node back into service: the drain record is dropped"
-            self._did.append(_about(drained, text, RESUMED))
-            standing = SlurmStatus(commented=_says_ours(node))
-            return StepResult(standing=standing, did=tuple(self._did), forgiven=True)
-        decision = self._decide(case, drained, node, table if case.worst else None)
-        standing = self._apply(decision, case, drained, node)
+        ended = drained is not None and drained.record.at is not None and not node.drained_flag
+        if drained is not None and ended and self._holding is None:
+            if self._by_person(drained):
+                return self._acknowledge(drained, node)
+            table = table if inputs.worst else self._table()
+            return StepResult(slurm_status=self._drain_again(inputs, drained, node, table))
+        decision = self._decide(inputs, drained, node, table if inputs.worst else None)
+        slurm_status = self._apply(decision, inputs, drained, node)
         test = drained.record.reason if drained and decision.move is Move.TEST else ""
-        return StepResult(standing=standing, did=tuple(self._did), test=test)
+        return StepResult(slurm_status=slurm_status, test=test)
 
-    def _brought_back(self, node: SlurmNode, drained: Drained | None) -> Drained | None:
-        """The record of our drain that stands. A slurmctld that was restored from older state may show the
-        one that we ended last.
-        """
-        if not node.drained_flag or (drained is not None and is_ours(drained.record, node)):
-            return drained
-        last = self.records.load_last()
-        if last is None or last.record.at is None or not is_ours(last.record, node):
-            return drained
-        self._keep(last)
-        self._did.append(_about(last, "slurmctld came back with a drain of ours that had ended"))
-        return last
-
-    def _by_person(self, drained: Drained) -> bool:
-        if self._slurmctld_at is None:
-            raise Unavailable(["scontrol"], "the start of slurmctld is not known")
-        return by_person(self.slurm, self.name, drained.record, self._slurmctld_at)
-
-    def _set_again(
-        self, case: DrainInputs, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
-    ) -> StepResult:
-        """slurmctld came back without our drain: decision 026."""
-        situation, limits = self._situation(case, drained, node, table), self._limits()
-        now = datetime.now(timezone.utc)
-        decision = drain_lost(situation, limits, now)
-        if decision.move is Move.DRAIN:
-            deed = f"drained again, as {decision.why}"
-            standing = self._set(decision, case, node, reopened(drained, now), deed)
-        else:
-            standing = self._apply(decision, case, drained, node)
-        return StepResult(standing=standing, did=tuple(self._did))
-
-    def _restore(self, reason: str) -> StepResult:
-        self.slurm.drain([self.name], reason)
-        self._keep(None)
-        self.records.save_return(None)
-        why = "somebody drained the node in the moment of its return"
-        deed = AuditEntry(text=f"{why}: drained again with that reason: {reason}")
-        return StepResult(standing=SlurmStatus(reason=reason, drained=True, why=why), did=(deed,))
-
-    def _undrain(self, node: SlurmNode) -> None:
-        """``node`` as it was seen. Looks again right before the write; whether somebody drained the node
-        between that look and the write is to be asked afterwards, also by the agent after this one.
-        Raises ``Unavailable`` where the drain that was meant stands no more.
-        """
-        before = self.slurm.node_changes()
-        seen = self._own(self.slurm.nodes([self.name]))
-        if not seen.drained_flag or seen.reason != node.reason or seen.reason_at != node.reason_at:
-            raise Unavailable(["scontrol"], "the drain changed since it was looked at")
-        if node.reason_at is None:
-            self.slurm.undrain([self.name])
-            return
-        undrained = Undrained(
-            reason=without_slurms_words(node.reason),
-            since=node.reason_at,
-            # Slurm tells whole seconds, so a difference of one is none.
-            looked_at=before.at - timedelta(seconds=1),
-            until=before.at + timedelta(seconds=UNDRAIN_S),
-        )
-        self.records.save_return(undrained)
-        self._undrained = undrained
-        self.slurm.undrain([self.name])
-        with suppress(CommandError):  # the undrain counts
-            after = self.slurm.node_changes()
-            same = after.counted_since == before.counted_since
-            changes = after.changes - before.changes if same else None
-            self._undrained = replace(undrained, until=after.at, changes=changes)
-            self.records.save_return(self._undrained)
+    # --- reading -------------------------------------------------------------------------------
 
     def _table(self) -> list[SlurmNode]:
-        """Every node, and this one also where no partition has it: sinfo leaves such nodes out."""
+        """Every node. sinfo leaves out nodes in no partition, so this node is added if it is
+        missing."""
         table = self.slurm.nodes_fast()
         if any(node.name == self.name for node in table):
             return table
         return [*table, *self.slurm.nodes([self.name])]
 
-    def _own(self, table: Sequence[SlurmNode]) -> SlurmNode:
+    def _this_node(self, table: Sequence[SlurmNode]) -> SlurmNode:
         for node in table:
             if node.name == self.name:
                 return node
         raise Refused(["scontrol"], f"Slurm knows no node {self.name}")
 
+    def _read_node(self) -> SlurmNode:
+        return self._this_node(self.slurm.nodes([self.name]))
+
+    def _by_person(self, drained: Drained) -> bool:
+        if self._slurmctld_at is None:
+            raise Unavailable(["scontrol"], "the start time of slurmctld is unknown")
+        return by_person(self.slurm, self.name, drained.record, self._slurmctld_at)
+
+    # --- deciding ------------------------------------------------------------------------------
+
     def _decide(
         self,
-        case: DrainInputs,
+        inputs: DrainInputs,
         drained: Drained | None,
         node: SlurmNode,
         table: Sequence[SlurmNode] | None,
     ) -> Decision:
-        situation = self._situation(case, drained, node, table)
+        situation = self._situation(inputs, drained, node, table)
         return decide(situation, self._limits(), datetime.now(timezone.utc))
 
     def _situation(
         self,
-        case: DrainInputs,
+        inputs: DrainInputs,
         drained: Drained | None,
         node: SlurmNode,
         table: Sequence[SlurmNode] | None,
     ) -> NodeSituation:
         limits = self.config.node.budget
         gpus = self.config.node.expected_gpus
-        record = drained.demanding(case.uuids, gpus) if drained else None
+        record = drained.demanding(inputs.uuids, gpus) if drained else None
         gpu = record.gpu if record else None
         # A drain that slurmctld lost is set again for its own code, whatever is open now.
-        code = case.worst.code if case.worst else record.code if record else ""
+        code = inputs.worst.code if inputs.worst else record.code if record else ""
         return NodeSituation(
-            verdict=case.verdict,
-            node=without_echo(node) if case.worst else node,
+            verdict=inputs.verdict,
+            node=without_hook_drain(node) if inputs.worst else node,
             boot_id=self.boot_id,
-            modes=case.modes,
+            modes=inputs.modes,
             record=record,
-            clean_passes=case.clean_passes,
-            gpu_recovered=_recovered(case, gpu),
+            clean_passes=inputs.clean_passes,
+            gpu_recovered=_recovered(inputs, gpu),
             admission=_admission(self.name, table, limits, code),
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
-            trial=case.trial,
+            trial=inputs.trial,
             held=self._holding.held if self._holding else Held.NO,
-            returns=case.returns,
+            returns=inputs.returns,
         )
 
     def _limits(self) -> Limits:
@@ -229,34 +176,57 @@ class Step:
             max_returns=agent.max_returns,
         )
 
+    # --- carrying out a decision ---------------------------------------------------------------
+
     def _apply(
-        self, decision: Decision, case: DrainInputs, drained: Drained | None, node: SlurmNode
+        self, decision: Decision, inputs: DrainInputs, drained: Drained | None, node: SlurmNode
     ) -> SlurmStatus:
+        """Carry the decision out; the node's state afterwards."""
         if self._holding is not None and decision.move is not Move.UNDRAIN:
-            return self._about_test(self._holding, decision, drained, node)
+            return self._during_test(self._holding, decision, drained, node)
         if decision.move is Move.DRAIN:
-            return self._drain(decision, case, node)
+            return self._drain(decision, inputs, node)
+        # If a write raises, the rest is not written, and the next step decides again.
+        for write in list(self._writes(decision, inputs, drained, node)):
+            write()
         if decision.move is Move.UNDRAIN:
-            if node.drained_flag:
-                self._undrain(node)
-            self._let_go()
-            self._end()
-            if _says_ours(node):
-                self._comment("")  # of a test that was not passed, or of a time past the budget
-            self._did.append(_about(drained, f"given back: {decision.why}", GIVEN_BACK))
             return SlurmStatus(why=decision.why)
         if decision.move is Move.WITHDRAW:
-            return self._withdraw(decision, drained, node)
-        if decision.move is Move.COMMENT:
-            self._say(decision.reason, case)
-        if decision.forget and drained is not None:
-            self._keep(None)
-            self._did.append(AuditEntry(text=f"drain record dropped: {decision.why}"))
-        elif drained is not None and is_ours(drained.record, node):
-            self._confirm(drained, node)
-        return _standing(decision, node, drained, written=not self._comment_waits)
+            return SlurmStatus(
+                action="over-budget", reason=decision.reason, why=decision.why, commented=True
+            )
+        return _slurm_status(decision, node, drained, written=not self._comment_waits)
 
-    def _drain(self, decision: Decision, case: DrainInputs, node: SlurmNode) -> SlurmStatus:
+    def _writes(
+        self, decision: Decision, inputs: DrainInputs, drained: Drained | None, node: SlurmNode
+    ) -> Iterator[Write]:
+        """The writes that a decision other than a drain requires, in order."""
+        if decision.move is Move.UNDRAIN:
+            if node.drained_flag:
+                yield partial(self._undrain, node)
+            if self._holding is not None:
+                yield partial(self._release, self._holding)
+            yield self._close_record
+            if _has_own_comment(node):  # about a failed test, or a time over the budget
+                yield partial(self._comment, "")
+            yield self._note(drained, f"returned to service: {decision.why}", GIVEN_BACK)
+            return
+        if decision.move is Move.WITHDRAW:
+            yield partial(self._undrain, node)
+            yield self._close_record
+            yield self._note(drained, f"withdrawn: {decision.why}", WITHDRAWN)
+            if decision.reason:  # empty: the comment belongs to someone else
+                yield partial(self._comment, decision.reason)
+            return
+        if decision.move is Move.COMMENT:
+            yield partial(self._comment_if_allowed, decision.reason, inputs)
+        if decision.forget and drained is not None:
+            yield partial(self._save, None)
+            yield self._note(None, f"drain record removed: {decision.why}")
+        elif drained is not None and is_ours(drained.record, node):
+            yield partial(self._confirm, drained, node)
+
+    def _drain(self, decision: Decision, inputs: DrainInputs, node: SlurmNode) -> SlurmStatus:
         finding = decision.finding
         assert finding is not None  # noqa: S101 - policy's contract for a drain
         record = DrainRecord(
@@ -273,65 +243,88 @@ class Step:
             by_hand=decision.by_hand,
         )
         drained = Drained(record=record, subject=finding.subject)
-        return self._set(decision, case, node, drained, "drained")
+        return self._write_drain(decision, inputs, node, drained, "drained")
 
-    def _set(
-        self, decision: Decision, case: DrainInputs, node: SlurmNode, drained: Drained, deed: str
+    def _drain_again(
+        self, inputs: DrainInputs, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
     ) -> SlurmStatus:
-        """``node`` as it was decided about. Raises ``Unavailable`` where somebody drained it since: the
-        record is kept first, which takes a while, and a person's reason is not to be overwritten.
+        """slurmctld restarted without Holdfast's drain: decision 026."""
+        situation, limits = self._situation(inputs, drained, node, table), self._limits()
+        now = datetime.now(timezone.utc)
+        decision = drain_lost(situation, limits, now)
+        if decision.move is not Move.DRAIN:
+            return self._apply(decision, inputs, drained, node)
+        text = f"drained again, as {decision.why}"
+        return self._write_drain(decision, inputs, node, reopened(drained, now), text)
+
+    def _write_drain(
+        self, decision: Decision, inputs: DrainInputs, node: SlurmNode, drained: Drained, text: str
+    ) -> SlurmStatus:
+        """Save the record, drain, count the budget again, and withdraw if the budget is exceeded.
+
+        ``node`` is its state before the decision. Raises ``Unavailable`` if someone drained it
+        since then: saving the record takes time, and a person's reason must not be overwritten.
         """
         before = self._drained
-        self._keep(drained)
-        seen = without_echo(self._own(self.slurm.nodes([self.name])))
+        self._save(drained)
+        seen = without_hook_drain(self._read_node())
         if seen.drained_flag and (seen.reason, seen.reason_at) != (node.reason, node.reason_at):
-            self._keep(before)
-            raise Unavailable(["scontrol"], "somebody drained the node meanwhile")
+            self._save(before)
+            raise Unavailable(["scontrol"], "the node was drained by someone else in the meantime")
         self.slurm.drain([self.name], decision.reason)
-        self._did.append(_about(drained, f"{deed}: {decision.reason}", DRAINED))
+        self._entries.append(_audit_entry(drained, f"{text}: {decision.reason}", DRAINED))
         table = self._table()
-        node = self._own(table)
-        again = self._decide(case, drained, node, table)
+        node = self._this_node(table)
+        again = self._decide(inputs, drained, node, table)
         if again.move is Move.WITHDRAW:
-            return self._withdraw(again, drained, node)
-        seen = self._own(self.slurm.nodes([self.name]))
+            return self._apply(again, inputs, drained, node)
+        seen = self._read_node()
         if seen.drained_flag and seen.reason == decision.reason:
             self._confirm(drained, seen)
         return SlurmStatus(
             action="drain", reason=seen.reason, drained=seen.drained_flag, why=decision.why
         )
 
-    def _withdraw(
-        self, decision: Decision, drained: Drained | None, node: SlurmNode
-    ) -> SlurmStatus:
-        self._undrain(node)
-        self._end()
-        self._did.append(_about(drained, f"withdrawn: {decision.why}", WITHDRAWN))
-        if decision.reason:  # else somebody else's comment stands there
-            self._comment(decision.reason)
-        return SlurmStatus(
-            action="over-budget", reason=decision.reason, why=decision.why, commented=True
-        )
+    def _acknowledge(self, drained: Drained, node: SlurmNode) -> StepResult:
+        """A person ended Holdfast's drain."""
+        self._save(None)
+        text = "resumed by a person: drain record removed"
+        self._entries.append(_audit_entry(drained, text, RESUMED))
+        slurm_status = SlurmStatus(commented=_has_own_comment(node))
+        return StepResult(slurm_status=slurm_status, acknowledged=True)
 
-    def _let_go(self) -> None:
-        """Free the node of the reservation that it was tested in. Raises ``Unavailable``: a job in it
-        does not end; the step is tried again.
+    def _reappeared(self, node: SlurmNode, drained: Drained | None) -> Drained | None:
+        """The record of Holdfast's drain that is set. A slurmctld that was restored from an older
+        state may have the last drain again, which the agent had already ended.
         """
-        if self._holding is None:
-            return
-        keeper = NodeReservation(self.slurm, this_process(), self.config.path)
-        if not keeper.release(self._holding.name):
-            raise Unavailable(["scontrol"], f"a job in {self._holding.name} does not end")
+        if not node.drained_flag or (drained is not None and is_ours(drained.record, node)):
+            return drained
+        last = self.records.load_last()
+        if last is None or last.record.at is None or not is_ours(last.record, node):
+            return drained
+        self._save(last)
+        text = "slurmctld restarted with a drain by Holdfast that had already ended"
+        self._entries.append(_audit_entry(last, text))
+        return last
 
-    def _about_test(
+    def _restore(self, reason: str) -> SlurmStatus:
+        """Set a person's drain again that the last undrain ended."""
+        self.slurm.drain([self.name], reason)
+        self._save(None)
+        self.records.save_return(None)
+        why = "a person drained the node at the moment of its return"
+        self._entries.append(AuditEntry(text=f"{why}: drained again with that reason: {reason}"))
+        return SlurmStatus(reason=reason, drained=True, why=why)
+
+    def _during_test(
         self, holding: Holding, decision: Decision, drained: Drained | None, node: SlurmNode
     ) -> SlurmStatus:
-        """Leave an inspection alone, or end a test that is over: the drain first, with its old
-        reason, then the reservation.
+        """Leave another user's test alone, or end one that is over: first drain the node again with
+        its old reason, then remove the reservation.
         """
         if holding.held is Held.BY_OTHERS:
             if drained is not None and not node.drained_flag:
-                self._keep(reopened(drained, datetime.now(timezone.utc)))
+                self._save(reopened(drained, datetime.now(timezone.utc)))
             return SlurmStatus(
                 action="test",
                 reason=holding.keep.drained,
@@ -340,15 +333,14 @@ class Step:
             )
         tests.stop_maker(holding)
         if drained is not None:
-            self._keep(reopened(drained, datetime.now(timezone.utc)))
-        keeper = NodeReservation(self.slurm, this_process(), self.config.path)
-        gone = keeper.restore(holding.name, holding.keep)
-        seen = self._own(self.slurm.nodes([self.name]))
+            self._save(reopened(drained, datetime.now(timezone.utc)))
+        removed = self._reservation().restore(holding.name, holding.keep)
+        seen = self._read_node()
         if drained is not None and seen.drained_flag and seen.reason == drained.record.reason:
-            self._keep(confirmed(drained, seen))
-        if not gone:
+            self._save(confirmed(drained, seen))
+        if not removed:
             raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
-        self._did.append(AuditEntry(text=f"test ended, as before: {decision.why}"))
+        self._entries.append(AuditEntry(text=f"test ended, node as before: {decision.why}"))
         return SlurmStatus(
             action="drain" if seen.drained_flag and drained is not None else "none",
             reason=seen.reason,
@@ -356,44 +348,91 @@ class Step:
             why=decision.why,
         )
 
-    def _say(self, text: str, case: DrainInputs) -> None:
-        """Unless the comment changed too often lately: a finding that comes and goes is no news (law 6)."""
-        self._comment_waits = not case.may_comment
-        if case.may_comment:
+    # --- writes --------------------------------------------------------------------------------
+
+    def _undrain(self, node: SlurmNode) -> None:
+        """``node`` is its state before the decision. It is read again right before the write.
+        Whether someone drained it between that read and the write is asked afterwards, if need be
+        by the next agent. Raises ``Unavailable`` if the drain is no longer the same.
+        """
+        before = self.slurm.node_changes()
+        seen = self._read_node()
+        if not seen.drained_flag or seen.reason != node.reason or seen.reason_at != node.reason_at:
+            raise Unavailable(["scontrol"], "the drain changed in the meantime")
+        if node.reason_at is None:
+            self.slurm.undrain([self.name])
+            return
+        undrained = Undrained(
+            reason=without_slurms_words(node.reason),
+            since=node.reason_at,
+            # Slurm reports whole seconds, so times may differ by one second.
+            looked_at=before.at - timedelta(seconds=1),
+            until=before.at + timedelta(seconds=UNDRAIN_S),
+        )
+        self.records.save_return(undrained)
+        self._undrained = undrained
+        self.slurm.undrain([self.name])
+        with suppress(CommandError):  # the undrain itself has succeeded
+            after = self.slurm.node_changes()
+            same = after.counted_since == before.counted_since
+            changes = after.changes - before.changes if same else None
+            self._undrained = replace(undrained, until=after.at, changes=changes)
+            self.records.save_return(self._undrained)
+
+    def _release(self, holding: Holding) -> None:
+        """Remove the reservation in which the node was tested. Raises ``Unavailable`` while a job
+        runs in it; the step is then tried again.
+        """
+        if not self._reservation().release(holding.name):
+            raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
+
+    def _reservation(self) -> NodeReservation:
+        return NodeReservation(self.slurm, this_process(), self.config.path)
+
+    def _comment_if_allowed(self, text: str, inputs: DrainInputs) -> None:
+        """Not if the comment changed too often lately: a finding may open and close repeatedly (law
+        6)."""
+        self._comment_waits = not inputs.may_comment
+        if inputs.may_comment:
             self._comment(text)
 
     def _comment(self, text: str) -> None:
         self.slurm.comment([self.name], text)
         self._comments += 1
-        self._did.append(AuditEntry(text=f"commented: {text}" if text else "comment taken back"))
+        self._entries.append(AuditEntry(text=f"commented: {text}" if text else "comment cleared"))
+
+    def _note(self, drained: Drained | None, text: str, event: str = "") -> Write:
+        return partial(self._entries.append, _audit_entry(drained, text, event))
 
     def _confirm(self, drained: Drained, node: SlurmNode) -> None:
-        """Keep what slurmctld tells of our drain, and which slurmctld that is, where the record lacks it."""
+        """Save what slurmctld reports of Holdfast's drain, and which slurmctld it is, if not saved
+        yet."""
         known = confirmed(drained, node) if drained.record.at is None else drained
         if self._slurmctld_at is not None:
             known = replace(known, record=replace(known.record, slurmctld_at=self._slurmctld_at))
         if known != drained:
-            self._keep(known)
+            self._save(known)
 
-    def _keep(self, drained: Drained | None) -> None:
+    def _save(self, drained: Drained | None) -> None:
         self._drained = drained
         self.records.save(drained)
 
-    def _end(self) -> None:
-        """Our drain is over. Its record is put aside, in case slurmctld comes back with that drain."""
+    def _close_record(self) -> None:
+        """The drain has ended. Its record is kept apart, in case slurmctld is restored with that
+        drain."""
         if self._drained is not None:
             self.records.save_last(self._drained)
-        self._keep(None)
+        self._save(None)
 
 
 def _admission(
     name: SlurmName, table: Sequence[SlurmNode] | None, limits: BudgetConfig, code: str
 ) -> Admission | None:
-    """The budget's answer for a fault; ``None``: not asked."""
+    """The budget's answer for a fault; ``None``: not needed."""
     return budget.admit(name, table, limits, code) if table is not None and code else None
 
 
-def _about(drained: Drained | None, text: str, event: str = "") -> AuditEntry:
+def _audit_entry(drained: Drained | None, text: str, event: str = "") -> AuditEntry:
     if drained is None:
         return AuditEntry(text=text, event=event)
     record = drained.record
@@ -407,19 +446,19 @@ def _about(drained: Drained | None, text: str, event: str = "") -> AuditEntry:
     )
 
 
-def without_echo(node: SlurmNode) -> SlurmNode:
-    """The node as it would be without slurmctld's drain for a hook of ours that refused it.
+def without_hook_drain(node: SlurmNode) -> SlurmNode:
+    """The node without a drain that slurmctld set because a Holdfast hook refused it.
 
-    The verdict is published before the drain, so a prolog may refuse the node first; that drain
-    must become ours, or nobody would ever undo it.
+    The verdict is published before the drain, so a prolog may refuse the node first. The agent has
+    to take that drain over: no one else would ever end it.
     """
-    if node.drained_flag and node.reason in _ECHOES:
+    if node.drained_flag and node.reason in _HOOK_REASONS:
         return replace(node, states=node.states - {NodeState.DRAIN}, reason="")
     return node
 
 
 def confirmed(drained: Drained, node: SlurmNode) -> Drained:
-    """The record with actor, time and machine as slurmctld tells them after our write."""
+    """The record with user, time and instance as slurmctld reports them after the drain."""
     record = replace(
         drained.record,
         at=node.reason_at,
@@ -429,25 +468,25 @@ def confirmed(drained: Drained, node: SlurmNode) -> Drained:
     return replace(drained, record=record)
 
 
-def _recovered(case: DrainInputs, gpu: int | None) -> bool | None:
-    """Whether the drained GPU (all, when no single one was at fault) answers and asks for
-    nothing.
+def _recovered(inputs: DrainInputs, gpu: int | None) -> bool | None:
+    """Whether the drained GPU (all GPUs, if the fault is not that of a single one) answers and
+    requires no action; None: unknown.
     """
-    if not case.recovered:
+    if not inputs.recovered:
         return None
-    return all(case.recovered.values()) if gpu is None else case.recovered.get(gpu)
+    return all(inputs.recovered.values()) if gpu is None else inputs.recovered.get(gpu)
 
 
-def _standing(
+def _slurm_status(
     decision: Decision, node: SlurmNode, drained: Drained | None, *, written: bool = True
 ) -> SlurmStatus:
-    ours = drained is not None and is_ours(drained.record, node)
+    own_drain = drained is not None and is_ours(drained.record, node)
     action = "none"
-    said = decision.move is Move.COMMENT and written
-    told = bool(decision.reason) if said else _says_ours(node)
+    wrote_comment = decision.move is Move.COMMENT and written
+    commented = bool(decision.reason) if wrote_comment else _has_own_comment(node)
     if decision.over_budget:
         action = "over-budget"
-    elif ours:
+    elif own_drain:
         action = "drain"
     elif decision.move is Move.COMMENT and decision.reason:
         action = "comment"
@@ -456,9 +495,9 @@ def _standing(
         reason=node.reason if node.drained_flag else decision.reason,
         drained=node.drained_flag,
         why=decision.why,
-        commented=told or decision.over_budget,
+        commented=commented or decision.over_budget,
     )
 
 
-def _says_ours(node: SlurmNode) -> bool:
+def _has_own_comment(node: SlurmNode) -> bool:
     return Reason.parse(node.comment) is not None

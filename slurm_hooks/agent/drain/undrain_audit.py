@@ -1,7 +1,8 @@
-"""Asks accounting, after an undrain, whether it ended the drain that was meant (decisions 019 and 025).
+"""Asks accounting, after an undrain, which drain the undrain ended (decisions 019 and 025).
 
-What is to be asked was kept before the undrain (``record.Records``), so an agent that is killed in
-between is followed by one that asks.
+Slurm's undrain cannot name the drain that it ends, so it may end one that another user set a moment
+before. The question is saved before the undrain (``record.Records``): if the agent is killed in
+between, the next agent asks.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ log = Log("agent")
 
 _NEVER = float("inf")
 _AFTER_S = (2.0, 3.0, 15.0, 40.0)
-"""Before each question. slurmctld sends its events to slurmdbd within a second, or once that one is back."""
+"""Seconds before each query. slurmctld sends its events to slurmdbd within a second, or once
+slurmdbd is reachable again."""
 _MOST_S = 600.0
-"""The longest time between two questions while accounting is away."""
+"""The longest time between two queries while accounting does not answer."""
 GIVE_UP_S = 7 * 86400.0
-"""After this nobody asks any more: slurmctld's own queue for slurmdbd does not last longer either."""
+"""The audit is given up after this time: slurmctld's own queue for slurmdbd does not last longer
+either."""
 _NO_ACCOUNTING = re.compile(r"not running a supported accounting_storage", re.IGNORECASE)
 
 
 class UndrainAudit:
-    """One undrain at a time; a later one takes its place. ``why``: the return is not confirmed yet, and
-    nobody knows that it ended no drain of somebody else's; empty: all is confirmed.
+    """Audits one undrain at a time; a later one replaces it. ``why``: why the return is not
+    confirmed yet, so it may have ended another user's drain; empty: nothing is unconfirmed.
     """
 
     def __init__(self, node: SlurmName, config: Settings, undrained: Undrained | None) -> None:
@@ -54,7 +57,7 @@ class UndrainAudit:
 
     @property
     def next_at(self) -> float:
-        """Monotonic time at which a question is due."""
+        """Monotonic time at which a query is due."""
         return _NEVER if self._worker.busy else self._due
 
     def watch(self, undrained: Undrained, now: float) -> None:
@@ -62,12 +65,13 @@ class UndrainAudit:
         self._due = now + _AFTER_S[0]
 
     def still_drained(self, since: datetime | None) -> None:
-        """The drain that began at ``since`` stands; if it is the one of the question, it was not undone."""
+        """The drain that began at ``since`` is still set. If it is the audited one, it was not
+        ended."""
         if self._undrained is not None and self._undrained.since == since:
             self._undrained, self._due, self.why = None, _NEVER, ""
 
     def turn(self, now: float) -> PastDrain | None:
-        """The drain that has to be set again, once it is known."""
+        """The other user's drain that has to be set again, once accounting reports it."""
         found = None
         answer = self._worker.take()
         if answer is not None and self._undrained is not None:
@@ -93,16 +97,16 @@ class UndrainAudit:
         again_s = min(_MOST_S, _AFTER_S[at] * 2 ** max(0, self._tries - len(_AFTER_S) + 1))
         self._due = now + again_s
         if undrained.alone:
-            return  # nobody's drain can have been ended, whatever accounting says
+            return  # no other change was made, so no other drain can have been ended
         if self._tries < len(_AFTER_S):
             return
         if not self.why:
             log.warning(
-                "accounting does not tell what the undrain ended; asked again until it does",
+                "accounting does not report which drain the undrain ended; will retry",
                 why=why,
                 node=self._node,
             )
-        self.why = f"accounting does not tell what the return ended ({why})"
+        self.why = f"accounting does not report which drain the return ended ({why})"
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
         slurm = SlurmCli(self._config.cluster.slurm.timeout_s, self._config.cluster.slurm.bin)
@@ -111,14 +115,15 @@ class UndrainAudit:
 
         def serve(undrained: Undrained) -> Iterator[PastDrain | None]:
             ended = self._ended(slurm, undrained)
-            if ended is None:  # else it is kept until that drain stands again
+            if ended is None:  # otherwise it is kept until that drain is set again
                 records.save_return(None)
             yield ended
 
         return serve
 
     def _ended(self, slurm: SlurmCli, undrained: Undrained) -> PastDrain | None:
-        """Raises CommandError while the answer is not known."""
+        """The other user's drain that the undrain ended, or None. Raises CommandError while it is
+        unknown."""
         try:
             return overtaken(slurm.past_drains(self._node, undrained.since), undrained)
         except LookupError as error:
@@ -126,7 +131,7 @@ class UndrainAudit:
         except CommandError as error:
             problem = error
         without = _NO_ACCOUNTING.search(problem.output)
-        over = time.time() - undrained.until.timestamp() > GIVE_UP_S
-        if (without and undrained.alone) or over:
+        too_old = time.time() - undrained.until.timestamp() > GIVE_UP_S
+        if (without and undrained.alone) or too_old:
             return None
         raise problem

@@ -1,3 +1,1 @@
-"""Node health seen from the jobs: what happened to a job's GPUs while it ran, and what it left
-behind.
-"""
+"""Reports for jobs: what happened to a job's GPUs while it ran, and which processes it left behind."""

@@ -1,7 +1,8 @@
-"""Writes what befell a job into its AdminComment. Runs only inside a contained worker.
+"""Writes a job's incidents into its AdminComment. Runs only inside a contained worker.
 
-The agents of all nodes of a job write the same comment, so each reads it, adds its own entries and
-looks again whether they stayed. Somebody else's text is never overwritten.
+The agents of all nodes of a job write the same comment, so each reads it, adds its own incidents,
+and reads it again to see whether they are still there. A comment that is not Holdfast's is never
+overwritten.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _PAUSE_S = 0.05
 
 
 class CommentClient(Protocol):
-    """What is asked of Slurm. Every call is bounded and raises CommandError."""
+    """The Slurm calls used here. Every call has a time limit and may raise CommandError."""
 
     def job(self, job_id: int) -> SlurmJob | None: ...
     def admin_comment(self, job: SlurmJob, text: str) -> None: ...
@@ -29,14 +30,14 @@ class CommentClient(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentRequest:
-    """Ask to add these entries to the job's comment."""
+    """A request to add these incidents to the job's comment."""
 
     job: int
     entries: tuple[Incident, ...]
 
 
-def open_desk(slurm: CommentClient) -> Callable[[Any], Iterator[Any]]:
-    """Answers a CommentRequest with one line about what was done."""
+def open_comments(slurm: CommentClient) -> Callable[[Any], Iterator[Any]]:
+    """Answers a CommentRequest with one line about the result."""
 
     def serve(request: Any) -> Iterator[str]:
         if not isinstance(request, CommentRequest):
@@ -49,22 +50,22 @@ def open_desk(slurm: CommentClient) -> Callable[[Any], Iterator[Any]]:
 def add(
     slurm: CommentClient, request: CommentRequest, sleep: Callable[[float], None] = time.sleep
 ) -> str:
-    """Adds the entries; a line for the log. Raises CommandError where Slurm does not answer."""
+    """Adds the incidents; returns a line for the log. Raises CommandError if Slurm does not answer."""
     for tries in range(_TRIES):
         job = slurm.job(request.job)
         if job is None:
             return "Slurm no longer knows the job"
         if not incidents.is_ours(job.admin_comment):
-            return "its AdminComment is somebody else's, left alone"
+            return "not written: its AdminComment is not Holdfast's"
         there = incidents.parse(job.admin_comment)
         text = incidents.render(incidents.merge(there, request.entries))
         if text == job.admin_comment.strip():
-            return "told" if tries else "already told"
+            return "written" if tries else "already written"
         try:
             slurm.admin_comment(job, text)
         except Refused as error:
             if "finished" in error.output:
-                return "the job has ended: told in its report alone"
-            return f"not taken by Slurm: {error.output.strip() or error.problem}"
+                return "the job has ended: only in its report"
+            return f"refused by Slurm: {error.output.strip() or error.problem}"
         sleep(_PAUSE_S * (tries + 1))
-    return "told, but another node's agent writes at the same time"
+    return "written, but another node's agent writes at the same time"

@@ -1,4 +1,4 @@
-"""Whose an Xid is, and whose a process. Pure."""
+"""Which run of a job an Xid belongs to, and which run a process belongs to. Pure."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from slurm_hooks.agent.job_report.runs import JobXid, Key, Run, Runs
 from slurm_hooks.facts import XidEvent
 
 MAX_XIDS = 64
-"""Different Xids of one run that are told; an application may log one for each of its kernels."""
+"""Different Xids reported for one run; an application may log one for each of its kernels."""
 _CLOCK_TICK_S = 0.02
 """Process start times come in hundredths of a second."""
 
 
 def attribute(
-    ledger: Runs, event: XidEvent, pid: int | None, processes: Iterable[JobProcess]
+    known: Runs, event: XidEvent, pid: int | None, processes: Iterable[JobProcess]
 ) -> tuple[Runs, tuple[Key, ...]]:
-    """The ledger with this Xid laid at the right door, and the runs that it belongs to.
+    """The runs with this Xid attributed, and the keys of the runs to which it was attributed.
 
-    The process that the kernel names decides; else the GPU at that time; else, for jobs without
-    GPUs of their own by Slurm, being the only job there. ``pid``: from the Xid's text.
+    The process that the kernel names decides; else the GPU at that time; else, if Slurm allocated
+    no GPUs by index, an only job on the node. ``pid``: from the Xid's text.
     """
     table = tuple(processes)
-    found = JobXid(
+    xid = JobXid(
         xid=event.xid,
         pci=event.pci,
         seq=event.seq,
@@ -34,56 +34,59 @@ def attribute(
         pid=pid,
         text=event.text,
     )
-    culprit = next((one for one in table if one.pid == pid), None)
-    owner = _owner(ledger, event, culprit) if culprit is not None else None
-    if owner is not None and culprit is not None:
-        return _add(ledger, [owner], replace(found, how="pid", step=culprit.step), table)
-    alive = [run for run in ledger.runs.values() if run.lived_at(event.at_s)]
+    named = next((process for process in table if process.pid == pid), None)
+    owner = _owner(known, event, named) if named is not None else None
+    if owner is not None and named is not None:
+        return _add(known, [owner], replace(xid, how="pid", step=named.step), table)
+    alive = [run for run in known.runs.values() if run.lived_at(event.at_s)]
     by_gpu = [run for run in alive if event.gpu is not None and event.gpu in (run.gpus or ())]
     if by_gpu:
-        return _add(ledger, by_gpu, found, table)
+        return _add(known, by_gpu, xid, table)
     if len(alive) == 1 and alive[0].gpus is None:
-        return _add(ledger, alive, replace(found, how="alone"), table)
-    return ledger, ()
+        return _add(known, alive, replace(xid, how="alone"), table)
+    return known, ()
 
 
-def _owner(ledger: Runs, event: XidEvent, culprit: JobProcess) -> Run | None:
-    """The run of the process that the kernel named. One whose job has other GPUs is not believed:
-    its number may be of another process namespace than ours."""
-    mine = [run for run in ledger.runs.values() if belongs(run, culprit, ())]
+def _owner(known: Runs, event: XidEvent, named: JobProcess) -> Run | None:
+    """The run of the process that the kernel named. A process whose job has other GPUs is ignored:
+    the pid in the kernel log may be of another pid namespace."""
+    mine = [run for run in known.runs.values() if belongs(run, named, ())]
     mine = [run for run in mine if None in (run.gpus, event.gpu) or event.gpu in (run.gpus or ())]
     here = [run for run in mine if run.lived_at(event.at_s)] or mine[-1:]
-    # Components of a het job that share a node are told apart by their GPUs.
+    # Components of a het job on the same node are distinguished by their GPUs.
     return next((run for run in here if event.gpu in (run.gpus or ())), here[0] if here else None)
 
 
 def _add(
-    ledger: Runs, runs: list[Run], found: JobXid, table: Iterable[JobProcess]
+    known: Runs, runs: list[Run], found: JobXid, table: Iterable[JobProcess]
 ) -> tuple[Runs, tuple[Key, ...]]:
     hit = []
     for run in runs:
         step = found.step or _step_on(run, found, table)
         after = _with_xid(run, replace(found, step=step, sure=len(runs) == 1))
         if after is not run:
-            ledger = ledger.with_run(after)
+            known = known.with_run(after)
             hit.append(run.key)
-    return ledger, tuple(hit)
+    return known, tuple(hit)
 
 
 def _step_on(run: Run, event: JobXid, table: Iterable[JobProcess]) -> str:
-    """The run's step that uses the GPU; empty when it cannot be told or is none (batch script)."""
+    """The run's step that uses the GPU; empty if that is unknown, or if no step does (batch
+    script)."""
     if event.gpu is None:
         return ""
     steps = {
-        one.step
-        for one in table
-        if one.step and belongs(run, one, ()) and one.uses(event.gpu, event.uuid) is not False
+        process.step
+        for process in table
+        if process.step
+        and belongs(run, process, ())
+        and process.uses(event.gpu, event.uuid) is not False
     }
     return steps.pop() if len(steps) == 1 else ""
 
 
 def _with_xid(run: Run, found: JobXid) -> Run:
-    """Alike ones are counted; the same record heard twice is one."""
+    """Xids of the same kind are counted; a record that is read twice counts once."""
     if any(
         old.pci == found.pci and old.xid == found.xid and old.seq >= found.seq for old in run.xids
     ):
@@ -106,10 +109,11 @@ def _with_xid(run: Run, found: JobXid) -> Run:
 
 
 def belongs(run: Run, process: JobProcess, others: Iterable[Run]) -> bool:
-    """Whether a process is provably of this run: by job id, user and start time.
+    """Whether a process certainly belongs to this run: by job id, user and start time.
 
-    ``others``: the runs that are still here. One of the same job, or another component of the same
-    het job, may own a process with the same job id; then only what tells the two apart counts.
+    ``others``: the runs that are still here. A later run of the same job, or another component of
+    the same het job, has processes with the same job id; then only evidence that separates the two
+    counts.
     """
     if run.uid is not None and process.uid != run.uid:
         return False
@@ -119,31 +123,31 @@ def belongs(run: Run, process: JobProcess, others: Iterable[Run]) -> bool:
     elif process.job != run.family:
         return False
     if process.start_s < run.started_s - _CLOCK_TICK_S and not process.by_cgroup:
-        return False  # older than the job: a job number given out again, or a forged environment
-    rivals = [one for one in others if _rival(one, run, process)]
+        return False  # older than the job: a job id that was used again, or a forged environment
+    rivals = [other for other in others if _may_own(other, run, process)]
     if not rivals:
         return True
-    if any(one.job != run.job for one in rivals):
-        return False  # another component of the het job: nothing but its own cgroup could tell
+    if any(other.job != run.job for other in rivals):
+        return False  # another component of the het job: only a cgroup could distinguish them
     return _of_earlier_run(run, rivals, process)
 
 
-def _rival(one: Run, run: Run, process: JobProcess) -> bool:
-    if one.key == run.key or one.ended_s is not None:
+def _may_own(other: Run, run: Run, process: JobProcess) -> bool:
+    if other.key == run.key or other.ended_s is not None:
         return False
-    return one.job == run.job or (one.family == run.family and not process.by_cgroup)
+    return other.job == run.job or (other.family == run.family and not process.by_cgroup)
 
 
 def _of_earlier_run(run: Run, rivals: Iterable[Run], process: JobProcess) -> bool:
-    """The job is back here: a process is of the earlier run when it began before the later one, or
-    carries the earlier run's restart count."""
-    later = min(one.started_s for one in rivals)
+    """The job runs here again: a process belongs to the earlier run if it started before the later
+    run, or has the earlier run's restart count."""
+    later = min(other.started_s for other in rivals)
     if process.start_s < later - _CLOCK_TICK_S:
         return True
     return process.restarts is not None and process.restarts == run.restarts
 
 
-def leftovers(ledger: Runs, run: Run, processes: Iterable[JobProcess]) -> list[JobProcess]:
+def leftovers(known: Runs, run: Run, processes: Iterable[JobProcess]) -> list[JobProcess]:
     """The processes of an ended run that are still alive."""
-    others = ledger.others(run)
-    return [one for one in processes if belongs(run, one, others)]
+    others = known.others(run)
+    return [process for process in processes if belongs(run, process, others)]

@@ -1,4 +1,4 @@
-"""Has the jobs' comments written, one at a time, each only when there is something new to say."""
+"""Writes the jobs' comments through a contained worker, one at a time, each only when it changes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from slurm_hooks.worker.worker import Worker
 log = Log("agent")
 
 _CALLS = 10
-"""The most Slurm commands that one comment takes, other nodes' agents writing meanwhile."""
+"""The most Slurm commands for one comment, if other nodes' agents write it at the same time."""
 _AGAIN_S = 5.0
-"""Between two writes that only change a count."""
-_MAX_TOLD = 512
+"""Seconds between two writes that only change a count."""
+_MAX_WRITTEN = 512
 
 Entries = tuple[Incident, ...]
 
 
 class CommentWriter:
-    """``tell`` may be called at any time; the newest word about a job is the one that is written."""
+    """``submit`` may be called at any time; only the newest entries of a job are written."""
 
     def __init__(self, config: Settings) -> None:
         self._config = config
         self.worker = Worker("job_comments", self._open, keep=False)
         self._waiting: dict[int, Entries] = {}
-        self._told: dict[int, tuple[Entries, float]] = {}
+        self._written: dict[int, tuple[Entries, float]] = {}
         self._now: tuple[int, Entries] | None = None
         self._retry_at = 0.0
 
@@ -39,10 +39,10 @@ class CommentWriter:
             return float("inf")
         return max(self._retry_at, min(self._due(job) for job in self._waiting))
 
-    def tell(self, job: int, entries: Entries) -> None:
-        """Have these entries in the job's comment."""
-        told = self._told.get(job)
-        if entries and (told is None or told[0] != entries):
+    def submit(self, job: int, entries: Entries) -> None:
+        """Have these entries written into the job's comment."""
+        written = self._written.get(job)
+        if entries and (written is None or written[0] != entries):
             self._waiting[job] = entries
 
     def turn(self, now: float) -> None:
@@ -61,11 +61,13 @@ class CommentWriter:
         self.worker.close()
 
     def _due(self, job: int) -> float:
-        """At once for anything new; a higher count alone can wait."""
-        told = self._told.get(job)
-        if told is None or {one.key for one in told[0]} != {one.key for one in self._waiting[job]}:
+        """At once for new entries; a higher count alone can wait."""
+        if job not in self._written:
             return 0.0
-        return told[1] + _AGAIN_S
+        entries, at = self._written[job]
+        if {entry.key for entry in entries} != {entry.key for entry in self._waiting[job]}:
+            return 0.0
+        return at + _AGAIN_S
 
     def _ask(self, job: int) -> None:
         from slurm_hooks.agent.job_report.admin_comment import CommentRequest  # noqa: PLC0415 - rarely needed
@@ -85,13 +87,13 @@ class CommentWriter:
             self._retry_at = now + self._config.agent.act_retry_s
             return
         log.info("job comment", job=job, did=" ".join(map(str, items)))
-        self._told[job] = (entries, now)
-        while len(self._told) > _MAX_TOLD:
-            del self._told[next(iter(self._told))]
+        self._written[job] = (entries, now)
+        while len(self._written) > _MAX_WRITTEN:
+            del self._written[next(iter(self._written))]
 
     def _open(self) -> Callable[[Any], Any]:
         from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - only in the worker
         from slurm_hooks.agent.job_report import admin_comment  # noqa: PLC0415 - only in the worker
 
         slurm = self._config.cluster.slurm
-        return admin_comment.open_desk(SlurmCli(slurm.timeout_s, slurm.bin))
+        return admin_comment.open_comments(SlurmCli(slurm.timeout_s, slurm.bin))

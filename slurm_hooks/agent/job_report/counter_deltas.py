@@ -1,7 +1,8 @@
-"""What a job's hardware counted while the job ran. Pure.
+"""By how much the hardware's counters grew while a job ran. Pure.
 
-Counters of the job's GPUs and of the node's ports, followed from the job's baseline on, so that a
-reset or a wrap in between is seen (law 9). A counter that could not be compared has no opinion.
+The counters of the job's GPUs and of the node's ports are followed from the job's baseline on, so
+that a reset or a wrap in between is noticed (law 9). A counter that could not be compared has no
+value, not zero.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from slurm_hooks.facts import GpuFacts, NodeFacts, PortFacts
-from slurm_hooks.tracking.counters import Counter, advance, restored
+from slurm_hooks.tracking.counters import Counter, advance
 
 _LINK_DOWNED_FULL = 255
 """link_downed has eight bits and stops there (gpud 943)."""
@@ -21,10 +22,10 @@ _LINK_DOWNED_FULL = 255
 class Watched:
     """One kind of counter that is followed for jobs.
 
-    ``code``    the fault that a growth is evidence of; empty: it is told in the report only.
-    ``check``   the check whose mode says whether that may be acted on.
-    ``least``   so much growth is evidence.
-    ``read``    its value, None where the hardware does not say.
+    ``code``    the fault for which growth is evidence; empty: growth only appears in the report.
+    ``check``   the check whose mode decides whether that may cause an action.
+    ``least``   the smallest growth that is evidence.
+    ``read``    its value; None if the hardware does not report it.
     """
 
     name: str
@@ -35,13 +36,13 @@ class Watched:
     least: int = 1
     saturates_at: int | None = None
 
-    def speaks(self, count: int) -> bool:
-        """Whether so much growth is evidence."""
+    def is_evidence(self, count: int) -> bool:
+        """Whether growth by ``count`` is evidence of the fault."""
         return bool(self.code) and count >= self.least
 
 
 def _field(name: str) -> Callable[[Any], int | None]:
-    """A number, or the sum of one for each link."""
+    """Reads a number, or the sum of the numbers of all links."""
 
     def read(facts: Any) -> int | None:
         value = getattr(facts, name)
@@ -60,9 +61,9 @@ def _port(name: str) -> Callable[[Any], int | None]:
     return read
 
 
-# What counts as evidence: DCGM (any NVLink replay or recovery), NVIDIA's bring-up guide (a link that
-# went down during a job), NVIDIA's GPU memory error management. CRC and PCIe replay counters of
-# healthy machines grow, so by themselves they only go into the report (design reference, 1f).
+# Sources for what counts as evidence: DCGM (any NVLink replay or recovery), NVIDIA's bring-up guide (a link
+# that went down during a job), NVIDIA's GPU memory error management. CRC and PCIe replay counters grow on
+# healthy machines too, so on their own they only appear in the report.
 GPU_COUNTERS: tuple[Watched, ...] = (
     Watched(
         name="ecc_uncorrected",
@@ -111,14 +112,17 @@ PORT_COUNTERS: tuple[Watched, ...] = (
         saturates_at=0xFF,
     ),
 )
-WATCHED: Mapping[str, Watched] = {one.name: one for one in (*GPU_COUNTERS, *PORT_COUNTERS)}
+WATCHED: Mapping[str, Watched] = {
+    watched.name: watched for watched in (*GPU_COUNTERS, *PORT_COUNTERS)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterDelta:
     """One counter of one device since the job's baseline.
 
-    ``subject``  a GPU's UUID or a port; ``gpu`` its index. ``before`` was counted before a reset.
+    ``subject``  a GPU's UUID or a port; ``gpu`` its index.
+    ``before``   what was counted before the last reset; ``resets``: how many resets there were.
     """
 
     name: str
@@ -130,14 +134,14 @@ class CounterDelta:
 
     @property
     def count(self) -> int | None:
-        """Since the baseline; None: not known."""
+        """Growth since the baseline; None: unknown."""
         new = self.counter.new
         if new is None and not self.before:
             return None
         return self.before + (new or 0)
 
 
-Tallies = Mapping[str, CounterDelta]
+Deltas = Mapping[str, CounterDelta]
 
 
 def begun(facts: NodeFacts, gpus: frozenset[int] | None, now: float) -> dict[str, CounterDelta]:
@@ -154,25 +158,25 @@ def begun(facts: NodeFacts, gpus: frozenset[int] | None, now: float) -> dict[str
     }
 
 
-def grown(tallies: Tallies, facts: NodeFacts, now: float) -> dict[str, CounterDelta]:
-    """The tallies after one more look. What was not looked at in it stays as it was."""
-    after = dict(tallies)
+def grown(deltas: Deltas, facts: NodeFacts, now: float) -> dict[str, CounterDelta]:
+    """The deltas after one more pass. Counters without a value in it stay as they were."""
+    after = dict(deltas)
     for key, watched, _, _, value in _values(facts, None, every=True):
-        tally = after.get(key)
-        if tally is None or value is None:
+        delta = after.get(key)
+        if delta is None or value is None:
             continue
-        counter = advance(tally.counter, value, now, saturates_at=watched.saturates_at)
-        if _was_reset(tally.counter, counter):
-            counted = tally.before + (tally.counter.new or 0)
-            # A counter that began again at zero has counted its whole value since.
+        counter = advance(delta.counter, value, now, saturates_at=watched.saturates_at)
+        if _was_reset(delta.counter, counter):
+            counted = delta.before + (delta.counter.new or 0)
+            # A counter that was reset to zero has counted its whole value since then.
             after[key] = replace(
-                tally,
+                delta,
                 counter=replace(counter, baseline=0, known=True),
                 before=counted,
-                resets=tally.resets + 1,
+                resets=delta.resets + 1,
             )
-        elif counter is not tally.counter:
-            after[key] = replace(tally, counter=counter)
+        elif counter is not delta.counter:
+            after[key] = replace(delta, counter=counter)
     return after
 
 
@@ -185,28 +189,28 @@ def _was_reset(before: Counter, after: Counter) -> bool:
     )
 
 
-def counts(tallies: Tallies) -> Iterator[tuple[Watched, CounterDelta, int]]:
-    """Every counter that grew, the worst ones as they stand in the tables."""
+def counts(deltas: Deltas) -> Iterator[tuple[Watched, CounterDelta, int]]:
+    """Every counter that grew, in the order of the tables (worst first)."""
     for name, watched in WATCHED.items():
-        for _, tally in sorted(tallies.items()):
-            if tally.name == name and tally.count:
-                yield watched, tally, tally.count
+        for _, delta in sorted(deltas.items()):
+            if delta.name == name and delta.count:
+                yield watched, delta, delta.count
 
 
-def unknown(tallies: Tallies) -> tuple[str, ...]:
-    """The counters that allow no comparison, for the report."""
+def unknown(deltas: Deltas) -> tuple[str, ...]:
+    """The counters that could not be compared, for the report."""
     return tuple(
-        f"{tally.name} of {tally.subject}"
-        for _, tally in sorted(tallies.items())
-        if tally.count is None
+        f"{delta.name} of {delta.subject}"
+        for _, delta in sorted(deltas.items())
+        if delta.count is None
     )
 
 
 def _values(
     facts: NodeFacts, gpus: frozenset[int] | None, *, every: bool = False
 ) -> Iterator[tuple[str, Watched, str, int | None, int | None]]:
-    """(key, counter, subject, GPU index, value). A GPU without a UUID cannot be told from the next
-    one in its place, so it has no tallies (law 10)."""
+    """(key, counter, subject, GPU index, value). A GPU without a UUID could be another one at the
+    next pass, so it has no deltas (law 10)."""
     mine: Iterable[GpuFacts] = facts.gpus
     for gpu in mine:
         if gpu.uuid and (every or gpu.index in (gpus or ())):
@@ -220,13 +224,5 @@ def _values(
             yield key, watched, port.subject, None, watched.read(port)
 
 
-def as_json(tallies: Tallies) -> dict[str, Any]:
-    return {key: asdict(tally) for key, tally in tallies.items()}
-
-
-def from_json(said: Mapping[str, Any]) -> dict[str, CounterDelta]:
-    """Raises KeyError, TypeError or ValueError."""
-    return {
-        str(key): CounterDelta(**{**tally, "counter": restored(tally["counter"])})
-        for key, tally in said.items()
-    }
+def as_json(deltas: Deltas) -> dict[str, Any]:
+    return {key: asdict(delta) for key, delta in deltas.items()}

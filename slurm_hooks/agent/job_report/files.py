@@ -1,4 +1,4 @@
-"""The files of job health under the run folder: notes to read, reports to write, a flag for sh."""
+"""The job files in the run folder: the hooks' notes, the reports, and a flag for the sh hook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.adapters.state_file import write_atomic
 from slurm_hooks.agent.job_report.hook_notes import folder
 
 MAX_REPORTS = 256
-"""Reports of the last so many jobs; /run is memory."""
+"""Reports are kept for so many jobs, because /run is in memory."""
 ALLOW_SKIP = "allow_skip"
 
 
@@ -21,7 +21,7 @@ def reports_in(run_dir: Path) -> Path:
 
 
 def prepare(run_dir: Path, *, allow_skip: bool) -> None:
-    """Makes the folders, and says to the sh hook whether users may skip checks. Raises OSError."""
+    """Create the folders and the flag that allows users to skip checks. Raises OSError."""
     for path in (folder(run_dir), reports_in(run_dir)):
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o755)
@@ -33,7 +33,8 @@ def prepare(run_dir: Path, *, allow_skip: bool) -> None:
 
 
 def write_report(run_dir: Path, report: Mapping[str, Any]) -> None:
-    """``reports/<job>.json``, readable by everybody; the oldest ones go. Raises OSError."""
+    """Write ``reports/<job>.json``, readable for all users; remove the oldest reports. Raises
+    OSError."""
     where = reports_in(run_dir)
     path = where / f"{report['job']}.json"
     new = not path.exists()

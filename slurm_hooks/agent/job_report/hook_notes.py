@@ -1,11 +1,11 @@
 """The notes that the sh hook leaves about each run of a job on this node, one file each.
 
-``RUN/notes/<job>.<restarts>.start`` (prolog) and ``….end`` (epilog), one line:
-``holdfast-job/1 KIND JOB RESTARTS UPTIME_S BOOT_ID UID GPUS HET_JOB SKIP end``, ``-`` for what Slurm
-did not say. Facts about the hooks' environment, seen on 24.11.5 and 26.05.5: SLURM_JOB_GPUS holds
-the node's GPU indices in prolog and epilog; SLURM_JOB_RESTART_COUNT is 0 in the first run; each
-component of a het job has a job id of its own and SLURM_HET_JOB_ID names the leader, whose id all
-tasks of all components carry; elements of an array have job ids of their own too.
+``RUN/notes/<job>.<restarts>.start`` (prolog) and ``….end`` (epilog), one line: ``holdfast-job/1
+KIND JOB RESTARTS UPTIME_S BOOT_ID UID GPUS HET_JOB SKIP end``, ``-`` for what Slurm did not set.
+Facts about the hooks' environment, seen on 24.11.5 and 26.05.5: SLURM_JOB_GPUS holds the node's GPU
+indices in prolog and epilog; SLURM_JOB_RESTART_COUNT is 0 in the first run; each component of a het
+job has a job id of its own and SLURM_HET_JOB_ID names the leader, whose id all tasks of all
+components carry; elements of an array have job ids of their own too.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ START, END = "start", "end"
 _MAX_BYTES = 4096
 _MAX_NOTES = 1024
 _DIGITS = 18
-"""Of a number that a computer counts with; int() of thousands of them fails otherwise."""
+"""Longest number accepted; int() refuses texts of thousands of digits."""
 _MAX_GPU = 1023
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a hook said of one run of a job.
+    """A hook's note about one run of a job.
 
     ``at_s``     seconds since boot when the hook ran.
-    ``uid``      the job's user; None: Slurm did not say.
-    ``gpus``     indices of the job's GPUs on this node; None: Slurm gave it none by name.
-    ``het_job``  the leader's id of the het job that this job is a component of, else None.
-    ``skip``     its user asked for no checks, and the site allows it.
+    ``uid``      the job's user; None: not set by Slurm.
+    ``gpus``     indices of the job's GPUs on this node; None: Slurm allocated none by index.
+    ``het_job``  the leader's job id if this job is a component of a het job, else None.
+    ``skip``     the user skips the checks, and the site allows it.
     """
 
     kind: str
@@ -51,12 +51,12 @@ def folder(run_dir: Path) -> Path:
 
 
 def start_of(run_dir: Path, job: int, restarts: int) -> Path:
-    """Where the prolog's note about a run lies."""
+    """The path of the prolog's note about a run."""
     return folder(run_dir) / f"{job}.{restarts}.{START}"
 
 
 def read_all(where: Path) -> Iterator[tuple[Path, Note | str]]:
-    """Every note there is, oldest first; for one that is no whole note, one line that says so."""
+    """All notes, oldest first; for an invalid one, a line that says what is wrong."""
     with contextlib.suppress(OSError):
         names = sorted(
             entry for entry in where.iterdir() if entry.suffix in (f".{START}", f".{END}")
@@ -66,14 +66,14 @@ def read_all(where: Path) -> Iterator[tuple[Path, Note | str]]:
 
 
 def _order(found: Note | str) -> tuple[float, int, bool]:
-    """By time; uptime comes in hundredths of a second, so two may be of the same moment."""
+    """By time; uptime has hundredths of a second, so two notes may have the same time."""
     if isinstance(found, str):
         return (0.0, 0, False)
     return (found.at_s, found.restarts, found.kind == END)
 
 
 def read(path: Path) -> Note | str:
-    """The note in ``path``, or why it is none."""
+    """The note in ``path``, or why it is not valid."""
     try:
         with path.open("rb") as file:
             text = file.read(_MAX_BYTES).decode("ascii", "replace")
@@ -85,7 +85,7 @@ def read(path: Path) -> Note | str:
 
 
 def parse(text: str) -> Note:
-    """The note in one line. Raises ValueError for a line that was cut short or says nonsense."""
+    """The note in one line. Raises ValueError for a line that is incomplete or invalid."""
     words = text.split()
     if len(words) != 11 or words[-1] != "end":
         raise ValueError("half-written note")

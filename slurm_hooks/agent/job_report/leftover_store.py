@@ -1,4 +1,4 @@
-"""The leftovers that are still there, looked at again with each pass."""
+"""The leftovers of ended jobs that are still alive, checked again at each pass."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _VERSION = 1
 
 
 class LeftoverStore:
-    """``facts`` is what ended jobs left here and is alive. Only files that take no lock are read.
-
-    Kept on disk too: an agent that is restarted must not take a node for clean.
+    """``facts`` lists the processes that ended jobs left and that are alive. Only files that need
+    no lock are read. They are saved to disk too, so that a restarted agent does not take the node
+    for clean.
     """
 
     def __init__(self, procfs: Path, state: Path, boot_id: str, write: Bounded = at_once) -> None:
@@ -34,7 +34,7 @@ class LeftoverStore:
         self._path, self._boot_id = state / "leftovers.json", boot_id
         self._left, problem = _load(self._path, boot_id)
         if problem:
-            log.error("leftovers of jobs forgotten", why=problem)
+            log.error("list of job leftovers lost", why=problem)
         self._kept = self._record()
 
     @property
@@ -42,16 +42,16 @@ class LeftoverStore:
         return tuple(left for left, _ in self._left)
 
     def add(self, run: Run, left: Iterable[Leftover]) -> None:
-        """What a run left behind."""
-        found = tuple(left)
-        starts = {one.pid: one.start for one in found}
-        for one in leftovers.standing(run, found):
-            self._left.append((one, Process(one.pid, starts[one.pid])))
+        """Add what a run left behind."""
+        processes = tuple(left)
+        starts = {process.pid: process.start for process in processes}
+        for leftover in leftovers.still_there(run, processes):
+            self._left.append((leftover, Process(leftover.pid, starts[leftover.pid])))
         self._save()
 
     def look(self, facts: NodeFacts) -> None:
-        """Those that are still there, with the memory that they hold now. Where NVML is silent,
-        what it said last stands."""
+        """Drop the processes that are gone, and update the GPU memory that the others hold. If NVML
+        does not answer, its last values stay."""
         held = leftovers.holdings(facts.gpus) if facts.nvml is not None else None
         self._left = [
             (left if held is None else leftovers.still(left, held), process)
@@ -64,19 +64,19 @@ class LeftoverStore:
         record = self._record()
         if record == self._kept:
             return
-        said = {"boot_id": self._boot_id, "left": record}
+        value = {"boot_id": self._boot_id, "left": record}
 
         def write() -> None:
-            write_state(self._path, said, version=_VERSION)
+            write_state(self._path, value, version=_VERSION)
 
         problem = self._write(write)
         if problem:
-            log.error("leftovers of jobs not written down", why=problem)
+            log.error("list of job leftovers not written", why=problem)
         else:
             self._kept = record
 
     def _record(self) -> list[dict[str, Any]]:
-        """Without the memory that they hold, which changes."""
+        """For the file. Without the GPU memory that they hold, which changes often."""
         return [
             {**asdict(left), "gpus": (), "used_bytes": None, "start": process.start}
             for left, process in self._left
@@ -87,22 +87,22 @@ class LeftoverStore:
     ) -> bool:
         if left.confirmed:
             return process.alive(self._procfs)
-        # Of a process namespace that we may not see: NVML's word counts.
+        # It may be in another pid namespace, so NVML's list decides.
         return held is None or left.pid in held
 
 
 def _load(path: Path, boot_id: str) -> tuple[list[tuple[LeftoverFacts, Process]], str]:
-    """(what was there, problem). Another boot's processes are gone."""
-    said, problem = read_state(path, version=_VERSION)
-    if said is None or said.get("boot_id") != boot_id:
+    """(leftovers, problem). Processes of an earlier boot are gone."""
+    value, problem = read_state(path, version=_VERSION)
+    if value is None or value.get("boot_id") != boot_id:
         return [], problem or ""
     try:
-        return [_entry(dict(one)) for one in said["left"]], ""
+        return [_entry(dict(item)) for item in value["left"]], ""
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        return [], f"{path}: {type(error).__name__}: {error}; going on without it"
+        return [], f"{path}: {type(error).__name__}: {error}; ignored"
 
 
-def _entry(said: dict[str, Any]) -> tuple[LeftoverFacts, Process]:
-    start = int(said.pop("start"))
-    left = LeftoverFacts(**{**said, "gpus": tuple(said["gpus"])})
+def _entry(item: dict[str, Any]) -> tuple[LeftoverFacts, Process]:
+    start = int(item.pop("start"))
+    left = LeftoverFacts(**{**item, "gpus": tuple(item["gpus"])})
     return left, Process(int(left.pid), start)

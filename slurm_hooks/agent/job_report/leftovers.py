@@ -1,7 +1,7 @@
-"""What an ended run left behind: which processes, on which GPUs, and which of them may be ended.
+"""What an ended run left behind: which processes, on which GPUs, and which of them may be killed.
 
-Pure. Sources: gcm's running_procs_and_kill and Soperator's alloc_gpus_busy look at the job's GPUs in
-the same way; neither asks whose a process is before it ends it.
+Pure. Sources: gcm's running_procs_and_kill and Soperator's alloc_gpus_busy check the job's GPUs in
+the same way, but neither checks the owner of a process before killing it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Holdings = Mapping[int, tuple[tuple[int, ...], int | None]]
 
 
 MEMORY_LEFT_BYTES = 100 << 20
-"""More than an idle GPU's own use varies by; a context alone takes several times as much."""
+"""An idle GPU's own use varies by less; a CUDA context alone takes several times as much."""
 
 
 def holdings(gpus: Iterable[GpuFacts]) -> Holdings:
-    """Who holds memory of these GPUs, as NVML says."""
+    """Which processes hold memory of these GPUs, as NVML reports."""
     found: dict[int, tuple[tuple[int, ...], int | None]] = {}
     for gpu in gpus:
         for process in gpu.processes or ():
@@ -40,16 +40,16 @@ def holdings(gpus: Iterable[GpuFacts]) -> Holdings:
 
 
 def look(
-    ledger: Runs, run: Run, processes: Sequence[JobProcess], facts: NodeFacts
+    runs: Runs, run: Run, processes: Sequence[JobProcess], facts: NodeFacts
 ) -> tuple[Leftover, ...]:
-    """Everything of this run that is still alive, and whatever else holds its GPUs."""
+    """The processes of this run that are still alive, and other processes on its GPUs."""
     held = holdings(facts.gpus)
     left = [
         _leftover(process, held.get(process.pid, ((), None)))
-        for process in leftovers(ledger, run, processes)
+        for process in leftovers(runs, run, processes)
     ]
     known = {process.pid for process in processes}
-    return (*left, *_strangers(ledger, run, facts, known))
+    return (*left, *_unknown_processes(runs, run, facts, known))
 
 
 def _leftover(process: JobProcess, held: tuple[tuple[int, ...], int | None]) -> Leftover:
@@ -63,31 +63,33 @@ def _leftover(process: JobProcess, held: tuple[tuple[int, ...], int | None]) -> 
     )
 
 
-def _strangers(ledger: Runs, run: Run, facts: NodeFacts, known: set[int]) -> Iterable[Leftover]:
-    """Processes of no known job on GPUs that only this run had: told, and never ended."""
+def _unknown_processes(
+    runs: Runs, run: Run, facts: NodeFacts, known: set[int]
+) -> Iterable[Leftover]:
+    """Processes of no known job on GPUs that only this run had: reported, but never killed."""
     return [
         Leftover(pid=pid, start=0, confirmed=False, gpus=gpus, used_bytes=used)
-        for pid, (gpus, used) in sorted(holdings(_alone_on(ledger, run, facts)).items())
+        for pid, (gpus, used) in sorted(holdings(_alone_on(runs, run, facts)).items())
         if pid not in known
     ]
 
 
-def _alone_on(ledger: Runs, run: Run, facts: NodeFacts) -> list[GpuFacts]:
-    """The GPUs that only this run had: no job that is still here may use them."""
+def _alone_on(runs: Runs, run: Run, facts: NodeFacts) -> list[GpuFacts]:
+    """The GPUs that only this run had, and that no job that is still here may use."""
     others: set[int] = set()
-    for one in ledger.others(run):
-        if one.ended_s is None:
-            if one.gpus is None:
+    for other in runs.others(run):
+        if other.ended_s is None:
+            if other.gpus is None:
                 return []
-            others |= one.gpus
+            others |= other.gpus
     return [gpu for gpu in facts.gpus if gpu.index in (run.gpus or ()) and gpu.index not in others]
 
 
-def memory_left(ledger: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
-    """GPUs with more memory in use than at the job's start, whoever holds it (a process that NVML
-    does not name, the driver itself)."""
+def memory_left(runs: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
+    """GPUs with more memory in use than at the job's start, by any holder (also a process that NVML
+    does not list, or the driver itself)."""
     found = []
-    for gpu in _alone_on(ledger, run, facts):
+    for gpu in _alone_on(runs, run, facts):
         before = run.memory.get(gpu.uuid or "")
         after = gpu.memory_used_bytes
         if before is not None and after is not None and after - before > MEMORY_LEFT_BYTES:
@@ -98,58 +100,64 @@ def memory_left(ledger: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, .
 def to_end(
     run: Run, left: Sequence[Leftover], processes: Iterable[JobProcess]
 ) -> tuple[JobProcess, ...]:
-    """Those that may be ended: provably this run's, of its own user, who is not root."""
+    """The processes that may be killed: confirmed to be of this run and of its user, who is not
+    root."""
     if not run.uid:
         return ()
-    mine = {(one.pid, one.start) for one in left if one.confirmed}
-    return tuple(one for one in processes if (one.pid, one.start) in mine and one.uid == run.uid)
+    mine = {(leftover.pid, leftover.start) for leftover in left if leftover.confirmed}
+    return tuple(
+        process
+        for process in processes
+        if (process.pid, process.start) in mine and process.uid == run.uid
+    )
 
 
 def with_fates(left: Iterable[Leftover], fates: Iterable[Fate]) -> tuple[Leftover, ...]:
-    """The leftovers after they were told to end."""
+    """The leftovers after signals were sent to some of them."""
     by_process = {(fate.pid, fate.start): fate for fate in fates}
     after = []
-    for one in left:
-        fate = by_process.get((one.pid, one.start))
+    for leftover in left:
+        fate = by_process.get((leftover.pid, leftover.start))
         if fate is None:
-            after.append(one)
+            after.append(leftover)
         elif fate.gone:
-            after.append(replace(one, fate="ended"))
+            after.append(replace(leftover, fate="ended"))
         else:
-            after.append(replace(one, fate="unkillable", state=fate.state))
+            after.append(replace(leftover, fate="unkillable", state=fate.state))
     return tuple(after)
 
 
 def settled(before: Iterable[Leftover], now: Iterable[Leftover]) -> tuple[Leftover, ...]:
-    """After a second look: what went by itself meanwhile is told as gone, not as left behind."""
-    still = {(one.pid, one.start): one for one in now}
+    """The result of a second scan: processes that ended by themselves in between are reported as
+    gone."""
+    alive = {(leftover.pid, leftover.start): leftover for leftover in now}
     gone = tuple(
-        replace(one, fate="gone")
-        for one in before
-        if (one.pid, one.start) not in still and one.confirmed
+        replace(leftover, fate="gone")
+        for leftover in before
+        if (leftover.pid, leftover.start) not in alive and leftover.confirmed
     )
-    return (*still.values(), *gone)
+    return (*alive.values(), *gone)
 
 
 def still(left: LeftoverFacts, held: Holdings) -> LeftoverFacts:
-    """A leftover with the memory that it holds now."""
+    """The leftover with the GPU memory that it holds now."""
     gpus, used = held.get(left.pid, ((), None))
     return replace(left, gpus=gpus, used_bytes=used)
 
 
-def standing(run: Run, left: Iterable[Leftover]) -> tuple[LeftoverFacts, ...]:
-    """What stays a fact of the node: those that still live."""
+def still_there(run: Run, left: Iterable[Leftover]) -> tuple[LeftoverFacts, ...]:
+    """The leftovers that are still alive, as facts of the node."""
     return tuple(
         LeftoverFacts(
-            pid=one.pid,
+            pid=leftover.pid,
             job=run.job,
-            command=one.command,
-            confirmed=one.confirmed,
-            unkillable=one.fate == "unkillable",
-            state=one.state,
-            gpus=one.gpus,
-            used_bytes=one.used_bytes,
+            command=leftover.command,
+            confirmed=leftover.confirmed,
+            unkillable=leftover.fate == "unkillable",
+            state=leftover.state,
+            gpus=leftover.gpus,
+            used_bytes=leftover.used_bytes,
         )
-        for one in left
-        if one.fate in ("alive", "unkillable")
+        for leftover in left
+        if leftover.fate in ("alive", "unkillable")
     )

@@ -1,14 +1,16 @@
-"""Job-aware health, from the agent's loop: hears of jobs, Xids and passes, and tells what came of it.
+"""Job reports, from the agent's loop: takes the hooks' notes, Xids and passes, and publishes
+reports.
 
-Everything that may block (other processes' environments, Slurm) runs in contained workers; what is
-decided lies in ``ledger``, ``ending`` and ``report``, which are pure.
+Everything that may block (other processes' environments, Slurm) runs in contained workers; the
+decisions are in ``runs``, ``attribution``, ``leftovers`` and ``report``, which are pure.
 """
 
 from __future__ import annotations
 
 import re
+import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,14 +35,14 @@ from slurm_hooks.worker.worker import Answer, Worker
 log = Log("agent")
 
 _CLOSE_WRITE = 0x8
-"""inotify(7): a writer closed the file, so the note is whole."""
+"""inotify(7): a writer closed the file, so the note is complete."""
 _LOOK_S = 30.0
-"""A look into the folder now and then even when nothing woke us: an event may be lost."""
+"""The folder is read at least this often, because an inotify event may be lost."""
 _SCAN_DEADLINE_S = 5.0
 _HURRY_S = 1.0
-"""Least time between two passes that a job's start or end asks for."""
+"""The shortest time between two passes that a job's start or end requires."""
 _PATIENCE_S = 15.0
-"""How long an ended job waits for GPUs that do not answer before it is told without them."""
+"""How long an ended run waits for GPUs that do not answer before it is reported without them."""
 _MAX_PENDING = 1000
 _KILLED = 45
 _PID = re.compile(r"\bpid='?(\d+)")
@@ -48,7 +50,8 @@ _PID = re.compile(r"\bpid='?(\d+)")
 
 @dataclass(slots=True)
 class _Ending:
-    """One ended run on its way to its report. ``due``: monotonic time of the next look."""
+    """An ended run before its final report. ``due``: monotonic time of the next scan for its
+    processes."""
 
     due: float
     looks: int = 0
@@ -58,7 +61,7 @@ class _Ending:
 
 @dataclass(slots=True)
 class _Asked:
-    """What the worker for processes is busy with."""
+    """The request that the worker for processes handles."""
 
     events: tuple[XidEvent, ...] = ()
     key: Key | None = None
@@ -67,19 +70,20 @@ class _Asked:
 
 @dataclass(slots=True)
 class _Seen:
-    """The newest whole pass: its facts, when it began (seconds since boot), whether GPUs spoke."""
+    """The newest pass in which the GPUs answered: its facts, and when it began (seconds since
+    boot)."""
 
     facts: NodeFacts | None = None
     began_s: float = -1.0
 
 
 class JobMonitor:
-    """``fd`` turns readable when a hook left a note; ``leftovers`` is what ended jobs left here."""
+    """The runs of jobs on one node. ``leftovers`` lists the processes that ended jobs left here."""
 
     def __init__(
         self, node: str, boot_id: str, config: Settings, history: Note | None = None
     ) -> None:
-        """``history``: where what befell jobs is written down for good, if anywhere."""
+        """``history``: records an event in the node's history; None: no history."""
         self._boot_id, self._config = boot_id, config
         self._grace_s = config.node.leftover_grace_s
         paths = config.cluster.paths
@@ -88,10 +92,10 @@ class JobMonitor:
         stuck = paths.run / "stuck"
         self._watch = inotify.Inotify()
         self._watch.add(hook_notes.folder(self._run_dir), _CLOSE_WRITE)
-        self._book = RunStore(paths.state, boot_id, BoundedWrite(stuck / "jobs.json"))
-        self._ledger, self._lost = self._book.load()
+        self._store = RunStore(paths.state, boot_id, BoundedWrite(stuck / "jobs.json"))
+        self._runs, self._lost = self._store.load()
         if self._lost:
-            log.error("jobs under way are not judged", why=self._lost)
+            log.error("running jobs are not judged, list of runs lost", why=self._lost)
         self._begin_s = machine.uptime_s(self._procfs)
         token = stuck / "job_processes.json"
         self._worker = Worker("job_processes", self._open, token=token, keep=False)
@@ -100,71 +104,71 @@ class JobMonitor:
         self._events: list[XidEvent] = []
         self._endings: dict[Key, _Ending] = {}
         self._seen = _Seen()
-        self._standing = LeftoverStore(
+        self._leftovers = LeftoverStore(
             self._procfs, paths.state, boot_id, BoundedWrite(stuck / "leftovers.json")
         )
-        self._next_look = self._hurried = 0.0
-        for run in (run for run in self._ledger.runs.values() if run.xids):
-            self._reporter.tell(run)  # the agent before this one may have died before it did
+        self._next_look = self._last_wanted = 0.0
+        for run in (run for run in self._runs.runs.values() if run.xids):
+            self._reporter.publish(run)  # the previous agent may have exited before it did
 
-    # --- what the loop asks ------------------------------------------------------------------------
+    # --- for the loop ------------------------------------------------------------------------------
 
-    @property
-    def fd(self) -> int:
-        return int(self._watch.fd)
+    def fds(self) -> Iterator[tuple[int, int]]:
+        """Readable when a hook left a note."""
+        yield int(self._watch.fd), select.POLLIN
 
     @property
     def workers(self) -> list[Worker]:
-        return [one for one in (self._worker, self._reporter.worker) if one.busy]
+        return [worker for worker in (self._worker, self._reporter.worker) if worker.busy]
 
     @property
     def next_at(self) -> float:
-        """Monotonic time of the next thing to do without being woken."""
+        """Monotonic time of the next action without an event."""
         times = [self._next_look, self._reporter.next_at]
         if not self._worker.busy:
-            times += [one.due for one in self._endings.values()]
+            times += [ending.due for ending in self._endings.values()]
         return min(times)
 
     @property
-    def ledger(self) -> Runs:
-        """The runs on this node, by the prologs' word. Another object whenever it changes."""
-        return self._ledger
+    def runs(self) -> Runs:
+        """The runs on this node, as the prologs reported them. A new object whenever they change."""
+        return self._runs
 
     @property
     def leftovers(self) -> tuple[LeftoverFacts, ...]:
-        return self._standing.facts
+        return self._leftovers.facts
 
-    def hurry(self, now: float) -> bool:
-        """True when a job waits for a pass: its baseline, or its end. Not more than once a second."""
+    def wants_pass(self, now: float) -> bool:
+        """True if a run waits for a pass, for its baseline or after its end. At most once a second."""
         again = any(state.looks for state in self._endings.values())
-        waits = again or runs.waiting(self._ledger, self._seen.began_s)
-        if not waits or now - self._hurried < _HURRY_S:
+        waits = again or runs.waiting(self._runs, self._seen.began_s)
+        if not waits or now - self._last_wanted < _HURRY_S:
             return False
-        self._hurried = now
+        self._last_wanted = now
         return True
 
-    def heard(self, events: Sequence[XidEvent]) -> None:
-        """Xids, joined with the index of their GPU where it is known."""
-        if self._ledger.runs:
+    def add_xids(self, events: Sequence[XidEvent]) -> None:
+        """New Xids, with the index of their GPU if it is known."""
+        if self._runs.runs:
             self._events = [*self._events, *events][-_MAX_PENDING:]
 
-    def saw(self, facts: NodeFacts, began_s: float) -> None:
-        """A whole pass over the probes, begun ``began_s`` seconds after boot."""
-        before = self._ledger
-        spoke = facts.nvml is not None or not self._config.node.expected_gpus
-        if spoke:
+    def add_pass(self, facts: NodeFacts, began_s: float) -> None:
+        """A whole pass over the probes, which began ``began_s`` seconds after boot."""
+        before = self._runs
+        answered = facts.nvml is not None or not self._config.node.expected_gpus
+        if answered:
             self._seen = _Seen(facts, began_s)
-        self._ledger = runs.saw(before, facts, began_s, time.time())
-        self._standing.look(facts)
-        for run in runs.due(self._ledger, began_s if spoke else began_s - _PATIENCE_S):
+        self._runs = runs.saw(before, facts, began_s, time.time())
+        self._leftovers.look(facts)
+        for run in runs.due(self._runs, began_s if answered else began_s - _PATIENCE_S):
             self._endings.setdefault(run.key, _Ending(due=time.monotonic()))
-        for key, run in self._ledger.runs.items():
+        for key, run in self._runs.runs.items():
             if run.ended_s is None and before.runs.get(key) != run:
-                self._reporter.tell(run)
-        self._book.save(self._ledger)
+                self._reporter.publish(run)
+        self._store.save(self._runs)
 
-    def turn(self, now: float) -> None:
-        """Take what is there, start what is due. Never blocks."""
+    def turn(self, now: float) -> bool:
+        """Read new notes, take an answer, start what is due. Never blocks."""
         if self._watch.read() or now >= self._next_look:
             self._next_look = now + _LOOK_S
             self._read_notes()
@@ -175,9 +179,10 @@ class JobMonitor:
         if not self._worker.busy:
             self._start(now)
         self._reporter.turn(now)
+        return False
 
     def close(self) -> None:
-        self._book.save(self._ledger)
+        self._store.save(self._runs)
         self._worker.close()
         self._reporter.close()
         self._watch.close()
@@ -186,37 +191,37 @@ class JobMonitor:
 
     def _read_notes(self) -> None:
         over: list[Path] = []
-        for path, found in hook_notes.read_all(hook_notes.folder(self._run_dir)):
-            if isinstance(found, str):
-                log.error("a job is not judged", why=found)
+        for path, note in hook_notes.read_all(hook_notes.folder(self._run_dir)):
+            if isinstance(note, str):
+                log.error("invalid job note ignored", why=note)
                 over.append(path)
-            elif found.boot_id != self._boot_id:
+            elif note.boot_id != self._boot_id:
                 over.append(path)
-            elif found.kind == hook_notes.END:
-                run = runs.ending_run(self._ledger, found)
-                self._ledger = runs.ended(self._ledger, found)
+            elif note.kind == hook_notes.END:
+                run = runs.ending_run(self._runs, note)
+                self._runs = runs.ended(self._runs, note)
                 over.append(path)
                 if run is not None:
                     over.append(hook_notes.start_of(self._run_dir, *run.key))
             else:
-                self._begin(found)
-                if (found.job, found.restarts) not in self._ledger.runs:
-                    over.append(path)  # too many: it would push out others at each look
-        self._book.save(self._ledger)  # before the notes go: what they said is on disk then
+                self._begin(note)
+                if (note.job, note.restarts) not in self._runs.runs:
+                    over.append(path)  # dropped as one too many: it would displace others each time
+        self._store.save(self._runs)  # before the notes are removed, so that nothing is lost
         files.remove(over)
 
-    def _begin(self, found: hook_notes.Note) -> None:
-        known = (found.job, found.restarts) in self._ledger.runs
-        lost = self._lost if found.at_s < self._begin_s else ""
-        self._ledger = runs.started(self._ledger, found, lost and "its baseline was lost")
-        run = self._ledger.runs.get((found.job, found.restarts))
+    def _begin(self, note: hook_notes.Note) -> None:
+        known = (note.job, note.restarts) in self._runs.runs
+        lost = self._lost if note.at_s < self._begin_s else ""
+        self._runs = runs.started(self._runs, note, lost and "its baseline was lost")
+        run = self._runs.runs.get((note.job, note.restarts))
         seen = self._seen
         if run is None:
             return
-        if not known and not lost and seen.facts is not None and seen.began_s <= found.at_s:
-            others = self._ledger.others(run)
+        if not known and not lost and seen.facts is not None and seen.began_s <= note.at_s:
+            others = self._runs.others(run)
             run = runs.take_baseline(run, others, seen.facts, seen.began_s, time.time())
-            self._ledger = self._ledger.with_run(run)
+            self._runs = self._runs.with_run(run)
 
     # --- processes ---------------------------------------------------------------------------------
 
@@ -226,15 +231,15 @@ class JobMonitor:
         return processes.open_processes(self._procfs)
 
     def _start(self, now: float) -> None:
-        """Xids first: the process that caused one may end any moment."""
+        """Xids first: the process that caused one may exit at any moment."""
         if self._events:
             events, self._events = tuple(self._events), []
             if all(event.xid == _KILLED for event in events):
-                self._attribute(events, ())  # by the thousand, and no process is left to ask
+                self._attribute(events, ())  # may be thousands, and their processes no longer exist
                 return
             self._ask(Scan(), _Asked(events=events), _SCAN_DEADLINE_S)
             return
-        due = [(one.due, key) for key, one in self._endings.items() if one.due <= now]
+        due = [(ending.due, key) for key, ending in self._endings.items() if ending.due <= now]
         if due:
             self._ask(Scan(), _Asked(key=min(due)[1]), _SCAN_DEADLINE_S)
 
@@ -245,10 +250,10 @@ class JobMonitor:
     def _take(self, answer: Answer, now: float) -> None:
         asked, self._asked = self._asked, _Asked()
         if not answer.complete:
-            log.error("processes of jobs", why=answer.error, evidence=answer.evidence)
+            log.error("processes of jobs not read", why=answer.error, evidence=answer.evidence)
         if asked.events:
             self._attribute(asked.events, [x for x in answer.items if isinstance(x, JobProcess)])
-        run = self._ledger.runs.get(asked.key) if asked.key else None
+        run = self._runs.runs.get(asked.key) if asked.key else None
         if run is None:
             self._endings.pop(asked.key or (0, 0), None)
         elif asked.ends:
@@ -265,36 +270,37 @@ class JobMonitor:
         for event in events:
             named = _PID.search(event.text)
             pid = int(named[1]) if named else None
-            self._ledger, keys = attribution.attribute(self._ledger, event, pid, table)
+            self._runs, keys = attribution.attribute(self._runs, event, pid, table)
             hit |= dict.fromkeys(keys)
         for key in hit:
-            run = self._ledger.runs[key]
+            run = self._runs.runs[key]
             last = run.xids[-1]
             what = {"job": run.job, "run": run.restarts, "xid": last.xid, "gpu": last.gpu}
-            log.warning("xid of a job", **what, step=last.step or "-", how=last.how)
-            self._reporter.tell(run)
-        self._book.save(self._ledger)
+            log.warning("Xid attributed to a job", **what, step=last.step or "-", how=last.how)
+            self._reporter.publish(run)
+        self._store.save(self._runs)
 
     def _looked(self, run: Run, table: Sequence[JobProcess], blind: str, now: float) -> None:
-        """A process may take a moment to go after Slurm has told it to: what is there at the first
-        look gets a second one."""
+        """Handle a scan after a run's end. A process may need a moment to exit after Slurm's
+        signal, so leftovers of the first scan are checked by a second one."""
         state, facts, grace_s = self._endings[run.key], self._seen.facts, self._grace_s
-        left = leftovers.look(self._ledger, run, table, facts) if facts else ()
+        left = leftovers.look(self._runs, run, table, facts) if facts else ()
         left = leftovers.settled(state.remains.left, left)
-        memory = leftovers.memory_left(self._ledger, run, facts) if facts else ()
-        alive = any(one.fate == "alive" for one in left)
+        memory = leftovers.memory_left(self._runs, run, facts) if facts else ()
+        alive = any(leftover.fate == "alive" for leftover in left)
         state.looks += 1
         if (alive or memory) and state.looks == 1 and not run.skip:
             state.due, state.seen_s = now + grace_s, self._seen.began_s
             state.remains = Remains(left=left)
             return
-        memory = memory if self._seen.began_s != state.seen_s else ()  # nobody looked again
+        memory = memory if self._seen.began_s != state.seen_s else ()  # no newer pass
         state.remains = Remains(final=True, left=left, memory=memory, blind=blind)
         targets = leftovers.to_end(run, left, table) if self._may_end(run) else ()
         if not targets:
             self._finish(run, state.remains)
             return
-        log.warning("ending what a job left behind", job=run.job, pids=[one.pid for one in targets])
+        pids = [process.pid for process in targets]
+        log.warning("killing processes left by a job", job=run.job, pids=pids)
         request = End(processes=targets, grace_s=grace_s)
         self._ask(request, _Asked(key=run.key, ends=True), 2 * grace_s + _SCAN_DEADLINE_S)
 
@@ -305,8 +311,8 @@ class JobMonitor:
     def _finish(self, run: Run, remains: Remains) -> None:
         self._endings.pop(run.key, None)
         if not run.skip:
-            self._standing.add(run, remains.left)
-        self._reporter.tell(run, remains)
-        self._reporter.remember(run, remains.left)
-        self._ledger = self._ledger.without(run.key)
-        self._book.save(self._ledger)
+            self._leftovers.add(run, remains.left)
+        self._reporter.publish(run, remains)
+        self._reporter.note_incidents(run, remains.left)
+        self._runs = self._runs.without(run.key)
+        self._store.save(self._runs)

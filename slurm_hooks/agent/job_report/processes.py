@@ -1,12 +1,11 @@
-"""Processes of jobs on this node: found by what the kernel says of them, ended on demand.
+"""The processes of jobs on this node: finds them in /proc, and kills them on request.
 
-Runs only inside a contained worker: reading a process's environment takes a lock of its memory, and
-a process stuck in the driver may hold it for ever.
+Runs only inside a contained worker: reading a process's environment takes a lock of its memory,
+which a process stuck in the driver may hold for ever.
 
-A process belongs to a job by its cgroup (``…/job_4711/…``, which only slurmstepd writes), and where
-Slurm keeps no cgroups, by SLURM_JOB_ID in the environment that it was started with. The second is
-the user's to write, so a process is only ever ended when it also runs as the job's own user, and
-never where that user is root.
+A process belongs to a job by its cgroup (``…/job_4711/…``, which only slurmstepd creates); if Slurm
+uses no cgroups, by SLURM_JOB_ID in its initial environment. Users can forge the environment, so a
+process is killed only if it also runs as the job's user, and never if that user is root.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProcess:
-    """One process of some job.
+    """One process of a job.
 
-    ``start_s``   seconds since boot when it began; with ``start`` (the same in clock ticks) it tells
-                  the process from a later one with its pid.
-    ``restarts``  of the run of the job that it belongs to; None: its environment does not say.
-    ``by_cgroup`` the kernel itself says whose it is.
-    ``env``       what its environment says of its GPUs.
+    ``start_s``    seconds since boot when it started; ``start`` is the same in clock ticks and distinguishes
+                   it from a later process with the same pid.
+    ``restarts``   restart count of its run; None: not in its environment.
+    ``by_cgroup``  its cgroup names the job.
+    ``env``        the variables of its environment that name its GPUs.
     """
 
     pid: int
@@ -62,7 +61,7 @@ class JobProcess:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def uses(self, gpu: int, uuid: str | None) -> bool | None:
-        """Whether it may use this GPU; None: nothing tells."""
+        """Whether it may use this GPU; None: unknown."""
         if not self.env:
             return None
         return affected(
@@ -72,12 +71,13 @@ class JobProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """Ask for the processes of all jobs."""
+    """A request for the processes of all jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """Ask to end these: SIGTERM, after ``grace_s`` SIGKILL, then as long again to die."""
+    """A request to end these processes: SIGTERM, after ``grace_s`` SIGKILL, then the same time to
+    exit."""
 
     processes: tuple[JobProcess, ...]
     grace_s: float
@@ -85,7 +85,8 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What became of a process that was to be ended. ``state`` is the kernel's letter, empty: gone."""
+    """The result for a process that had to end. ``state`` is the kernel's state letter; empty:
+    gone."""
 
     pid: int
     start: int
@@ -108,13 +109,13 @@ def open_processes(procfs: Path = Path("/proc")) -> Callable[[Any], Iterator[Any
 
 
 def scan(procfs: Path) -> Iterator[JobProcess]:
-    """Every living process of every job on this node. Raises ``TimeoutError`` at the end, where a user's
-    processes do not answer."""
+    """Every live process of every job on this node. Raises ``TimeoutError`` at the end if a user's
+    processes did not answer."""
     return each(procfs, lambda pid: look(pid, procfs))
 
 
 def look(pid: int, procfs: Path) -> JobProcess | None:
-    """The process, if it is alive and of a job."""
+    """The process, if it is alive and belongs to a job."""
     state = process_state(pid, str(procfs))
     if state is None or state[0] in "ZX":
         return None
@@ -125,8 +126,8 @@ def look(pid: int, procfs: Path) -> JobProcess | None:
     uid = uid_of(folder)
     if uid is None or job is None:
         return None
-    # A task of a het job is in the cgroup of its component, and its environment names the leader:
-    # then the environment is that of the same job all the same.
+    # A task of a het job is in the cgroup of its component, but its environment names the leader. Both
+    # belong to the same job.
     step = cgroup[2] if cgroup and cgroup[2] else env.get("SLURM_STEP_ID", "")
     number = files.whole(step)
     restarts = files.whole(env.get("SLURM_RESTART_COUNT", "0"))
@@ -145,48 +146,49 @@ def look(pid: int, procfs: Path) -> JobProcess | None:
 
 
 _PSEUDO_STEP = 0xFFFFFFF0
-"""Slurm counts its own pseudo steps (batch, extern, interactive) from the top of 32 bits."""
+"""Slurm numbers its own pseudo steps (batch, extern, interactive) down from 2^32."""
 
 
 def end(request: End, procfs: Path) -> Iterator[Fate]:
-    """Ends the processes and tells what became of each. Never longer than twice the grace."""
-    targets = [one for one in request.processes if _same(one, procfs)]
-    for which in (signal.SIGTERM, signal.SIGKILL):
-        for one in targets:
-            _signal(one, which, procfs)
+    """End the processes and report the result for each. Takes at most twice the grace time."""
+    targets = [process for process in request.processes if _same(process, procfs)]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in targets:
+            _signal(process, number, procfs)
         deadline = time.monotonic() + request.grace_s
         while targets and time.monotonic() < deadline:
-            targets = [one for one in targets if _alive(one, procfs)]
+            targets = [process for process in targets if _alive(process, procfs)]
             if targets:
                 select.select([], [], [], _POLL_S)
-    for one in request.processes:
-        state = process_state(one.pid, str(procfs))
-        alive = state is not None and state[1] == one.start and state[0] not in "ZX"
+    for process in request.processes:
+        state = process_state(process.pid, str(procfs))
+        alive = state is not None and state[1] == process.start and state[0] not in "ZX"
         yield Fate(
-            pid=one.pid,
-            start=one.start,
+            pid=process.pid,
+            start=process.start,
             gone=not alive,
             state=state[0] if alive and state is not None else "",
         )
 
 
-def _signal(one: JobProcess, which: signal.Signals, procfs: Path) -> None:
-    """Through a descriptor of the process, opened before it is looked at once more: so no other
-    process that got its pid meanwhile is ever hit."""
-    send(one.pid, which, lambda: _same(one, procfs))
+def _signal(process: JobProcess, number: signal.Signals, procfs: Path) -> None:
+    """Send the signal through a pidfd that is opened before the process is checked again, so that
+    another process that reuses the pid never receives it."""
+    send(process.pid, number, lambda: _same(process, procfs))
 
 
-def _alive(one: JobProcess, procfs: Path) -> bool:
-    state = process_state(one.pid, str(procfs))
-    return state is not None and state[1] == one.start and state[0] not in "ZX"
+def _alive(process: JobProcess, procfs: Path) -> bool:
+    state = process_state(process.pid, str(procfs))
+    return state is not None and state[1] == process.start and state[0] not in "ZX"
 
 
-def _same(one: JobProcess, procfs: Path) -> bool:
-    """Still that process, still of that job and that user."""
-    if one.uid == 0:
+def _same(process: JobProcess, procfs: Path) -> bool:
+    """Whether it is still the same process, of the same job and user."""
+    if process.uid == 0:
         return False
-    now = look(one.pid, procfs)
-    return now is not None and (now.start, now.uid, now.job) == (one.start, one.uid, one.job)
+    now = look(process.pid, procfs)
+    known = (process.start, process.uid, process.job)
+    return now is not None and (now.start, now.uid, now.job) == known
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -207,5 +209,5 @@ def _command(folder: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    """What a process chose the length of too (its command line): so much of it and no more."""
+    """The first part of a file; a process decides how long its own files (the command line) are."""
     return files.text(str(path))

@@ -1,4 +1,5 @@
-"""What is told of one run of a job: the report file, and the entries for Slurm. Pure."""
+"""The report about one run of a job: the report file, and the incidents for the job's comment.
+Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from slurm_hooks.agent.job_report.runs import JobXid, Run
 
 VERSION = 1
 MAX_LISTED = 64
-"""Processes that a report names: a user may leave tens of thousands, and /run is memory."""
+"""Processes listed in a report: a user may leave tens of thousands, and /run is in memory."""
 LEFTOVER, UNKILLABLE = "JOB_LEFTOVER", "JOB_UNKILLABLE"
 
 
@@ -21,10 +22,10 @@ LEFTOVER, UNKILLABLE = "JOB_LEFTOVER", "JOB_UNKILLABLE"
 class Leftover:
     """A process that outlived its job.
 
-    ``fate``      alive, ended (by us), gone (by itself), unkillable.
-    ``confirmed``    it is this job's beyond doubt; only such ones are ever ended.
-    ``gpus``      indices of the GPUs whose memory it holds, ``used_bytes`` of them all.
-    ``state``     the kernel's letter for one that SIGKILL did not end (D: asleep in the kernel).
+    ``fate``       alive, ended (by the agent), gone (by itself), unkillable.
+    ``confirmed``  it certainly belongs to this job; only such processes are killed.
+    ``gpus``       indices of the GPUs whose memory it holds; ``used_bytes``: of all of them together.
+    ``state``      the kernel's state letter if SIGKILL did not end it (D: uninterruptible sleep).
     """
 
     pid: int
@@ -39,7 +40,7 @@ class Leftover:
 
     @property
     def code(self) -> str:
-        """The fault that it is, empty for one that holds no GPU and may yet end by itself."""
+        """Its fault code; empty for a process that holds no GPU and may still end by itself."""
         if self.fate == "unkillable":
             return UNKILLABLE
         return LEFTOVER if self.fate == "alive" and self.gpus else ""
@@ -56,8 +57,8 @@ class MemoryLeft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """What a run left behind. ``blind``: why not every process could be looked at. ``final``: its
-    end was looked at, nothing more is told of it."""
+    """What a run left behind. ``blind``: why not every process could be read. ``final``: the run's
+    end was checked and the report does not change any more."""
 
     final: bool = False
     left: tuple[Leftover, ...] = ()
@@ -68,7 +69,7 @@ class Remains:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where and when the report is made. ``epoch_of_boot`` turns seconds since boot into epoch
-    seconds; ``observe_only`` holds the checks that may not act yet."""
+    seconds; ``observe_only``: the checks in mode observe."""
 
     node: str
     boot_id: str
@@ -80,26 +81,26 @@ class Place:
 
 
 def evidence(run: Run, left: Sequence[Leftover], place: Place) -> tuple[Incident, ...]:
-    """The entries about this run. Nothing about one whose user asked for no checks."""
+    """The incidents of this run. None if its user skipped the checks."""
     return () if run.skip else tuple(_entries(run, left, place))
 
 
 def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incident]:
-    for found in consequential(run.xids):
+    for xid in consequential(run.xids):
         yield Incident(
-            code=f"XID{found.xid}",
+            code=f"XID{xid.xid}",
             node=place.node,
-            gpu=found.gpu,
-            step=found.step,
-            pid=found.pid,
-            count=found.count,
-            at=place.epoch(found.at_s),
+            gpu=xid.gpu,
+            step=xid.step,
+            pid=xid.pid,
+            count=xid.count,
+            at=place.epoch(xid.at_s),
             run=run.restarts,
             observe_only="gpu_xid" in place.observe_only,
         )
     at = place.epoch(run.ended_s if run.ended_s is not None else run.started_s)
-    for watched, counted, count in counter_deltas.counts(run.tallies):
-        if watched.speaks(count):
+    for watched, counted, count in counter_deltas.counts(run.deltas):
+        if watched.is_evidence(count):
             yield Incident(
                 code=watched.code,
                 node=place.node,
@@ -110,12 +111,12 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incid
                 observe_only=watched.check in place.observe_only,
             )
     for code in (UNKILLABLE, LEFTOVER):
-        alike = [one for one in left if one.code == code]
-        if alike:
+        count = sum(leftover.code == code for leftover in left)
+        if count:
             yield Incident(
                 code=code,
                 node=place.node,
-                count=len(alike),
+                count=count,
                 at=at,
                 run=run.restarts,
                 observe_only="job_leftovers" in place.observe_only,
@@ -123,8 +124,8 @@ def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incid
 
 
 def consequential(xids: Sequence[JobXid]) -> tuple[JobXid, ...]:
-    """Without the Xids that only say that a process was killed (45)."""
-    return tuple(found for found in xids if found.xid != _KILLED)
+    """The Xids without 45, which only reports that a process was killed."""
+    return tuple(xid for xid in xids if xid.xid != _KILLED)
 
 
 _KILLED = 45
@@ -152,41 +153,47 @@ def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
         if run.baseline_s is None
         else round(run.baseline_s - run.started_s, 3),
         "attribution": verdict(entries).value,
-        "xids": [_xid(found, place) for found in run.xids],
+        "xids": [_xid(xid, place) for xid in run.xids],
         "counters": _counters(run),
-        "unknown_counters": list(counter_deltas.unknown(run.tallies)) if judged else [],
-        "leftovers": [asdict(one) for one in remains.left[:MAX_LISTED]],
+        "unknown_counters": list(counter_deltas.unknown(run.deltas)) if judged else [],
+        "leftovers": [asdict(leftover) for leftover in remains.left[:MAX_LISTED]],
         "leftovers_total": len(remains.left),
         "leftovers_unknown": remains.blind,
-        "memory_left": [asdict(one) for one in remains.memory[:MAX_LISTED]],
+        "memory_left": [asdict(memory) for memory in remains.memory[:MAX_LISTED]],
     }
 
 
 def _why_not(run: Run, final: bool) -> str:
     if run.skip:
-        return "its user asked for no checks (skip_checks)"
+        return "the user skipped the checks (skip_checks)"
     if run.no_judgement:
         return run.no_judgement
     if run.baseline_s is None and run.ended_s is not None:
-        return "it ended before a baseline could be taken"
-    return "" if final else "it still runs" if run.ended_s is None else "its end is being looked at"
+        return "it ended before a baseline was taken"
+    return (
+        ""
+        if final
+        else "it is still running"
+        if run.ended_s is None
+        else "its end is being checked"
+    )
 
 
-def _xid(found: JobXid, place: Place) -> dict[str, Any]:
-    code = f"XID{found.xid}"
+def _xid(xid: JobXid, place: Place) -> dict[str, Any]:
+    code = f"XID{xid.xid}"
     return {
         "code": code,
         "title": fault_of(code).title,
         "attribution": attribution_of(code).value,
-        "gpu": found.gpu,
-        "uuid": found.uuid,
-        "step": found.step,
-        "pid": found.pid,
-        "how": found.how,
-        "sure": found.sure,
-        "count": found.count,
-        "at": place.epoch(found.at_s),
-        "text": found.text,
+        "gpu": xid.gpu,
+        "uuid": xid.uuid,
+        "step": xid.step,
+        "pid": xid.pid,
+        "how": xid.how,
+        "sure": xid.sure,
+        "count": xid.count,
+        "at": place.epoch(xid.at_s),
+        "text": xid.text,
     }
 
 
@@ -201,8 +208,8 @@ def _counters(run: Run) -> list[Mapping[str, Any]]:
             "count": count,
             "resets": counted.resets,
             "attribution": attribution_of(watched.code).value
-            if watched.speaks(count)
+            if watched.is_evidence(count)
             else "nobody",
         }
-        for watched, counted, count in counter_deltas.counts(run.tallies)
+        for watched, counted, count in counter_deltas.counts(run.deltas)
     ]

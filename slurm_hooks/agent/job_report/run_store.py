@@ -1,4 +1,4 @@
-"""The ledger on disk: what a restarted agent goes on from. Another boot's is worth nothing."""
+"""The runs on disk, from which a restarted agent continues. Those of an earlier boot are ignored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 _SAVE_S = 60.0
-"""Counters that merely grow are not worth a write at each pass."""
+"""Seconds between writes if only counters grew."""
 
 
 class RunStore:
@@ -32,18 +32,18 @@ class RunStore:
         self._kept, self._kept_at = Runs(), 0.0
 
     def load(self) -> tuple[Runs, str]:
-        """(ledger, problem). Nothing there, or another boot's: an empty one, and no problem. A file that
-        cannot be read is put aside, so that it is told once.
+        """(runs, problem). No file, or one of an earlier boot: no runs and no problem. A file that
+        cannot be read is renamed, so that it is reported only once.
         """
-        said, problem = read_state(self.path, version=VERSION)
-        if said is None:
+        value, problem = read_state(self.path, version=VERSION)
+        if value is None:
             return self._without(problem or "")
-        if said.get("boot_id") != self._boot_id:
+        if value.get("boot_id") != self._boot_id:
             return Runs(), ""
         try:
-            runs = typed(said.get("runs"), tuple[Run, ...], "runs")
+            runs = typed(value.get("runs"), tuple[Run, ...], "runs")
         except ValueError as error:
-            return self._without(f"{self.path}: {error}; going on without it")
+            return self._without(f"{self.path}: {error}; ignored")
         self._kept = Runs(runs={run.key: run for run in runs})
         return self._kept, ""
 
@@ -52,28 +52,28 @@ class RunStore:
             put_aside(self.path)
         return Runs(), problem
 
-    def save(self, ledger: Runs) -> None:
-        """Writes what is new; what only grew waits. Where it cannot, the log says so."""
-        if ledger is self._kept or ledger == self._kept:
+    def save(self, known: Runs) -> None:
+        """Write changes; counters that only grew may wait. A failure is logged."""
+        if known is self._kept or known == self._kept:
             return
-        merely_grew = _outline(ledger) == _outline(self._kept)
-        if merely_grew and time.monotonic() - self._kept_at < _SAVE_S:
+        only_counters = _outline(known) == _outline(self._kept)
+        if only_counters and time.monotonic() - self._kept_at < _SAVE_S:
             return
-        runs = [_as_json(run) for run in ledger.runs.values()]
-        said = {"boot_id": self._boot_id, "runs": runs}
+        runs = [_as_json(run) for run in known.runs.values()]
+        value = {"boot_id": self._boot_id, "runs": runs}
 
         def write() -> None:
-            write_state(self.path, said, version=VERSION)
+            write_state(self.path, value, version=VERSION)
 
         problem = self._write(write)
         if problem:
-            log.error("jobs not written down", why=problem)
+            log.error("list of runs not written", why=problem)
         else:
-            self._kept, self._kept_at = ledger, time.monotonic()
+            self._kept, self._kept_at = known, time.monotonic()
 
 
 def _outline(kept: Runs) -> object:
-    """What of the ledger must be on disk at once: all but the counters' last values."""
+    """What has to be on disk at once: everything but the counters' last values."""
     return [(run.key, run.ended_s, run.baseline_s, run.xids) for run in kept.runs.values()]
 
 
@@ -81,7 +81,7 @@ def _as_json(run: Run) -> dict[str, Any]:
     return {
         **{name: getattr(run, name) for name in _PLAIN},
         "gpus": None if run.gpus is None else sorted(run.gpus),
-        "tallies": counter_deltas.as_json(run.tallies),
+        "deltas": counter_deltas.as_json(run.deltas),
         "memory": dict(run.memory),
         "xids": [asdict(found) for found in run.xids],
     }

@@ -1,7 +1,7 @@
-"""Which runs of which jobs are on this node, and what befell each. Pure; kept on disk by ``book``.
+"""The runs of jobs on this node, and what happened to each. Pure; ``run_store`` keeps them on disk.
 
-A run is a job and its restart count: a requeued job that comes back is another run. All times are
-seconds since boot, the kernel log's own clock.
+A run is a job and its restart count: a requeued job is another run. All times are seconds since
+boot, the kernel log's own clock.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from slurm_hooks.agent.job_report import counter_deltas
-from slurm_hooks.agent.job_report.counter_deltas import Tallies
+from slurm_hooks.agent.job_report.counter_deltas import Deltas
 from slurm_hooks.agent.job_report.hook_notes import Note
 from slurm_hooks.facts import NodeFacts
 
 MAX_RUNS = 256
-"""Runs that never end here (a prolog that Slurm gave up on) must not pile up."""
+"""Limits runs that never end here, for example after a prolog that timed out."""
 
 Key = tuple[int, int]
 
@@ -25,9 +25,9 @@ Key = tuple[int, int]
 class JobXid:
     """An Xid that happened to a run: on one of its GPUs, or by a process of it.
 
-    ``how``    what ties it to the job: ``pid``, ``gpu`` or ``alone`` (the only job on the node).
-    ``sure``   False where other jobs share that GPU and nothing tells them apart.
-    ``count``  alike ones are told once; ``seq`` is the last one's kernel-log sequence number.
+    ``how``    why it is attributed to the job: ``pid``, ``gpu`` or ``alone`` (the only job on the node).
+    ``sure``   False if other jobs share that GPU and nothing distinguishes them.
+    ``count``  how many of the same kind; ``seq``: the last one's sequence number in the kernel log.
     """
 
     xid: int
@@ -46,10 +46,11 @@ class JobXid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of a job on this node, from prolog to the end of its judgement.
+    """One run of a job on this node, from its prolog to its final report.
 
-    ``baseline_s``  when the facts of its baseline were read; None: none was taken yet.
-    ``memory``      bytes in use on each of its GPUs then, by UUID.
+    ``baseline_s``    when the facts of its baseline were read; None: no baseline yet.
+    ``deltas``        its counters since the baseline.
+    ``memory``        bytes in use on each of its GPUs at the baseline, by UUID.
     ``no_judgement``  why its counters are not judged; empty: they are.
     """
 
@@ -62,7 +63,7 @@ class Run:
     skip: bool = False
     ended_s: float | None = None
     baseline_s: float | None = None
-    tallies: Tallies = field(default_factory=dict)
+    deltas: Deltas = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     xids: tuple[JobXid, ...] = ()
     no_judgement: str = ""
@@ -73,11 +74,11 @@ class Run:
 
     @property
     def family(self) -> int:
-        """The id that its tasks carry: a het job's leader's."""
+        """The job id in its tasks' environment: that of the leader for a het job."""
         return self.het_job if self.het_job is not None else self.job
 
     def lived_at(self, at_s: float) -> bool:
-        """Whether it was here then."""
+        """Whether it was on this node at that time."""
         return self.started_s <= at_s and (self.ended_s is None or at_s <= self.ended_s)
 
 
@@ -94,26 +95,27 @@ class Runs:
         return Runs(runs={k: run for k, run in self.runs.items() if k != key})
 
     def others(self, run: Run) -> tuple[Run, ...]:
-        return tuple(one for one in self.runs.values() if one.key != run.key)
+        return tuple(other for other in self.runs.values() if other.key != run.key)
 
 
-def started(ledger: Runs, note: Note, no_judgement: str = "") -> Runs:
-    """A run began here. Earlier runs of the same job cannot be here any more."""
+def started(known: Runs, note: Note, no_judgement: str = "") -> Runs:
+    """A run began here. Earlier runs of the same job have ended."""
     key = (note.job, note.restarts)
-    if key in ledger.runs:
-        return ledger
+    if key in known.runs:
+        return known
     runs = {
         k: replace(run, ended_s=note.at_s) if _superseded(run, note) else run
-        for k, run in ledger.runs.items()
+        for k, run in known.runs.items()
     }
     runs[key] = _run(note, no_judgement)
     while len(runs) > MAX_RUNS:
-        del runs[_least_missed(runs)]
+        del runs[_excess(runs)]
     return Runs(runs=runs)
 
 
-def _least_missed(runs: Mapping[Key, Run]) -> Key:
-    """The oldest run of the user who has most of them: what one user starts drops no other's."""
+def _excess(runs: Mapping[Key, Run]) -> Key:
+    """The run to drop: the oldest one of the user with the most runs, so that no user displaces
+    another's."""
     number = Counter(run.uid for run in runs.values())
     most = max(number.values())
     return next(key for key, run in runs.items() if number[run.uid] == most)
@@ -136,29 +138,30 @@ def _superseded(run: Run, note: Note) -> bool:
     return run.job == note.job and run.restarts < note.restarts and run.ended_s is None
 
 
-def ended(ledger: Runs, note: Note) -> Runs:
-    """A run's epilog ran. One whose prolog nobody noted has no baseline: its end is told without."""
-    run = ending_run(ledger, note)
+def ended(known: Runs, note: Note) -> Runs:
+    """A run's epilog ran. Without a note of its prolog the run has no baseline, and is reported
+    without one."""
+    run = ending_run(known, note)
     if run is None:
         run = _run(note, "its prolog left no note")
     if run.ended_s is None:
         run = replace(run, ended_s=note.at_s)
-    return ledger.with_run(replace(run, skip=run.skip or note.skip))
+    return known.with_run(replace(run, skip=run.skip or note.skip))
 
 
-def ending_run(ledger: Runs, note: Note) -> Run | None:
-    """The run that an epilog is about. Where a requeue ended it, the epilog is told the restart
-    count of the next run already (seen on 24.11.5), so the one that is open here is meant."""
-    mine = [run for run in ledger.runs.values() if run.job == note.job]
+def ending_run(known: Runs, note: Note) -> Run | None:
+    """The run that an epilog belongs to. After a requeue the epilog already gets the restart count
+    of the next run (seen on 24.11.5), so the run that is open here is the one that ended."""
+    mine = [run for run in known.runs.values() if run.job == note.job]
     mine = [run for run in mine if run.started_s <= note.at_s and run.restarts <= note.restarts]
     still = [run for run in mine if run.ended_s is None] or mine
     return max(still, key=lambda run: run.restarts, default=None)
 
 
-def saw(ledger: Runs, facts: NodeFacts, began_s: float, now: float) -> Runs:
+def saw(known: Runs, facts: NodeFacts, began_s: float, now: float) -> Runs:
     """One pass over the probes, begun at ``began_s``. ``now``: epoch seconds."""
     runs = {
-        key: _saw(run, ledger.others(run), facts, began_s, now) for key, run in ledger.runs.items()
+        key: _saw(run, known.others(run), facts, began_s, now) for key, run in known.runs.items()
     }
     return Runs(runs=runs)
 
@@ -168,7 +171,7 @@ def _saw(run: Run, others: Iterable[Run], facts: NodeFacts, began_s: float, now:
         return run
     if run.baseline_s is None:
         return take_baseline(run, others, facts, began_s, now)
-    return replace(run, tallies=counter_deltas.grown(run.tallies, facts, now))
+    return replace(run, deltas=counter_deltas.grown(run.deltas, facts, now))
 
 
 def take_baseline(
@@ -176,13 +179,14 @@ def take_baseline(
 ) -> Run:
     """The run with its baseline from facts read at ``at_s``, before it began or soon after.
 
-    Not from facts that are older than another job's end on the same GPUs: what that one counted
-    last would be laid at this one's door.
+    Facts from before another job's end on the same GPUs are not used: that job's last errors would
+    be attributed to this run.
     """
     if run.gpus and not any(gpu.index in run.gpus for gpu in facts.gpus):
         return run
     if any(
-        one.ended_s is not None and one.ended_s >= at_s and _may_share(one, run) for one in others
+        other.ended_s is not None and other.ended_s >= at_s and _may_share(other, run)
+        for other in others
     ):
         return run
     memory = {
@@ -191,7 +195,7 @@ def take_baseline(
         if gpu.index in (run.gpus or ()) and gpu.uuid and gpu.memory_used_bytes is not None
     }
     return replace(
-        run, tallies=counter_deltas.begun(facts, run.gpus, now), memory=memory, baseline_s=at_s
+        run, deltas=counter_deltas.begun(facts, run.gpus, now), memory=memory, baseline_s=at_s
     )
 
 
@@ -199,18 +203,18 @@ def _may_share(one: Run, other: Run) -> bool:
     return one.gpus is None or other.gpus is None or bool(one.gpus & other.gpus)
 
 
-def due(ledger: Runs, seen_s: float) -> tuple[Run, ...]:
-    """The ended runs that can be judged: the node was looked at since (``seen_s``: when the last
-    whole pass began)."""
+def due(known: Runs, seen_s: float) -> tuple[Run, ...]:
+    """The ended runs that can be judged, because a whole pass began after their end (``seen_s``:
+    when the last one began)."""
     return tuple(
-        run for run in ledger.runs.values() if run.ended_s is not None and seen_s >= run.ended_s
+        run for run in known.runs.values() if run.ended_s is not None and seen_s >= run.ended_s
     )
 
 
-def waiting(ledger: Runs, seen_s: float) -> bool:
-    """True while a run waits for a new pass: for its baseline, or for its end."""
+def waiting(known: Runs, seen_s: float) -> bool:
+    """True while a run waits for a new pass, for its baseline or after its end."""
     return any(
         (run.baseline_s is None and not run.no_judgement and run.ended_s is None)
         or (run.ended_s is not None and seen_s < run.ended_s)
-        for run in ledger.runs.values()
+        for run in known.runs.values()
     )

@@ -1,8 +1,8 @@
-"""Ends the tasks that a fault has doomed: those of jobs under ``holdfast run``, told by their
-environment.
+"""Kills the tasks that cannot continue after a fault: tasks of jobs under ``holdfast run``,
+identified by their environment.
 
 Runs only inside a contained worker: reading another process's environment takes a lock of its
-memory, and a process stuck in the driver may hold it for ever.
+memory, which a process stuck in the driver may hold for ever.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _STEP = b"SLURM_STEP_ID="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksToKill:
-    """What the fault hit. ``gpus`` holds NVML indices of the bad ones, empty: the whole node.
+    """What the fault affects. ``gpus``: NVML indices of the faulty GPUs; empty: the whole node.
 
-    ``uuids`` are the same GPUs' UUIDs, for environments that name them so.
+    ``uuids`` are the same GPUs' UUIDs, for environments that name GPUs by UUID.
     """
 
     gpus: frozenset[int] = frozenset()
@@ -32,38 +32,38 @@ class TasksToKill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """One task that got SIGKILL."""
+class KilledTask:
+    """One task that received SIGKILL."""
 
     pid: int
     job: str
     step: str
 
 
-def open_sweep(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[Ended]]:
-    """Answers a TasksToKill with the tasks that it ended."""
+def open_kill(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[KilledTask]]:
+    """Answers a TasksToKill with the tasks that were killed."""
 
-    def serve(request: object) -> Iterator[Ended]:
+    def serve(request: object) -> Iterator[KilledTask]:
         if not isinstance(request, TasksToKill):
             raise TypeError(f"expected TasksToKill, got {request!r}")
-        yield from each(procfs, lambda pid: _end(procfs, pid, request))
+        yield from each(procfs, lambda pid: _kill(procfs, pid, request))
 
     return serve
 
 
-def _end(procfs: Path, pid: int, doomed: TasksToKill) -> Ended | None:
-    """SIGKILL for the process, if it is a task that the fault hit."""
+def _kill(procfs: Path, pid: int, to_kill: TasksToKill) -> KilledTask | None:
+    """Sends SIGKILL to the process if it is a task that the fault affects."""
     task = task_of(procfs, pid)
     if task is None:
         return None
     start, env = task
-    if not affected(env, doomed) or not send(pid, signal.SIGKILL, _same(procfs, pid, start)):
+    if not affected(env, to_kill) or not send(pid, signal.SIGKILL, _same(procfs, pid, start)):
         return None
-    return Ended(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
+    return KilledTask(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
 
 
 def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:
-    """Asks whether the pid is still that of the process whose environment was read."""
+    """Whether the pid is still that of the process whose environment was read."""
 
     def same() -> bool:
         now = process_state(pid, str(procfs))
@@ -73,8 +73,8 @@ def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:
 
 
 def task_of(procfs: Path, pid: int) -> tuple[int, dict[str, str]] | None:
-    """The start time in ticks since boot, and the initial environment, of a process of a step of a job
-    under ``holdfast run``; None for any other process."""
+    """Start time (ticks since boot) and initial environment of a process, if it belongs to a step
+    of a job under ``holdfast run``; else None."""
     state = process_state(pid, str(procfs))
     try:
         raw = environment(procfs / str(pid))
@@ -90,28 +90,28 @@ def task_of(procfs: Path, pid: int) -> tuple[int, dict[str, str]] | None:
     return state[1], env
 
 
-def affected(env: Mapping[str, str], doomed: TasksToKill) -> bool:
-    """True when the task may use a bad GPU. Unknown counts as affected: its job would hang
-    otherwise. ``env`` is the user's to write: whatever it holds, this takes no time.
+def affected(env: Mapping[str, str], to_kill: TasksToKill) -> bool:
+    """True if the task may use a faulty GPU. Unknown counts as affected, because its job would hang
+    otherwise. The user can set ``env`` to anything, so this is fast for any content.
     """
-    if not doomed.gpus:
+    if not to_kill.gpus:
         return True
     # Slurm's own lists hold the node's indices; CUDA's may be renumbered inside a device cgroup.
     for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"):
         words = [word for word in env.get(name, "").replace(":", ",").split(",") if word.strip()]
         if words:
-            return _uses(words, doomed)
+            return _uses(words, to_kill)
     return True
 
 
-def _uses(words: list[str], doomed: TasksToKill) -> bool:
+def _uses(words: list[str], to_kill: TasksToKill) -> bool:
     for word in words:
         if word.startswith("GPU-"):
-            if word in doomed.uuids or not doomed.uuids:
+            if word in to_kill.uuids or not to_kill.uuids:
                 return True
             continue
         first, _, last = word.partition("-")
         low, high = files.whole(first), files.whole(last or first)
-        if low is None or high is None or any(low <= gpu <= high for gpu in doomed.gpus):
+        if low is None or high is None or any(low <= gpu <= high for gpu in to_kill.gpus):
             return True
     return False

@@ -1,58 +1,73 @@
-"""Ending doomed tasks, from the loop's side: asks a contained worker, logs what it did."""
+"""Kills tasks that cannot continue, from the agent's loop: a contained worker does it, the loop
+logs it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from holdfast.adapters.log import Log
 from holdfast.config.schema import PathsConfig
 from holdfast.findings import Finding
-from slurm_hooks.agent.jobs.kill_tasks import Ended, TasksToKill, open_sweep
-from slurm_hooks.worker.worker import Worker
+from slurm_hooks.agent.jobs.kill_tasks import KilledTask, TasksToKill, open_kill
+from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
 
 _DEADLINE_S = 5.0
 
 
-class Sweeper:
-    """At most one sweep at a time; a request that comes meanwhile is kept."""
+class TaskKiller:
+    """One request at a time; of the requests that come meanwhile the newest is kept."""
 
     def __init__(self, paths: PathsConfig) -> None:
-        token = paths.run / "stuck" / "sweep.json"
-        self._worker = Worker("sweep", lambda: open_sweep(paths.procfs), token=token, keep=False)
+        token = paths.run / "stuck" / "kill_tasks.json"
+        worker = Worker("kill_tasks", lambda: open_kill(paths.procfs), token=token, keep=False)
+        self._worker = worker
         self._next: TasksToKill | None = None
 
     @property
     def workers(self) -> list[Worker]:
         return [self._worker] if self._worker.busy else []
 
-    def ask(self, doomed: TasksToKill) -> None:
-        """End the tasks that this fault has doomed."""
+    def ask(self, to_kill: TasksToKill) -> None:
+        """Kill the tasks that this fault affects."""
         if self._worker.busy:
-            self._next = doomed
+            self._next = to_kill
         else:
-            self._worker.ask(doomed, deadline_s=_DEADLINE_S)
+            self._worker.ask(to_kill, deadline_s=_DEADLINE_S)
 
-    def turn(self) -> None:
-        """Take an answer that is there."""
+    @property
+    def next_at(self) -> float:
+        return float("inf")
+
+    def fds(self) -> Iterator[tuple[int, int]]:
+        return iter(())
+
+    def turn(self, now: float) -> bool:
+        """Take the answer if there is one."""
         answer = self._worker.take()
         if answer is None:
-            self._worker.reap(time.monotonic())
-            return
+            self._worker.reap(now)
+        else:
+            self._take(answer)
+        return False
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def _take(self, answer: Answer) -> None:
         for task in answer.items:
-            if isinstance(task, Ended):
-                log.warning("task ended", pid=task.pid, job=task.job, step=task.step)
+            if isinstance(task, KilledTask):
+                log.warning("task killed", pid=task.pid, job=task.job, step=task.step)
         if not answer.complete:
-            log.error("sweep of doomed tasks", why=answer.error, evidence=answer.evidence)
+            log.error("tasks not killed", why=answer.error, evidence=answer.evidence)
         if self._next is not None:
-            doomed, self._next = self._next, None
-            self.ask(doomed)
+            to_kill, self._next = self._next, None
+            self.ask(to_kill)
 
 
-def doomed_by(findings: Iterable[Finding], uuids: dict[int, str]) -> TasksToKill:
-    """The scope of these fatal findings: some GPUs, or the whole node where one names no GPU."""
+def tasks_to_kill(findings: Iterable[Finding], uuids: dict[int, str]) -> TasksToKill:
+    """What these fatal findings affect: some GPUs, or the whole node if one of them names no GPU."""
     gpus: set[int] = set()
     for finding in findings:
         if finding.gpu is None:

@@ -1,7 +1,8 @@
-"""The folder of an earlier release, in which every user could write: put aside, read once, removed.
+"""The marker folder of an earlier release, which was writable for every user: moved, read once,
+removed.
 
-Whatever lies in it may be a trap: folders, pipes, links, by the ten thousand. Nothing in it is
-followed or waited for, and only what the kernel says is a plain file of the job's own user is read.
+Any user may have put folders, pipes or links in it, tens of thousands of them. No link is followed,
+nothing is waited for, and only regular files that belong to the job's own user are read.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from slurm_hooks.job.marker import Marker
 
 
 def put_aside(folder: Path) -> list[Path]:
-    """Moves the folder out of the way where others than root can write to it, under a name where only
-    root comes in. All that were moved so, also by an earlier agent that could not remove them.
-    Raises OSError.
+    """Renames the folder if others than root can write to it, and makes it accessible for root
+    only. Returns all folders that were renamed so, also by an earlier agent that could not remove
+    them. Raises OSError.
     """
     with contextlib.suppress(FileNotFoundError):
         if folder.lstat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -43,7 +44,7 @@ def of_jobs(folders: Sequence[Path], jobs: Mapping[int, Set[int]]) -> Iterator[M
 
 
 def read_users(path: Path, uid: int) -> Marker | None:
-    """The marker in a plain file of this user's own, without waiting for anything."""
+    """The marker in a regular file that belongs to this user; None for anything else. Never waits."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags)
@@ -61,11 +62,11 @@ def read_users(path: Path, uid: int) -> Marker | None:
 
 
 def open_removal() -> Callable[[Any], Iterator[Any]]:
-    """For a worker: removes the folders that it is given, with all that is in them."""
+    """For a worker: removes the given folders with their content."""
 
     def serve(folders: Any) -> Iterator[Any]:
         for folder in folders:
-            # By descriptors: it follows no link, however that is swapped meanwhile.
+            # rmtree works with descriptors, so it follows no link, even one that replaces a folder meanwhile.
             shutil.rmtree(folder)
         yield from ()
 

@@ -1,6 +1,4 @@
-"""The worker's side of ``jobs``: one ``Requeuer`` that lives as long as there are jobs to look
-after.
-"""
+"""The worker's side of ``watcher``: one ``Requeuer``, kept as long as there are jobs to track."""
 
 from __future__ import annotations
 
@@ -9,42 +7,48 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.explain_files import local_verdict
 from holdfast.slurm.cli import SlurmCli
-from holdfast.vocabulary import Severity
+from holdfast.vocabulary import Severity, Status
 from slurm_hooks.agent.jobs.requeue import Requeuer
+from slurm_hooks.node import machine, verdict_file
 from slurm_hooks.settings.settings import Settings
 
 
 def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
-    """Answers each request with one step: the lines that it logged, then seconds until the next."""
+    """Answers each request with one step: the lines that it logged, then the seconds until the next
+    step."""
     slurm = SlurmCli(config.cluster.slurm.timeout_s, config.cluster.slurm.bin)
-    said: list[str] = []
+    lines: list[str] = []
     paths = config.cluster.paths
-    afterlife = Requeuer(
+    requeuer = Requeuer(
         slurm,
         paths.run,
         config.job,
-        log=said.append,
-        condemned=lambda: condemned(paths.run, paths.procfs),
+        log=lines.append,
+        work_lost=lambda: work_lost(paths.run, paths.procfs),
     )
 
     def serve(_request: object) -> Iterator[Any]:
         now = time.monotonic()
-        afterlife.step(now)
-        yield from said
-        said.clear()
-        wait_s = afterlife.wait_s(time.monotonic())
+        requeuer.step(now)
+        yield from lines
+        lines.clear()
+        wait_s = requeuer.wait_s(time.monotonic())
         if wait_s is not None:
             yield float(wait_s)
 
     return serve
 
 
-def condemned(run: Path, procfs: Path) -> bool:
-    """Whether work on this node is lost by its verdict, and its agent has drained it."""
-    verdict = local_verdict(run, procfs, None)
-    if verdict is None or verdict["status"] != "bad" or not verdict["decision"].get("made"):
+def work_lost(run: Path, procfs: Path) -> bool:
+    """Whether the node's fresh verdict has a fatal finding, so that jobs here cannot continue, and
+    its agent has drained it."""
+    try:
+        boot_id, uptime_s = machine.boot_id(procfs), machine.uptime_s(procfs)
+    except (OSError, ValueError, IndexError):
+        return False
+    verdict = verdict_file.read(verdict_file.path_in(run), boot_id=boot_id, uptime_s=uptime_s)
+    if verdict.status is not Status.BAD or not verdict.own_drain:
         return False
     fatal = Severity.FATAL.name.lower()
-    return any(found.get("severity") == fatal for found in verdict["findings"])
+    return any(finding.get("severity") == fatal for finding in verdict.findings)

@@ -1,8 +1,8 @@
-"""Where launchers hand in their markers: one socket for each user with a job on this node.
+"""The sockets that receive the launchers' markers: one for each user with a job on this node.
 
-Inside the agent's own loop: no thread, and nothing that waits. A socket belongs to its user, so that
-nobody else can connect to it: one user's flood fills his own queue of connections and no other. From
-each queue so many are taken in a second, whatever is in it.
+They are served in the agent's own loop, without threads and without waiting. A socket belongs to
+its user, so other users cannot connect to it, and a flood of connections fills only that user's own
+queue. The number of connections taken from each queue per second is limited.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ log = Log("agent")
 MAX_USERS = 64
 _BACKLOG = 16
 _MAX_CLIENTS = 4
-"""Of one user, that have connected and said nothing yet."""
+"""Connections of one user that have not sent anything yet."""
 _PATIENCE_S = 2.0
 _BURST, _PER_S = 32.0, 1.0
-"""Connections of one user at once, and in each second after that. A launcher makes about three."""
+"""Connections of one user at once, and per second after that. A launcher makes about three."""
 _TICK_S = 0.5
-"""Users over their rate are looked at together, so that many of them wake the agent no more often."""
+"""Users over their rate are served at the same moments, so that many of them do not wake the agent
+more often."""
 _CREDENTIALS = struct.Struct("3i")
 
 Jobs = Mapping[int, frozenset[int]]
-"""uid → numbers of the jobs that he has on this node, by the prolog's word."""
+"""uid → ids of that user's jobs on this node, as the prolog reported them."""
 
 
 @dataclass(slots=True)
 class _User:
-    """One user's socket. ``credit``: connections that may be taken now; ``later``: when the next."""
+    """One user's socket. ``credit``: connections that may be taken now; ``later``: when the next
+    one may be taken, 0 if that is now."""
 
     uid: int
     listener: socket.socket
@@ -51,13 +53,13 @@ class _User:
 
 
 class JobSockets:
-    """``take`` keeps a marker and returns why it does not, or nothing."""
+    """``take`` stores a marker; it returns why it cannot, or an empty text."""
 
     def __init__(self, run_dir: Path, take: Callable[[Marker], str]) -> None:
         self._run_dir, self._take = run_dir, take
         self._users: dict[int, _User] = {}
         self._jobs: Jobs = {}
-        self._said = ""
+        self._last_problem = ""
         folder = markers.socket_folder(run_dir)
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
@@ -82,8 +84,8 @@ class JobSockets:
                 yield client.fileno(), select.POLLIN
 
     def serve(self, jobs: Jobs) -> None:
-        """Opens the sockets of users who have come, and closes those of users who have gone."""
-        if jobs == self._jobs and not self._said:
+        """Open sockets for users with jobs here, and close those of users who have none any more."""
+        if jobs == self._jobs and not self._last_problem:
             return
         self._jobs = jobs
         for uid in [uid for uid in self._users if uid not in jobs]:
@@ -96,11 +98,10 @@ class JobSockets:
         """Do what can be done at once. Never raises."""
         for user in self._users.values():
             self._accept(user, now)
-            for one in list(user.clients):
-                client, until = one
-                if now >= until or self._heard(user, client):
+            for client, until in list(user.clients):
+                if now >= until or self._served(user, client):
                     client.close()
-                    user.clients.remove(one)
+                    user.clients.remove((client, until))
 
     def close(self) -> None:
         for user in self._users.values():
@@ -117,16 +118,16 @@ class JobSockets:
             path.unlink(missing_ok=True)
             listener.bind(os.fspath(path))
             path.chmod(0o600)
-            problem = _give_to(path, uid)
-            listener.listen(_BACKLOG)  # until here nobody can connect
+            problem = _chown_to(path, uid)
+            listener.listen(_BACKLOG)  # before this call no client can connect
         except OSError as error:
             listener.close()
             problem = f"{path}: {error.strerror or error}"
         else:
             self._users[uid] = _User(uid, listener)
-        if problem and problem != self._said:
+        if problem and problem != self._last_problem:
             log.error("socket for jobs", why=problem)
-        self._said = problem
+        self._last_problem = problem
 
     def _close(self, user: _User) -> None:
         for sock in (user.listener, *(client for client, _ in user.clients)):
@@ -144,33 +145,36 @@ class JobSockets:
             user.later = 0.0
             try:
                 client, _ = user.listener.accept()
-            except OSError:  # nobody is there, or left again, or we have no descriptor to spare
+            except OSError:  # no client, or it has left, or no file descriptor is available
                 return
             user.credit -= 1
             client.setblocking(False)
-            if self._heard(user, client):
+            if self._served(user, client):
                 client.close()
             else:
                 user.clients.append((client, now + _PATIENCE_S))
 
-    def _heard(self, user: _User, client: socket.socket) -> bool:
-        """True once there is nothing more to do for the client: one packet, one answer."""
+    def _served(self, user: _User, client: socket.socket) -> bool:
+        """True once the client is served: one packet, one answer."""
         try:
             data = client.recv(markers.MAX_BYTES + 1)
         except BlockingIOError:
             return False
         except OSError:
             return True
-        problem = self._judged(user, client, data) if data else "nothing was said"
-        with contextlib.suppress(OSError):  # he has left, or does not read
+        problem = self._problem_of(user, client, data) if data else "empty message"
+        with contextlib.suppress(OSError):  # the client has left, or does not read
             client.send(f"no: {problem}".encode() if problem else markers.TAKEN.encode())
         return True
 
-    def _judged(self, user: _User, client: socket.socket, data: bytes) -> str:
-        """Why the packet is not taken; empty: it is."""
+    def _problem_of(self, user: _User, client: socket.socket, data: bytes) -> str:
+        """Why the packet is not accepted; empty: it is."""
         uid = peer(client)
-        if uid not in (user.uid, 0):  # where root may not give the socket away (see _give_to)
-            return "this is another user's socket"
+        if uid not in (
+            user.uid,
+            0,
+        ):  # possible if the agent may not chown the socket (see _chown_to)
+            return "this socket belongs to another user"
         try:
             marker = markers.decoded(data)
         except ValueError as error:
@@ -181,17 +185,18 @@ class JobSockets:
 
 
 def peer(client: socket.socket) -> int:
-    """The uid of who connected, by the kernel's word. Raises OSError."""
+    """The uid of the connected process, as the kernel reports it. Raises OSError."""
     found = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(found)[1])
 
 
-def _give_to(path: Path, uid: int) -> str:
-    """Makes the socket the user's. Where the agent may not (a unit of an earlier release takes
-    CAP_CHOWN away), anybody can connect and is sent away by his uid: the answer says so."""
+def _chown_to(path: Path, uid: int) -> str:
+    """Make the user the owner of the socket. If the agent may not do that (the systemd unit of an
+    earlier release drops CAP_CHOWN), any user can connect, and others are refused by uid. Returns
+    that problem."""
     try:
         os.chown(path, uid, -1, follow_symlinks=False)
     except OSError as error:
         path.chmod(0o666)
-        return f"{path}: chown: {error.strerror or error}: other users can keep it busy"
+        return f"{path}: chown: {error.strerror or error}: other users can connect and keep it busy"
     return ""

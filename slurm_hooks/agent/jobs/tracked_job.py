@@ -1,4 +1,4 @@
-"""What the agent knows of one job that it looks after (``afterlife``)."""
+"""A job that the agent tracks for a requeue (``requeue``)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from slurm_hooks.job.marker import Marker
 
 @dataclass(slots=True)
 class TrackedJob:
-    """One marker and what was seen of its job so far. Times are in the caller's seconds.
+    """One marker and the state of its job. Times are in seconds of the caller's clock.
 
-    ``condemned_at``  since when the job runs on although its node is lost.
+    ``changed_ns``    the marker file's modification time.
+    ``since``         when the job changed last.
+    ``due``           when ``next`` has to be called.
+    ``starts``        how often the agent ended Slurm's requeue delay.
+    ``work_lost_at``  since when the job runs although its node's work is lost.
     """
 
     marker: Marker
@@ -22,4 +26,4 @@ class TrackedJob:
     next: Callable[[TrackedJob, float], None]
     seen_pending_at: float | None = None
     starts: int = 0
-    condemned_at: float | None = None
+    work_lost_at: float | None = None

@@ -1,14 +1,14 @@
-"""Looks after jobs that have to restart once their launcher is gone: keeps the markers that launchers
-hand in, wakes, and asks ``job.afterlife``.
+"""Jobs that have to restart once their launcher is gone, from the agent's loop: stores the markers
+that launchers send, and runs the steps of ``requeue`` when one is due.
 
-That code talks to Slurm and may read the shared file system, so it runs in a contained worker like
-all else that may block. The worker stays while there is something to do: what it learnt in one step
-it needs in the next.
+A step calls Slurm and may read a shared file system, so it runs in a contained worker. The worker
+is kept while there are jobs to track, because each step needs the state of the last one.
 """
 
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable, Iterator, Mapping, Set
 from functools import partial
 from pathlib import Path
@@ -27,24 +27,22 @@ from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
 
-_SWEEP_S = 30.0
-"""A look now and then even when nothing woke us: an event may be lost, a worker may have died."""
+_RESCAN_S = 30.0
+"""The folders are read at least this often: an inotify event may be lost, a worker may have exited.
+"""
 _DEADLINE_S = 30.0
 _LINES, _LINES_S = 60, 60.0
-"""Of the log in so many seconds: a user may hand in markers, and each may be worth a line."""
+"""At most so many log lines in so many seconds: users send markers, and each may cause a line."""
 _MAX_MARKERS = 1024
 _RESERVED = 16
-"""Markers that find room where /run is full."""
+"""Markers that can be written even if /run is full."""
 
 
-class Jobs:
-    """``fd`` turns readable when an epilog's note appears; ``fds`` gives the sockets' descriptors.
+class JobWatcher:
+    """``runs`` returns the runs of jobs on this node, as the prologs reported them."""
 
-    ``ledger``: what the prolog said of the jobs on this node, now.
-    """
-
-    def __init__(self, config: Settings, ledger: Callable[[], Runs]) -> None:
-        self._config, self._ledger, self._seen = config, ledger, Runs()
+    def __init__(self, config: Settings, runs: Callable[[], Runs]) -> None:
+        self._config, self._runs, self._seen = config, runs, Runs()
         run = self._run = config.cluster.paths.run
         self._markers, self._ended = markers.folder(run), markers.ended_folder(run)
         self._old = old_markers.put_aside(self._markers)
@@ -60,28 +58,25 @@ class Jobs:
         self._worker = Worker("jobs", self._open)
         self._cleaner = Worker("old_markers", old_markers.open_removal, keep=False)
         self._next_look = 0.0
-        self._said = ""
+        self._last_error = ""
         self._woken = False
-        self._told, self._untold, self._told_since = 0, 0, float("-inf")
-
-    @property
-    def fd(self) -> int:
-        return int(self._watch.fd)
+        self._logged, self._suppressed, self._logged_since = 0, 0, float("-inf")
 
     def fds(self) -> Iterator[tuple[int, int]]:
-        """Of the sockets, and what to wait for at each, as ``select.poll`` takes them."""
-        return self._sockets.fds()
+        """Readable when an epilog left a note, or a launcher sends something."""
+        yield int(self._watch.fd), select.POLLIN
+        yield from self._sockets.fds()
 
     @property
     def workers(self) -> list[Worker]:
-        return [one for one in (self._worker, self._cleaner) if one.busy]
+        return [worker for worker in (self._worker, self._cleaner) if worker.busy]
 
     @property
     def next_at(self) -> float:
         return min(self._next_look, self._sockets.next_at)
 
-    def turn(self, now: float) -> None:
-        """Hear launchers, take an answer, start a step where one is due."""
+    def turn(self, now: float) -> bool:
+        """Serve launchers, take an answer, start a step if one is due."""
         self._serve()
         self._sockets.turn(now)
         if self._cleaner.busy:
@@ -93,20 +88,21 @@ class Jobs:
             self._take(answer, now)
         if self._worker.busy:
             self._woken = self._woken or woken
-            return
+            return False
         if woken or self._woken:
             self._next_look, self._woken = now, False
         if now >= self._next_look:
             self._look(now)
+        return False
 
     def _serve(self) -> None:
-        """The sockets of users with a job here, by the prologs' word."""
-        ledger = self._ledger()
-        if ledger is self._seen:
+        """Keep one socket open for each user with a job here."""
+        runs = self._runs()
+        if runs is self._seen:
             return
-        self._seen = ledger
+        self._seen = runs
         here: dict[int, set[int]] = {}
-        for run in ledger.runs.values():
+        for run in runs.runs.values():
             if run.uid is not None and run.ended_s is None:
                 here.setdefault(run.uid, set()).update((run.job, run.family))
         if self._old:
@@ -121,7 +117,7 @@ class Jobs:
         self._cleaner.ask([str(folder) for folder in folders], deadline_s=_DEADLINE_S)
 
     def _keep(self, marker: Marker) -> str:
-        """Why the marker is not kept; empty: it is."""
+        """Store the marker; why it cannot be stored, or an empty text."""
         path = self._markers / f"{marker.job}.json"
         known = markers.read(path)
         if known == marker:
@@ -141,32 +137,34 @@ class Jobs:
             log.error("old markers not removed", why=answer.error)
 
     def _take(self, answer: Answer, now: float) -> None:
-        if answer.error and answer.error != self._said:
-            log.error("jobs that have to restart", why=answer.error, evidence=answer.evidence)
-        self._said = answer.error
+        if answer.error and answer.error != self._last_error:
+            log.error("requeue step failed", why=answer.error, evidence=answer.evidence)
+        self._last_error = answer.error
         for item in answer.items:
             if isinstance(item, str):
-                self._tell(item, now)
+                self._log_line(item, now)
             elif isinstance(item, float):
                 self._next_look = now + max(item, self._config.agent.jobs_interval_s)
 
-    def _tell(self, text: str, now: float) -> None:
-        if now - self._told_since >= _LINES_S:
-            if self._untold:
-                log.warning("jobs: more happened than is told", lines=self._untold)
-            self._told, self._untold, self._told_since = 0, 0, now
-        if self._told < _LINES:
-            self._told += 1
+    def _log_line(self, text: str, now: float) -> None:
+        if now - self._logged_since >= _LINES_S:
+            if self._suppressed:
+                log.warning("job log lines suppressed", lines=self._suppressed)
+            self._logged, self._suppressed, self._logged_since = 0, 0, now
+        if self._logged < _LINES:
+            self._logged += 1
             log.info("job", did=text)
         else:
-            self._untold += 1
+            self._suppressed += 1
 
     def _look(self, now: float) -> None:
         if not (_anything(self._markers) or _anything(self._ended)):
-            self._next_look = now + _SWEEP_S
+            self._next_look = now + _RESCAN_S
             self._worker.close()
             return
-        self._next_look = now + max(self._config.agent.jobs_interval_s, 1.0 if self._said else 0.0)
+        self._next_look = now + max(
+            self._config.agent.jobs_interval_s, 1.0 if self._last_error else 0.0
+        )
         self._worker.ask(None, deadline_s=_DEADLINE_S)
 
     def close(self) -> None:

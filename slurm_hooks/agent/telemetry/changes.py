@@ -1,4 +1,4 @@
-"""What is worth writing down: the difference between two moments of a node. Pure."""
+"""History events from the difference between a node's states at two moments. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slurm_hooks.facts import GpuFacts
 
 
 class Change(NamedTuple):
-    """One event to be: its name, its time if it is not now, and what it says."""
+    """An event for the history: its name, its facts, and its time if that is not now."""
 
     event: str
     facts: Mapping[str, Any]
@@ -23,7 +23,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """The GPU in one place of the node; ``serial`` is the board's, empty where it is not told."""
+    """The GPU board at one index of the node; ``serial`` is empty if the driver does not report it."""
 
     uuid: str
     serial: str = ""
@@ -37,7 +37,7 @@ Key = tuple[str, str, str]
 
 
 def boards_of(gpus: Iterable[GpuFacts], expected: int) -> dict[int, Board] | None:
-    """The node's GPUs; None where not every one told its name: then nothing is said of changes."""
+    """The node's GPUs; None if not every one reported its UUID: then changes are unknown."""
     found = {
         gpu.index: Board(uuid=gpu.uuid, serial=gpu.serial or "", pci=gpu.pci or "")
         for gpu in gpus
@@ -47,13 +47,13 @@ def boards_of(gpus: Iterable[GpuFacts], expected: int) -> dict[int, Board] | Non
 
 
 def key(finding: Finding) -> Key:
-    """The same finding at two moments."""
+    """Identifies a finding at different moments."""
     return (finding.check, finding.code, finding.subject)
 
 
 QUIET_S = {Severity.INFO: 3600.0, Severity.WARN: 300.0, Severity.FATAL: 300.0}
-"""How long a finding stays closed before that is written down: what flaps is one episode with a
-count, or it would push everything else out of a bounded history.
+"""How long a finding must stay closed before its end is recorded. A finding that flaps is one
+episode with a count; otherwise it would displace everything else from a history of limited size.
 """
 
 
@@ -69,19 +69,19 @@ class Episode:
 
 
 class Episodes:
-    """The findings of a node, told as episodes. ``before``: those that were told already."""
+    """The findings of a node as episodes. ``before``: the findings already recorded."""
 
     def __init__(self, before: Iterable[Opened]) -> None:
         self._known = {key(entry.finding): Episode(entry=entry) for entry in before}
 
     def step(self, opened: Iterable[Opened], boards: Boards, now: float) -> list[Change]:
-        """What is to be told, with these findings open now; ``now`` in epoch seconds."""
-        there = {key(entry.finding): entry for entry in opened}
-        told = [
-            self._ended(which, boards, now) for which in list(self._known) if which not in there
+        """The changes to record, with these findings open now; ``now`` in epoch seconds."""
+        current = {key(entry.finding): entry for entry in opened}
+        ended = [
+            self._ended(which, boards, now) for which in list(self._known) if which not in current
         ]
-        changes = [change for change in told if change is not None]
-        for which, entry in there.items():
+        changes = [change for change in ended if change is not None]
+        for which, entry in current.items():
             known = self._known.get(which)
             if known is None:
                 self._known[which] = Episode(entry=entry)
@@ -91,7 +91,7 @@ class Episodes:
         return changes
 
     def finish(self, boards: Boards, now: float) -> list[Change]:
-        """What is closed at the agent's end, however short a time ago."""
+        """The findings that are closed when the agent stops, however short a time ago."""
         closed = [which for which, known in self._known.items() if known.closed_at is not None]
         return [c for which in closed if (c := self._ended(which, boards, now, quiet=True))]
 
@@ -105,48 +105,48 @@ class Episodes:
         if not quiet and now - closed_at < QUIET_S[known.entry.finding.severity]:
             return None
         del self._known[which]
-        said = about(known.entry.finding, boards)
+        facts = about(known.entry.finding, boards)
         if known.entry.since:
-            said["open_s"] = round(max(0.0, closed_at - known.entry.since), 1)
+            facts["open_s"] = round(max(0.0, closed_at - known.entry.since), 1)
         if known.times > 1:
-            said["times"] = known.times
-        return Change(CLOSED, said, closed_at)
+            facts["times"] = known.times
+        return Change(CLOSED, facts, closed_at)
 
 
 def _opening(entry: Opened, boards: Boards) -> Change:
-    found = entry.finding
-    said = about(found, boards)
-    said |= {"severity": found.severity.name.lower(), "action": found.action.value}
-    said |= {"mode": entry.mode.value, "detail": found.detail, "cause": found.cause}
-    return Change(OPENED, said, entry.since or None)
+    finding = entry.finding
+    facts = about(finding, boards)
+    facts |= {"severity": finding.severity.name.lower(), "action": finding.action.value}
+    facts |= {"mode": entry.mode.value, "detail": finding.detail, "cause": finding.cause}
+    return Change(OPENED, facts, entry.since or None)
 
 
 def about(finding: Finding, boards: Boards) -> dict[str, Any]:
-    """What names a finding's fault and the board that it was seen on."""
-    said = {"code": finding.code, "check": finding.check, "subject": finding.subject}
-    return {**said, **board_of(finding.subject, finding.gpu, boards)}
+    """The facts that identify a finding's fault and its board."""
+    facts = {"code": finding.code, "check": finding.check, "subject": finding.subject}
+    return {**facts, **board_of(finding.subject, finding.gpu, boards)}
 
 
 def board_of(subject: str, gpu: int | None, boards: Boards) -> dict[str, Any]:
     """``gpu``, ``gpu_uuid`` and ``serial`` of a fault, as far as they are known."""
     if gpu is None:
         return {}
-    # A fault names its GPU by UUID: what lies in the place now may be another one already.
-    there = boards.get(gpu)
-    uuid = subject if subject.startswith("GPU-") else there.uuid if there else ""
-    serial = there.serial if there and there.uuid == uuid else ""
+    # A fault names its GPU by UUID, because another board may be at this index by now.
+    board = boards.get(gpu)
+    uuid = subject if subject.startswith("GPU-") else board.uuid if board else ""
+    serial = board.serial if board and board.uuid == uuid else ""
     return {"gpu": gpu, "gpu_uuid": uuid or None, "serial": serial or None}
 
 
 def of_boards(before: Boards | None, after: Boards, *, booted: bool) -> Iterator[Change]:
-    """GPUs that were replaced, and the list of those that are there where it is news.
+    """The GPUs that were replaced, and the inventory if it changed or the node booted.
 
-    ``before``: None when nothing is known. A GPU that only got another index is the same one.
+    ``before``: None if unknown. A GPU that only got another index is the same GPU.
     """
     old = {board.uuid for board in before.values()} if before else set()
     new = {board.uuid for board in after.values()}
     if before and not old & new:
-        yield Change(MACHINE_REPLACED, {"detail": "every GPU is another one"})
+        yield Change(MACHINE_REPLACED, {"detail": "all GPUs are different"})
     elif before:
         yield from _replaced(before, after, old, new)
     if booted or before is None or old != new:
@@ -163,7 +163,7 @@ def _replaced(before: Boards, after: Boards, old: set[str], new: set[str]) -> It
         if board.uuid in old:
             continue
         was = gone.get(board.pci or index) or gone.get(index)
-        detail = f"GPU {index}: {was.uuid if was else 'unknown'} gave place to {board.uuid}"
+        detail = f"GPU {index}: {was.uuid if was else 'unknown'} replaced by {board.uuid}"
         yield Change(
             GPU_REPLACED,
             {

@@ -15,7 +15,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Sample(NamedTuple):
-    """One value, and what it is of."""
+    """One value with its labels."""
 
     value: float
     labels: Mapping[str, str] = {}
@@ -37,7 +37,7 @@ def gauge(name: str, text: str, samples: Iterable[Sample]) -> Family:
 
 
 def counter(name: str, text: str, samples: Iterable[Sample]) -> Family:
-    """A value that only grows, and begins anew at a restart."""
+    """A value that only grows, and starts from zero after a restart."""
     return Family(name=PREFIX + name, kind="counter", text=text, samples=tuple(samples))
 
 
@@ -61,7 +61,7 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(text: str, *, quotes: bool = False) -> str:
-    # A lone surrogate (a file name that is no UTF-8) would not go out as UTF-8.
+    # A lone surrogate (from a file name that is not UTF-8) cannot be encoded as UTF-8.
     text = text.encode("utf-8", "replace").decode()
     text = text.replace("\\", "\\\\").replace("\n", "\\n")
     return text.replace('"', '\\"') if quotes else text

@@ -1,6 +1,7 @@
-"""What the probes read, as metrics: the values that a person would want to see over time. Pure.
+"""The probes' values as metrics. Pure.
 
-dcgm-exporter and node_exporter have the full range; here is what Holdfast's own judgement rests on.
+Only the values on which Holdfast's own checks are based; dcgm-exporter and node_exporter have the
+full range.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ _NS = 1e-9
 
 
 def of_facts(facts: NodeFacts) -> Iterator[Family]:
-    """The families of one moment; what was not looked at has no sample."""
+    """The families of one moment; a value that was not read has no sample."""
     yield from _gpus(facts.gpus)
     yield from _ports(facts)
     yield from _mounts(facts)
     kmsg = facts.kmsg
     yield counter(
         "kernel_log_lost_records_total",
-        "Kernel log records of this boot that nobody could read.",
+        "Kernel log records of this boot that were lost before they could be read.",
         [Sample(kmsg.lost_records)] if kmsg else [],
     )
     yield gauge(
@@ -40,28 +41,29 @@ def _gpus(gpus: tuple[GpuFacts, ...]) -> Iterator[Family]:
 
     yield gauge(
         "gpu_up",
-        "Whether the GPU answers: neither lost nor in want of a reset.",
+        "Whether the GPU answers: not lost, and not in need of a reset.",
         each(lambda gpu: gpu.answers),
     )
     yield gauge("gpu_temperature_celsius", "GPU temperature.", each(lambda gpu: gpu.temperature_c))
     yield gauge(
         "gpu_thermal_margin_celsius",
-        "Degrees left to the point at which the GPU slows down.",
+        "Degrees below the temperature at which the GPU slows down.",
         each(lambda gpu: gpu.thermal_margin_c),
     )
     yield gauge(
         "gpu_ecc_uncorrected_errors",
-        "Volatile uncorrected ECC errors: of this boot or since the last reset of the GPU.",
+        "Volatile uncorrected ECC errors since boot or the last reset of the GPU.",
         each(lambda gpu: gpu.uncorrected),
     )
     yield gauge(
         "gpu_row_remap_pending",
-        "Whether memory rows wait for a reset to be remapped.",
+        "Whether memory rows will be remapped at the next reset.",
         each(lambda gpu: gpu.remap_pending),
     )
     yield gauge(
         "gpu_recovery_action",
-        "What the driver asks for (NVML field 230): 0 nothing, 1 GPU reset, 2 reboot, 3 drain P2P, 4 drain and reset.",
+        "Recovery action that the driver requires (NVML field 230): 0 none, 1 GPU reset, 2 reboot, "
+        "3 drain P2P, 4 drain and reset.",
         each(lambda gpu: gpu.recovery_action),
     )
     yield gauge(
@@ -71,7 +73,7 @@ def _gpus(gpus: tuple[GpuFacts, ...]) -> Iterator[Family]:
     )
     yield counter(
         "gpu_held_by_heat_seconds_total",
-        "How long heat held the GPU's clocks down (NVML field 75).",
+        "How long the GPU's clocks were reduced because of heat (NVML field 75).",
         each(lambda gpu: _seconds(gpu.held_by_heat_ns)),
     )
     yield counter(
@@ -86,7 +88,7 @@ def _gpus(gpus: tuple[GpuFacts, ...]) -> Iterator[Family]:
     )
     yield counter(
         "gpu_held_by_power_brake_seconds_total",
-        "How long the power brake held the GPU's clocks down (NVML field 271).",
+        "How long the GPU's clocks were reduced by the power brake (NVML field 271).",
         each(lambda gpu: _seconds(gpu.held_by_power_brake_ns)),
     )
 
@@ -114,7 +116,7 @@ def _mounts(facts: NodeFacts) -> Iterator[Family]:
     named = [(mount, {"path": mount.path}) for mount in facts.mounts or ()]
     yield gauge(
         "mount_up",
-        "Whether a small write, read and remove went through on the mount.",
+        "Whether a small write, read and remove succeeded on the mount.",
         [Sample(float(mount.state is MountState.OK), labels) for mount, labels in named],
     )
     yield gauge(
@@ -124,7 +126,7 @@ def _mounts(facts: NodeFacts) -> Iterator[Family]:
     )
     yield gauge(
         "mount_free_bytes",
-        "Bytes that are free on the mount.",
+        "Free bytes on the mount.",
         _known((mount.free_bytes, labels) for mount, labels in named),
     )
 

@@ -1,11 +1,12 @@
-"""The metrics over HTTP on loopback, inside the agent's own loop: no thread, and nothing that waits.
+"""Serves the metrics over HTTP on loopback, inside the agent's own loop, without threads and
+without waiting.
 
-A client that is slow, silent or wrong costs one descriptor for a few seconds. Each answer is the text
-of the last pass, so a scrape costs no probe.
+A client that is slow, silent or invalid costs one file descriptor for a few seconds. Each response
+is the text of the last pass, so a scrape starts no probe.
 
-Any user may connect. No user holds more than a few connections: his next one takes the place of his
-oldest. Where all places are taken, who has the most gives one up. Of a flood of connections so many a
-second are taken, that the agent has time for its work.
+Any user may connect, but a user has only a few connections: a further one replaces the user's
+oldest. If all connections are in use, the user with the most loses one. The number of connections
+accepted per second is limited, so that a flood leaves the agent time for its work.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ MAX_CLIENTS = 16
 MAX_OF_ONE_USER = 4
 _BACKLOG = 128
 _PER_SECOND = 100
-"""Connections taken in one second; one costs some 100 microseconds."""
+"""Connections accepted per second; one costs about 100 microseconds."""
 MAX_REQUEST_BYTES = 8192
 _PATIENCE_S = 5.0
 _RETRY_S = 60.0
-"""Between two tries for a port that somebody else has."""
+"""Seconds between two tries for a port that is in use."""
 
 
 class MetricsServer:
-    """``port`` None: nothing is served. ``text`` gives the page."""
+    """``port`` None: nothing is served. ``text`` returns the page."""
 
     def __init__(self, port: int | None, text: Callable[[], str]) -> None:
         self._port, self._text = port, text
         self._listener: socket.socket | None = None
         self._clients: list[_Client] = []
         self._next_try = 0.0
-        self._said = ""
+        self._last_problem = ""
         self._second, self._taken = 0, 0
 
     @property
     def next_at(self) -> float:
-        """Monotonic time from which more connections are taken, or one must be let go."""
+        """Monotonic time from which more connections are accepted, or at which one times out."""
         paused = [self._second + 1.0] if self._taken >= _PER_SECOND else []
         return min([client.until for client in self._clients] + paused, default=float("inf"))
 
@@ -88,11 +89,11 @@ class MetricsServer:
         except OSError as error:
             listener.close()
             why = f"{HOST}:{self._port}: {error.strerror or error}"
-            if why != self._said:
+            if why != self._last_problem:
                 log.error("metrics not served", why=why)
-            self._said = why
+            self._last_problem = why
             return
-        self._listener, self._said = listener, ""
+        self._listener, self._last_problem = listener, ""
 
     def _accept(self, now: float) -> None:
         if int(now) != self._second:
@@ -100,12 +101,12 @@ class MetricsServer:
         while self._listener is not None and self._taken < _PER_SECOND:
             try:
                 accepted, _ = self._listener.accept()
-            except OSError:  # nobody is there, or left again, or we have no descriptor to spare
+            except OSError:  # no client, or it has left, or no file descriptor is available
                 return
             accepted.setblocking(False)
             self._taken += 1
             client = _Client(accepted, now + _PATIENCE_S, tcp_owner.owner(accepted))
-            # A scraper's request comes with its connection: most are answered here and now.
+            # A scraper sends its request right after connecting, so most are answered here.
             if self._serve(client):
                 self._make_room(client.owner)
                 self._clients.append(client)
@@ -113,7 +114,7 @@ class MetricsServer:
                 client.socket.close()
 
     def _make_room(self, owner: int | None) -> None:
-        """For one more connection of this user. The oldest come first in the list."""
+        """Make room for one more connection of this user. The list has the oldest first."""
         held = Counter(client.owner for client in self._clients)
         if held[owner] >= MAX_OF_ONE_USER:
             most = owner
@@ -128,7 +129,7 @@ class MetricsServer:
         self._clients.remove(client)
 
     def _serve(self, client: _Client) -> bool:
-        """False once there is nothing more to do for the client."""
+        """False once the client is served."""
         try:
             if not client.answer:
                 chunk = client.socket.recv(4096)
@@ -149,7 +150,7 @@ class MetricsServer:
 
 
 class _Client:
-    """One connection: whose it is, what it asked so far, and what of the answer is not sent yet."""
+    """One connection: its owner, the request so far, and the part of the response not sent yet."""
 
     def __init__(self, accepted: socket.socket, until: float, owner: int | None) -> None:
         self.socket, self.until, self.owner = accepted, until, owner
@@ -157,11 +158,11 @@ class _Client:
 
 
 def answer(request: bytes, text: Callable[[], str]) -> bytes:
-    """The whole response to a request. Pure but for ``text``."""
+    """The whole response to a request. Pure except for ``text``."""
     words = request.split(b"\r\n", 1)[0].split(b" ")
     method, path = (words[0], words[1].split(b"?")[0]) if len(words) == 3 else (b"", b"")
     if not words[-1].startswith(b"HTTP/1."):
-        return _response("400 Bad Request", "this is HTTP/1\n")
+        return _response("400 Bad Request", "only HTTP/1 is supported\n")
     if method not in (b"GET", b"HEAD"):
         return _response("405 Method Not Allowed", "GET /metrics\n", "Allow: GET, HEAD\r\n")
     if path != b"/metrics":

@@ -1,9 +1,9 @@
-"""The agent's metrics in Prometheus' text format. Pure: what is known in, text out.
+"""The agent's metrics in Prometheus' text format. Pure.
 
-Names, units and HELP follow prometheus.io/docs/practices/naming: base units, ``_total`` for counters,
-one unit and one meaning for each name. A value that is not known has no sample, never a zero. Names
-of the process itself are ours too (``holdfast_agent_…``, not ``process_…``), because the text is also
-made for node_exporter's textfile collector, which has these names already.
+Names, units and HELP follow prometheus.io/docs/practices/naming: base units, ``_total`` for
+counters, one unit and one meaning per name. An unknown value has no sample, never a zero. The
+metrics of the process are named ``holdfast_agent_…``, not ``process_…``, because node_exporter's
+textfile collector also reads this text and has those names itself.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ KMSG = "kmsg"
 
 
 @dataclass(slots=True)
-class Tally:
-    """What the agent counts of itself since its start; times in epoch seconds."""
+class AgentCounts:
+    """The agent's own counts since its start; times in epoch seconds."""
 
     started_at: float
     passes: int = 0
@@ -35,22 +35,22 @@ class Tally:
     last_pass_at: float | None = None
     config_problems: int = 0
     events: Counter[str] = field(default_factory=Counter)
-    """Noted for the history, by name."""
+    """Recorded in the history, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything at one moment. ``opened`` are the open findings, ``wanted`` the probes that checks
-    need; ``unwritten`` and ``failures`` are of the history.
+    """All values at one moment. ``opened``: the open findings; ``wanted``: the probes that checks
+    need; ``unwritten`` and ``failures`` are those of the history.
     """
 
     node: str
     status: Status
-    standing: SlurmStatus
+    slurm_status: SlurmStatus
     opened: Sequence[Opened]
     facts: NodeFacts
     wanted: frozenset[str]
-    tally: Tally
+    counts: AgentCounts
     unwritten: int = 0
     failures: int = 0
 
@@ -63,39 +63,39 @@ def text_of(snapshot: Snapshot) -> str:
 def _node(now: Snapshot) -> Iterator[Family]:
     yield gauge(
         "node_status",
-        "Verdict of this node: 1 for the word that holds, 0 for the others.",
+        "Verdict of this node: 1 for the current status, 0 for the others.",
         [Sample(float(now.status is word), {"status": word.value}) for word in Status],
     )
     yield gauge(
         "node_drained",
-        "Whether slurmctld gives this node no new work, whoever drained it; unknown while it cannot be asked.",
-        [] if now.standing.problem else [Sample(float(now.standing.drained))],
+        "Whether the node is drained, by any user; no sample while slurmctld does not answer.",
+        [] if now.slurm_status.problem else [Sample(float(now.slurm_status.drained))],
     )
     yield gauge(
         "node_over_budget",
-        "Whether this node should have left service and the budget did not admit it.",
-        [Sample(float(now.standing.action == "over-budget"))],
+        "Whether this node stays in service only because the budget is used up.",
+        [Sample(float(now.slurm_status.action == "over-budget"))],
     )
-    made = now.standing.made
+    made = now.slurm_status.made
     yield gauge(
         "node_returns_before_drain",
-        "How often this node had returned lately before the agent's drain that stands; each makes it wait longer.",
+        "Recent returns to service before the agent's current drain; each makes the wait longer.",
         [Sample(float(made.returns if made else 0))],
     )
     yield gauge(
         "node_resume_by_hand",
-        "Whether this node returned too often, so that only a person gives it back.",
+        "Whether this node returned too often, so that a person has to resume it.",
         [Sample(float(made is not None and made.by_hand))],
     )
     yield gauge(
         "slurm_reachable",
-        "Whether the agent's last question to slurmctld was answered.",
-        [Sample(float(not now.standing.problem))],
+        "Whether slurmctld answered the agent's last command.",
+        [Sample(float(not now.slurm_status.problem))],
     )
     yield gauge("finding_open", "An open finding of a check; always 1.", _findings(now.opened))
     yield gauge(
         "probe_up",
-        "Whether a probe that checks need answered when it was asked last.",
+        "Whether a probe that checks need answered last time.",
         _probes(now.facts, now.wanted),
     )
     yield gauge(
@@ -124,7 +124,7 @@ def _probes(facts: NodeFacts, wanted: frozenset[str]) -> Iterator[Sample]:
 
 
 def _agent(now: Snapshot) -> Iterator[Family]:
-    tally = now.tally
+    counts = now.counts
     yield gauge(
         "agent_info",
         "The agent's version and the node's name in Slurm; always 1.",
@@ -133,37 +133,35 @@ def _agent(now: Snapshot) -> Iterator[Family]:
     yield gauge(
         "agent_start_time_seconds",
         "When the agent started, in seconds since the epoch.",
-        [Sample(tally.started_at)],
+        [Sample(counts.started_at)],
     )
     yield counter(
-        "agent_passes_total", "Passes over all probes since the start.", [Sample(tally.passes)]
+        "agent_passes_total", "Passes over all probes since the start.", [Sample(counts.passes)]
     )
     yield counter(
         "agent_pass_seconds_total",
-        "Time from the beginning of each pass to its last answer, summed up since the start.",
-        [Sample(tally.pass_seconds)],
+        "Sum of the durations of all passes since the start, each from its beginning to its last answer.",
+        [Sample(counts.pass_seconds)],
     )
     yield gauge(
         "agent_last_pass_timestamp_seconds",
         "When the last pass ended, in seconds since the epoch.",
-        [] if tally.last_pass_at is None else [Sample(tally.last_pass_at)],
+        [] if counts.last_pass_at is None else [Sample(counts.last_pass_at)],
     )
     yield gauge(
         "agent_config_problems",
-        "Problems of the configuration file; with any, the last one that was accepted goes on.",
-        [Sample(tally.config_problems)],
+        "Problems of the configuration file; if there are any, the last accepted one is used.",
+        [Sample(counts.config_problems)],
     )
     yield counter(
         "events_total",
-        "Events noted for the history since the start, by name.",
-        [Sample(count, {"event": name}) for name, count in sorted(tally.events.items())],
+        "Events recorded in the history since the start, by name.",
+        [Sample(count, {"event": name}) for name, count in sorted(counts.events.items())],
     )
-    yield gauge(
-        "history_unwritten_events", "Events that wait to be written.", [Sample(now.unwritten)]
-    )
+    yield gauge("history_unwritten_events", "Events not written yet.", [Sample(now.unwritten)])
     yield gauge(
         "history_write_failures",
-        "Writes of the history in a row that failed.",
+        "Failed writes of the history in a row.",
         [Sample(now.failures)],
     )
     yield from _resources()
@@ -175,7 +173,7 @@ def _resources() -> Iterator[Family]:
     )
     yield counter(
         "agent_cpu_seconds_total",
-        "CPU time, user and system: of the agent itself and of its workers that have ended.",
+        "CPU time, user and system, of the agent itself and of its workers that have exited.",
         [
             Sample(own.ru_utime + own.ru_stime, {"of": "agent"}),
             Sample(children.ru_utime + children.ru_stime, {"of": "workers"}),
@@ -183,6 +181,6 @@ def _resources() -> Iterator[Family]:
     )
     yield gauge(
         "agent_resident_memory_max_bytes",
-        "The most memory that the agent itself has had resident since its start.",
+        "Maximum resident memory of the agent itself since its start.",
         [Sample(own.ru_maxrss * 1024)],
     )

@@ -1,5 +1,5 @@
-"""What the agent tells for later: its history and its metrics. After the verdict, and off its path
-(law 8): nothing here waits, and nothing here ends the agent.
+"""The agent's history and metrics. They come after the verdict and never delay it (law 8): nothing
+here waits, and no failure here stops the agent.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from slurm_hooks.agent import own_log, systemd
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
 from slurm_hooks.agent.telemetry.history_events import HistoryEvents
 from slurm_hooks.agent.telemetry.http_server import MetricsServer
-from slurm_hooks.agent.telemetry.metrics import Snapshot, Tally, text_of
+from slurm_hooks.agent.telemetry.metrics import AgentCounts, Snapshot, text_of
 from slurm_hooks.agent.telemetry.recorder import Recorder
 from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.settings.settings import Settings
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from slurm_hooks.worker.worker import Worker
 
 log = Log("agent")
 
 FILE = "metrics.prom"
-"""In ``paths.run``; the ending that node_exporter's textfile collector asks for."""
+"""In ``paths.run``; node_exporter's textfile collector requires this suffix."""
 
-_SIGN_S = 5.0
-"""Between two signs of life for a supervisor. The loop turns at least once a second."""
+_WATCHDOG_S = 5.0
+"""Between two watchdog messages to systemd. The loop runs at least once a second."""
 
 
 class Telemetry:
-    """``memories``: what an earlier agent left, and what of it holds in this boot; ``crashed``: that
-    agent did not end in order.
+    """``before_and_kept``: the state that an earlier agent left, and what of it is valid in this
+    boot. ``crashed``: that agent did not stop cleanly.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Telemetry:
         node: str,
         boot_id: str,
         config: Settings,
-        memories: tuple[Memory, Memory],
+        before_and_kept: tuple[TrackedState, TrackedState],
         *,
         crashed: bool,
     ) -> None:
@@ -54,10 +54,12 @@ class Telemetry:
             max_bytes=config.agent.history_max_bytes,
             stuck=paths.run / "stuck",
         )
-        self._chronicle = HistoryEvents(self.recorder, *memories, config.node.expected_gpus)
-        self._chronicle.started(crashed=crashed)
+        self._history_events = HistoryEvents(
+            self.recorder, *before_and_kept, config.node.expected_gpus
+        )
+        self._history_events.started(crashed=crashed)
         self._node, self._path = node, paths.run / FILE
-        self._tally = Tally(
+        self._counts = AgentCounts(
             started_at=time.time(),
             events=self.recorder.noted,
             config_problems=len(config.problems),
@@ -65,7 +67,7 @@ class Telemetry:
         self._text = ""
         self._server = MetricsServer(config.agent.metrics_port, lambda: self._text)
         self._problem = ""
-        self._next_sign = 0.0
+        self._next_watchdog = 0.0
 
     @property
     def workers(self) -> list[Worker]:
@@ -76,58 +78,62 @@ class Telemetry:
         return min(self.recorder.next_at, self._server.next_at)
 
     def fds(self) -> Iterator[tuple[int, int]]:
-        """Descriptors beside the workers' and what to wait for, as ``select.poll`` takes them."""
+        """The metrics server's sockets."""
         return self._server.fds()
 
-    def turn(self, now: float) -> None:
-        """Go on with what is under way."""
+    def turn(self, now: float) -> bool:
         self.recorder.turn(now)
         self._server.turn(now)
-        if now >= self._next_sign:
-            systemd.lives()
+        if now >= self._next_watchdog:
+            systemd.watchdog()
             own_log.keep_small()
-            self._next_sign = now + _SIGN_S
+            self._next_watchdog = now + _WATCHDOG_S
+        return False
 
     def passed(self, facts: NodeFacts, pass_s: float) -> None:
-        """A pass over the probes ended, ``pass_s`` after its beginning."""
-        self._tally.passes += 1
-        self._tally.pass_seconds += max(0.0, pass_s)
-        self._tally.last_pass_at = time.time()
-        self._chronicle.saw_gpus(facts.gpus)
+        """A pass over the probes ended; it took ``pass_s``."""
+        self._counts.passes += 1
+        self._counts.pass_seconds += max(0.0, pass_s)
+        self._counts.last_pass_at = time.time()
+        self._history_events.record_gpus(facts.gpus)
 
     def refused(self, problems: int) -> None:
-        """A new configuration was not taken over, as it has so many problems."""
-        self._tally.config_problems = problems
+        """A new configuration is invalid; it has so many problems."""
+        self._counts.config_problems = problems
 
-    def tell(
+    def update(
         self,
         opened: Sequence[Opened],
         facts: NodeFacts,
         published: tuple[Status, SlurmStatus],
         wanted: Iterable[str],
-        deeds: Iterable[AuditEntry],
+        entries: Iterable[AuditEntry],
     ) -> None:
-        """The state of things, which has just been published as ``published`` says."""
-        status, standing = published
-        self._chronicle.saw(opened)
-        self._chronicle.did(deeds, standing)
+        """Record the changes and write the metrics. ``published``: the status just published, and
+        the node's state in Slurm."""
+        status, slurm_status = published
+        self._history_events.record_findings(opened)
+        self._history_events.record_changes(entries, slurm_status)
         self._text = text_of(
             Snapshot(
                 node=self._node,
                 status=status,
-                standing=standing,
+                slurm_status=slurm_status,
                 opened=opened,
                 facts=facts,
                 wanted=frozenset(wanted),
-                tally=self._tally,
+                counts=self._counts,
                 unwritten=self.recorder.pending,
                 failures=self.recorder.failures,
             )
         )
         self._write()
 
-    def close(self, *, afresh: bool) -> None:
-        self._chronicle.ended(afresh=afresh)
+    def record_end(self, *, restart: bool) -> None:
+        """The agent is about to stop, or to restart."""
+        self._history_events.ended(restart=restart)
+
+    def close(self) -> None:
         self._server.close()
         self.recorder.close()
 

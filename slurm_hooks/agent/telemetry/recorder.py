@@ -1,8 +1,7 @@
-"""Notes events and writes them where the history lies, without ever waiting for it.
+"""Records events in the history without waiting for its filesystem.
 
-The folder may be on a network filesystem, so a contained worker does the writing. What it could not
-write yet is kept: in memory, and on this node's own disk once a write has failed, for the agent
-after this one.
+The folder may be on a network filesystem, so a contained worker writes to it. Events not written
+yet are kept in memory, and after a failed write also on this node's own disk, for the next agent.
 """
 
 from __future__ import annotations
@@ -25,23 +24,25 @@ from slurm_hooks.worker.worker import Answer, Worker
 log = Log("agent")
 
 MAX_PENDING = 1000
-"""Events that wait to be written. Beyond it the oldest go, and an event says how many went."""
+"""The most events kept for writing. Beyond it the oldest are dropped, and an event records how
+many."""
 _BATCH_BYTES = 32 << 10
-"""Of one write: a request must fit into the worker's pipe (64 KiB)."""
+"""Size of one write: a request must fit into the worker's pipe (64 KiB)."""
 _MAX_LINE_BYTES = 8 << 10
 _MAX_DETAIL = 500
 _DEADLINE_S = 10.0
 _RETRY_S = (5.0, 300.0)
-"""After a first failure, and at most."""
+"""Seconds until the next try after the first failure, and at most."""
 _SPREAD_S = 1.0
-"""What befalls a whole cluster is not written by all its nodes in the same moment."""
+"""Writes are spread over this time, so that the nodes of a cluster do not all write at once."""
 
 
 class Recorder:
-    """``note`` may be called by anybody in the agent's process at any time; it costs microseconds.
+    """``note`` may be called from anywhere in the agent's process at any time; it takes
+    microseconds.
 
-    ``folder`` is where the history lies, ``spool`` a file on a local disk, ``max_bytes`` bounds what
-    lies in the folder for this node.
+    ``folder``: the history's folder; ``spool``: a file on a local disk; ``max_bytes``: the most
+    that this node may use in the folder.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class Recorder:
         max_bytes: int,
         stuck: Path | None = None,
     ) -> None:
-        """``stuck``: the folder that remembers a writer that could not be killed; default: beside the spool."""
+        """``stuck``: the folder for the token of a worker that cannot be killed; default: beside
+        the spool."""
         self.node, self.boot_id = node, boot_id
         self.failures = 0
-        """Writes in a row that failed."""
+        """Failed writes in a row."""
         self.noted: Counter[str] = Counter()
         """Events since this agent's start, by name."""
         self._folder, self._spool, self._max_bytes = folder, spool, max_bytes
@@ -85,10 +87,10 @@ class Recorder:
         return len(self._pending)
 
     def note(self, event: str, *, t: float | None = None, **facts: Any) -> None:
-        """Write down that ``event`` happened (names: ``holdfast.history.event``). Never raises.
+        """Record that ``event`` happened (names: ``holdfast.history.event``). Never raises.
 
         ``t`` in epoch seconds, default: now. ``facts`` may hold ``gpu``, ``gpu_uuid``, ``serial``,
-        ``code``, ``detail`` and anything that JSON can say; node and boot id are filled in.
+        ``code``, ``detail`` and any other JSON value; node and boot id are added.
         """
         self.noted[event] += 1
         self._keep(self._line(event, t, facts))
@@ -102,7 +104,7 @@ class Recorder:
             self._write()
 
     def close(self, *, wait_s: float = 1.0) -> None:
-        """The last events: written if that takes no longer than ``wait_s``, else kept aside."""
+        """Write the last events, or save them to the spool if that takes longer than ``wait_s``."""
         until = time.monotonic() + wait_s
         while (self._pending or self._worker.busy) and time.monotonic() < until:
             self._next = min(self._next, 0.0) if not self.failures else self._next
@@ -116,11 +118,11 @@ class Recorder:
     # --- waiting events ------------------------------------------------------------------------
 
     def _line(self, event: str, t: float | None, facts: dict[str, Any]) -> bytes:
-        said = {"node": self.node, "boot_id": self.boot_id, **facts}
-        named = {name: said.pop(name) for name in _FIELDS if said.get(name) is not None}
+        values = {"node": self.node, "boot_id": self.boot_id, **facts}
+        named = {name: values.pop(name) for name in _FIELDS if values.get(name) is not None}
         if "detail" in named:
             named["detail"] = " ".join(str(named["detail"]).split())[:_MAX_DETAIL]
-        kept = {name: value for name, value in said.items() if value is not None}
+        kept = {name: value for name, value in values.items() if value is not None}
         noted = Event(t=time.time() if t is None else t, event=event, facts=kept, **named)
         line = jsonl.encode(noted.record())
         if len(line) > _MAX_LINE_BYTES:
@@ -129,14 +131,14 @@ class Recorder:
 
     def _keep(self, line: bytes) -> None:
         if len(self._pending) >= MAX_PENDING:
-            del self._pending[self._sent]  # the oldest that is not under way
+            del self._pending[self._sent]  # the oldest one that is not being written
             self._lost += 1
         self._pending.append(line)
         if not self.failures:
             self._next = min(self._next, time.monotonic() + random.uniform(0, _SPREAD_S))
 
     def _adopt(self) -> None:
-        """What an earlier agent could not write."""
+        """Take over the events that an earlier agent could not write."""
         try:
             lines = self._spool.read_bytes().splitlines(keepends=True)
         except OSError:
@@ -147,9 +149,9 @@ class Recorder:
                 self._keep(line)
 
     def _put_aside(self) -> None:
-        """Keep on this node's own disk what is not written yet; nothing there once all is."""
+        """Save the unwritten events to this node's own disk; remove that file once all are written."""
         if self._hung and self._folder.parent == self._spool.parent:
-            return  # the same disk: whoever writes there does not come back
+            return  # the same disk: this write would hang too
         try:
             if self._pending:
                 text = b"".join(self._pending).decode()
@@ -160,7 +162,7 @@ class Recorder:
                 forget(self._spool)
                 self._spooled = False
         except OSError as error:
-            log.error("history not kept aside", why=error)
+            log.error("history spool not written", why=error)
 
     # --- writing -------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
-"""Whose process is at the other end of a TCP connection on this machine, as the kernel says.
+"""The user whose process is at the other end of a local TCP connection, as the kernel reports it.
 
-One netlink question about exactly this connection (sock_diag(7)): microseconds, however many
+One netlink query about exactly this connection (sock_diag(7)); it takes microseconds, however many
 connections there are.
 """
 
@@ -21,7 +21,7 @@ _UID_AT = _HEADER.size + 4 + 48 + 12
 
 
 def owner(accepted: socket.socket) -> int | None:
-    """The uid of who connected to us over IPv4; None where the kernel does not tell."""
+    """The uid of the process that connected over IPv4; None if the kernel does not report it."""
     try:
         mine, theirs = accepted.getsockname(), accepted.getpeername()
         names = struct.pack(">HH", theirs[1], mine[1]) + _address(theirs[0]) + _address(mine[0])
@@ -31,12 +31,12 @@ def owner(accepted: socket.socket) -> int | None:
         head = _HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0)
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
             netlink.send(head + body)
-            said = netlink.recv(4096, socket.MSG_DONTWAIT)
+            reply = netlink.recv(4096, socket.MSG_DONTWAIT)
     except OSError:
         return None
-    if len(said) < _UID_AT + 4 or _HEADER.unpack_from(said)[1] != _SOCK_DIAG_BY_FAMILY:
+    if len(reply) < _UID_AT + 4 or _HEADER.unpack_from(reply)[1] != _SOCK_DIAG_BY_FAMILY:
         return None
-    return int(struct.unpack_from("=I", said, _UID_AT)[0])
+    return int(struct.unpack_from("=I", reply, _UID_AT)[0])
 
 
 def _address(text: str) -> bytes:

@@ -1,6 +1,6 @@
-"""The facts of a node in a few words, for the verdict file: what a person asks first. Pure.
+"""A short summary of a node's facts for the verdict file. Pure.
 
-``holdfast check`` shows every value beside its limit; this is what was seen without looking again.
+``holdfast check`` probes again and shows every value with its limit; this is the agent's last pass.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _GIB = 2**30
 
 
 def brief(facts: NodeFacts) -> dict[str, str]:
-    """A few words for each part that was looked at."""
+    """A few words for each part that was probed."""
     return dict(_parts(facts))
 
 
@@ -26,17 +26,17 @@ def _parts(facts: NodeFacts) -> Iterator[tuple[str, str]]:
     if facts.kmsg is not None:
         codes = [xid.code for xid in facts.kmsg.xids]
         codes += [event.code for event in facts.kmsg.events]
-        yield "kernel log", ", ".join(dict.fromkeys(codes)) or "nothing against it"
+        yield "kernel log", ", ".join(dict.fromkeys(codes)) or "no faults"
     if facts.ports:
         active = sum(port.state == "ACTIVE" for port in facts.ports)
         yield "InfiniBand", f"{active} of {counted(len(facts.ports), 'port')} active"
     if facts.mounts:
         wrong = [
-            f"{one.path} {one.state.value}"
-            for one in facts.mounts
-            if one.state is not MountState.OK
+            f"{mount.path} {mount.state.value}"
+            for mount in facts.mounts
+            if mount.state is not MountState.OK
         ]
-        yield "mounts", ", ".join(wrong) or f"{len(facts.mounts)} in order"
+        yield "mounts", ", ".join(wrong) or f"{len(facts.mounts)} OK"
     if facts.host is not None and facts.host.load and facts.host.cpus:
         yield "load", f"{facts.host.load[0]:.1f} on {counted(facts.host.cpus, 'CPU')}"
     if facts.host is not None and facts.host.memory_available_bytes is not None:

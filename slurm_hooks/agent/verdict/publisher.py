@@ -1,4 +1,4 @@
-"""What the agent tells this node: the verdict's one word, and the whole story beside it."""
+"""The agent's verdict file: the status of the node, and the findings and the decision behind it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ log = Log("agent")
 
 
 def enforced(opened: Iterable[Opened]) -> tuple[Finding, ...]:
-    """What may count against the node: findings of checks in mode drain as they are, those in mode
-    comment at most as a warning, those in mode observe not at all."""
+    """The findings that count for the status: those of checks in mode drain as they are, those in
+    mode comment at most as a warning, those in mode observe not at all."""
     counted = []
     for entry in opened:
         if entry.mode is Mode.DRAIN:
@@ -36,41 +36,41 @@ def enforced(opened: Iterable[Opened]) -> tuple[Finding, ...]:
     return tuple(counted)
 
 
-def status(verdict: Verdict, standing: SlurmStatus) -> Status:
-    """The word that hooks act on. Past the budget a bad node stays in service, so no hook may say
-    "bad" either.
+def status(verdict: Verdict, slurm_status: SlurmStatus) -> Status:
+    """The status that hooks act on. Over the budget a bad node stays in service, so hooks must not
+    see "bad" either.
     """
     word = verdict.status
-    if word is Status.BAD and standing.action == "over-budget":
+    if word is Status.BAD and slurm_status.action == "over-budget":
         return Status.SUSPECT
     return word
 
 
 def detail(
-    node: str, opened: Sequence[Opened], verdict: Verdict, standing: SlurmStatus, **about: Any
+    node: str, opened: Sequence[Opened], verdict: Verdict, slurm_status: SlurmStatus, **about: Any
 ) -> dict[str, Any]:
     """Line 2 of the verdict file, without the status."""
     return {
         "node": node,
         "findings": [_finding(entry) for entry in opened],
         "blind": list(verdict.blind),
-        "decision": _decision(standing),
-        "drained": standing.drained,
-        "problem": standing.problem,
+        "decision": _decision(slurm_status),
+        "drained": slurm_status.drained,
+        "problem": slurm_status.problem,
         "version": VERSION,
         **about,
     }
 
 
-def _decision(standing: SlurmStatus) -> dict[str, Any]:
-    """What was decided, in whose words, and the drain that is this agent's own: with the record a
-    reader can prove whose drain Slurm shows (``policy.ownership``), and what it waits for.
+def _decision(slurm_status: SlurmStatus) -> dict[str, Any]:
+    """The decision and its reason, and the record of this agent's own drain. With it a reader can
+    prove whose drain Slurm shows (``policy.ownership``), and what the drain waits for.
     """
     return {
-        "action": standing.action,
-        "reason": standing.reason,
-        "why": standing.why,
-        "made": plain(standing.made) if standing.made else None,
+        "action": slurm_status.action,
+        "reason": slurm_status.reason,
+        "why": slurm_status.why,
+        "made": plain(slurm_status.made) if slurm_status.made else None,
     }
 
 
@@ -92,41 +92,45 @@ def _finding(entry: Opened) -> dict[str, Any]:
 
 
 class Publisher:
-    """Writes the verdict file. Raises OSError where it cannot."""
+    """Writes the verdict file. ``status`` is the status published last."""
 
     def __init__(self, node: str, boot_id: str, paths: PathsConfig, ttl_s: float) -> None:
         self._node, self._boot_id, self._ttl_s = node, boot_id, ttl_s
         self._path, self._procfs = verdict_file.path_in(paths.run), paths.procfs
         self._reserve = verdict_file.reserve_for(paths.run)
-        self._said: tuple[object, ...] = ()
-        self.word = Status.BLIND
-        """What was published last."""
+        self._logged: tuple[object, ...] = ()
+        self.status = Status.BLIND
 
     def publish(
         self,
         opened: Sequence[Opened],
         verdict: Verdict,
-        standing: SlurmStatus,
+        slurm_status: SlurmStatus,
         facts: NodeFacts,
     ) -> None:
-        """The verdict of this moment, believed for the time to live from now on."""
-        word = status(verdict, standing)
-        story = detail(
+        """Publish the verdict, valid for the time to live from now on. Raises OSError."""
+        word = status(verdict, slurm_status)
+        content = detail(
             self._node,
             opened,
             verdict,
-            standing,
+            slurm_status,
             at=time.time(),
             facts=brief(facts),
             boot_id=self._boot_id,
             agent_pid=os.getpid(),
         )
         expires_s = int(machine.uptime_s(self._procfs) + self._ttl_s)
-        text = verdict_file.render(word, expires_s=expires_s, boot_id=self._boot_id, detail=story)
+        text = verdict_file.render(word, expires_s=expires_s, boot_id=self._boot_id, detail=content)
         verdict_file.write(self._path, text, self._reserve)
-        self.word = word
-        said = (word, [entry.finding.code for entry in opened], standing.action, verdict.blind)
-        if said != self._said:
+        self.status = word
+        summary = (
+            word,
+            [entry.finding.code for entry in opened],
+            slurm_status.action,
+            verdict.blind,
+        )
+        if summary != self._logged:
             codes = ",".join(entry.finding.code for entry in opened) or "-"
             blind = ",".join(verdict.blind) or "-"
             log.info(
@@ -134,7 +138,7 @@ class Publisher:
                 status=word.value,
                 findings=codes,
                 blind=blind,
-                decision=standing.action,
-                drained=standing.drained,
+                decision=slurm_status.action,
+                drained=slurm_status.drained,
             )
-        self._said = said
+        self._logged = summary

@@ -106,17 +106,17 @@ def look(config: Settings, wanted: Table) -> NodeFacts:
     prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
     readings = prober.run(config.probes(wanted))
     prober.close()
-    observer.see(readings, log_problem=problem, uptime_s=machine.uptime_s(paths.procfs))
+    observer.read_probes(readings, log_problem=problem, uptime_s=machine.uptime_s(paths.procfs))
     # What jobs left behind the agent looks for at a job's end, and nobody does here.
     return replace(observer.facts, leftovers=None)
 
 
 def _hear(observer: Observer, config: Settings) -> str:
     try:
-        follower = KmsgFollower(config.cluster.paths.kmsg, observer.memory.kmsg_seq)
+        follower = KmsgFollower(config.cluster.paths.kmsg, observer.tracked.kmsg_seq)
         for _ in range(_MOST_READS):
             records = follower.read()
-            observer.hear(records, renewed=follower.renewed)
+            observer.read_kernel_log(records, renewed=follower.renewed)
             follower.renewed = False
             if not records:
                 break

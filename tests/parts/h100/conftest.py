@@ -1,4 +1,4 @@
-"""One node's `/sim`, the library built once, and a stand-in box that has only what hardware faults touch."""
+"""One node's `/sim`, the library built once, and a fake box with only what hardware faults change."""
 
 from __future__ import annotations
 

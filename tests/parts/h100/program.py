@@ -1,4 +1,5 @@
-"""A process of its own that uses nvidia-ml-py, unmodified, over the simulated library, and is asked line by line."""
+"""A process of its own that uses nvidia-ml-py, unmodified, over the simulated library, and is asked
+line by line."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ for line in sys.stdin:
 class Program:
     """``ask`` evaluates there; an NVML error is ``{"nvml": code}``.
 
-    ``n`` is pynvml, ``h(i)`` a handle; ``field``, ``fabric`` and ``sram`` are what they are called after.
+    ``n`` is pynvml, ``h(i)`` a handle; ``field``, ``fabric`` and ``sram`` are what they are called
+    after.
     """
 
     def __init__(self, library: Path, state: Path) -> None:

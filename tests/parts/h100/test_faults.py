@@ -1,4 +1,4 @@
-"""Every kind of hardware fault shows where it should, live, and heals without a trace that should not stay."""
+"""Every kind of hardware fault shows in the right places at run time, and heals without a trace."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_a_gpu_whose_sram_is_worn_out_is_replaced(
 
 
 @pytest.mark.parametrize(("kind", "state"), [("nvml-hung", "D"), ("nvml-unkillable", "S")])
-def test_a_hung_driver_answers_nobody_until_healed(
+def test_a_hung_driver_does_not_answer_until_healed(
     box: Box, program: Program, kind: str, state: str
 ) -> None:
     faults.inject(box, NODE, kind)
@@ -263,7 +263,7 @@ def test_a_flap_shows_in_counters_and_log_only(box: Box, sim: Path) -> None:
     assert sum("Cable unplugged" in line for line in log(sim)) == 7
 
 
-def test_an_event_reaches_who_waits(box: Box, program: Program) -> None:
+def test_an_event_reaches_a_waiting_process(box: Box, program: Program) -> None:
     program.ask("globals().__setitem__('events', n.nvmlEventSetCreate())")
     program.ask("[n.nvmlDeviceRegisterEvents(h(gpu), 8, events) for gpu in range(8)]")
     for number in (31, 13):
@@ -305,7 +305,7 @@ def test_a_power_cycle_ends_what_lived_in_the_running_system_only(
         ("worker-9", "gpu-lost", "no node 'worker-9'"),
     ],
 )
-def test_what_cannot_be_is_refused(box: Box, node: str, kind: str, problem: str) -> None:
+def test_an_impossible_fault_is_refused(box: Box, node: str, kind: str, problem: str) -> None:
     with pytest.raises(SandboxError, match=problem.replace("?", r"\?")):
         faults.inject(box, node, kind)
     with pytest.raises(SandboxError):
@@ -344,7 +344,7 @@ def test_the_words_of_the_recovery_action_are_the_drivers() -> None:
     assert kmsg.KERNEL_WARNING >> 3 == 0
 
 
-def test_a_node_without_power_takes_no_fault_that_nobody_would_see(box: Box, sim: Path) -> None:
+def test_a_node_without_power_refuses_faults(box: Box, sim: Path) -> None:
     box.power_off(NODE)
     before = log(sim)
     with pytest.raises(SandboxError, match="has no power"):

@@ -1,4 +1,4 @@
-"""A file system that nobody answers, in namespaces of its own: needs root."""
+"""A file system that does not answer, in namespaces of its own: needs root."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ ls "$1/mnt"
 """
 
 
-def test_it_outlives_sigkill_and_ends_without_a_trace(tmp_path: Path) -> None:
+def test_the_process_survives_sigkill_and_the_mount_is_removed_without_a_trace(
+    tmp_path: Path,
+) -> None:
     import sys
 
     done = subprocess.run(
@@ -49,7 +51,7 @@ def test_it_outlives_sigkill_and_ends_without_a_trace(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_missing_folder_is_one_clear_line(tmp_path: Path) -> None:
     import sys
 
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The real binding over our library: values, live changes, latency, hangs, events."""
+"""The real binding over the simulated library: values, live changes, latency, hangs, events."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ def test_a_line_shows_in_a_running_process(
     assert program.ask(call) == value != before
 
 
-def test_a_handle_held_since_before_the_gpu_was_lost_says_so(program: Program, sim: Path) -> None:
+def test_a_handle_from_before_the_gpu_was_lost_reports_the_loss(
+    program: Program, sim: Path
+) -> None:
     program.ask("globals().__setitem__('held', h(2))")
     add(sim, "gpu.2.lost = 1")
     for call in (
@@ -184,7 +186,7 @@ def test_an_unkillable_hang_outlives_sigkill_until_the_driver_comes_back(
     assert victim.process.wait(5) == -signal.SIGKILL
 
 
-def test_an_xid_wakes_who_waits_for_events_once(program: Program, sim: Path) -> None:
+def test_an_xid_wakes_a_waiting_process_once(program: Program, sim: Path) -> None:
     add(sim, "event = 1:6:8:13")  # before registration: never delivered
     program.ask("globals().__setitem__('events', n.nvmlEventSetCreate())")
     program.ask("[n.nvmlDeviceRegisterEvents(h(gpu), 8, events) for gpu in range(8)]")

@@ -1,4 +1,4 @@
-"""Faults are said as people say them, and a slip of the tongue gets one clear line."""
+"""Faults are written in plain words, and a misspelt one is refused with one clear line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters under wraps, saturation, resets, reboots and files that cannot be read, in any order."""
+"""Counters with wraps, saturation, resets, reboots and unreadable values, in any order."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from holdfast.adapters.typed_json import typed
 from slurm_hooks.evaluation.observer import demand
-from slurm_hooks.tracking.counters import MAX_POINTS, Counter, advance, rebased, restored
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.counters import MAX_POINTS, Counter, advance, rebased
+from slurm_hooks.tracking.node import TrackedState
 from slurm_hooks.tracking.reboot import booted
 
 WRAPS_AT = 1 << 16
@@ -54,11 +54,11 @@ def test_wraps_lose_nothing(start: int, steps: list[int]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, WRAPS_AT - 1), STEPS, st.data())
-def test_wraps_across_unreadable_looks(start: int, steps: list[int], data: st.DataObject) -> None:
+def test_wraps_across_unreadable_values(start: int, steps: list[int], data: st.DataObject) -> None:
     total, shown = start, [start]
     silent: list[int | None] = [start]
     for step in steps:
-        small = step // len(steps)  # all of them together stay below half a turn
+        small = step // len(steps)  # together below half the range
         total += small
         shown.append(total % WRAPS_AT)
         silent.append(None if data.draw(st.booleans()) else shown[-1])
@@ -72,7 +72,7 @@ def test_wraps_across_unreadable_looks(start: int, steps: list[int], data: st.Da
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=40))
-def test_a_saturated_counter_has_no_opinion(values: list[int]) -> None:
+def test_a_saturated_counter_is_unknown(values: list[int]) -> None:
     for value, counter in zip(values, run(list(values), saturates_at=255), strict=True):
         if value >= 255:
             assert counter.new is None
@@ -82,17 +82,17 @@ def test_a_saturated_counter_has_no_opinion(values: list[int]) -> None:
             assert 0 <= counter.new <= 255
 
 
-def test_a_saturated_counter_that_was_reset_counts_anew() -> None:
+def test_a_saturated_counter_that_was_reset_counts_again() -> None:
     counters = run([3, 255, 255, 0, 2], saturates_at=255)
     assert [counter.new for counter in counters] == [None, None, None, None, 2]
 
 
-# --- reset, first sight, unreadable ---------------------------------------------------------------
+# --- reset, first reading, unreadable ---------------------------------------------------------------
 
 
 @settings(max_examples=400, deadline=None)
 @given(VALUES, st.sampled_from([None, 255]), st.sampled_from([None, 256]))
-def test_new_is_never_negative_and_never_more_than_what_was_seen_to_come(
+def test_new_is_never_negative_and_never_more_than_the_growth(
     values: list[int | None], saturates_at: int | None, wraps_at: int | None
 ) -> None:
     before: Counter | None = None
@@ -114,7 +114,7 @@ def test_a_fall_is_a_reset_and_a_new_baseline(values: list[int]) -> None:
     for value, counter in list(zip(values, run(list(values)), strict=True))[1:]:
         if value < previous:
             baseline = value
-            assert counter.new is None, "the first look after a reset is a baseline, no finding"
+            assert counter.new is None, "the first reading after a reset is a baseline"
         else:
             assert counter.new == value - baseline
         previous = value
@@ -122,10 +122,9 @@ def test_a_fall_is_a_reset_and_a_new_baseline(values: list[int]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(VALUES)
-def test_what_is_saved_goes_on_as_if_nothing_had_been(values: list[int | None]) -> None:
+def test_a_saved_counter_continues_unchanged(values: list[int | None]) -> None:
     for counter in run(values, keep_s=10.0):
         text = json.dumps(dataclasses.asdict(counter))
-        assert restored(json.loads(text)) == counter
         assert typed(json.loads(text), Counter) == counter
 
 
@@ -146,7 +145,7 @@ def test_an_idle_counter_is_the_same_value() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 50), st.integers(5, 200), st.floats(2.0, 60.0))
-def test_a_steady_rate_is_told_as_it_is(per_s: int, looks: int, window_s: float) -> None:
+def test_a_steady_rate_is_exact(per_s: int, looks: int, window_s: float) -> None:
     counter: Counter | None = None
     for now in range(looks):
         counter = advance(counter, now * per_s, float(now), keep_s=window_s)
@@ -154,7 +153,7 @@ def test_a_steady_rate_is_told_as_it_is(per_s: int, looks: int, window_s: float)
         rate = counter.rate_per_s(window_s)
         assert rate is None or rate == pytest.approx(per_s)
         if now <= window_s:
-            assert rate is None or now >= window_s, "not watched for as long yet"
+            assert rate is None or now >= window_s, "not followed for as long yet"
     assert counter is not None
     if looks - 1 >= window_s * 1.2 + 2 and per_s:
         assert counter.rate_per_s(window_s) is not None
@@ -180,7 +179,7 @@ def test_a_burst_leaves_the_window(seed: int, window_s: float) -> None:
     assert recent <= value
 
 
-def test_a_clock_that_is_set_back_begins_the_window_anew() -> None:
+def test_a_clock_that_is_set_back_begins_the_window_again() -> None:
     counter: Counter | None = None
     for now in (100.0, 110.0, 120.0, 5.0, 6.0):
         counter = advance(counter, int(now), now, keep_s=10.0)
@@ -226,11 +225,11 @@ def _counters(value: Any) -> Iterator[Counter]:
 
 def test_a_reboot_leaves_no_counter_of_the_boot_before() -> None:
     """A counter of another boot would call everything new, or hide what is (law 10)."""
-    before = replace(_filled(Memory), boot_id="one")
+    before = replace(_filled(TrackedState), boot_id="one")
     after = booted(before, "two", demand)
     assert [one for one in _counters(after) if one.value is not None or one.window] == []
     assert booted(before, "one", demand) == before
 
 
-def test_memory_without_counters_is_fine() -> None:
-    assert list(_counters(Memory())) == []
+def test_a_state_without_counters_is_valid() -> None:
+    assert list(_counters(TrackedState())) == []

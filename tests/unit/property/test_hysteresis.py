@@ -1,4 +1,4 @@
-"""Open and clear rules in any order of sights, clean looks and blindness."""
+"""Open and clear rules in any order of found, clean and blind passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
-from slurm_hooks.evaluation.judge import fold, opened, speaks_for_the_node
+from slurm_hooks.evaluation.judge import fold, nothing_drains, opened
 from slurm_hooks.facts import GpuFacts, NodeFacts, NvmlFacts
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking.node import Streak
@@ -86,7 +86,7 @@ def test_it_opens_and_closes_only_by_its_rules(passes: list[str], limits: Limits
     looks: list[str] = []
     for what, now in zip(passes, states(passes, limits), strict=True):
         if what in (BLIND, LOST):
-            assert now == before, "a pass that could not look changes nothing"
+            assert now == before, "a pass without an answer changes nothing"
         else:
             looks.append(what)
         if now and not before:
@@ -124,7 +124,7 @@ def test_it_never_flaps_faster_than_its_rules(passes: list[str], limits: Limits)
 
 @settings(max_examples=500, deadline=None)
 @given(PASSES, LIMITS)
-def test_no_pass_speaks_for_a_node_whose_fault_was_seen_last(
+def test_no_pass_is_clean_for_a_node_whose_fault_was_seen_last(
     passes: list[str], limits: Limits
 ) -> None:
     """Neither while the finding is open, nor on its way there: only a clean look is evidence."""
@@ -135,7 +135,7 @@ def test_no_pass_speaks_for_a_node_whose_fault_was_seen_last(
         looked = frozenset() if what == BLIND else frozenset({"nvml"})
         streaks = fold(streaks, table, facts_of(what), looked, float(now))
         looks += [what] if what in (SEEN, CLEAN) else []
-        speaks = speaks_for_the_node(streaks, table, facts_of(what))
+        speaks = nothing_drains(streaks, table, facts_of(what))
         assert not (speaks and (looks[-1] == SEEN or opened(streaks, table)))
         assert speaks or streaks
 
@@ -165,7 +165,7 @@ def test_a_restart_in_between_changes_nothing(
     assert after(dict(after({}, passes[:cut], 0)), passes[cut:], cut) == whole
 
 
-def test_two_findings_do_not_count_for_one_another() -> None:
+def test_two_findings_are_counted_separately() -> None:
     """Long random stories of two GPUs: each has its own streak."""
     chance = random.Random(1)
     limits = Limits(open_after=3, clear_after=4)

@@ -1,5 +1,5 @@
-"""Any order of faults, people, reboots, lost contact and dying agents: no wrong drain, no undrain
-without evidence. ``scripts/bench interleavings`` tells 100,000 of these stories.
+"""Any order of faults, people, reboots, lost contact and killed agents: no wrong drain, no undrain
+without evidence. ``scripts/bench interleavings`` runs 100,000 of these scenarios.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.policy.ownership import same_slurmctld
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, SlurmName
-from tests.unit.property.node_world import (
+from tests.unit.property.fake_node import (
     AGENT,
     CHECKS,
     FAULTS,
@@ -27,16 +27,16 @@ from tests.unit.property.node_world import (
     OTHERS,
     SLURM,
     WAIT_S,
+    FakeNode,
     Kept,
     Since,
     Violation,
-    World,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """This node in a backup of slurmctld's state, and what was true of it."""
+    """This node in a backup of slurmctld's state, and its true state at that time."""
 
     node: SlurmNode
     owner: str | None
@@ -45,8 +45,8 @@ class Saved:
     since: Since | None
 
 
-class Story(World):
-    """What may happen; each step is one word of a story."""
+class Scenario(FakeNode):
+    """The events that may happen; each is one step of a scenario."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,16 +54,16 @@ class Story(World):
         self.saved = self._state()
         self.turn = 0
 
-    # --- what breaks and what mends
+    # --- faults and repairs
 
     def _breaks(self, code: str) -> None:
         fault = next(fault for fault in FAULTS if fault.code == code)
         if fault not in self.faults:
             self.faults.append(fault)
-            if fault.check == "gpu_xid":  # what comes and goes between two passes nobody can know
+            if fault.check == "gpu_xid":  # an event between two passes cannot be noticed
                 self.clean_in_truth = 0
         if fault.check == "gpu_xid" and not self.blind:
-            # The kernel log wakes the agent: known at once, and a re-check counts from here.
+            # The kernel log wakes the agent: the fault is known at once, and the re-check starts again.
             self.known = [*(one for one in self.known if one != fault), fault]
             self.clean_passes = 0
             self.step()
@@ -117,12 +117,13 @@ class Story(World):
             since.reset = since.rebooted = True
 
     def _drains_since(self) -> list[Since]:
-        """The agent's drain, the one before a person's word, and the one of slurmctld's saved state."""
+        """The agent's drain, the one before a person's resume, and the one in slurmctld's saved
+        state."""
         known = (self.since, self.since_before, self.saved.since)
         return [since for since in known if since is not None]
 
     def mend_new_gpu(self) -> None:
-        """Nobody swaps a GPU without switching the machine off."""
+        """A GPU is only replaced while the machine is off."""
         self.mend_reboot()
         self.gpu += 1
         cured = Action.REPLACE
@@ -132,7 +133,7 @@ class Story(World):
             since.replaced = True
 
     def mend_new_machine(self) -> None:
-        """Another instance under the same name: a new disk, a new agent that remembers nothing."""
+        """Another instance with the same name: a new disk, and a new agent without tracked state."""
         self.mend_new_gpu()
         self.faults, self.known, self.kept = [], [], Kept()
         self.returns, self.returned = (), []
@@ -140,7 +141,7 @@ class Story(World):
         node = replace(self.slurm.mine, instance_id=f"i-{ME}-{self.instance}")
         self.slurm.table[ME] = node
 
-    # --- what the agent cannot see
+    # --- what the agent cannot read
 
     def blind_begins(self) -> None:
         self.blind = ("nvml",)
@@ -169,7 +170,7 @@ class Story(World):
     def slurm_accounting_is_back(self) -> None:
         self.slurm.accounting = True
 
-    def agent_dies_soon(self) -> None:
+    def agent_is_killed_soon(self) -> None:
         self.turn += 1
         self.slurm.fails, self.slurm.dies = self.turn % 5, True
         self.slurm.took = self.turn % 2 == 0
@@ -192,7 +193,7 @@ class Story(World):
             self.lost, self.is_known = self.record.record.reason, self.resumed
 
     def slurm_is_restored(self) -> None:
-        """slurmctld comes back with the state that was backed up last."""
+        """slurmctld restarts with the state that was backed up last."""
         self.slurm_restarts()
         if self.record is not None and not self.lost:
             self.lost, self.resumed, self.is_known = self.record.record.reason, False, False
@@ -204,7 +205,8 @@ class Story(World):
             self.since, self.lost = saved.since, ""
 
     def slurm_loses_contact(self) -> None:
-        """Slurm appends its own words, and signs: then nobody can tell who wrote what stood there."""
+        """Slurm appends its own words with its own user, so the user of the earlier reason is
+        unknown."""
         node = self.slurm.mine
         if self.words is not None and Reason.parse(self.words):
             return
@@ -225,8 +227,8 @@ class Story(World):
         self.slurm.table[ME] = replace(node, states=states)
 
     def slurm_drains_for_our_prolog(self) -> None:
-        """Our verdict says bad, a prolog refuses the node before the agent has drained it."""
-        if self._case().worst is not None and not self.slurm.mine.drained_flag:
+        """The verdict is bad, and a prolog refuses the node before the agent has drained it."""
+        if self._inputs().worst is not None and not self.slurm.mine.drained_flag:
             self.slurm.set_drain(ME, "Prolog error", SLURM, SLURM)
 
     # --- what people and other agents do
@@ -242,7 +244,7 @@ class Story(World):
         self._human("swapping DIMM", "root")
 
     def human_drains_with_our_words(self) -> None:
-        """Not while a write of ours hangs in the air: then nobody could tell the two apart."""
+        """Not while the result of an agent's write is unknown: the two could not be distinguished."""
         record = self.record.record if self.record else None
         if record is not None and record.at is None:
             return
@@ -251,7 +253,7 @@ class Story(World):
         self._human(text, "root")
 
     def human_drains_in_the_moment_of_the_return(self) -> None:
-        """Between the last look and the undrain, when that comes."""
+        """Between the last check and the next undrain."""
         self.ambush = True
 
     def _undrains(self) -> None:
@@ -263,7 +265,7 @@ class Story(World):
     def human_undrains(self) -> None:
         record = self.record.record if self.record else None
         if record and record.at and not self.lost:
-            # Nobody can tell, where the agent never saw its drain under this slurmctld.
+            # Unknown if the agent never saw its drain under this slurmctld.
             unseen = not same_slurmctld(record, self.slurm.started)
             self.lost, self.is_known = record.reason if unseen else "", False
         self.slurm.clear_drain(ME)
@@ -296,7 +298,7 @@ class Story(World):
         self.turn += 1
         was = self.modes[check]
         self.modes = {**self.modes, check: Mode.OBSERVE if was is Mode.DRAIN else Mode.DRAIN}
-        self.restart()  # a new configuration begins the agent anew
+        self.restart()  # a new configuration restarts the agent
 
     def switch_flips(self) -> None:
         self.switched_off = not self.switched_off
@@ -326,11 +328,13 @@ class Story(World):
             raise Violation("a person's comment was taken away")
 
     def _asks(self) -> bool:
-        """The agent has not been told yet what its undrain ended, and the node is in service."""
+        """Accounting has not reported yet which drain the undrain ended, and the node is in
+        service."""
         return self.kept.undrained is not None and not self.slurm.mine.drained_flag
 
     def settle(self) -> None:
-        """Everything is mended and nobody is in the way: a node of ours comes back by itself."""
+        """Everything is repaired and no person interferes: a node drained by Holdfast returns to
+        service."""
         self.slurm.fails, self.blind, self.switched_off = None, (), False
         self.slurm.accounting = True
         self.modes = dict.fromkeys(CHECKS, Mode.DRAIN)
@@ -352,14 +356,14 @@ class Story(World):
             asked = self.since.demand if self.since else None
             by_hand = self.record is not None and self.record.record.by_hand
             if by_hand and self.since is not None and self.since.returns < MAX_RETURNS:
-                raise Violation(f"a person is asked after {self.since.returns} returns")
+                raise Violation(f"a person is required after {self.since.returns} returns")
             if asked is not Action.CONTACT_SUPPORT and self.record is not None and not by_hand:
-                raise Violation(f"never given back: {node.reason!r}")
+                raise Violation(f"never returned to service: {node.reason!r}")
 
 
-STEPS: dict[str, Callable[[Story], None]] = {
+STEPS: dict[str, Callable[[Scenario], None]] = {
     name: step
-    for name, step in vars(Story).items()
+    for name, step in vars(Scenario).items()
     if name.startswith(
         ("fault_", "mend_", "blind_", "agent_", "slurm_", "human_", "other_", "mode_", "switch_", "pass_", "time_")
     )
@@ -370,62 +374,62 @@ WEIGHTS = [
     next((weight for prefix, weight in _OFTEN.items() if name.startswith(prefix)), 0.7)
     for name in NAMES
 ]
-UNIT_STORIES = 800
+UNIT_SCENARIOS = 800
 
 
-def tell(names: Sequence[str]) -> None:
-    """Raises Violation, with the story so far."""
-    story = Story()
+def run_scenario(names: Sequence[str]) -> None:
+    """Run the steps in order. Raises Violation with the steps so far."""
+    scenario = Scenario()
     for at, name in enumerate(names):
         try:
-            STEPS[name](story)
-            story.check()
+            STEPS[name](scenario)
+            scenario.check()
         except Violation as error:
             raise Violation(f"{error}: {' → '.join(names[: at + 1])}") from error
     try:
-        story.settle()
+        scenario.settle()
     except Violation as error:
         raise Violation(f"{error}: {' → '.join(names)} → settled") from error
 
 
-def tell_many(seed: int, count: int) -> int:
-    """``count`` random stories; how many steps they had. Raises Violation."""
+def run_scenarios(seed: int, count: int) -> int:
+    """Run ``count`` random scenarios; returns the number of steps. Raises Violation."""
     chance, steps = random.Random(seed), 0
     for _ in range(count):
         names = chance.choices(NAMES, weights=WEIGHTS, k=chance.randint(4, 24))
-        tell(names)
+        run_scenario(names)
         steps += len(names)
     return steps
 
 
 def test_no_wrong_drain_and_no_undrain_without_evidence() -> None:
-    assert tell_many(20261121, UNIT_STORIES) > UNIT_STORIES
+    assert run_scenarios(20261121, UNIT_SCENARIOS) > UNIT_SCENARIOS
 
 
 @given(st.lists(st.sampled_from(NAMES), max_size=14))
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_any_short_story_ends_well(names: list[str]) -> None:
-    tell(names)
+def test_any_short_scenario_ends_without_a_violation(names: list[str]) -> None:
+    run_scenario(names)
 
 
-def test_the_stories_reach_what_they_are_about() -> None:
-    """Drains, undrains, withdrawals and comments all happen in them; else nothing was tried."""
+def test_the_scenarios_reach_their_goals() -> None:
+    """Drains, undrains, withdrawals and comments all happen in them; otherwise they test nothing."""
     happened: dict[str, int] = {}
     chance = random.Random(5)
     for _ in range(1500):
-        story = Story()
-        drains, undrains = story.slurm.on_drain, story.slurm.on_undrain
+        scenario = Scenario()
+        drains, undrains = scenario.slurm.on_drain, scenario.slurm.on_undrain
 
         def drain(reason: str, then: Callable[[str], None] = drains) -> None:
             then(reason)
             happened["drain"] = happened.get("drain", 0) + 1
 
-        def undrain(then: Callable[[], None] = undrains, story: Story = story) -> None:
+        def undrain(then: Callable[[], None] = undrains, scenario: Scenario = scenario) -> None:
             then()
-            what = "withdrawal" if story._case().worst else "undrain"
+            what = "withdrawal" if scenario._inputs().worst else "undrain"
             happened[what] = happened.get(what, 0) + 1
 
-        comments = story.slurm.comment
+        comments = scenario.slurm.comment
 
         def comment(
             names: Sequence[SlurmName],
@@ -435,10 +439,10 @@ def test_the_stories_reach_what_they_are_about() -> None:
             then(names, text)
             happened["comment"] = happened.get("comment", 0) + bool(text)
 
-        story.slurm.on_drain, story.slurm.on_undrain = drain, undrain
-        story.slurm.comment = comment  # type: ignore[method-assign]
+        scenario.slurm.on_drain, scenario.slurm.on_undrain = drain, undrain
+        scenario.slurm.comment = comment  # type: ignore[method-assign]
         for name in chance.choices(NAMES, weights=WEIGHTS, k=24):
-            STEPS[name](story)
+            STEPS[name](scenario)
     assert happened["drain"] > 100, happened
     assert happened["undrain"] > 10, happened
     assert happened["comment"] > 0, happened
@@ -446,9 +450,9 @@ def test_the_stories_reach_what_they_are_about() -> None:
 
 DEATH_AFTER_THE_UNDRAIN = (
     "fault_double_bit pass_ mend_gpu_reset human_drains_in_the_moment_of_the_return pass_ "
-    "agent_dies_soon agent_dies_soon agent_dies_soon agent_dies_soon pass_ pass_ pass_"
+    "agent_is_killed_soon agent_is_killed_soon agent_is_killed_soon agent_is_killed_soon pass_ pass_ pass_"
 )
-STORIES = {
+SCENARIOS = {
     "a fault, a reboot, and back": "fault_falls_off_the_bus pass_ mend_reboot pass_ pass_ pass_",
     "a reset is enough for a double-bit error": "fault_double_bit pass_ mend_gpu_reset pass_ pass_ pass_",
     "a person drains over our drain": (
@@ -466,7 +470,7 @@ STORIES = {
         "fault_double_bit pass_ human_drains_with_our_words mend_gpu_reset pass_ pass_ pass_"
     ),
     "the agent dies between its record and its drain": (
-        "agent_dies_soon fault_double_bit pass_ pass_ mend_gpu_reset pass_ pass_ pass_"
+        "agent_is_killed_soon fault_double_bit pass_ pass_ mend_gpu_reset pass_ pass_ pass_"
     ),
     "blind after the drain": (
         "fault_mount_hangs pass_ blind_begins mend_mount time_a_minute pass_ pass_ pass_ blind_ends pass_"
@@ -489,18 +493,20 @@ STORIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
-def test_story(story: str) -> None:
-    tell(story.split())
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS.keys())
+def test_scenario(scenario: str) -> None:
+    run_scenario(scenario.split())
 
 
-def test_a_return_that_is_not_kept_loses_a_persons_drain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The story above rests on what was kept before the undrain, and on nothing else."""
+def test_a_return_that_is_not_recorded_loses_a_persons_drain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scenario above depends only on what was saved before the undrain."""
 
-    def forgets(story: Story) -> None:
-        story.kept.undrained = None
-        World.restart(story)
+    def without_record(scenario: Scenario) -> None:
+        scenario.kept.undrained = None
+        FakeNode.restart(scenario)
 
-    monkeypatch.setattr(Story, "restart", forgets)
+    monkeypatch.setattr(Scenario, "restart", without_record)
     with pytest.raises(Violation, match="a person's drain was undone"):
-        tell(DEATH_AFTER_THE_UNDRAIN.split())
+        run_scenario(DEATH_AFTER_THE_UNDRAIN.split())

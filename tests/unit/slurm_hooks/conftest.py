@@ -43,7 +43,7 @@ def nvml(
     monkeypatch.setenv("NVMLSIM_STATE", str(state))
     sim = SimulatedNvml(nvml_library, state)
     yield sim
-    # A worker that hangs unkillably lets go when the state says so.
+    # A worker that cannot be killed ends when the simulated state releases it.
     state.write_text("")
 
 
@@ -51,7 +51,7 @@ def nvml(
 def accepted_folder(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """Where agents and hooks of a test keep the configuration that they accepted: not on this machine."""
+    """The folder for the accepted configuration of a test's agents and hooks, not that of this machine."""
     folder = tmp_path_factory.getbasetemp() / "accepted" / str(next(_NUMBERS))
     monkeypatch.setenv("HOLDFAST_STATE", str(folder))
     return folder

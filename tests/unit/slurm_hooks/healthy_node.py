@@ -1,4 +1,4 @@
-"""A node that is well in everything that the checks of host and fabric judge, and ways to make it ill."""
+"""A node that is healthy in everything that the host and fabric checks judge, and changes to it."""
 
 from __future__ import annotations
 

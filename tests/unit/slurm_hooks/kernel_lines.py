@@ -1,4 +1,4 @@
-"""Reads tests/data/kmsg: blocks of recorded kernel lines and the events that they have to become."""
+"""Reads tests/data/kmsg: blocks of recorded kernel lines and the events expected from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Block:
 
 
 def blocks() -> Iterator[Block]:
-    """Every block of every file. Raises ValueError for a line that has no form."""
+    """Every block of every file. Raises ValueError for a line of an unknown form."""
     for path in sorted(FOLDER.glob("*.log")):
         for text in path.read_text(encoding="utf-8").strip().split("\n\n"):
             yield _block(f"{path.name}: ", text.splitlines())

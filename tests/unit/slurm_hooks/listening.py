@@ -1,4 +1,4 @@
-"""An agent that listens to launchers, as far as that goes: its sockets and nothing else."""
+"""The agent's sockets for launchers, without the rest of the agent."""
 
 from __future__ import annotations
 

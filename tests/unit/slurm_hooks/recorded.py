@@ -77,7 +77,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def state_lines(recorded: Mapping[str, Any]) -> Iterator[str]:
-    """The recording in the words of nvmlsim.c. Raises KeyError for a word that is not known."""
+    """The recording as state lines of nvmlsim.c. Raises KeyError for an unknown name."""
     yield f"sys.driver = {recorded['driver_version']}"
     yield f"count = {recorded['attached_gpus']}"
     for index, gpu in enumerate(recorded["gpu"]):
@@ -104,7 +104,7 @@ def _values(gpu: Mapping[str, str]) -> Iterator[tuple[str, object]]:
 
 
 def _of_the_driver(gpu: Mapping[str, str]) -> Iterator[tuple[str, object]]:
-    """What only some drivers have."""
+    """Values that only some drivers report."""
     if "gpu_recovery_action" in gpu:
         yield "recovery_action", {"None": 0}[gpu["gpu_recovery_action"]]
     else:

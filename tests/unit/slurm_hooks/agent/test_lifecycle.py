@@ -1,4 +1,4 @@
-"""The agent's life: one instance, started again when it ends but never in a storm, and supervised."""
+"""One agent per node, its restarts by the health check, and its messages to systemd."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAME = (1, 2)
 # --- the lock ---------------------------------------------------------------------------------------
 
 
-def test_of_many_that_start_in_the_same_moment_one_holds_the_lock(tmp_path: Path) -> None:
+def test_of_many_agents_that_start_at_once_one_holds_the_lock(tmp_path: Path) -> None:
     code = """
 import sys, time
 from pathlib import Path
@@ -58,8 +58,9 @@ sys.stdin.readline()
     assert sorted(said) == ["held"] + ["left"] * 5
 
 
-def test_who_only_looks_turns_no_agent_away(tmp_path: Path) -> None:
-    """Health checks ask for the holder while an agent starts: that must not leave the node alone."""
+def test_reading_the_holder_does_not_keep_an_agent_from_its_lock(tmp_path: Path) -> None:
+    """Health checks read the holder while an agent starts; that must not keep the agent from
+    starting."""
     path, ends = lock.path_in(tmp_path), threading.Event()
     path.touch()
 
@@ -75,19 +76,19 @@ def test_who_only_looks_turns_no_agent_away(tmp_path: Path) -> None:
             held = lock.take(path)
             assert held is not None
             assert lock.holder(tmp_path) == os.getpid()
-            lock.give_back(held.fd)
+            lock.release(held.fd)
     finally:
         ends.set()
         for one in lookers:
             one.join()
 
 
-def test_a_crash_is_told_from_an_end_in_order(tmp_path: Path) -> None:
+def test_a_crash_is_distinguished_from_a_clean_stop(tmp_path: Path) -> None:
     path = lock.path_in(tmp_path)
     first = lock.take(path)
     assert first is not None
     assert not first.crashed
-    lock.give_back(first.fd)
+    lock.release(first.fd)
     second = lock.take(path)
     assert second is not None
     assert not second.crashed
@@ -110,11 +111,11 @@ if held is None:
     os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], str(path)])
 print(os.getpid(), held.crashed, os.get_inheritable(held.fd), flush=True)
 sys.stdin.readline()
-lock.give_back(held.fd)
+lock.release(held.fd)
 """
 
 
-def test_a_lock_is_held_while_its_holder_becomes_another_program(tmp_path: Path) -> None:
+def test_a_lock_is_held_while_its_holder_executes_another_program(tmp_path: Path) -> None:
     path = lock.path_in(tmp_path)
     child = subprocess.Popen(
         [sys.executable, "-c", _BECOMES, str(path)],
@@ -150,17 +151,18 @@ def test_a_lock_is_held_while_its_holder_becomes_another_program(tmp_path: Path)
 
 @pytest.mark.parametrize("before", [None, 0o644])
 def test_no_user_can_keep_an_agent_from_its_lock(tmp_path: Path, before: int | None) -> None:
-    """flock(2) asks for no right to write: whoever may read the file may hold it for ever."""
+    """flock(2) needs no write permission: any process that can open the file can hold the lock for
+    ever."""
     path = lock.path_in(tmp_path)
     if before is not None:
         path.touch(before)
     held = lock.take(path)
     assert held is not None
-    lock.give_back(held.fd)
+    lock.release(held.fd)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_lock_that_is_not_ours_is_not_inherited(
+def test_an_invalid_lock_descriptor_is_not_inherited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = lock.take(lock.path_in(tmp_path))
@@ -171,7 +173,7 @@ def test_a_lock_that_is_not_ours_is_not_inherited(
     assert lock.inherited(lock.path_in(tmp_path)) is None
 
 
-def test_a_lock_that_somebody_removed_is_not_held(tmp_path: Path) -> None:
+def test_a_removed_lock_is_not_held(tmp_path: Path) -> None:
     path = lock.path_in(tmp_path)
     held = lock.take(path)
     assert held is not None
@@ -186,10 +188,10 @@ def test_a_lock_that_somebody_removed_is_not_held(tmp_path: Path) -> None:
     os.close(other.fd)
 
 
-def test_a_start_that_cannot_be_counted_is_made(
+def test_the_agent_starts_even_if_the_start_cannot_be_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """/run is full: the node would have no agent as long as it is."""
+    """/run is full: otherwise the node would have no agent until it is not."""
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -202,46 +204,46 @@ def test_a_start_that_cannot_be_counted_is_made(
 
 
 def storm(*, bears: bool, every_s: int = 5) -> list[int]:
-    """When an agent that ends at once is started in ten hours of health checks."""
+    """The times at which an agent that exits at once is started in ten hours of health checks."""
     starts, at = Starts(config=SAME), []
     for now in range(0, 36_000, every_s):
         if bears:
-            starts = start_backoff.bore(starts)
+            starts = start_backoff.with_verdict(starts)
         if not start_backoff.wait_s(starts, float(now), SAME):
             at.append(now)
             starts = start_backoff.started(starts, float(now), SAME)
     return at
 
 
-def test_a_storm_of_restarts_ebbs_away() -> None:
+def test_restarts_in_a_row_become_rarer() -> None:
     at = storm(bears=False)
-    assert at[:5] == [0, 5, 10, 15, 20], "a few are nothing out of the common"
+    assert at[:5] == [0, 5, 10, 15, 20], "a few restarts are normal"
     assert at[5:9] == [30, 50, 90, 170]
     assert len([t for t in at if t < 3600]) <= 25
     assert max(b - a for a, b in itertools.pairwise(at)) <= 300 + 5, "but never given up"
 
 
-def test_an_agent_that_works_and_is_killed_comes_back_at_once_but_not_for_ever() -> None:
+def test_an_agent_that_worked_is_restarted_at_once_but_not_for_ever() -> None:
     at = storm(bears=True)
     assert at[:60] == list(range(0, 300, 5))
     assert len(at) <= 10 * 75
 
 
-def test_calm_and_a_new_configuration_end_the_waiting() -> None:
-    many = Starts(at=tuple(float(n) for n in range(100, 160, 5)), barren=12, config=SAME)
+def test_a_quiet_hour_or_a_new_configuration_ends_the_wait() -> None:
+    many = Starts(at=tuple(float(n) for n in range(100, 160, 5)), fruitless=12, config=SAME)
     assert start_backoff.wait_s(many, 160.0, SAME) == 300 - 5
     assert start_backoff.wait_s(many, 160.0, (3, 4)) == 0
     assert start_backoff.started(many, 160.0, (3, 4)) == Starts(
-        at=(160.0,), barren=1, config=(3, 4)
+        at=(160.0,), fruitless=1, config=(3, 4)
     )
-    assert start_backoff.wait_s(start_backoff.bore(many), 160.0, SAME) == 0
+    assert start_backoff.wait_s(start_backoff.with_verdict(many), 160.0, SAME) == 0
     assert start_backoff.wait_s(many, 4000.0, SAME) == 0
-    assert start_backoff.started(many, 4000.0, SAME).barren == 1
-    assert start_backoff.wait_s(many, 5.0, SAME) == 0, "of a later time than now: another boot's"
+    assert start_backoff.started(many, 4000.0, SAME).fruitless == 1
+    assert start_backoff.wait_s(many, 5.0, SAME) == 0, "later than now: from another boot"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2, "at": "x", "config": 3}', "\0"])
-def test_a_broken_file_of_starts_stops_nothing(tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_of_starts_stops_nothing(tmp_path: Path, text: str) -> None:
     path = start_backoff.path_in(tmp_path)
     path.write_text(text)
     assert start_backoff.load(path) == Starts()
@@ -262,17 +264,17 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_the_health_check_holds_back_and_says_so(
+def test_the_health_check_delays_starts_and_reports_it(
     tmp_path: Path, started: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(8):
         assert health_check.main() == 0
     assert started == ["w"] * 5
     line = capsys.readouterr().err.splitlines()[-1]
-    assert "was started 5 times and did not stay; next in " in line
+    assert "was started 5 times and exited; next start in " in line
     assert "agent.w.log" in line
     config = tmp_path / "holdfast.yaml"
-    config.write_text(config.read_text() + "# mended\n")
+    config.write_text(config.read_text() + "# corrected\n")
     health_check.main()
     assert len(started) == 6
     for _ in range(8):  # each of these agents published something before it was killed
@@ -285,9 +287,7 @@ def test_the_health_check_holds_back_and_says_so(
     assert len(started) == 14
 
 
-def test_the_health_check_starts_none_beside_one_that_runs(
-    tmp_path: Path, started: list[str]
-) -> None:
+def test_the_health_check_starts_no_second_agent(tmp_path: Path, started: list[str]) -> None:
     held = lock.take(lock.path_in(tmp_path / "run"))
     assert held is not None
     assert health_check.main() == 0
@@ -299,7 +299,7 @@ def test_the_health_check_starts_none_beside_one_that_runs(
 
 
 @pytest.mark.parametrize("abstract", [False, True])
-def test_systemd_hears_what_the_agent_says(
+def test_systemd_receives_the_agents_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool
 ) -> None:
     name = f"@holdfast-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
@@ -307,13 +307,13 @@ def test_systemd_hears_what_the_agent_says(
         manager.settimeout(5)
         manager.bind("\0" + name[1:] if abstract else name)
         monkeypatch.setenv(systemd.VARIABLE, name)
-        systemd.works("ok,\n0 findings")
+        systemd.ready("ok,\n0 findings")
         assert manager.recv(500) == b"READY=1\nWATCHDOG=1\nSTATUS=ok, 0 findings"
-        systemd.leaves()
+        systemd.stopping()
         assert manager.recv(500) == b"STOPPING=1"
 
 
-def test_a_supervisor_that_does_not_listen_holds_up_nobody(
+def test_a_supervisor_that_does_not_read_delays_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not systemd.notify("READY=1")
@@ -328,10 +328,8 @@ def test_a_supervisor_that_does_not_listen_holds_up_nobody(
             assert time.monotonic() - began < 30
 
 
-def test_an_agent_is_replaced_only_when_it_is_silent_for_long(
-    tmp_path: Path, started: list[str]
-) -> None:
-    """Two lives of a verdict: a site with an interval of minutes keeps its agent."""
+def test_an_agent_is_replaced_only_after_a_long_silence(tmp_path: Path, started: list[str]) -> None:
+    """After twice verdict_ttl_s, so that a site with an interval of minutes keeps its agent."""
     config = tmp_path / "holdfast.yaml"
     config.write_text(config.read_text() + "agent: {interval_s: 100, verdict_ttl_s: 300}\n")
     code = (

@@ -1,4 +1,4 @@
-"""The hooks' slow path: what an unknown node gets, and that our own faults never drain one."""
+"""The hooks' slow path: a node without a verdict, and that internal errors never drain a node."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ HOLD = "node: {when_blind: {prolog: hold, epilog: hold}}\n"
 
 
 @pytest.mark.parametrize("context", [Context.PROLOG, Context.EPILOG])
-def test_blind_passes_by_default_and_says_so(
+def test_a_blind_node_passes_by_default_with_a_message(
     site: Site, capsys: pytest.CaptureFixture[str], context: Context
 ) -> None:
     assert admission.answer(context) == 0
@@ -76,7 +76,7 @@ def test_blind_passes_by_default_and_says_so(
 
 
 @pytest.mark.parametrize("context", [Context.PROLOG, Context.EPILOG])
-def test_where_the_site_says_hold_the_drain_is_ours(site: Site, context: Context) -> None:
+def test_with_the_policy_hold_the_hook_drains(site: Site, context: Context) -> None:
     site.configure(HOLD)
     assert admission.answer(context) == 10
     reason = site.slurm.mine.reason
@@ -87,19 +87,19 @@ def test_where_the_site_says_hold_the_drain_is_ours(site: Site, context: Context
     assert drained.record.reason == reason
 
 
-def test_holding_stops_at_the_budget(site: Site) -> None:
+def test_the_policy_hold_respects_the_budget(site: Site) -> None:
     site.configure("node: {when_blind: {prolog: hold}, budget: {max_nodes: 0, max_share: 0}}\n")
     assert admission.answer(Context.PROLOG) == 0
     assert site.slurm.writes == []
 
 
-def test_holding_without_slurm_leaves_the_node(site: Site) -> None:
+def test_without_slurm_the_node_stays_in_service(site: Site) -> None:
     site.configure(HOLD)
     site.slurm.down = True
     assert admission.answer(Context.PROLOG) == 0
 
 
-def test_a_human_drained_already(site: Site) -> None:
+def test_a_person_has_already_drained_the_node(site: Site) -> None:
     site.configure(HOLD)
     site.slurm.drain([ME], "swapping DIMM", "alice")
     assert admission.answer(Context.PROLOG) == 10
@@ -118,7 +118,7 @@ FATAL = {"code": "XID79", "detail": "GPU 3 fell off"}
 
 @pytest.fixture
 def agent(site: Site) -> Iterator[None]:
-    """One that lives, as far as its lock tells."""
+    """A running agent, according to its lock."""
     held = lock.take(lock.path_in(site.folder / "run"))
     assert held is not None
     yield
@@ -146,7 +146,7 @@ def test_a_prolog_waits_until_the_drain_is_admitted(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("agent")
-def test_a_prolog_refuses_no_node_beyond_the_budget(site: Site) -> None:
+def test_a_prolog_refuses_no_node_over_the_budget(site: Site) -> None:
     site.publish(Status.BAD, drained=False, findings=[FATAL])
     with soon(lambda: site.publish(Status.SUSPECT, findings=[FATAL])):
         assert admission.answer(Context.PROLOG) == 0
@@ -174,11 +174,11 @@ def test_a_prolog_without_an_agent_does_not_wait(
     assert site.slurm.mine.reason.startswith("holdfast:PROLOG: XID79: GPU 3 fell off")
 
 
-def test_a_stale_word_that_the_node_is_drained_refuses_nothing(site: Site) -> None:
-    """A person has put the node back: the agent will learn it, the job must not be in between."""
+def test_an_outdated_verdict_of_a_drained_node_refuses_nothing(site: Site) -> None:
+    """A person has resumed the node, but the agent has not noticed it yet."""
     site.publish(Status.BAD, drained=True, findings=[FATAL])
     path = records.path_in(site.folder / "state")
-    admission._drain(  # what an agent's drain leaves behind
+    admission._drain(  # the record that an agent's drain leaves
         cast("SlurmCli", site.slurm), ME, "XID79", "x", load_cluster(config_path()), NodeConfig()
     )
     drained, _ = records.load(path)
@@ -215,7 +215,7 @@ def test_a_drain_that_is_about_to_be_withdrawn_refuses_nothing(site: Site) -> No
     assert admission.answer(Context.PROLOG) == 0
 
 
-def test_of_hooks_that_drain_in_the_same_moment_the_surplus_withdraws(site: Site) -> None:
+def test_of_hooks_that_drain_at_once_those_over_the_budget_withdraw(site: Site) -> None:
     site.configure("node: {budget: {max_nodes: 1, max_share: 0}}\n")
     site.publish(Status.BAD, drained=False, findings=[FATAL])
     site.slurm.before_drain = ["worker-0"]
@@ -224,7 +224,7 @@ def test_of_hooks_that_drain_in_the_same_moment_the_surplus_withdraws(site: Site
     assert not records.path_in(site.folder / "state").exists()
 
 
-def test_the_epilog_drains_only_where_no_agent_does(site: Site) -> None:
+def test_the_epilog_drains_only_if_no_agent_does(site: Site) -> None:
     finding = {"code": "XID79", "detail": "GPU 3 fell off"}
     site.publish(Status.BAD, drained=False, findings=[finding])
     assert admission.answer(Context.EPILOG) == 10
@@ -233,14 +233,14 @@ def test_the_epilog_drains_only_where_no_agent_does(site: Site) -> None:
     assert admission.answer(Context.EPILOG) == 0
 
 
-def test_the_kill_switch_opens_every_gate(site: Site) -> None:
+def test_the_kill_switch_lets_every_job_start(site: Site) -> None:
     site.configure(HOLD)
     (site.folder / "off").mkdir()
     (site.folder / "off" / "all").touch()
     assert admission.answer(Context.PROLOG) == 0
 
 
-def test_our_faults_leave_the_node(capsys: pytest.CaptureFixture[str]) -> None:
+def test_internal_errors_leave_the_node_in_service(capsys: pytest.CaptureFixture[str]) -> None:
     def broken(error: Exception) -> int:
         def hook() -> int:
             raise error
@@ -255,7 +255,9 @@ def test_our_faults_leave_the_node(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("module", ["prolog", "epilog"])
-def test_a_broken_configuration_is_one_line_and_the_node_stays(site: Site, module: str) -> None:
+def test_an_invalid_configuration_is_one_line_and_the_node_stays_in_service(
+    site: Site, module: str
+) -> None:
     site.configure("node: {expected_gpu: 8}\n")
     argv = [sys.executable, "-m", f"slurm_hooks.hooks.{module}"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -264,23 +266,23 @@ def test_a_broken_configuration_is_one_line_and_the_node_stays(site: Site, modul
     assert "holdfast.yaml:2: node.expected_gpu: unknown key; did you mean 'expected_gpus'?" in line
 
 
-def test_a_hook_goes_by_what_the_agent_accepted_while_the_file_is_broken_anywhere(
+def test_a_hook_uses_the_accepted_copy_while_any_section_is_invalid(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its own section is good; but the agent did not take the file over."""
+    """The hook's own section is valid, but the agent did not accept the file."""
     last_good.keep(config_path(), config_path().read_text())
     site.configure(HOLD + "checks: {gpu_xidd: {}}\n")
     assert admission.answer(Context.PROLOG) == 0, (
         "when_blind was pass, and nobody has accepted hold"
     )
     said = capsys.readouterr().err
-    assert "unknown key; did you mean 'gpu_xid'?; the configuration before it goes on" in said
+    assert "unknown key; did you mean 'gpu_xid'?; the previous configuration stays in use" in said
     assert site.slurm.writes == []
     site.configure(HOLD)
     assert admission.answer(Context.PROLOG) == 10
 
 
-def test_hooks_start_light() -> None:
+def test_hooks_import_few_modules() -> None:
     code = "import slurm_hooks.hooks.prolog, slurm_hooks.hooks.admission, sys; print(*sys.modules)"
     argv = [sys.executable, "-c", code]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)

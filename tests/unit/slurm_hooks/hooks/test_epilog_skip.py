@@ -1,4 +1,4 @@
-"""The hooks' slow path where a user asked for no checks."""
+"""The hooks' slow path when a user skips the checks."""
 
 from __future__ import annotations
 

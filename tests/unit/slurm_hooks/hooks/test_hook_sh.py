@@ -1,4 +1,5 @@
-"""The sh hook: answers from the verdict alone, and never lets a fault of ours drain a node."""
+"""The sh hook: answers from the verdict alone, and never drains a node because of an internal
+error."""
 
 from __future__ import annotations
 
@@ -67,8 +68,8 @@ def test_the_prolog_of_a_node_in_service_answers_without_python(node: Node, stat
     assert (result.returncode, node.asked, result.stderr) == (0, "", "")
 
 
-def test_a_bad_node_is_refused_only_where_the_slow_path_says_so(node: Node) -> None:
-    """It alone knows the budget, and a refusal makes slurmctld drain the node (law 4)."""
+def test_a_bad_node_is_refused_only_by_the_slow_path(node: Node) -> None:
+    """Only the slow path knows the budget, and a refusal makes slurmctld drain the node (law 4)."""
     for drained in (True, False):
         node.publish("bad", drained=drained)
         node.python("exit 10")
@@ -78,14 +79,14 @@ def test_a_bad_node_is_refused_only_where_the_slow_path_says_so(node: Node) -> N
 
 
 @pytest.mark.parametrize("status", ["bad", "blind"])
-def test_the_prolog_asks_python_about_the_rest(node: Node, status: str) -> None:
+def test_other_verdicts_are_decided_by_the_slow_path(node: Node, status: str) -> None:
     node.publish(status)
     result = node.hook("prolog")
     assert (result.returncode, result.stderr) == (0, "")
     assert node.asked == "-I -m slurm_hooks.hooks.prolog\n"
 
 
-def test_the_slow_path_has_a_path_to_look_programs_up_in(node: Node) -> None:
+def test_the_slow_path_has_a_search_path(node: Node) -> None:
     """Slurm gives its hooks no PATH."""
     node.python(f"/usr/bin/env >{node.home}/env")
     node.publish("bad")
@@ -97,8 +98,8 @@ def test_the_slow_path_has_a_path_to_look_programs_up_in(node: Node) -> None:
 @pytest.mark.parametrize(
     "what", ["expired", "another boot", "format", "garbage", "empty", "missing"]
 )
-def test_what_cannot_be_believed_is_blind(node: Node, what: str, status: str) -> None:
-    """Then the slow path decides, whatever the file says: here it refuses the node."""
+def test_an_invalid_verdict_is_blind(node: Node, what: str, status: str) -> None:
+    """The slow path decides regardless of the file; here it refuses the node."""
     path = verdict_file.path_in(node.run)
     if what == "expired":
         node.publish(status, ttl_s=-5)
@@ -158,7 +159,7 @@ def test_only_roots_job_in_a_reservation_of_holdfast_starts_on_a_bad_node(
         ("sleep 60", 0),
     ],
 )
-def test_only_ten_stays_ten(node: Node, tmp_path: Path, body: str, code: int) -> None:
+def test_only_exit_status_10_is_passed_on(node: Node, tmp_path: Path, body: str, code: int) -> None:
     node.python(body)
     log = tmp_path / "agent.w.log"
     log.touch()
@@ -168,7 +169,7 @@ def test_only_ten_stays_ten(node: Node, tmp_path: Path, body: str, code: int) ->
     assert ("the node stays in service" in log.read_text()) == (code == 0)
 
 
-def test_what_it_says_is_in_the_agents_log_and_never_lost_in_a_logger_without_syslog(
+def test_messages_are_in_the_agents_log_and_not_lost_without_syslog(
     node: Node, tmp_path: Path
 ) -> None:
     logger, log = tmp_path / "logger", tmp_path / "agent.w.log"
@@ -184,10 +185,10 @@ def test_what_it_says_is_in_the_agents_log_and_never_lost_in_a_logger_without_sy
         assert result.stderr == f"holdfast-x: {said}\n"
     log.unlink()
     node.hook("prolog", HOLDFAST_HOOK="x", SLURMD_NODENAME="w", **env)
-    assert not log.exists(), "only the agent makes its log"
+    assert not log.exists(), "only the agent creates its log"
 
 
-def test_without_an_interpreter_the_node_stays(node: Node) -> None:
+def test_without_an_interpreter_the_node_stays_in_service(node: Node) -> None:
     (node.home / "bin" / "python").unlink()
     assert node.hook("prolog").returncode == 0
 
@@ -205,7 +206,9 @@ def test_the_epilog_leaves_a_note_for_the_agent(node: Node) -> None:
     ("job", "restarts"),
     [("../x", "0"), ("7/../x", "0"), ("x", "0"), ("", "0"), ("7", "0/../../x"), ("7", "x")],
 )
-def test_notes_go_nowhere_else(node: Node, name: str, job: str, restarts: str) -> None:
+def test_notes_are_written_only_in_their_folder(
+    node: Node, name: str, job: str, restarts: str
+) -> None:
     (node.run / "notes" / "7").mkdir(parents=True)
     node.publish("ok")
     node.hook(name, SLURM_JOB_ID=job, SLURM_JOB_RESTART_COUNT=restarts)
@@ -220,15 +223,15 @@ def test_the_epilog_of_a_node_in_service_answers_without_python(node: Node, stat
     assert node.asked == ""
 
 
-def test_a_job_that_nobody_looks_after_leaves_nothing_behind(node: Node) -> None:
-    """While the agent is down, a user's ten thousand little jobs would fill the node's memory."""
+def test_a_job_without_a_marker_leaves_no_file(node: Node) -> None:
+    """While no agent runs, ten thousand small jobs of a user would fill the node's memory."""
     node.publish("ok")
     assert node.hook("epilog", SLURM_JOB_ID="4711").returncode == 0
     assert list((node.run / "ended").iterdir()) == []
 
 
-def test_a_job_that_starts_before_the_first_agent_is_known_to_it(node: Node) -> None:
-    """A node that has just booted: nobody has made the folder yet."""
+def test_a_job_that_starts_before_the_first_agent_leaves_a_note(node: Node) -> None:
+    """A node that has just booted: the folder does not exist yet."""
     node.run = node.run / "not" / "there"
     assert node.hook("prolog", SLURM_JOB_ID="4711").returncode == 0
     assert (node.run / "notes" / "4711.0.start").read_text().startswith("holdfast-job/1 start 4711")
@@ -257,7 +260,7 @@ def test_the_epilog_leaves_a_drained_node_to_the_agent(node: Node) -> None:
     assert node.hook("epilog").returncode == 10
 
 
-def test_an_epilog_without_a_folder_for_notes_is_no_fault(node: Node) -> None:
+def test_an_epilog_without_a_folder_for_notes_succeeds(node: Node) -> None:
     node.publish("ok")
     (node.run / "ended").rmdir()
     result = node.hook("epilog", SLURM_JOB_ID="1")
@@ -265,14 +268,14 @@ def test_an_epilog_without_a_folder_for_notes_is_no_fault(node: Node) -> None:
 
 
 @pytest.mark.parametrize("status", ["ok", "bad", "blind", "suspect"])
-def test_the_health_check_is_content_with_a_living_agent(node: Node, status: str) -> None:
+def test_the_health_check_does_nothing_while_an_agent_runs(node: Node, status: str) -> None:
     node.publish(status)
     (node.run / "agent.lock").write_text(f"{os.getpid()}\n")
     assert node.hook("health_check").returncode == 0
     assert node.asked == ""
 
 
-def test_the_health_check_sees_to_a_dead_agent_and_never_fails(node: Node) -> None:
+def test_the_health_check_handles_an_agent_that_exited_and_never_fails(node: Node) -> None:
     node.publish("ok")
     child = subprocess.Popen(["true"])
     child.wait()
@@ -282,7 +285,7 @@ def test_the_health_check_sees_to_a_dead_agent_and_never_fails(node: Node) -> No
     assert "slurm_hooks.hooks.health_check" in node.asked
 
 
-def test_the_health_check_sees_to_an_agent_that_publishes_nothing(node: Node) -> None:
+def test_the_health_check_handles_an_agent_that_publishes_nothing(node: Node) -> None:
     node.publish("ok", ttl_s=-5)
     (node.run / "agent.lock").write_text(f"{os.getpid()}\n")
     node.hook("health_check")
@@ -313,9 +316,9 @@ def _without_processes(argv: list[str], env: dict[str, str]) -> int:
 
 
 def test_a_healthy_prolog_starts_no_process(node: Node) -> None:
-    """What makes it nearly as fast as ``sh -c :`` (scripts/bench gate)."""
+    """This makes it nearly as fast as ``sh -c :`` (scripts/bench gate)."""
     node.publish("ok", findings=[{"detail": "x" * 4000}])
-    with tempfile.TemporaryDirectory() as text:  # where nobody, too, may look
+    with tempfile.TemporaryDirectory() as text:  # readable for the user nobody too
         run = Path(text)
         run.chmod(0o755)
         (run / "notes").mkdir()
@@ -342,9 +345,9 @@ def test_the_verdict_reads_back(node: Node) -> None:
     assert json.loads(path.read_text().split("\n")[1])["status"] == "bad"
 
 
-def test_a_file_that_is_no_verdict_says_so_and_what_to_do(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_verdict_is_reported_with_a_remedy(tmp_path: Path) -> None:
     path = tmp_path / "verdict"
     path.write_text("garbage\n")
     said = verdict_file.read(path, boot_id="x", uptime_s=1.0)
     assert (said.status, said.fresh) == (Status.BLIND, False)
-    assert said.why.startswith(f"not a verdict file: {path}; a running agent writes it anew")
+    assert said.why.startswith(f"not a verdict file: {path}; a running agent replaces it")

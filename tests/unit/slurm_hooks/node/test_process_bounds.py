@@ -1,4 +1,4 @@
-"""What a process says of itself is read as far as it is believed, and no further."""
+"""The files of a process are read up to a limit, and signals reach only the intended process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from slurm_hooks.agent.job_report.processes import look
 from slurm_hooks.node.process import MAX_ENVIRONMENT_BYTES, environment, process_state, send
 
 
-def test_an_environment_has_an_end(tmp_path: Path) -> None:
+def test_an_environment_is_read_up_to_a_limit(tmp_path: Path) -> None:
     with (tmp_path / "environ").open("wb") as file:
         file.truncate(1 << 40)
     assert len(environment(tmp_path)) == MAX_ENVIRONMENT_BYTES
 
 
-def test_a_command_line_has_an_end(tmp_path: Path) -> None:
+def test_a_command_line_is_read_up_to_a_limit(tmp_path: Path) -> None:
     folder = tmp_path / "7"
     folder.mkdir()
     (folder / "stat").write_text("7 (x) S " + "0 " * 18 + "900 0")
@@ -34,7 +34,7 @@ def test_a_command_line_has_an_end(tmp_path: Path) -> None:
     assert (found.job, found.command) == (7, "train")
 
 
-def test_a_signal_goes_to_the_process_that_is_meant() -> None:
+def test_a_signal_goes_only_to_the_intended_process() -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
         assert not send(child.pid, signal.SIGKILL, lambda: False)
@@ -47,7 +47,7 @@ def test_a_signal_goes_to_the_process_that_is_meant() -> None:
     assert not send(child.pid, signal.SIGKILL, lambda: True), "it is gone"
 
 
-def test_where_the_kernel_has_no_descriptors_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pidfds_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_pid: int) -> int:
         raise OSError(38, os.strerror(38))
 

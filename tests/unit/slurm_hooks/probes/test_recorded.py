@@ -16,7 +16,7 @@ from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.facts import KmsgFacts, NodeFacts, NvmlFacts, PcieFacts
 from slurm_hooks.probes import nvml as probe
 from slurm_hooks.settings.sections import CheckConfig
-from slurm_hooks.tracking.node import Memory, Streak, saw_gpus
+from slurm_hooks.tracking.node import Streak, TrackedState, saw_gpus
 from slurm_hooks.worker.worker import Worker, call
 from tests.unit.slurm_hooks import recorded
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
@@ -54,7 +54,7 @@ def read(nvml: SimulatedNvml) -> Any:
 
 def found(nvml: NvmlFacts, passes: int, *, bus: bool = True) -> set[tuple[str, int | None]]:
     """What is open after so many passes: (code, GPU)."""
-    memory = Memory(boot_id="b")
+    memory = TrackedState(boot_id="b")
     streaks: dict[str, Streak] = {}
     pcie = tuple(
         PcieFacts(pci=str(gpu.pci), width=gpu.pcie_width, max_width=gpu.pcie_max_width)

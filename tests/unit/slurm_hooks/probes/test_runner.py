@@ -19,7 +19,7 @@ from slurm_hooks.probes.probe import Probe, Sources, silence
 from slurm_hooks.probes.runner import Prober, Readings
 from slurm_hooks.settings import settings
 from slurm_hooks.settings.sections import AgentConfig, NodeConfig
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 from slurm_hooks.worker.child import Serve
 from slurm_hooks.worker.worker import Answer
 
@@ -177,12 +177,12 @@ def test_a_mount_that_hangs_is_a_fact_and_no_blindness() -> None:
 
 
 def see(observer: Observer, **said: object) -> NodeFacts:
-    observer.see(Readings(**said), log_problem="", uptime_s=5.0)  # type: ignore[arg-type]
+    observer.read_probes(Readings(**said), log_problem="", uptime_s=5.0)  # type: ignore[arg-type]
     return observer.facts
 
 
 def test_a_slow_probe_s_facts_and_silence_stand_until_it_is_asked_again() -> None:
-    observer = Observer(8, "boot", Memory())
+    observer = Observer(8, "boot", TrackedState())
     wanted, host = frozenset({"host", "dcgm"}), HostFacts(cpus=4)
     dumb = silence("dcgm", Answer(error="no watches"))
     facts = see(observer, wanted=wanted, asked={"host", "dcgm"}, facts={"host": host}, blind=[dumb])
@@ -211,7 +211,9 @@ def test_a_driver_that_does_not_open_is_a_fact_and_its_gpus_are_unseen(tmp_path:
     readings = of.run({"nvml"})
     of.close()
     assert readings.looked == set()
-    facts = see(Observer(8, "boot", Memory()), **{f: getattr(readings, f) for f in _OF_READINGS})
+    facts = see(
+        Observer(8, "boot", TrackedState()), **{f: getattr(readings, f) for f in _OF_READINGS}
+    )
     assert facts.nvml is not None
     assert facts.nvml.init_code == 12
     assert blind_names(facts, {"gpu_count": object()}) == ("nvml",)

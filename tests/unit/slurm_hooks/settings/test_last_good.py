@@ -1,4 +1,4 @@
-"""The copy of the configuration that was accepted last: what goes on while the file cannot be used."""
+"""The copy of the last accepted configuration, which is used while the file is invalid."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_good_file_is_what_counts(config: Path) -> None:
+def test_a_valid_file_is_used(config: Path) -> None:
     last_good.keep(config, "node: {expected_gpus: 2}\n")
     found = settings.usable(config)
     assert (found.node.expected_gpus, found.job.poll_s, found.text) == (4, 7.0, GOOD)
     assert found.problems == ()
 
 
-def test_instead_of_a_broken_file_the_copy_goes_on_and_every_problem_is_told(config: Path) -> None:
+def test_instead_of_an_invalid_file_the_copy_is_used_and_every_problem_reported(
+    config: Path,
+) -> None:
     last_good.keep(config, GOOD)
     config.write_text(BAD)
     found = settings.usable(config)
     assert (found.node.expected_gpus, found.job.poll_s) == (4, 7.0)
-    assert found.path == config, "kill switches and repairs are looked for beside the file itself"
-    assert found.stamp == machine.stamp(config), "nothing is told again until the file changes"
+    assert found.path == config, "kill switches and corrections are read beside the file itself"
+    assert found.stamp == machine.stamp(config), "nothing is reported again until the file changes"
     assert [line.removeprefix(f"{config}:")[:13] for line in found.problems] == [
         "2: checks.gpu",
         "3: agent.inte",
@@ -45,19 +47,19 @@ def test_instead_of_a_broken_file_the_copy_goes_on_and_every_problem_is_told(con
         settings.load(config)
 
 
-def test_a_file_that_is_gone_is_not_a_wish_for_defaults(config: Path) -> None:
+def test_a_missing_file_does_not_mean_defaults(config: Path) -> None:
     assert settings.usable(config.with_name("never")).node.expected_gpus == 8
     last_good.keep(config, GOOD)
     config.unlink()
     found = settings.usable(config)
     assert found.node.expected_gpus == 4
-    assert "there is no such file any more; put it back, or an empty one" in found.problems[0]
+    assert "this file no longer exists; restore it, or create an empty one" in found.problems[0]
     config.write_text("")
     assert settings.usable(config).problems == ()
     assert settings.usable(config).node.expected_gpus == 8
 
 
-def test_without_a_copy_of_this_file_a_broken_one_is_no_configuration(config: Path) -> None:
+def test_without_a_copy_an_invalid_file_is_an_error(config: Path) -> None:
     last_good.keep(config.with_name("another"), GOOD)
     config.write_text(BAD)
     with pytest.raises(ConfigError, match=r"gpu_xidd(.|\n)*interval_s"):
@@ -73,7 +75,7 @@ def test_without_a_copy_of_this_file_a_broken_one_is_no_configuration(config: Pa
         settings.usable(config)
 
 
-def test_a_copy_that_a_newer_version_does_not_take_is_told_beside_the_file(config: Path) -> None:
+def test_a_copy_that_a_newer_version_rejects_is_reported_too(config: Path) -> None:
     last_good.keep(config, "node: {gpus: 8}\n")
     config.write_text(BAD)
     with pytest.raises(ConfigError) as caught:
@@ -84,7 +86,7 @@ def test_a_copy_that_a_newer_version_does_not_take_is_told_beside_the_file(confi
     ]
 
 
-def test_the_copy_is_roots_alone_and_written_only_when_it_changes(config: Path) -> None:
+def test_the_copy_is_readable_only_for_root_and_written_only_when_it_changes(config: Path) -> None:
     last_good.keep(config, GOOD)
     path = last_good.path_of_copy()
     first = path.stat()
@@ -95,7 +97,7 @@ def test_the_copy_is_roots_alone_and_written_only_when_it_changes(config: Path) 
     assert last_good.copy_of(config) == ""
 
 
-def test_a_health_check_tells_once_in_the_agents_log_why_there_is_no_agent(
+def test_a_health_check_logs_once_why_there_is_no_agent(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_CONFIG", str(config))
@@ -110,7 +112,7 @@ def test_a_health_check_tells_once_in_the_agents_log_why_there_is_no_agent(
         lines = log.read_text().splitlines()
         assert len(lines) == 2
         assert "given twice, first in line 1" in lines[0]
-        assert all(" error health_check: no agent: " in line for line in lines)
+        assert all(" error health_check: no agent started: " in line for line in lines)
     config.write_text("nod: {}\n")
     with pytest.raises(ConfigError):
         health_check.main()

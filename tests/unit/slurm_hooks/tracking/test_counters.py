@@ -1,4 +1,4 @@
-"""Counters: wrap, saturation, reset, and the rates that are taken of them."""
+"""Counters: wrap, saturation, reset, and their rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.tracking.counters import MAX_POINTS, Counter, advance, rebased, restored
+from holdfast.adapters.typed_json import typed
+from slurm_hooks.tracking.counters import MAX_POINTS, Counter, advance, rebased
 
 
 def looks(
@@ -33,14 +34,14 @@ def looks(
     return counter
 
 
-def test_first_sight_is_a_baseline_and_no_opinion() -> None:
+def test_the_first_reading_is_a_baseline_and_unknown() -> None:
     assert looks(41).new is None
     assert looks(41).baseline == 41
     assert looks(41, 41).new == 0
     assert looks(41, 44).new == 3
 
 
-def test_what_cannot_be_read_is_no_opinion_and_forgets_nothing() -> None:
+def test_an_unreadable_value_is_unknown_and_loses_nothing() -> None:
     assert looks(None).new is None
     assert looks(5, 7, None).new is None
     assert looks(5, 7, None, 9).new == 4
@@ -54,7 +55,7 @@ def test_a_fall_is_a_reset_and_a_new_baseline() -> None:
     assert looks(50, 60, 3, 4).new == 1
 
 
-def test_a_saturated_counter_can_count_no_more() -> None:
+def test_a_saturated_counter_no_longer_counts() -> None:
     assert looks(0, 254, saturates_at=255).new == 254
     assert looks(0, 255, saturates_at=255).new is None
     assert looks(255, saturates_at=255).new is None
@@ -63,11 +64,11 @@ def test_a_saturated_counter_can_count_no_more() -> None:
     assert looks(0, 300, saturates_at=255).new is None
 
 
-def test_a_wrap_goes_on_counting() -> None:
+def test_a_counter_counts_on_after_a_wrap() -> None:
     assert looks(250, 4, wraps_at=256).new == 10
     assert looks(250, 4, 250, 1, wraps_at=256).new is not None
-    assert looks(250, 4, 100, 5, wraps_at=256).new is None, "more than half a turn: a reset"
-    assert looks(100, 3, wraps_at=2**32).new is None, "a small counter that fell was reset"
+    assert looks(250, 4, 100, 5, wraps_at=256).new is None, "more than half the range: a reset"
+    assert looks(100, 3, wraps_at=2**32).new is None, "a small counter that decreased was reset"
 
 
 def test_a_rate_needs_the_whole_window() -> None:
@@ -75,7 +76,7 @@ def test_a_rate_needs_the_whole_window() -> None:
     seven = looks(*range(0, 80, 10), keep_s=60)
     assert seven.rate_per_s(60) == pytest.approx(1.0)
     assert seven.new_in(60) in (60, 70)
-    assert looks(0, 10).rate_per_s(10) is None, "no window is kept unless it is asked for"
+    assert looks(0, 10).rate_per_s(10) is None, "no window is kept unless requested"
 
 
 def test_a_rate_is_of_the_window_and_not_of_all_time() -> None:
@@ -85,11 +86,11 @@ def test_a_rate_is_of_the_window_and_not_of_all_time() -> None:
     assert 5 <= rate <= 6
 
 
-def test_a_reset_begins_the_window_anew() -> None:
+def test_a_reset_begins_the_window_again() -> None:
     assert looks(*range(0, 200, 10), 1, 2, 3, keep_s=60).rate_per_s(60) is None
 
 
-def test_nothing_new_changes_nothing() -> None:
+def test_an_unchanged_value_changes_nothing() -> None:
     before = looks(5, 7, 7)
     assert advance(before, 7, 5000.0) is before
     full = looks(5, 255, saturates_at=255)
@@ -101,15 +102,15 @@ def test_a_clock_set_back_does_not_invent_rates() -> None:
     assert advance(before, 200, 3.0, keep_s=60).rate_per_s(60) is None
 
 
-def test_rebased_takes_everything_for_old() -> None:
+def test_rebased_starts_from_the_current_value() -> None:
     assert rebased(looks(5, 9)).new == 0
     assert rebased(looks(250, 4, wraps_at=256)).new == 0
     assert rebased(Counter()) == Counter()
 
 
-def test_survives_its_own_json() -> None:
+def test_a_counter_is_read_back_from_json() -> None:
     for counter in (Counter(), looks(5, 9), looks(*range(0, 200, 10), keep_s=60)):
-        assert restored(json.loads(json.dumps(dataclasses.asdict(counter)))) == counter
+        assert typed(json.loads(json.dumps(dataclasses.asdict(counter))), Counter) == counter
 
 
 @given(

@@ -1,4 +1,4 @@
-"""What the agent remembers of ports, PCI devices and the machine."""
+"""The tracked state of ports, PCI devices and the machine."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from slurm_hooks.tracking import fabric, store
 from slurm_hooks.tracking.fabric import COUNTED_CODES, PortSeen
 from slurm_hooks.tracking.host import HostSeen, look_at_host, look_at_system
 from slurm_hooks.tracking.node import (
-    Memory,
+    TrackedState,
     saw_host,
     saw_pci,
     saw_ports,
     saw_system,
 )
-from slurm_hooks.tracking.reboot import booted, forgiven
+from slurm_hooks.tracking.reboot import acknowledged, booted
 
 PORT = PortFacts(
     device="mlx5_0",
@@ -56,7 +56,7 @@ def see(*looks: PortFacts, every_s: float = 10.0) -> PortFacts:
     return facts[0]
 
 
-def test_the_first_look_is_a_baseline_whatever_it_shows() -> None:
+def test_the_first_pass_is_a_baseline_for_any_values() -> None:
     news = see(counted(symbol_error=900, local_link_integrity_errors=3)).news
     assert (news.symbol_ber, news.integrity) == (None, None)
     again = counted(symbol_error=900, local_link_integrity_errors=3)
@@ -76,14 +76,14 @@ def test_symbol_errors_as_a_share_of_the_bits_of_two_hours() -> None:
 @pytest.mark.parametrize(
     ("name", "full"), [("symbol_error", 65535), ("local_link_integrity_errors", 15)]
 )
-def test_a_counter_at_its_end_counts_no_more(name: str, full: int) -> None:
+def test_a_full_counter_no_longer_counts(name: str, full: int) -> None:
     news = see(PORT, counted(**{name: full})).news
     assert (news.symbol_ber if name == "symbol_error" else news.integrity) is None
     wide = see(PORT, counted(**{name: full + 1})).news
     assert (wide.symbol_ber if name == "symbol_error" else wide.integrity) is not None
 
 
-def test_a_counter_that_fell_was_cleared() -> None:
+def test_a_counter_that_decreased_was_cleared() -> None:
     assert see(counted(symbol_error=500), counted(symbol_error=2)).news.symbol_ber is None
     assert (
         see(
@@ -105,9 +105,9 @@ def test_the_best_rate_is_that_of_an_active_port() -> None:
     assert see(PORT, replace(PORT, rate_gbps=200.0)).best_gbps == 400.0
 
 
-def test_a_card_that_goes_is_told_and_one_with_another_name_is_recognised() -> None:
+def test_a_missing_card_is_reported_and_a_renamed_one_is_recognised() -> None:
     other = replace(PORT, device="mlx5_1", guid="b83f:d204")
-    memory, _ = saw_ports(Memory(), [PORT, other], 5.0)
+    memory, _ = saw_ports(TrackedState(), [PORT, other], 5.0)
     _, facts = saw_ports(memory, [other], 6.0)
     assert [(p.device, p.present, p.now_called) for p in facts if not p.present] == [
         ("mlx5_0", False, "")
@@ -116,8 +116,8 @@ def test_a_card_that_goes_is_told_and_one_with_another_name_is_recognised() -> N
     assert [p.now_called for p in facts if not p.present] == ["mlx5_9"]
 
 
-def test_a_boot_leaves_no_baseline_and_what_the_port_was() -> None:
-    memory, _ = saw_ports(Memory(boot_id="a"), [replace(PORT, link_downed=3)], 5.0)
+def test_a_boot_drops_the_baseline_and_keeps_the_port() -> None:
+    memory, _ = saw_ports(TrackedState(boot_id="a"), [replace(PORT, link_downed=3)], 5.0)
     after = booted(memory, "b", demand)
     _, (port,) = saw_ports(after, [replace(counted(symbol_error=9), link_downed=9)], 6.0)
     assert port.news.symbol_ber is None
@@ -126,19 +126,19 @@ def test_a_boot_leaves_no_baseline_and_what_the_port_was() -> None:
     assert port.seen_active
 
 
-def test_a_persons_word_makes_the_past_old() -> None:
-    memory, _ = saw_ports(Memory(), [PORT], 5.0)
+def test_a_resume_by_a_person_resets_earlier_errors() -> None:
+    memory, _ = saw_ports(TrackedState(), [PORT], 5.0)
     memory, (bad,) = saw_ports(memory, [counted(symbol_error=90)], 6.0)
     assert bad.news.symbol_ber
     memory, _ = saw_ports(
-        forgiven(memory, NodeFacts(expected_gpus=0)), [counted(symbol_error=90)], 7.0
+        acknowledged(memory, NodeFacts(expected_gpus=0)), [counted(symbol_error=90)], 7.0
     )
     memory, (good,) = saw_ports(memory, [counted(symbol_error=90)], 8.0)
     assert good.news.symbol_ber == 0
     assert "IB_BER" in COUNTED_CODES
 
 
-def test_a_port_that_forgets_what_it_is_stays_what_it_was() -> None:
+def test_a_port_keeps_its_last_known_link_layer() -> None:
     assert see(PORT, replace(PORT, link_layer="", state="")).link_layer == "InfiniBand"
 
 
@@ -150,13 +150,13 @@ SWITCH = PcieFacts(pci="0000:05:00.0", kind=PciKind.NVSWITCH)
 
 
 def bus(*looks: list[PcieFacts]) -> PciFacts:
-    memory, facts = Memory(), PciFacts()
+    memory, facts = TrackedState(), PciFacts()
     for number, devices in enumerate(looks):
         memory, facts = saw_pci(memory, devices, 1e6 + 10 * number)
     return facts
 
 
-def test_pcie_errors_count_from_the_first_look() -> None:
+def test_pcie_errors_count_from_the_first_pass() -> None:
     assert bus([GPU]).devices[0].fatal_new is None
     assert bus([GPU], [GPU]).devices[0].fatal_new == 0
     worse = replace(GPU, fatal=2, correctable=604)
@@ -165,12 +165,12 @@ def test_pcie_errors_count_from_the_first_look() -> None:
     assert seen.correctable_per_min == pytest.approx(60.0)
 
 
-def test_a_device_without_aer_has_no_opinion() -> None:
+def test_a_device_without_aer_is_not_judged() -> None:
     (seen,) = bus([SWITCH], [SWITCH]).devices
     assert (seen.fatal_new, seen.correctable_per_min) == (None, None)
 
 
-def test_what_was_on_the_bus_is_missed() -> None:
+def test_a_device_that_left_the_bus_is_missing() -> None:
     facts = bus([GPU, SWITCH], [GPU])
     assert facts.gone == ((PciKind.NVSWITCH, "0000:05:00.0"),)
     assert facts.of(PciKind.GPU)[0].pci == "0000:53:00"
@@ -180,7 +180,7 @@ def test_what_was_on_the_bus_is_missed() -> None:
 # --- the machine ----------------------------------------------------------------------------------
 
 
-def test_a_disk_that_turns_read_only_is_broken_and_one_that_is_so_is_not() -> None:
+def test_a_disk_that_becomes_read_only_is_faulty_and_one_that_always_was_is_not() -> None:
     def looks(*read_only: bool) -> DiskFacts:
         known, host = HostSeen(), HostFacts()
         for value in read_only:
@@ -206,21 +206,21 @@ def sleeping(**change: object) -> SystemFacts:
     return SystemFacts(d_state_tasks=(replace(base, **change),))  # type: ignore[arg-type]
 
 
-def test_a_task_that_did_not_run_once_has_slept_all_the_time() -> None:
+def test_a_task_without_a_context_switch_was_blocked_all_the_time() -> None:
     assert system(sleeping()).d_state_tasks[0].blocked_s is None
     assert system(sleeping(), sleeping(), sleeping()).d_state_tasks[0].blocked_s == 120.0
 
 
-def test_a_task_that_ran_in_between_sleeps_anew() -> None:
+def test_a_task_that_ran_in_between_counts_as_newly_blocked() -> None:
     facts = system(sleeping(), sleeping(switches=5), sleeping(switches=5))
     assert facts.d_state_tasks[0].blocked_s == 60.0
 
 
-def test_another_process_with_the_same_number_sleeps_anew() -> None:
+def test_another_process_with_the_same_pid_counts_as_newly_blocked() -> None:
     assert system(sleeping(), sleeping(start=10)).d_state_tasks[0].blocked_s is None
 
 
-def test_a_service_that_ran_and_is_not_to_be_seen_has_stopped() -> None:
+def test_a_service_that_ran_and_is_no_longer_found_has_stopped() -> None:
     def service(running: bool | None, *, cut: bool = False) -> SystemFacts:
         return SystemFacts(services=(ServiceFacts(name="dcgm", running=running),), cut=cut)
 
@@ -237,7 +237,7 @@ def test_zombies_that_stay() -> None:
 
 
 def test_all_of_it_survives_a_restart(tmp_path: Path) -> None:
-    memory = Memory(boot_id="a")
+    memory = TrackedState(boot_id="a")
     for number in range(30):
         now = 1e6 + 60 * number
         memory, _ = saw_ports(memory, [counted(symbol_error=number)], now)

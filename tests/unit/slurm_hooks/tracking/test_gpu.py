@@ -1,4 +1,4 @@
-"""What the agent remembers of a GPU's counters, and what each reading makes of it."""
+"""The tracked counters of a GPU, and the deltas of each reading."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from slurm_hooks.evaluation.judge import fold, opened
 from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.facts import GpuDeltas, GpuFabric, GpuFacts, NodeFacts, NvmlFacts
 from slurm_hooks.settings.sections import CheckConfig
-from slurm_hooks.tracking.gpu import GpuSeen, forgiven, look, rebooted, was_reset
-from slurm_hooks.tracking.node import Memory, saw_gpus
-from slurm_hooks.tracking.reboot import forgiven as person_resumed
+from slurm_hooks.tracking.gpu import GpuSeen, acknowledged, look, rebooted, was_reset
+from slurm_hooks.tracking.node import TrackedState, saw_gpus
+from slurm_hooks.tracking.reboot import acknowledged as person_resumed
 
 START = 1_000_000.0
 GPU = GpuFacts(
@@ -41,14 +41,14 @@ def with_link(counts: tuple[int, ...], link: int, value: int) -> tuple[int, ...]
 def run(
     *readings: tuple[float, GpuFacts], seen: GpuSeen | None = None
 ) -> tuple[GpuSeen, GpuDeltas]:
-    """Readings at seconds after the start; the memory and the news of the last one."""
+    """Readings at seconds after the start; the tracked GPU and the deltas of the last one."""
     seen, filled = seen or GpuSeen(), GPU
     for after_s, gpu in readings:
         seen, filled = look(seen, gpu, START + after_s)
     return seen, filled.news
 
 
-def test_the_first_sight_is_a_baseline_and_no_news() -> None:
+def test_the_first_reading_is_a_baseline_without_deltas() -> None:
     worn = replace(GPU, uncorrected=7, link_crc_errors=(99,) * 18)
     seen, filled = look(GpuSeen(), worn, START)
     assert filled.uncorrected_new is None
@@ -73,7 +73,7 @@ def test_crc_errors_are_judged_by_their_rate() -> None:
         return second, replace(GPU, link_crc_errors=counts)
 
     _, news = run(*(at(second) for second in range(0, 60, 10)))
-    assert news.link_crc_per_s is None, "not watched for a minute yet"
+    assert news.link_crc_per_s is None, "not followed for a minute yet"
     _, news = run(*(at(second) for second in range(0, 130, 10)))
     assert news.link_crc_per_s == pytest.approx(500)
     assert news.bad_links == (4,)
@@ -91,7 +91,7 @@ def test_pcie_replays_and_heat_are_rates_of_their_windows() -> None:
     assert news.thermal_share == pytest.approx(0.1)
 
 
-def test_where_the_driver_tells_them_apart_heat_is_what_the_hardware_did() -> None:
+def test_if_the_driver_separates_them_only_hardware_slowdown_counts_as_heat() -> None:
     def at(second: int) -> tuple[float, GpuFacts]:
         by_both_ns = int(second * 0.5e9)
         return second, replace(GPU, held_by_heat_ns=by_both_ns, held_by_hw_heat_ns=by_both_ns // 5)
@@ -101,7 +101,7 @@ def test_where_the_driver_tells_them_apart_heat_is_what_the_hardware_did() -> No
 
 
 def test_a_power_brake_between_two_passes_counts() -> None:
-    """At no pass is it on: two seconds of every ten lie between them."""
+    """It is off at every pass: on for two seconds of every ten, between the passes."""
 
     def at(second: int) -> tuple[float, GpuFacts]:
         return second, replace(GPU, clock_reasons=0, held_by_power_brake_ns=int(second * 0.2e9))
@@ -109,12 +109,12 @@ def test_a_power_brake_between_two_passes_counts() -> None:
     _, news = run(at(0))
     assert news.brake_share is None, "no baseline yet"
     _, news = run(*(at(second) for second in range(0, 70, 10)))
-    assert news.brake_share == pytest.approx(12 / 600), "what it has at least"
+    assert news.brake_share == pytest.approx(12 / 600), "the least share that it can have"
     _, news = run(*(at(second) for second in range(0, 1300, 10)))
     assert news.brake_share == pytest.approx(0.2, rel=0.1)
 
 
-def test_counters_that_stand_still_are_calm_however_high() -> None:
+def test_constant_counters_cause_no_finding_however_high() -> None:
     worn = replace(GPU, link_crc_errors=(10**6,) * 18, held_by_heat_ns=10**15)
     _, news = run(*((second, worn) for second in range(0, 4000, 10)))
     assert news == GpuDeltas(
@@ -135,13 +135,13 @@ def test_a_reset_is_a_new_baseline() -> None:
     assert not was_reset(after, again)
 
 
-def test_a_demand_that_went_away_is_a_reset_and_one_not_answered_is_not() -> None:
+def test_a_requirement_that_ended_is_a_reset_and_a_missing_answer_is_not() -> None:
     seen, _ = run((0, replace(GPU, recovery_action=1)))
     assert was_reset(seen, GPU)
     assert not was_reset(seen, GpuFacts(index=3, state_code=15))
 
 
-def test_a_lost_gpu_keeps_its_name_and_tells_no_news() -> None:
+def test_a_lost_gpu_keeps_its_name_and_has_no_deltas() -> None:
     seen, _ = run((0, GPU), (10, GPU))
     seen, filled = look(seen, GpuFacts(index=3, state_code=15), START + 20)
     assert (filled.uuid, filled.pci, filled.serial) == ("GPU-3", "0000:86:00", "165")
@@ -152,39 +152,39 @@ def test_a_lost_gpu_keeps_its_name_and_tells_no_news() -> None:
     assert filled.uncorrected_new == 1, "the baseline was kept"
 
 
-def test_how_long_the_fabric_is_not_complete() -> None:
+def test_the_time_the_fabric_is_not_ready() -> None:
     waiting = replace(GPU, fabric=GpuFabric(state=2))
     seen, news = run((0, GPU), (10, waiting), (70, waiting))
     assert news.fabric_pending_s == 60.0
     _, news = run((80, GpuFacts(index=3)), (90, waiting), seen=seen)
-    assert news.fabric_pending_s == 80.0, "a pass without an answer does not begin it anew"
+    assert news.fabric_pending_s == 80.0, "a pass without an answer does not restart it"
     _, news = run((100, GPU), (110, waiting), seen=seen)
     assert news.fabric_pending_s == 0.0
 
 
-def test_after_a_reboot_only_the_name_is_left() -> None:
+def test_after_a_reboot_only_the_identity_is_kept() -> None:
     seen, _ = run((0, GPU), (10, replace(GPU, uncorrected=3)))
     assert rebooted(seen) == GpuSeen(uuid="GPU-3", pci="0000:86:00", serial="165")
 
 
-def test_a_persons_word_makes_old_errors_old() -> None:
+def test_a_resume_by_a_person_resets_counted_errors() -> None:
     bad = replace(GPU, uncorrected=3, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
     seen, news = run((0, GPU), (10, bad))
     assert (news.link_recoveries, news.bad_links) == (5, (7,))
-    seen, filled = look(forgiven(seen), bad, START + 20)
+    seen, filled = look(acknowledged(seen), bad, START + 20)
     assert filled.uncorrected_new == 0
     assert (filled.news.link_recoveries, filled.news.bad_links) == (0, ())
     worse = replace(bad, uncorrected=4)
     assert look(seen, worse, START + 30)[1].uncorrected_new == 1
 
 
-def test_a_quiet_gpu_changes_nothing_in_memory_for_a_while() -> None:
+def test_an_idle_gpu_does_not_change_the_tracked_state_for_a_while() -> None:
     seen, _ = run((0, GPU), (10, GPU))
     same, _ = look(seen, GPU, START + 11)
     assert same.counters is seen.counters
 
 
-def test_the_memory_comes_back_from_disk_as_it_was() -> None:
+def test_the_tracked_state_is_read_back_from_disk() -> None:
     bad = replace(GPU, uncorrected=3, fabric=GpuFabric(state=1))
     seen, _ = run((0, GPU), (10, bad), (400, bad))
     import json
@@ -193,11 +193,11 @@ def test_the_memory_comes_back_from_disk_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("check", ["gpu_ecc", "gpu_nvlink_errors"])
-def test_a_person_who_resumes_the_node_ends_what_was_counted_before(check: str) -> None:
+def test_a_resume_by_a_person_closes_findings_from_counters(check: str) -> None:
     table = {check: CheckConfig(limits=checks.load(check).Limits(), mode=Mode.DRAIN)}
     bad = replace(GPU, uncorrected=3, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
 
-    def see(memory: Memory, gpu: GpuFacts, after_s: float) -> Memory:
+    def see(memory: TrackedState, gpu: GpuFacts, after_s: float) -> TrackedState:
         reading = NvmlFacts(count=1, gpus=(gpu,))
         memory, nvml = saw_gpus(memory, reading, demand, START + after_s)
         facts = NodeFacts(expected_gpus=1, nvml=nvml)
@@ -205,14 +205,14 @@ def test_a_person_who_resumes_the_node_ends_what_was_counted_before(check: str) 
         streaks = fold(memory.streaks, table, facts, looked, START + after_s)
         return replace(memory, streaks=streaks)
 
-    memory = Memory(boot_id="b")
+    memory = TrackedState(boot_id="b")
     for turn, gpu in enumerate((GPU, bad, bad, bad)):
         memory = see(memory, gpu, turn * 10)
     assert len(opened(memory.streaks, table)) == 1
     memory = person_resumed(memory, NodeFacts(expected_gpus=1))
     assert opened(memory.streaks, table) == ()
     memory = see(see(memory, bad, 50), bad, 60)
-    assert opened(memory.streaks, table) == (), "the old errors are not news again"
+    assert opened(memory.streaks, table) == (), "the old errors do not count again"
     worse = replace(bad, uncorrected=4, link_recoveries=with_link((0,) * 18, 7, 6))
     memory = see(see(memory, worse, 70), worse, 80)
     assert len(opened(memory.streaks, table)) == 1

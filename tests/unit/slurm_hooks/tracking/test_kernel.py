@@ -1,4 +1,4 @@
-"""The kernel log from its records to findings: what is remembered, what is news, what opens."""
+"""The kernel log from its records to findings: what is tracked, what is judged at once, what opens."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking import kernel, reboot, store
 from slurm_hooks.tracking import node as remember
 from slurm_hooks.tracking.gpu import GpuSeen
-from slurm_hooks.tracking.new_events import REPEAT_S, Event, news
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.new_events import REPEAT_S, Event, new_events
+from slurm_hooks.tracking.node import TrackedState
 
 PCI = "0000:53:00"
 SWITCH = "0000:05:00"
@@ -51,8 +51,10 @@ def xid(number: int, at_s: float = 100.0, pci: str = PCI, value: int | None = No
     return XidEvent(xid=number, pci=pci, seq=int(at_s), at_s=at_s, recovery_value=value)
 
 
-def heard(*events: Event, memory: Memory | None = None) -> Memory:
-    return remember.heard(memory or Memory(boot_id="b"), events, seq=1, lost=0, demand=demand)
+def with_events(*events: Event, memory: TrackedState | None = None) -> TrackedState:
+    return remember.with_events(
+        memory or TrackedState(boot_id="b"), events, seq=1, lost=0, demand=demand
+    )
 
 
 def judged(
@@ -60,7 +62,7 @@ def judged(
 ) -> list[Finding]:
     check = checks.load(name)
     facts = NodeFacts(
-        expected_gpus=8, nvml=NvmlFacts(count=len(gpus), gpus=gpus), kmsg=heard(*events).kmsg
+        expected_gpus=8, nvml=NvmlFacts(count=len(gpus), gpus=gpus), kmsg=with_events(*events).kmsg
     )
     return list(check.judge(facts, check.Limits(**limits)))
 
@@ -68,24 +70,26 @@ def judged(
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_records_of_one_code_and_part_are_one_event() -> None:
-    memory = heard(event("AER_CORRECTED", 10), event("AER_CORRECTED", 20, text="newest", count=3))
+def test_records_of_one_code_and_device_are_one_event() -> None:
+    memory = with_events(
+        event("AER_CORRECTED", 10), event("AER_CORRECTED", 20, text="newest", count=3)
+    )
     (kept,) = memory.events
     assert (kept.count, kept.text, kept.at_s) == (4, "newest", 20)
     assert kept.slots == ((0, 4),)
-    assert len(heard(event("AER_CORRECTED", subject="other"), memory=memory).events) == 2
+    assert len(with_events(event("AER_CORRECTED", subject="other"), memory=memory).events) == 2
 
 
-def test_what_only_tells_more_counts_nothing() -> None:
-    memory = heard(event("AER_FATAL"), event("AER_FATAL", count=0, text="words SDES"))
+def test_a_record_without_a_count_only_updates_the_text() -> None:
+    memory = with_events(event("AER_FATAL"), event("AER_FATAL", count=0, text="words SDES"))
     (kept,) = memory.events
     assert (kept.count, kept.text) == (1, "words SDES")
-    assert heard(event("AER_FATAL", count=0)).events == (), "and alone it is nothing"
+    assert with_events(event("AER_FATAL", count=0)).events == (), "and alone it is no event"
 
 
-def test_rates_are_of_the_window_alone() -> None:
+def test_rates_cover_only_the_window() -> None:
     at = [0.0, 500.0, 7200.0, 7300.0, 90_000.0]
-    (kept,) = heard(*(event("DIMM_CORRECTED", at_s) for at_s in at)).events
+    (kept,) = with_events(*(event("DIMM_CORRECTED", at_s) for at_s in at)).events
     assert kept.count == 5
     assert kept.within(3600, 90_000) == 1
     assert kept.within(24 * 3600, 90_000) == 3
@@ -98,45 +102,46 @@ def test_a_rate_never_misses_a_record_nor_counts_one_a_slot_too_old(
 ) -> None:
     times = sorted(times)
     for at_s in times[-1:]:
-        (kept,) = heard(*(event("DIMM_CORRECTED", one) for one in times)).events
+        (kept,) = with_events(*(event("DIMM_CORRECTED", one) for one in times)).events
         seen = kept.within(window_s, at_s)
         assert seen >= sum(at_s - one <= window_s for one in times)
         assert seen <= sum(at_s - one <= window_s + SLOT_S for one in times)
 
 
-def test_a_storm_keeps_the_memory_small_and_the_worst_in_it() -> None:
+def test_a_flood_keeps_the_state_small_and_the_worst_events_in_it() -> None:
     storm = [
         event("AER_CORRECTED", at, subject=f"0000:{at % 256:02x}:00.{at % 8}") for at in range(3000)
     ]
-    memory = heard(event("AER_FATAL", 0), *storm)
+    memory = with_events(event("AER_FATAL", 0), *storm)
     assert len(memory.events) == kernel.MAX_EVENTS
     assert any(kept.code == "AER_FATAL" for kept in memory.events)
-    xids = heard(xid(79, 0), *(xid(45, at) for at in range(20_000)))
+    xids = with_events(xid(79, 0), *(xid(45, at) for at in range(20_000)))
     assert len(xids.xids) == remember.MAX_EVENTS
     assert xids.xids[0].xid == 79
 
 
-def test_images_of_a_user_do_not_make_the_agent_forget_a_fault_of_the_node() -> None:
-    """Each damaged image is an event of its own; some containers mount as many as their user likes."""
+def test_images_of_a_user_do_not_displace_a_fault_of_the_node() -> None:
+    """Each damaged image is a separate event, and users can mount any number of images in
+    containers."""
     oops = event("KERNEL_OOPS", 0, subject="node", kind="hung_task")
     images = [event("FS_ERROR", 1 + at, subject=f"loop{at}") for at in range(1000)]
     shut = [
         event("FS_SHUTDOWN", 1 + at, subject=f"dm-{at}", fatal=True, confirmed=False)
         for at in range(1000)
     ]
-    memory = heard(event("FS_SHUTDOWN", 0, fatal=True, confirmed=True), oops, *images, *shut)
+    memory = with_events(event("FS_SHUTDOWN", 0, fatal=True, confirmed=True), oops, *images, *shut)
     assert {"KERNEL_OOPS", "FS_SHUTDOWN"} <= {kept.code for kept in memory.events}
     assert any(kept.confirmed for kept in memory.events)
 
 
-def test_an_end_ends_its_own_event_only() -> None:
+def test_a_record_of_an_end_clears_only_its_own_event() -> None:
     lost = event("FS_SERVER_LOST", subject="nas1")
-    memory = heard(lost, replace(lost, subject="nas2"), replace(lost, over=True))
+    memory = with_events(lost, replace(lost, subject="nas2"), replace(lost, over=True))
     assert [kept.subject for kept in memory.events] == ["nas2"]
 
 
-def test_a_switch_that_is_taken_on_again_has_no_sxids() -> None:
-    memory = heard(
+def test_a_switch_that_is_initialized_again_has_no_sxids() -> None:
+    memory = with_events(
         event("SXID20034", subject=SWITCH),
         event("SXID23001", subject=SWITCH),
         event("SXID20034", subject="0000:06:00"),
@@ -145,8 +150,8 @@ def test_a_switch_that_is_taken_on_again_has_no_sxids() -> None:
     assert [kept.subject for kept in memory.events] == ["0000:06:00"]
 
 
-def test_age_takes_what_condemns_nothing() -> None:
-    memory = heard(event("OOM_JOB", 0), event("HUNG_TASK", 0), event("MLX5_HEALTH", 0))
+def test_events_that_are_not_fatal_expire() -> None:
+    memory = with_events(event("OOM_JOB", 0), event("HUNG_TASK", 0), event("MLX5_HEALTH", 0))
     hour = remember.aged(memory, 3601, demand)
     assert {kept.code for kept in hour.events} == {"HUNG_TASK", "MLX5_HEALTH"}
     day = remember.aged(memory, 24 * 3600 + 1, demand)
@@ -154,42 +159,42 @@ def test_age_takes_what_condemns_nothing() -> None:
     assert day.kmsg.now_s == 24 * 3600 + 1
 
 
-def test_a_reboot_and_a_human_take_everything_that_they_cure() -> None:
-    memory = heard(event("SXID23001", subject=SWITCH), event("NVME_FAILED"))
+def test_a_reboot_or_a_resume_clears_the_events_that_it_can() -> None:
+    memory = with_events(event("SXID23001", subject=SWITCH), event("NVME_FAILED"))
     assert reboot.booted(memory, "other boot", demand).events == ()
-    assert reboot.forgiven(memory, NodeFacts(expected_gpus=8)).events == ()
+    assert reboot.acknowledged(memory, NodeFacts(expected_gpus=8)).events == ()
 
 
-def test_all_gpus_reset_takes_what_asked_for_it() -> None:
+def test_a_reset_of_all_gpus_clears_sxids_that_required_it() -> None:
     gpus = {0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}
-    memory = Memory(boot_id="b", gpus=gpus)
-    memory = heard(
+    memory = TrackedState(boot_id="b", gpus=gpus)
+    memory = with_events(
         event("SXID20034", subject=SWITCH, fatal=True),
         event("SXID23001", subject=SWITCH, fatal=True),
         memory=memory,
     )
-    one = heard(xid(154, 200, value=0), memory=memory)
+    one = with_events(xid(154, 200, value=0), memory=memory)
     assert len(one.events) == 2
-    both = heard(xid(154, 201, "0000:64:00", value=0), memory=one)
-    assert [kept.code for kept in both.events] == ["SXID23001"], "that one asks for a reboot"
+    both = with_events(xid(154, 201, "0000:64:00", value=0), memory=one)
+    assert [kept.code for kept in both.events] == ["SXID23001"], "that one requires a reboot"
 
 
-def test_a_reset_before_the_fault_counts_for_nothing() -> None:
-    memory = Memory(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")})
-    memory = heard(xid(154, 50, value=0), memory=memory)
-    memory = heard(event("SXID20034", subject=SWITCH, fatal=True), memory=memory)
-    memory = heard(xid(154, 200, "0000:64:00", value=0), memory=memory)
+def test_a_reset_before_the_fault_does_not_count() -> None:
+    memory = TrackedState(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")})
+    memory = with_events(xid(154, 50, value=0), memory=memory)
+    memory = with_events(event("SXID20034", subject=SWITCH, fatal=True), memory=memory)
+    memory = with_events(xid(154, 200, "0000:64:00", value=0), memory=memory)
     assert len(memory.events) == 1
 
 
-def test_what_is_remembered_outlives_the_agent(tmp_path: Path) -> None:
-    memory = heard(
+def test_events_are_kept_over_a_restart_of_the_agent(tmp_path: Path) -> None:
+    memory = with_events(
         xid(154, 60, value=0),
         event("SXID20034", 70, subject=SWITCH, fatal=True),
         event("AER_CORRECTED", 90, count=7),
-        memory=Memory(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}),
+        memory=TrackedState(boot_id="b", gpus={0: GpuSeen(pci=PCI), 1: GpuSeen(pci="0000:64:00")}),
     )
-    memory = heard(xid(154, 95, value=0), memory=memory)
+    memory = with_events(xid(154, 95, value=0), memory=memory)
     path = store.path_in(tmp_path)
     store.save(path, memory)
     again, problem = store.load(path)
@@ -202,25 +207,25 @@ def test_what_is_remembered_outlives_the_agent(tmp_path: Path) -> None:
 # --- news -----------------------------------------------------------------------------------------
 
 
-def test_a_storm_is_one_piece_of_news() -> None:
+def test_a_flood_of_records_is_judged_once() -> None:
     storm = [event("AER_CORRECTED", at / 100) for at in range(1000)]
-    assert len(news((), storm, demand)) == 1
+    assert len(new_events((), storm, demand)) == 1
     killed = [xid(45, at / 1000) for at in range(8000)]
-    assert len(news((), killed, demand)) == 1
-    assert news(killed[-1:], [xid(45, 8.5)], demand) == []
-    assert len(news(killed[-1:], [xid(45, 8.5 + REPEAT_S)], demand)) == 1
+    assert len(new_events((), killed, demand)) == 1
+    assert new_events(killed[-1:], [xid(45, 8.5)], demand) == []
+    assert len(new_events(killed[-1:], [xid(45, 8.5 + REPEAT_S)], demand)) == 1
 
 
-def test_what_may_condemn_is_always_news() -> None:
-    assert len(news((), [xid(79, 1), xid(79, 3)], demand)) == 2
-    assert len(news((), [xid(79, 1 + at / 100) for at in range(50)], demand)) == 1
-    assert len(news((), [xid(154, 1, value=2), xid(154, 1.1, value=0)], demand)) == 2
-    assert len(news([xid(154, 1, value=2)], [xid(154, 2, value=0)], demand)) == 1
+def test_what_may_be_fatal_is_always_judged_at_once() -> None:
+    assert len(new_events((), [xid(79, 1), xid(79, 3)], demand)) == 2
+    assert len(new_events((), [xid(79, 1 + at / 100) for at in range(50)], demand)) == 1
+    assert len(new_events((), [xid(154, 1, value=2), xid(154, 1.1, value=0)], demand)) == 2
+    assert len(new_events([xid(154, 1, value=2)], [xid(154, 2, value=0)], demand)) == 1
     fatal = event("NVME_FAILED", 1)
-    assert len(news([fatal], [replace(fatal, at_s=2 + REPEAT_S)], demand)) == 1
-    assert news([fatal], [replace(fatal, at_s=2)], demand) == []
-    assert len(news([fatal], [replace(fatal, at_s=2, over=True)], demand)) == 1
-    assert news([fatal], [replace(fatal, at_s=50, count=0)], demand) == []
+    assert len(new_events([fatal], [replace(fatal, at_s=2 + REPEAT_S)], demand)) == 1
+    assert new_events([fatal], [replace(fatal, at_s=2)], demand) == []
+    assert len(new_events([fatal], [replace(fatal, at_s=2, over=True)], demand)) == 1
+    assert new_events([fatal], [replace(fatal, at_s=50, count=0)], demand) == []
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -268,7 +273,7 @@ def test_memory_errors() -> None:
     assert found.severity is Severity.FATAL
 
 
-def test_a_machine_check_left_by_the_boot_before_drains_nothing() -> None:
+def test_a_machine_check_of_the_boot_before_drains_nothing() -> None:
     (old,) = judged("kernel_mce", event("MCE_UNCORRECTED", 0.06, fatal=True))
     assert (old.code, old.severity) == ("MCE_BEFORE_BOOT", Severity.WARN)
     assert not FAULTS[old.code].drains
@@ -303,12 +308,12 @@ def test_killed_tasks() -> None:
     assert judged("kernel_oom", event("OOM_SYSTEM", count=5), max_system_per_hour=5) == []
 
 
-def test_a_task_stuck_in_the_driver_is_said_once_and_by_the_right_check() -> None:
+def test_a_task_stuck_in_the_driver_is_one_finding_of_the_right_check() -> None:
     stuck = (event("HUNG_TASK", subject="python3"), event("DRIVER_TASK_HUNG", subject="python3"))
     assert judged("kernel_hung_task", *stuck) == []
     (found,) = judged("kernel_driver", *stuck)
     assert (found.code, found.severity) == ("DRIVER_TASK_HUNG", Severity.WARN)
-    assert not FAULTS[found.code].drains, "one witness drains nothing"
+    assert not FAULTS[found.code].drains, "one source alone drains nothing"
     (found,) = judged("kernel_hung_task", event("HUNG_TASK", subject="other"), *stuck)
     assert found.subject == "other"
 
@@ -327,7 +332,7 @@ def test_adapters() -> None:
     assert judged("kernel_mlx5", event("MLX5_MODULE", count=2), max_module_per_hour=2) == []
 
 
-def test_the_word_in_the_log_outranks_the_table() -> None:
+def test_the_severity_in_the_log_takes_precedence_over_the_table() -> None:
     (table,) = judged("nvswitch_sxid", event("SXID20034", subject=SWITCH))
     assert (table.severity, table.action) == (Severity.FATAL, Action.RESET_GPU)
     (milder,) = judged("nvswitch_sxid", event("SXID20034", subject=SWITCH, fatal=False))
@@ -339,12 +344,12 @@ def test_the_word_in_the_log_outranks_the_table() -> None:
     assert judged("nvswitch_sxid", event("SXID20034"), ignore=frozenset({20034})) == []
 
 
-def test_switch_or_gpu_the_cause_is_told_apart() -> None:
+def test_whether_the_switch_or_the_gpu_is_the_cause() -> None:
     link = event("SXID20034", 101, subject=SWITCH, fatal=True)
     (follows,) = judged("nvswitch_sxid", link, xid(79, 100))
-    assert not follows.cause, "the GPU failed, its link died with it"
+    assert not follows.cause, "the GPU failed, and its link with it"
     (cause,) = judged("nvswitch_sxid", link, xid(74, 100))
-    assert cause.cause, "the GPU's Xid 74 tells of the link, not of the GPU"
+    assert cause.cause, "the GPU's Xid 74 is about the link, not about the GPU"
     fabric = event("SXID23001", 101, subject=SWITCH, fatal=True)
     (switch,) = judged("nvswitch_sxid", fabric, xid(79, 100))
     assert switch.cause
@@ -363,7 +368,7 @@ def test_several_gpus_that_lose_nvlink_at_once_hint_at_the_switch() -> None:
 
 
 @pytest.mark.parametrize("number", [43, 45, 137])
-def test_a_consequence_outranks_no_cause(number: int) -> None:
+def test_a_consequence_never_ranks_before_its_cause(number: int) -> None:
     found = judged("gpu_xid", xid(48, 100), xid(number, 101), xid(154, 102, value=1))
     worst = Verdict(findings=tuple(found)).worst
     assert worst is not None
@@ -384,7 +389,7 @@ def test_the_strongest_evidence_is_named() -> None:
     assert "asks for" not in plain.detail
 
 
-def test_new_words_of_new_drivers_ask_for_what_their_number_says() -> None:
+def test_unknown_actions_of_new_drivers_are_read_by_their_number() -> None:
     flr = replace(xid(154, 101, value=1), recovery="PF FLR")
     found = {one.code: one for one in judged("gpu_xid", xid(31, 100), flr)}
     assert (found["XID31"].severity, found["XID31"].action) == (Severity.FATAL, Action.RESET_GPU)
@@ -413,10 +418,10 @@ def record(seq: int, text: str, at_s: float | None = None) -> Record:
     )
 
 
-def test_an_observer_hears_both_kinds_and_tells_what_is_new() -> None:
-    observer = Observer(8, "boot", Memory(boot_id="boot"))
+def test_an_observer_reads_both_kinds_and_reports_new_events() -> None:
+    observer = Observer(8, "boot", TrackedState(boot_id="boot"))
     link = "nvidia-nvswitch0: SXid (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up"
-    xids = observer.hear(
+    xids = observer.read_kernel_log(
         [
             record(
                 1, "NVRM: Xid (PCI:0000:53:00): 74, pid=1, NVLink: fatal error detected on link 3"
@@ -425,21 +430,23 @@ def test_an_observer_hears_both_kinds_and_tells_what_is_new() -> None:
         ]
     )
     assert [one.xid for one in xids] == [74]
-    assert [one.code for one in observer.news] == ["XID74", "SXID20034"]
-    assert observer.hear([record(3, link, 2.5)]) == []
-    assert observer.news == []
-    (kept,) = observer.memory.events
+    assert [one.code for one in observer.new_events] == ["XID74", "SXID20034"]
+    assert observer.read_kernel_log([record(3, link, 2.5)]) == []
+    assert observer.new_events == []
+    (kept,) = observer.tracked.events
     assert kept.count == 2
-    assert observer.hear([]) == []
+    assert observer.read_kernel_log([]) == []
 
 
 UNCONFIRMED = ("FS_SHUTDOWN_UNCONFIRMED", Severity.WARN)
 
 
 def shut_down(observer: Observer, seq: int, device: str = "dm-4") -> list[tuple[str, Severity]]:
-    """What stands after the kernel wrote that this filesystem shut itself down."""
-    observer.hear([record(seq, f"XFS ({device}): Filesystem has been shut down due to log error")])
-    found = observer.hear_and_judge(
+    """The findings after the kernel reported that this filesystem shut itself down."""
+    observer.read_kernel_log(
+        [record(seq, f"XFS ({device}): Filesystem has been shut down due to log error")]
+    )
+    found = observer.judge_kernel_log(
         {"kernel_fs": CheckConfig(limits=kernel_fs.Limits(), mode=Mode.DRAIN)}
     )
     return [(entry.finding.code, entry.finding.severity) for entry in found]
@@ -449,15 +456,15 @@ def looked(observer: Observer, mounted: frozenset[str] | None) -> None:
     host = HostFacts(mounted=mounted)
     names = {"host"}
     readings = Readings(facts={"host": host}, looked=names, asked=names, wanted=frozenset(names))
-    observer.see(readings, log_problem="", uptime_s=100.0)
+    observer.read_probes(readings, log_problem="", uptime_s=100.0)
 
 
-def test_a_filesystem_that_shut_down_counts_where_it_is_mounted() -> None:
-    """An image that a user brings, damaged on purpose, is mounted in a namespace of its own."""
-    observer = Observer(8, "boot", Memory(boot_id="boot"))
-    assert shut_down(observer, 1) == [UNCONFIRMED], "nobody looked yet"
+def test_a_filesystem_that_shut_down_counts_if_it_is_mounted_here() -> None:
+    """A user can damage an image on purpose and mount it in a namespace of its own."""
+    observer = Observer(8, "boot", TrackedState(boot_id="boot"))
+    assert shut_down(observer, 1) == [UNCONFIRMED], "not probed yet"
     looked(observer, None)
-    assert shut_down(observer, 2) == [UNCONFIRMED], "nobody could look"
+    assert shut_down(observer, 2) == [UNCONFIRMED], "could not be probed"
     looked(observer, frozenset({"nvme0n1p1"}))
     assert shut_down(observer, 3) == [UNCONFIRMED], "not mounted here"
     looked(observer, frozenset({"dm-4"}))
@@ -468,12 +475,12 @@ def test_a_filesystem_that_shut_down_counts_where_it_is_mounted() -> None:
 
 
 def test_a_mounted_filesystem_that_shuts_down_counts_at_once() -> None:
-    observer = Observer(8, "boot", Memory(boot_id="boot"))
+    observer = Observer(8, "boot", TrackedState(boot_id="boot"))
     looked(observer, frozenset({"dm-4"}))
     assert shut_down(observer, 1) == [("FS_SHUTDOWN", Severity.FATAL)]
 
 
-def test_the_facts_of_no_log_open_nothing() -> None:
+def test_without_a_kernel_log_nothing_opens() -> None:
     for name in checks.CATALOGUE:
         check = checks.load(name)
         if check.NEEDS == "kmsg":

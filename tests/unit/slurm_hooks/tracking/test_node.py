@@ -1,4 +1,4 @@
-"""What the agent remembers, what makes it forget, and what opens and closes a finding."""
+"""What the agent tracks, what it drops, and what opens and closes a finding."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from slurm_hooks.tracking import store
 from slurm_hooks.tracking.gpu import GpuSeen
 from slurm_hooks.tracking.node import (
     MAX_EVENTS,
-    Memory,
+    TrackedState,
     aged,
-    heard,
     saw_blind,
     saw_gpus,
     saw_ports,
+    with_events,
 )
-from slurm_hooks.tracking.reboot import booted, forgiven
+from slurm_hooks.tracking.reboot import acknowledged, booted
 
 PCI = "0000:53:00"
-KNOWN = Memory(boot_id="a", gpus={3: GpuSeen(uuid="GPU-3", pci=PCI)})
+KNOWN = TrackedState(boot_id="a", gpus={3: GpuSeen(uuid="GPU-3", pci=PCI)})
 
 
 def xid(number: int, seq: int = 1, recovery: str | None = None, pci: str = PCI) -> XidEvent:
     return XidEvent(xid=number, pci=pci, seq=seq, at_s=float(seq), recovery=recovery)
 
 
-def hear(memory: Memory, *events: XidEvent, lost: int = 0) -> Memory:
+def hear(memory: TrackedState, *events: XidEvent, lost: int = 0) -> TrackedState:
     seq = events[-1].seq if events else None
-    return heard(memory, events, seq=seq, lost=lost, demand=demand)
+    return with_events(memory, events, seq=seq, lost=lost, demand=demand)
 
 
-def numbers(memory: Memory) -> list[int]:
+def numbers(memory: TrackedState) -> list[int]:
     return [event.xid for event in memory.xids]
 
 
-def test_an_xid_learns_which_gpu_it_names() -> None:
+def test_an_xid_gets_the_index_and_uuid_of_its_gpu() -> None:
     (event,) = hear(KNOWN, xid(79)).xids
     assert (event.gpu, event.uuid) == (3, "GPU-3")
 
 
-def test_an_xid_before_the_first_pass_learns_it_later() -> None:
-    memory = hear(Memory(boot_id="a"), xid(79))
+def test_an_xid_before_the_first_pass_gets_them_later() -> None:
+    memory = hear(TrackedState(boot_id="a"), xid(79))
     assert memory.xids[0].gpu is None
     gpu = GpuFacts(index=3, uuid="GPU-3", pci=PCI)
     memory, _ = saw_gpus(memory, NvmlFacts(count=1, gpus=(gpu,)), demand, 1.0)
     assert memory.xids[0].gpu == 3
 
 
-def test_recovery_none_resolves_what_a_reset_cures_and_no_more() -> None:
+def test_recovery_none_resolves_only_what_a_reset_clears() -> None:
     memory = hear(KNOWN, xid(48, 1), xid(79, 2), xid(48, 3, pci="0000:64:00"))
     memory = hear(memory, xid(154, 9, "None"))
     assert [(event.xid, event.pci) for event in memory.xids] == [
@@ -67,7 +67,7 @@ def test_recovery_none_resolves_what_a_reset_cures_and_no_more() -> None:
     ]
 
 
-def test_a_reboot_cures_all_but_what_needs_another_machine() -> None:
+def test_a_reboot_clears_all_but_what_requires_a_replacement() -> None:
     memory = hear(KNOWN, xid(48, 1), xid(79, 2), xid(54, 3), lost=7)
     after = booted(memory, "b", demand)
     assert numbers(after) == [54]
@@ -75,7 +75,7 @@ def test_a_reboot_cures_all_but_what_needs_another_machine() -> None:
     assert booted(after, "b", demand) is after
 
 
-def test_another_gpu_in_the_place_inherits_nothing() -> None:
+def test_another_gpu_at_the_same_index_inherits_nothing() -> None:
     memory = hear(KNOWN, xid(79))
     fresh = GpuFacts(index=3, uuid="GPU-new", pci=PCI, uncorrected=0)
     memory, nvml = saw_gpus(memory, NvmlFacts(count=1, gpus=(fresh,)), demand, 1.0)
@@ -83,7 +83,7 @@ def test_another_gpu_in_the_place_inherits_nothing() -> None:
     assert nvml.gpus[0].uncorrected_new is None
 
 
-def test_uncorrected_errors_count_from_the_first_sight_and_a_reset_starts_anew() -> None:
+def test_uncorrected_errors_count_from_the_first_reading_or_the_last_reset() -> None:
     memory, news = KNOWN, []
     for count in (4, 4, 6, 0, 1):
         gpu = GpuFacts(index=3, uuid="GPU-3", pci=PCI, uncorrected=count)
@@ -101,20 +101,20 @@ def test_a_reset_that_shows_in_nvml_resolves_too() -> None:
     assert numbers(memory) == []
 
 
-def test_a_lost_gpu_is_still_told_apart() -> None:
+def test_a_lost_gpu_is_still_identified() -> None:
     lost = GpuFacts(index=3, state_code=15)
     _, nvml = saw_gpus(KNOWN, NvmlFacts(count=1, gpus=(lost,)), demand, 1.0)
     assert (nvml.gpus[0].uuid, nvml.gpus[0].pci) == ("GPU-3", PCI)
 
 
-def test_a_flood_drops_what_tells_least() -> None:
+def test_a_flood_drops_the_least_severe_events() -> None:
     flood = [xid(45, seq) for seq in range(1, 3 * MAX_EVENTS)]
     memory = hear(hear(KNOWN, xid(79, 0)), *flood)
     assert len(memory.xids) == MAX_EVENTS
     assert numbers(memory)[0] == 79
 
 
-def test_evidence_ages_but_a_fatal_fault_does_not() -> None:
+def test_warnings_expire_but_a_fatal_fault_does_not() -> None:
     memory = hear(KNOWN, xid(13, 10), xid(79, 10))
     assert numbers(aged(memory, 10_000.0, demand)) == [79]
 
@@ -132,7 +132,7 @@ def test_links_lost_are_counted_from_a_baseline() -> None:
     assert seen.seen_active
 
 
-def test_silence_is_counted_by_passes() -> None:
+def test_missing_answers_are_counted_by_passes() -> None:
     memory = saw_blind(saw_blind(KNOWN, [], ["nvml"]), ["sysfs"], ["nvml"])
     assert memory.blind == {"nvml": 2}
     assert saw_blind(memory, ["nvml"], []).blind == {}
@@ -150,17 +150,17 @@ def count(number: int) -> NodeFacts:
     return NodeFacts(expected_gpus=8, nvml=NvmlFacts(count=number))
 
 
-def codes(memory: Memory) -> list[str]:
+def codes(memory: TrackedState) -> list[str]:
     return [entry.finding.code for entry in opened(memory.streaks, TABLE)]
 
 
-def see(memory: Memory, facts: NodeFacts, looked: frozenset[str] = LOOKED) -> Memory:
+def see(memory: TrackedState, facts: NodeFacts, looked: frozenset[str] = LOOKED) -> TrackedState:
     return replace(memory, streaks=fold(memory.streaks, TABLE, facts, looked, 1.0))
 
 
 def test_open_and_close_rules_are_apart() -> None:
     memory = see(KNOWN, count(7))
-    assert codes(memory) == [], "one pass is a driver that reloads"
+    assert codes(memory) == [], "one pass may be a driver reload"
     memory = see(memory, count(7))
     assert codes(memory) == ["GPU_COUNT"]
     memory = see(memory, count(8))
@@ -169,7 +169,7 @@ def test_open_and_close_rules_are_apart() -> None:
     assert codes(memory) == []
 
 
-def test_a_pass_that_could_not_look_changes_nothing() -> None:
+def test_a_pass_without_an_answer_changes_nothing() -> None:
     memory = see(see(KNOWN, count(7)), count(7))
     for _ in range(9):
         memory = see(memory, NodeFacts(expected_gpus=8), frozenset({"kmsg"}))
@@ -182,7 +182,7 @@ def test_a_pass_that_could_not_look_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "silence", [{"state_code": 15}, {"errors": (("nvmlDeviceGetHandleByIndex", 999),)}]
 )
-def test_a_gpu_that_says_nothing_keeps_its_other_faults(silence: dict[str, Any]) -> None:
+def test_a_gpu_that_does_not_answer_keeps_its_other_faults(silence: dict[str, Any]) -> None:
     bad = GpuFacts(index=3, uuid="GPU-3", uncorrected_new=1)
     lost = GpuFacts(index=3, uuid="GPU-3", **silence)
     memory = see(KNOWN, NodeFacts(expected_gpus=1, nvml=NvmlFacts(count=1, gpus=(bad,))))
@@ -191,7 +191,7 @@ def test_a_gpu_that_says_nothing_keeps_its_other_faults(silence: dict[str, Any])
     assert codes(memory) == ["ECC_UNCORRECTED"]
 
 
-def test_a_check_that_is_switched_off_forgets() -> None:
+def test_a_check_that_is_switched_off_loses_its_streaks() -> None:
     memory = see(see(KNOWN, count(7)), count(7))
     rest = {name: TABLE[name] for name in TABLE if name != "gpu_count"}
     assert fold(memory.streaks, rest, count(7), LOOKED, 1.0) == {}
@@ -201,12 +201,12 @@ def test_a_persons_resume_closes_events_but_not_what_is_still_there() -> None:
     facts = replace(count(7), kmsg=KmsgFacts(xids=(xid(79),)))
     memory = see(see(hear(KNOWN, xid(79)), facts), facts)
     assert set(codes(memory)) == {"XID79", "GPU_COUNT"}
-    memory = forgiven(memory, facts)
+    memory = acknowledged(memory, facts)
     assert memory.xids == ()
     assert codes(memory) == ["GPU_COUNT"]
 
 
-def test_the_memory_survives_a_restart(tmp_path: Path) -> None:
+def test_the_tracked_state_survives_a_restart(tmp_path: Path) -> None:
     facts = replace(count(7), kmsg=KmsgFacts(xids=(xid(79),)))
     port = PortFacts(device="mlx5_0", port=1, state="ACTIVE", link_downed=2)
     memory, _ = saw_ports(see(hear(KNOWN, xid(79), lost=2), facts), [port], 5.0)
@@ -216,10 +216,10 @@ def test_the_memory_survives_a_restart(tmp_path: Path) -> None:
     assert store.load(path) == (memory, "")
 
 
-def test_a_broken_memory_is_begun_anew(tmp_path: Path) -> None:
+def test_an_unreadable_state_starts_empty(tmp_path: Path) -> None:
     path = tmp_path / "agent.json"
     for text in ("", "{", "[]", '{"version": 1}', '{"version": 99}', "\0"):
         path.write_text(text)
         memory, problem = store.load(path)
-        assert memory == Memory()
+        assert memory == TrackedState()
         assert str(path) in problem

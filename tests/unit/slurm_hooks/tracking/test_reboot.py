@@ -1,5 +1,5 @@
-"""What the machine had before a boot it must have after it, until it is seen to be another machine or
-somebody accepts what there is."""
+"""What the machine had before a boot it must have after it, until it is seen to be another machine
+or somebody accepts what there is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from slurm_hooks.probes.runner import Readings
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking import store
 from slurm_hooks.tracking.host import HostSeen
-from slurm_hooks.tracking.node import Memory
+from slurm_hooks.tracking.node import TrackedState
 
 TABLE: dict[str, CheckConfig[Any]] = {
     "infiniband": CheckConfig(limits=infiniband.Limits(), mode=Mode.DRAIN),
@@ -73,26 +73,26 @@ def look(
 
 
 class Node:
-    """An agent's observer over boots. What is open, and whether a pass speaks for the node."""
+    """An agent's observer over several boots: the open findings, and whether a pass is clean."""
 
     def __init__(self) -> None:
-        self.observer = Observer(0, "boot 0", Memory())
+        self.observer = Observer(0, "boot 0", TrackedState())
         self.boots = 0
 
     def boot(self) -> None:
         self.boots += 1
-        self.observer = Observer(0, f"boot {self.boots}", self.observer.memory)
+        self.observer = Observer(0, f"boot {self.boots}", self.observer.tracked)
 
     def see(self, readings: Readings, passes: int = 1) -> list[str]:
         for _ in range(passes):
             again = replace(readings, facts=dict(readings.facts))
-            self.observer.see(again, log_problem="", uptime_s=1e4)
+            self.observer.read_probes(again, log_problem="", uptime_s=1e4)
             self.observer.judge(TABLE)
         return self.open
 
     @property
     def open(self) -> list[str]:
-        found = opened(self.observer.memory.streaks, TABLE)
+        found = opened(self.observer.tracked.streaks, TABLE)
         return sorted(f"{one.finding.code} {one.finding.subject}" for one in found)
 
     @property
@@ -116,7 +116,7 @@ def node() -> Node:
         (look(cards=()), "IB_MISSING mlx5_0"),
     ],
 )
-def test_what_is_missing_stays_missing_over_a_boot_until_it_is_seen(
+def test_a_missing_device_stays_missing_over_a_boot_until_it_is_found(
     node: Node, left: Readings, told: str
 ) -> None:
     assert told in node.see(left, 3)
@@ -124,20 +124,20 @@ def test_what_is_missing_stays_missing_over_a_boot_until_it_is_seen(
         node.boot()
         for _ in range(5):
             node.see(left)
-            assert not node.clean, "not one pass speaks for the node"
+            assert not node.clean, "no pass is clean"
         assert told in node.open
     node.see(look(), 3)
     assert node.open == []
     assert node.clean
 
 
-def test_what_goes_while_the_machine_is_off_is_missed_and_asks_to_be_seen_again(
+def test_a_device_lost_while_the_machine_was_off_is_missing_and_must_reappear(
     node: Node,
 ) -> None:
     node.boot()
     assert node.see(look(cards=CARDS[1:]), 3) == ["IB_MISSING mlx5_0"]
-    (found,) = opened(node.observer.memory.streaks, TABLE)
-    assert found.finding.action is Action.WAIT, "it has just been booted"
+    (found,) = opened(node.observer.tracked.streaks, TABLE)
+    assert found.finding.action is Action.WAIT, "it has just booted"
     assert found.finding.detail == "InfiniBand card mlx5_0 is gone, since before this boot"
 
 
@@ -148,7 +148,7 @@ def test_another_machine_inherits_nothing(node: Node) -> None:
     assert node.clean
 
 
-def test_until_it_is_known_which_machine_it_is_nothing_is_said_and_nothing_is_clean(
+def test_while_the_machine_is_unknown_nothing_is_reported_and_no_pass_is_clean(
     node: Node,
 ) -> None:
     node.boot()
@@ -161,7 +161,7 @@ def test_until_it_is_known_which_machine_it_is_nothing_is_said_and_nothing_is_cl
     ]
 
 
-def test_one_card_is_proof_enough_where_gpus_were_replaced(node: Node) -> None:
+def test_one_known_card_identifies_a_machine_whose_gpus_were_replaced(node: Node) -> None:
     node.boot()
     assert node.see(look(gpus=("GPU-x",), cards=CARDS[:2]), 3) == ["IB_MISSING mlx5_2"]
 
@@ -186,12 +186,12 @@ def test_with_new_names_the_one_that_is_missing_is_named(node: Node) -> None:
     assert node.see(look(cards=renamed), 5) == ["IB_MISSING mlx5_1"]
 
 
-def test_who_resumes_the_node_accepts_what_there_is(node: Node) -> None:
+def test_a_resume_by_a_person_accepts_the_present_devices(node: Node) -> None:
     fewer = look(cards=CARDS[:2], switches=SWITCHES[:1])
     node.see(fewer, 3)
     node.boot()
     assert len(node.see(fewer, 3)) == 2
-    node.observer.forgive()
+    node.observer.acknowledge()
     assert node.open == []
     node.boot()
     assert node.see(fewer, 5) == []
@@ -206,16 +206,16 @@ def test_returns_stay_with_the_machine_until_a_person_resumes_it(
     node.boot()
     node.see(look(), 2)
     path = store.path_in(tmp_path)
-    store.save(path, node.observer.memory)
+    store.save(path, node.observer.tracked)
     assert [one.code for one in store.recall(path).returns] == ["MOUNT_GONE"]
     node.boot()
     node.see(look(gpus=("GPU-x", "GPU-y"), cards=[card("mlx5_8", "other")], switches=()), 2)
-    assert node.observer.memory.returns == (), "another machine"
+    assert node.observer.tracked.returns == (), "another machine"
     for _ in range(1000):
         node.observer.returned("MOUNT_GONE")
-    assert len(node.observer.memory.returns) < 1000
-    node.observer.forgive()
-    assert node.observer.memory.returns == ()
+    assert len(node.observer.tracked.returns) < 1000
+    node.observer.acknowledge()
+    assert node.observer.tracked.returns == ()
 
 
 def test_a_port_that_stays_down_over_a_boot_lets_no_pass_be_clean(node: Node) -> None:
@@ -228,7 +228,7 @@ def test_a_port_that_stays_down_over_a_boot_lets_no_pass_be_clean(node: Node) ->
     assert node.open == ["IB_DOWN mlx5_2/1"]
 
 
-def test_a_checks_patience_is_no_evidence(node: Node) -> None:
+def test_a_finding_that_still_waits_makes_no_pass_clean(node: Node) -> None:
     def with_service(*, runs: bool, uptime_s: float) -> Readings:
         seen = look()
         service = ServiceFacts(name="fabricmanager", running=runs)
@@ -263,10 +263,10 @@ def test_a_probe_that_has_not_answered_yet_lets_no_pass_be_clean(node: Node) -> 
     node.see(look())
     assert node.clean
     node.see(first)
-    assert node.clean, "what it said last still stands"
+    assert node.clean, "its last reading still counts"
 
 
-def test_a_disk_that_is_still_read_only_after_a_boot_is_still_broken(node: Node) -> None:
+def test_a_disk_that_is_still_read_only_after_a_boot_is_still_faulty(node: Node) -> None:
     def root(*, read_only: bool) -> Readings:
         seen = look()
         disk = DiskFacts(path="/", free_bytes=1, total_bytes=2, read_only=read_only)
@@ -276,6 +276,6 @@ def test_a_disk_that_is_still_read_only_after_a_boot_is_still_broken(node: Node)
     node.see(root(read_only=False))
     node.boot()
     assert node.see(root(read_only=True), 2) == ["DISK_READ_ONLY /"]
-    node.observer.forgive()
+    node.observer.acknowledge()
     assert node.see(root(read_only=True), 3) == []
-    assert node.observer.memory.host == HostSeen(looked=node.observer.memory.host.looked)
+    assert node.observer.tracked.host == HostSeen(looked=node.observer.tracked.host.looked)

@@ -1,4 +1,4 @@
-"""A write in a process of its own: what it answers, and what it leaves behind."""
+"""A write in a process of its own: its answer, and the processes that it leaves."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_many_writes_leave_no_zombies(tmp_path: Path) -> None:
     assert not _children() - before
 
 
-def test_what_the_disk_says_is_the_answer(tmp_path: Path) -> None:
+def test_the_disks_error_is_the_answer(tmp_path: Path) -> None:
     write = BoundedWrite(tmp_path / "stuck.json")
     assert "No such file" in write(lambda: _write(tmp_path / "none" / "kept", 1))
 
 
-def test_a_write_that_hangs_is_left_behind_and_collected_by_the_next(tmp_path: Path) -> None:
+def test_a_hung_write_is_abandoned_and_reaped_by_the_next(tmp_path: Path) -> None:
     before = _children()
     write = BoundedWrite(tmp_path / "stuck.json")
     os.mkfifo(tmp_path / "pipe")
@@ -36,7 +36,8 @@ def test_a_write_that_hangs_is_left_behind_and_collected_by_the_next(tmp_path: P
 
 
 def _children() -> set[str]:
-    """The processes of this one that have not been collected; other tests in this worker may have left some."""
+    """The processes of this one that have not been collected; other tests in this worker may have
+    left some."""
     return set(Path("/proc/thread-self/children").read_text().split())
 
 

@@ -1,4 +1,4 @@
-"""A probe that can never return delays nobody, and is never joined by a second one."""
+"""A probe that never returns delays nothing, and no second one is started beside it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def echo() -> Callable[[Any], Iterator[Any]]:
     return serve
 
 
-def test_a_worker_answers_and_stays_for_the_next_request() -> None:
+def test_a_worker_answers_and_is_kept_for_the_next_request() -> None:
     worker = Worker("echo", echo)
     first = call(worker, "a", deadline_s=5)
     second = call(worker, "b", deadline_s=5)
@@ -42,7 +42,7 @@ def test_a_worker_that_is_not_kept_serves_once() -> None:
     assert len(pids) == 3
 
 
-def test_what_came_before_a_hang_is_kept() -> None:
+def test_items_before_a_hang_are_kept() -> None:
     def open_() -> Callable[[Any], Iterator[Any]]:
         def serve(_: Any) -> Iterator[Any]:
             yield 1
@@ -76,7 +76,7 @@ def test_errors_are_answers() -> None:
     assert call(worker, "ours", deadline_s=5).error == "no such device"
     assert call(worker, "bug", deadline_s=5).error == "KeyError: 'x'"
     died = call(worker, "die", deadline_s=5)
-    assert died.error.startswith("the worker died")
+    assert died.error.startswith("the worker exited unexpectedly")
     assert not died.hung
     assert call(worker, "ours", deadline_s=5).error == "no such device", "a new one is started"
     worker.close()
@@ -103,7 +103,7 @@ def test_a_worker_that_ignores_sigterm_is_killed_later_without_waiting() -> None
     assert worker.stuck is None
 
 
-def test_a_worker_holds_nothing_open_but_its_pipes(tmp_path: Path) -> None:
+def test_a_worker_has_only_its_pipes_open(tmp_path: Path) -> None:
     held = (tmp_path / "held").open("w")
 
     def open_() -> Callable[[Any], Iterator[Any]]:
@@ -121,7 +121,7 @@ def test_a_worker_holds_nothing_open_but_its_pipes(tmp_path: Path) -> None:
     assert answer.items == (["/dev/null"] * 3, [], True)
 
 
-def test_a_worker_dies_with_its_parent() -> None:
+def test_a_worker_exits_with_its_parent() -> None:
     read, write = os.pipe()
     parent = os.fork()
     if parent == 0:
@@ -145,10 +145,10 @@ def nvml_worker(sim: SimulatedNvml, token: Path) -> Worker:
 
 
 @pytest.mark.parametrize("kind", ["1", "D", "K"])
-def test_a_hung_driver_costs_its_deadline_and_no_more(
+def test_a_hung_driver_delays_by_its_deadline_only(
     nvml: SimulatedNvml, tmp_path: Path, kind: str
 ) -> None:
-    """K: the process outlives SIGKILL, as with a thread stuck inside the driver."""
+    """K: the process survives SIGKILL, as with a thread stuck inside the driver."""
     worker = nvml_worker(nvml, tmp_path / "token")
     assert call(worker, "read", deadline_s=20).complete
     nvml.set("gpu.5.hang.nvmlDeviceGetRemappedRows", kind)
@@ -174,7 +174,9 @@ def heals(worker: Worker) -> None:
     pytest.fail("the worker never came back")
 
 
-def test_no_second_probe_joins_one_that_cannot_die(nvml: SimulatedNvml, tmp_path: Path) -> None:
+def test_no_second_probe_starts_while_one_cannot_be_killed(
+    nvml: SimulatedNvml, tmp_path: Path
+) -> None:
     token = tmp_path / "state" / "stuck.json"
     nvml.set("gpu.0.hang.nvmlDeviceGetName", "K")
     worker = nvml_worker(nvml, token)
@@ -196,11 +198,11 @@ def test_no_second_probe_joins_one_that_cannot_die(nvml: SimulatedNvml, tmp_path
     assert not token.exists()
 
 
-def test_evidence_of_a_process_that_is_gone() -> None:
+def test_evidence_of_a_process_that_exited() -> None:
     assert evidence_of(2**22 + 1) == "gone"
 
 
-def test_a_worker_that_was_killed_between_two_requests_is_collected() -> None:
+def test_a_worker_killed_between_two_requests_is_reaped() -> None:
     worker = Worker("echo", echo)
     pid = call(worker, "a", deadline_s=5).items[1]
     os.kill(pid, signal.SIGKILL)
@@ -212,7 +214,7 @@ def test_a_worker_that_was_killed_between_two_requests_is_collected() -> None:
     worker.close()
 
 
-def test_a_node_without_a_process_to_spare_costs_no_descriptor(
+def test_a_failed_fork_leaks_no_descriptor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def no_fork() -> int:
@@ -229,7 +231,7 @@ def test_a_node_without_a_process_to_spare_costs_no_descriptor(
     worker.close()
 
 
-def test_a_child_that_left_is_collected() -> None:
+def test_a_child_that_exited_is_reaped() -> None:
     """A zombie for every answer would fill the process table of a node that stays up for months."""
     # Workers of other tests end when they please, so only children born here count.
     before = children_of(os.getpid())

@@ -15,9 +15,7 @@ from slurm_hooks.node.process import process_state
 from slurm_hooks.settings import settings
 
 
-def test_a_test_that_was_given_up_leaves_no_zombie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_aborted_test_leaves_no_zombie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "pid"
 
     def endless(_: ReturnTest) -> Callable[[Any], Iterator[Any]]:
@@ -29,14 +27,14 @@ def test_a_test_that_was_given_up_leaves_no_zombie(
         return serve
 
     monkeypatch.setattr(ReturnTest, "_open", endless)
-    gate = ReturnTest(SlurmName("w"), settings.load(tmp_path / "none.yaml"))
-    gate.start("XID79", "holdfast:XID79: x")
+    return_test = ReturnTest(SlurmName("w"), settings.load(tmp_path / "none.yaml"))
+    return_test.start("XID79", "holdfast:XID79: x")
     until = time.monotonic() + 10
     while not (told.exists() and told.read_text()):
         assert time.monotonic() < until
-        gate.turn(time.monotonic())
-    gate.drop()
+        return_test.turn(time.monotonic())
+    return_test.drop()
     while process_state(int(told.read_text())) is not None:
         assert time.monotonic() < until, process_state(int(told.read_text()))
-        assert gate.turn(time.monotonic()) is None
-    assert not gate.busy
+        assert return_test.turn(time.monotonic()) is None
+    assert not return_test.busy

@@ -1,4 +1,4 @@
-"""Draining and giving back, against a Slurm that behaves: who drained, when, with which words."""
+"""Drain and return to service, against a fake Slurm that records who drained a node, when and why."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BOOT, NEXT_BOOT = "aaaaaaaa-1", "bbbbbbbb-2"
 
 @dataclass
 class FakeSlurm:
-    """slurmctld's node table; every change has its author and a later second."""
+    """slurmctld's node table; every change has a user and a later second."""
 
     table: dict[str, SlurmNode] = field(default_factory=dict)
     now: datetime = field(
@@ -46,7 +46,7 @@ class FakeSlurm:
     writes: list[str] = field(default_factory=list)
     started: datetime = datetime(2026, 1, 1, tzinfo=timezone.utc)
     events: list[PastDrain] | None = None
-    """Of this node, as accounting has them; None: there is no accounting."""
+    """Events of this node in accounting; None: there is no accounting."""
     down: bool = False
     before_drain: list[str] = field(default_factory=list)
     kept: list[Reservation] = field(default_factory=list)
@@ -125,7 +125,7 @@ class FakeSlurm:
         return [one for one in self.events if one.end_at is None or one.end_at >= since]
 
     def restart(self, *, lose: bool) -> None:
-        """slurmctld starts again, with its state or with an older one."""
+        """slurmctld restarts, with its state or with an older one."""
         self.now += timedelta(seconds=5)
         self.started = self.now
         if lose:
@@ -201,11 +201,11 @@ def clean(passes: int = 2, recovered: bool = True, uuid: str = "GPU-3") -> Drain
     )
 
 
-def test_a_fatal_fault_drains_with_our_reason_and_a_record(bench: Bench) -> None:
+def test_a_fatal_fault_drains_with_a_reason_and_a_record(bench: Bench) -> None:
     outcome = bench.run(fault())
     assert bench.slurm.mine.reason == "holdfast:XID79: GPU 3 fell off boot=aaaaaaaa gpu=3"
-    assert outcome.standing.drained
-    assert outcome.standing.action == "drain"
+    assert outcome.slurm_status.drained
+    assert outcome.slurm_status.action == "drain"
     drained, _ = records.load(bench.path)
     assert drained is not None
     assert drained.record.at == bench.slurm.mine.reason_at
@@ -214,28 +214,33 @@ def test_a_fatal_fault_drains_with_our_reason_and_a_record(bench: Bench) -> None
     assert bench.slurm.writes == ["drain worker-1"], "an unchanged state is not sent again"
 
 
-def test_a_node_that_was_taken_out_of_its_partition_is_drained_as_well(
+def test_a_node_in_no_partition_is_drained_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """sinfo shows no such node (seen on 26.05.5), and its job may still run."""
     every = bench.slurm.nodes_fast
     monkeypatch.setattr(bench.slurm, "nodes_fast", lambda: [n for n in every() if n.name != ME])
-    assert bench.run(fault()).standing.drained
+    assert bench.run(fault()).slurm_status.drained
     assert bench.slurm.writes == ["drain worker-1"]
 
 
-def test_it_comes_back_after_a_reboot_and_a_re_check_only(bench: Bench) -> None:
+def test_it_returns_to_service_only_after_a_reboot_and_a_re_check(bench: Bench) -> None:
     bench.run(fault())
     bench.run(clean())
     assert bench.slurm.mine.drained_flag, "no reboot yet"
     bench.boot_id = NEXT_BOOT
     bench.run(clean(passes=1))
-    assert bench.slurm.mine.drained_flag, "one pass is no re-check"
+    assert bench.slurm.mine.drained_flag, "one pass is not a re-check"
     outcome = bench.run(clean())
     assert not bench.slurm.mine.drained_flag
-    assert "given back" in outcome.did[0].text
-    deed = outcome.did[0]
-    assert (deed.event, deed.code, deed.gpu, deed.action) == ("given_back", "XID79", 3, "reboot")
+    assert "returned to service" in outcome.entries[0].text
+    entry = outcome.entries[0]
+    assert (entry.event, entry.code, entry.gpu, entry.action) == (
+        "given_back",
+        "XID79",
+        3,
+        "reboot",
+    )
     assert not bench.path.exists()
 
 
@@ -247,7 +252,7 @@ def test_a_reset_shows_in_the_gpu_itself(bench: Bench) -> None:
     assert not bench.slurm.mine.drained_flag
 
 
-def test_a_worn_out_gpu_comes_back_as_another_one(bench: Bench) -> None:
+def test_a_worn_out_gpu_must_be_replaced(bench: Bench) -> None:
     bench.run(fault(Action.REPLACE, "ROW_REMAP_FAILED"))
     bench.boot_id = NEXT_BOOT
     bench.run(clean())
@@ -256,65 +261,67 @@ def test_a_worn_out_gpu_comes_back_as_another_one(bench: Bench) -> None:
     assert not bench.slurm.mine.drained_flag
 
 
-def test_a_humans_drain_is_never_touched(bench: Bench) -> None:
+def test_a_persons_drain_is_never_changed(bench: Bench) -> None:
     bench.slurm.drain([ME], "swapping DIMM", "alice")
     for case in (fault(), clean(), clean()):
         outcome = bench.run(case)
-        assert outcome.standing.drained
+        assert outcome.slurm_status.drained
     assert bench.slurm.mine.reason == "swapping DIMM"
     assert bench.slurm.writes == ["drain worker-1"]
 
 
 @pytest.mark.parametrize("user", ["alice", "root"])
-def test_a_human_who_drains_over_our_drain_owns_it(bench: Bench, user: str) -> None:
+def test_a_person_who_drains_a_drained_node_owns_the_drain(bench: Bench, user: str) -> None:
     bench.run(fault())
     same_words = bench.slurm.mine.reason
     bench.slurm.drain([ME], same_words, user)
     bench.boot_id = NEXT_BOOT
     bench.run(clean())
-    assert bench.slurm.mine.drained_flag, "text alone proves nothing"
+    assert bench.slurm.mine.drained_flag, "the text alone is not evidence"
     assert not bench.path.exists()
 
 
-def test_who_resumes_the_node_forgives_what_is_past(bench: Bench) -> None:
+def test_a_resume_by_a_person_resets_earlier_events(bench: Bench) -> None:
     bench.run(fault())
     bench.slurm.undrain([ME])
     outcome = bench.run(fault())
-    assert outcome.forgiven
-    assert not bench.slurm.mine.drained_flag, "the events go first, what is still there drains anew"
+    assert outcome.acknowledged
+    assert not bench.slurm.mine.drained_flag, (
+        "events are reset first; a fault that is still there drains again"
+    )
 
 
-def test_a_slurmctld_that_lost_the_drain_forgives_nothing(bench: Bench) -> None:
+def test_a_slurmctld_that_lost_the_drain_resets_nothing(bench: Bench) -> None:
     bench.run(fault())
     reason = bench.slurm.mine.reason
     bench.slurm.restart(lose=True)
     outcome = bench.run(fault())
-    assert not outcome.forgiven
+    assert not outcome.acknowledged
     assert bench.slurm.mine.drained_flag
     assert bench.slurm.mine.reason == reason
-    assert "slurmctld lost the drain for XID79" in outcome.did[0].text
-    assert [deed.event for deed in outcome.did] == ["drained"]
+    assert "slurmctld lost the drain for XID79" in outcome.entries[0].text
+    assert [entry.event for entry in outcome.entries] == ["drained"]
     bench.boot_id = NEXT_BOOT
     bench.run(clean())
-    assert not bench.slurm.mine.drained_flag, "what the fault asked for counts from the first drain"
+    assert not bench.slurm.mine.drained_flag, "the required action counts from the first drain"
 
 
-def test_a_person_who_resumes_after_a_restart_is_believed(bench: Bench) -> None:
-    """The drain was seen under the new slurmctld, which loses none."""
+def test_a_resume_by_a_person_after_a_restart_of_slurmctld_counts(bench: Bench) -> None:
+    """The drain was confirmed by the restarted slurmctld, so it was not lost in the restart."""
     bench.run(fault())
     bench.slurm.restart(lose=False)
     bench.run(fault())
     bench.slurm.undrain([ME])
-    assert bench.run(fault()).forgiven
+    assert bench.run(fault()).acknowledged
 
 
 @pytest.mark.parametrize(
-    ("ended_s", "replaced", "forgiven"),
+    ("ended_s", "replaced", "acknowledged"),
     [(-3, False, True), (-3, True, False), (0, False, False), (2, False, False), (None, False, False)],
-    ids=["before", "by bookkeeping", "at the restart", "after it", "never"],
+    ids=["before", "by accounting", "at the restart", "after it", "never"],
 )  # fmt: skip
-def test_where_slurmctld_restarted_as_well_accounting_tells(
-    bench: Bench, ended_s: int | None, replaced: bool, forgiven: bool
+def test_if_slurmctld_also_restarted_accounting_decides(
+    bench: Bench, ended_s: int | None, replaced: bool, acknowledged: bool
 ) -> None:
     bench.run(fault())
     node = bench.slurm.mine
@@ -326,21 +333,21 @@ def test_where_slurmctld_restarted_as_well_accounting_tells(
             start_at=node.reason_at, end_at=end_at, user="root(0)", reason=node.reason, replaced=replaced
         )
     ]  # fmt: skip
-    assert bench.run(fault()).forgiven is forgiven
-    assert bench.slurm.mine.drained_flag is not forgiven
+    assert bench.run(fault()).acknowledged is acknowledged
+    assert bench.slurm.mine.drained_flag is not acknowledged
 
 
-def test_a_lost_drain_of_what_is_over_stays_away(bench: Bench) -> None:
+def test_a_lost_drain_for_a_cleared_fault_is_not_set_again(bench: Bench) -> None:
     bench.run(fault())
     bench.slurm.restart(lose=True)
     bench.boot_id = NEXT_BOOT
     outcome = bench.run(clean())
-    assert not outcome.forgiven
+    assert not outcome.acknowledged
     assert not bench.slurm.mine.drained_flag
     assert not bench.path.exists()
 
 
-def test_a_lost_drain_that_still_asks_for_something_stands_again(bench: Bench) -> None:
+def test_a_lost_drain_that_still_requires_an_action_is_set_again(bench: Bench) -> None:
     bench.run(fault(action=Action.REPLACE, code="ROW_REMAP_FAILED"))
     bench.slurm.restart(lose=True)
     bench.boot_id = NEXT_BOOT
@@ -348,21 +355,21 @@ def test_a_lost_drain_that_still_asks_for_something_stands_again(bench: Bench) -
     assert bench.slurm.mine.drained_flag
 
 
-def test_a_lost_drain_past_the_budget_waits_for_room(bench: Bench) -> None:
+def test_a_lost_drain_over_the_budget_waits(bench: Bench) -> None:
     bench.run(fault())
     bench.slurm.restart(lose=True)
     for name in ("worker-0", "worker-2"):
         bench.slurm._drain(name, "holdfast:XID79: theirs boot=x", "root")
     outcome = bench.run(fault())
-    assert outcome.standing.action == "over-budget"
+    assert outcome.slurm_status.action == "over-budget"
     assert not bench.slurm.mine.drained_flag
     bench.slurm.undrain([SlurmName("worker-0"), SlurmName("worker-2")])
     bench.run(fault())
     assert bench.slurm.mine.drained_flag
 
 
-def test_a_drain_that_slurmctld_brought_back_is_ours_still(bench: Bench) -> None:
-    """Its older state is of before our undrain."""
+def test_a_drain_that_slurmctld_restored_is_still_holdfasts(bench: Bench) -> None:
+    """Its older state is from before the agent's undrain."""
     bench.run(fault())
     drained = bench.slurm.mine
     bench.boot_id = NEXT_BOOT
@@ -377,7 +384,7 @@ def test_a_drain_that_slurmctld_brought_back_is_ours_still(bench: Bench) -> None
     assert bench.slurm.mine.drained_flag
 
 
-def test_returns_lengthen_the_wait_and_then_ask_for_a_person(bench: Bench) -> None:
+def test_returns_lengthen_the_wait_and_then_require_a_person(bench: Bench) -> None:
     def returns(count: int) -> tuple[Return, ...]:
         return (Return(code="XID79", at=time.time()),) * count
 
@@ -386,7 +393,7 @@ def test_returns_lengthen_the_wait_and_then_ask_for_a_person(bench: Bench) -> No
     assert bench.slurm.mine.reason.endswith(" returns=1")
     bench.boot_id = NEXT_BOOT
     outcome = bench.run(replace(clean(), returns=returns(1)))
-    assert "as it returned once before" in outcome.standing.why
+    assert "as it returned once before" in outcome.slurm_status.why
     assert bench.slurm.mine.drained_flag
     bench.slurm.undrain([ME])
     bench.run(fault())
@@ -395,10 +402,10 @@ def test_returns_lengthen_the_wait_and_then_ask_for_a_person(bench: Bench) -> No
     assert ":XID79: returned 4 times in 60 min, resume by hand: " in bench.slurm.mine.reason
     bench.boot_id = NEXT_BOOT
     outcome = bench.run(clean())
-    assert "needs a person" in outcome.standing.why
+    assert "needs a person" in outcome.slurm_status.why
     assert bench.slurm.mine.drained_flag
     bench.slurm.undrain([ME])
-    assert bench.run(clean()).forgiven
+    assert bench.run(clean()).acknowledged
 
 
 def test_a_comment_that_changes_too_often_waits(bench: Bench) -> None:
@@ -406,29 +413,29 @@ def test_a_comment_that_changes_too_often_waits(bench: Bench) -> None:
     outcome = bench.run(case)
     assert outcome.comment_waits
     assert not bench.slurm.mine.comment
-    assert not outcome.standing.commented
+    assert not outcome.slurm_status.commented
     outcome = bench.run(replace(case, may_comment=True))
     assert (outcome.comments, outcome.comment_waits) == (1, False)
     assert bench.slurm.mine.comment
 
 
-def test_a_crash_between_record_and_drain_is_made_good(bench: Bench) -> None:
+def test_a_crash_between_record_and_drain_is_recovered(bench: Bench) -> None:
     bench.run(fault())
     drained, _ = records.load(bench.path)
     assert drained is not None
     records.save(bench.path, replace(drained, record=replace(drained.record, at=None)))
-    bench.run(fault())  # the drain stood, its confirmation did not
+    bench.run(fault())  # the drain was set but not confirmed
     again, _ = records.load(bench.path)
     assert again is not None
     assert again.record.at == bench.slurm.mine.reason_at
     bench.slurm.undrain([ME])
     records.save(bench.path, replace(drained, record=replace(drained.record, at=None)))
-    outcome = bench.run(fault())  # the record stood, the drain did not
-    assert not outcome.forgiven
+    outcome = bench.run(fault())  # the record was saved, the drain was not set
+    assert not outcome.acknowledged
     assert bench.slurm.mine.drained_flag
 
 
-def test_our_own_verdicts_echo_becomes_our_drain(bench: Bench) -> None:
+def test_a_drain_by_a_hook_refusal_is_taken_over(bench: Bench) -> None:
     bench.slurm.drain([ME], "Prolog error", "root")
     bench.run(fault())
     assert bench.slurm.mine.reason.startswith("holdfast:XID79")
@@ -437,17 +444,17 @@ def test_our_own_verdicts_echo_becomes_our_drain(bench: Bench) -> None:
     assert not bench.slurm.mine.drained_flag
 
 
-def test_a_prolog_error_that_is_not_ours_stays(bench: Bench) -> None:
+def test_a_prolog_error_of_another_program_stays(bench: Bench) -> None:
     bench.slurm.drain([ME], "Prolog error", "root")
     bench.run(clean())
     assert bench.slurm.mine.reason == "Prolog error"
 
 
-def test_past_the_budget_a_node_is_commented_only(bench: Bench) -> None:
+def test_over_the_budget_a_node_only_gets_a_comment(bench: Bench) -> None:
     bench.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: x boot=1")
     outcome = bench.run(fault())
     assert not bench.slurm.mine.drained_flag
-    assert outcome.standing.action == "over-budget"
+    assert outcome.slurm_status.action == "over-budget"
     assert bench.slurm.mine.comment.startswith("holdfast:XID79: over budget")
     bench.run(fault())
     assert bench.slurm.writes.count("comment worker-1") == 1
@@ -455,50 +462,50 @@ def test_past_the_budget_a_node_is_commented_only(bench: Bench) -> None:
     assert bench.slurm.mine.comment == ""
 
 
-def test_a_comment_that_is_over_is_taken_back_under_a_humans_drain_too(bench: Bench) -> None:
+def test_an_outdated_comment_is_cleared_also_while_a_persons_drain_is_set(bench: Bench) -> None:
     bench.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: x boot=1")
     bench.run(fault())
     bench.slurm.drain([ME], "ticket 9", "alice")
-    assert bench.run(fault()).standing.commented
-    assert bench.slurm.mine.comment.startswith("holdfast:XID79: over budget"), "it still holds"
+    assert bench.run(fault()).slurm_status.commented
+    assert bench.slurm.mine.comment.startswith("holdfast:XID79: over budget"), "it still applies"
     outcome = bench.run(clean())
-    assert (bench.slurm.mine.comment, outcome.standing.commented) == ("", False)
+    assert (bench.slurm.mine.comment, outcome.slurm_status.commented) == ("", False)
     assert (bench.slurm.mine.drained_flag, bench.slurm.mine.reason) == (True, "ticket 9")
 
 
-def test_a_comment_that_a_person_resumed_over_is_remembered(bench: Bench) -> None:
+def test_a_comment_is_still_known_after_a_person_resumed_the_node(bench: Bench) -> None:
     bench.run(fault())
     bench.slurm.comment([ME], "holdfast:XID79: re-test host failed boot=1")
     bench.slurm.undrain([ME])
-    assert bench.run(clean()).standing.commented
-    assert not bench.run(clean()).standing.commented
+    assert bench.run(clean()).slurm_status.commented
+    assert not bench.run(clean()).slurm_status.commented
     assert bench.slurm.mine.comment == ""
 
 
-def test_of_several_that_drain_at_once_the_surplus_withdraws(bench: Bench) -> None:
+def test_of_several_nodes_that_drain_at_once_those_over_the_budget_withdraw(bench: Bench) -> None:
     bench.slurm.before_drain = ["worker-0"]
     outcome = bench.run(fault())
     assert not bench.slurm.mine.drained_flag
     assert bench.slurm.table["worker-0"].drained_flag
-    assert outcome.standing.action == "over-budget"
+    assert outcome.slurm_status.action == "over-budget"
     assert not bench.path.exists()
 
 
-def test_a_humans_comment_is_never_overwritten(bench: Bench) -> None:
+def test_a_persons_comment_is_never_overwritten(bench: Bench) -> None:
     bench.slurm.comment([ME], "ask Bob first")
     bench.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: x boot=1")
     bench.run(fault())
     assert bench.slurm.mine.comment == "ask Bob first"
 
 
-def test_a_humans_comment_outlives_a_withdrawal(bench: Bench) -> None:
+def test_a_persons_comment_stays_after_a_withdrawal(bench: Bench) -> None:
     bench.slurm.comment([ME], "ask Bob first")
     bench.slurm.before_drain = ["worker-0"]
-    assert bench.run(fault()).standing.action == "over-budget"
+    assert bench.run(fault()).slurm_status.action == "over-budget"
     assert bench.slurm.mine.comment == "ask Bob first"
 
 
-def test_more_is_asked_for_later(bench: Bench) -> None:
+def test_a_later_fault_may_require_more(bench: Bench) -> None:
     bench.run(fault(Action.RESET_GPU, "XID48"))
     bench.run(fault(Action.REPLACE, "ROW_REMAP_FAILED"))
     assert bench.slurm.mine.reason.startswith("holdfast:ROW_REMAP_FAILED")
@@ -519,7 +526,7 @@ def test_a_slurmctld_that_does_not_answer_changes_nothing(bench: Bench) -> None:
 def kept_by(
     bench: Bench, purpose: Purpose, *, host: str = "elsewhere", until: int = 1 << 40
 ) -> None:
-    """The node stands undrained in a reservation, as in the middle of a test."""
+    """The node is undrained in a reservation, as during a test."""
     maker = Maker(host=host, boot_id="x", pid=2**22 + 1, start=1)
     drained = bench.slurm.mine.reason
     keep = ReservationText(purpose=purpose, nodes=(ME,), maker=maker, until=until, drained=drained)
@@ -542,14 +549,14 @@ def trial(bench: Bench, verdict: str) -> Trial:
     return Trial(reason=drained.record.reason, check="host", verdict=verdict)
 
 
-def test_with_a_gate_the_step_asks_for_a_test_instead_of_giving_back(bench: Bench) -> None:
+def test_with_a_return_test_the_step_requests_a_test_first(bench: Bench) -> None:
     gated(bench)
     outcome = bench.run(clean())
     assert outcome.test == bench.slurm.mine.reason
     assert bench.slurm.mine.drained_flag
 
 
-def test_a_passed_test_gives_the_kept_node_back(bench: Bench) -> None:
+def test_after_a_passed_test_the_reserved_node_returns_to_service(bench: Bench) -> None:
     gated(bench)
     passed = replace(clean(), trial=trial(bench, "passed"))
     kept_by(bench, Purpose.GATE)
@@ -558,13 +565,11 @@ def test_a_passed_test_gives_the_kept_node_back(bench: Bench) -> None:
     assert bench.slurm.kept == []
     assert not bench.slurm.mine.drained_flag
     assert not bench.path.exists()
-    assert "host passed" in outcome.did[-1].text
+    assert "host passed" in outcome.entries[-1].text
 
 
 @pytest.mark.parametrize("verdict", ["failed", "could-not-run", None])
-def test_otherwise_the_old_drain_stands_again_and_is_ours(
-    bench: Bench, verdict: str | None
-) -> None:
+def test_otherwise_the_old_drain_is_set_again(bench: Bench, verdict: str | None) -> None:
     gated(bench)
     before = bench.slurm.mine.reason
     case = replace(clean(), trial=trial(bench, verdict) if verdict else None)
@@ -576,10 +581,10 @@ def test_otherwise_the_old_drain_stands_again_and_is_ours(
     assert drained is not None
     assert drained.record.at == bench.slurm.mine.reason_at
     again = bench.run(case)
-    assert again.standing.action == "drain"
+    assert again.slurm_status.action == "drain"
 
 
-def test_a_failed_test_is_told_in_the_comment_until_one_is_passed(bench: Bench) -> None:
+def test_a_failed_test_is_in_the_comment_until_one_passes(bench: Bench) -> None:
     gated(bench)
     bench.run(replace(clean(), trial=trial(bench, "failed")))
     assert "re-test host failed" in bench.slurm.mine.comment
@@ -590,7 +595,7 @@ def test_a_failed_test_is_told_in_the_comment_until_one_is_passed(bench: Bench) 
     assert bench.slurm.mine.comment == ""
 
 
-def test_a_fault_during_the_test_drains_at_once_with_the_record_kept(bench: Bench) -> None:
+def test_a_fault_during_the_test_drains_at_once_and_keeps_the_record(bench: Bench) -> None:
     gated(bench)
     kept_by(bench, Purpose.GATE)
     bench.run(fault(Action.RESET_GPU, "XID48"))
@@ -598,13 +603,13 @@ def test_a_fault_during_the_test_drains_at_once_with_the_record_kept(bench: Benc
     assert bench.slurm.kept == []
 
 
-def test_an_inspection_is_no_return_and_its_drain_stays_ours(bench: Bench) -> None:
+def test_an_inspection_is_not_a_return_and_the_drain_stays_holdfasts(bench: Bench) -> None:
     bench.run(fault())
     before = bench.slurm.mine.reason
     kept_by(bench, Purpose.INSPECT)
     outcome = bench.run(fault())
-    assert outcome.standing.action == "test"
-    assert not outcome.forgiven
+    assert outcome.slurm_status.action == "test"
+    assert not outcome.acknowledged
     assert bench.slurm.writes == []
     bench.slurm.drain([ME], before)  # the inspection ends
     bench.slurm.kept = []
@@ -612,10 +617,10 @@ def test_an_inspection_is_no_return_and_its_drain_stays_ours(bench: Bench) -> No
     bench.slurm.drain([ME], before)
     bench.boot_id = NEXT_BOOT
     bench.run(clean())
-    assert not bench.slurm.mine.drained_flag, "given back by the agent that had drained it"
+    assert not bench.slurm.mine.drained_flag, "returned to service by the agent that had drained it"
 
 
-def test_an_inspection_that_died_is_put_back_by_the_agent(bench: Bench) -> None:
+def test_the_agent_cleans_up_after_a_killed_inspection(bench: Bench) -> None:
     bench.run(fault())
     before = bench.slurm.mine.reason
     kept_by(bench, Purpose.INSPECT, until=1)
@@ -624,7 +629,7 @@ def test_an_inspection_that_died_is_put_back_by_the_agent(bench: Bench) -> None:
     assert bench.slurm.kept == []
 
 
-def test_a_job_that_does_not_end_keeps_the_node_kept_and_drained(bench: Bench) -> None:
+def test_a_job_that_does_not_end_keeps_the_reservation_and_the_drain(bench: Bench) -> None:
     gated(bench)
     kept_by(bench, Purpose.GATE)
     bench.slurm.in_use = 1 << 20
@@ -635,26 +640,27 @@ def test_a_job_that_does_not_end_keeps_the_node_kept_and_drained(bench: Bench) -
 
 
 def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> None:
-    """Accounting told (`slurm_hooks.agent.drain.undrain_audit`); the person's words come before all of ours."""
+    """Accounting reported it (`slurm_hooks.agent.drain.undrain_audit`); the person's drain comes
+    first."""
     drained, _ = records.load(bench.path)
     step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     outcome = step.run(DrainInputs(), drained, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 9"
     assert bench.slurm.mine.drained_flag
-    assert outcome.standing.drained
-    assert [deed.text for deed in outcome.did if "ticket 9" in deed.text]
+    assert outcome.slurm_status.drained
+    assert [entry.text for entry in outcome.entries if "ticket 9" in entry.text]
     assert step.run(DrainInputs(passes=9, clean_passes=9), None).undrained is None
     assert bench.slurm.mine.reason == "ticket 9"
 
 
-def test_a_person_who_drained_it_meanwhile_keeps_the_later_words(bench: Bench) -> None:
+def test_a_person_who_drained_it_meanwhile_keeps_the_later_reason(bench: Bench) -> None:
     bench.slurm._drain(ME, "ticket 10", "alice")
     step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     step.run(DrainInputs(), None, "ticket 9")
     assert bench.slurm.mine.reason == "ticket 10"
 
 
-# --- what must be kept, where it cannot be written --------------------------------------------------
+# --- records that cannot be written --------------------------------------------------
 
 
 def without_disk(bench: Bench, tmp_path: Path) -> Bench:
@@ -663,7 +669,7 @@ def without_disk(bench: Bench, tmp_path: Path) -> Bench:
     return replace(bench, config=replace(bench.config, cluster=ClusterConfig(paths=paths)))
 
 
-def test_a_disk_that_takes_nothing_stops_no_drain_and_no_return(
+def test_a_disk_that_cannot_be_written_stops_no_drain_and_no_return(
     bench: Bench, tmp_path: Path
 ) -> None:
     bench = without_disk(bench, tmp_path)
@@ -671,13 +677,13 @@ def test_a_disk_that_takes_nothing_stops_no_drain_and_no_return(
     assert bench.slurm.mine.drained_flag
     assert "Not a directory" in outcome.unwritten or "File exists" in outcome.unwritten
     assert outcome.drained is not None
-    assert bench.records.load() == (outcome.drained, ""), "an agent after this one knows it"
+    assert bench.records.load() == (outcome.drained, ""), "the next agent knows it"
     bench.boot_id = NEXT_BOOT
     bench.run(clean())
     assert not bench.slurm.mine.drained_flag
 
 
-def test_a_disk_that_takes_writes_again_gets_the_record(bench: Bench, tmp_path: Path) -> None:
+def test_the_record_is_written_once_the_disk_works_again(bench: Bench, tmp_path: Path) -> None:
     broken = without_disk(bench, tmp_path)
     drained = broken.run(fault()).drained
     (tmp_path / "no-folder").unlink()
@@ -690,7 +696,7 @@ def test_a_disk_that_takes_writes_again_gets_the_record(bench: Bench, tmp_path: 
     assert records.load(tmp_path / "no-folder/drain.json") == (written.drained, "")
 
 
-def test_what_a_return_ended_is_kept_before_the_undrain(bench: Bench) -> None:
+def test_the_return_is_recorded_before_the_undrain(bench: Bench) -> None:
     bench.run(fault())
     meant = bench.slurm.mine
     bench.boot_id = NEXT_BOOT
@@ -708,7 +714,7 @@ def test_what_a_return_ended_is_kept_before_the_undrain(bench: Bench) -> None:
     assert kept.looked_at <= bench.slurm.now <= kept.until
 
 
-def test_a_return_that_nobody_met_is_known_to_be_alone(bench: Bench) -> None:
+def test_a_return_without_other_changes_is_known_to_be_the_only_change(bench: Bench) -> None:
     bench.run(fault())
     bench.boot_id = NEXT_BOOT
     undrained = bench.run(clean()).undrained
@@ -717,7 +723,7 @@ def test_a_return_that_nobody_met_is_known_to_be_alone(bench: Bench) -> None:
     assert bench.records.load_return() == (undrained, "")
 
 
-def test_somebody_elses_change_in_the_moment_of_the_return_is_counted(bench: Bench) -> None:
+def test_a_change_by_another_user_at_the_moment_of_the_return_is_counted(bench: Bench) -> None:
     bench.run(fault())
     bench.boot_id = NEXT_BOOT
     undrain = bench.slurm.undrain
@@ -732,7 +738,7 @@ def test_somebody_elses_change_in_the_moment_of_the_return_is_counted(bench: Ben
     assert (undrained.changes, undrained.alone) == (2, False)
 
 
-def test_a_drain_that_changed_since_the_decision_is_not_undone(bench: Bench) -> None:
+def test_a_drain_that_changed_since_the_decision_is_not_ended(bench: Bench) -> None:
     bench.run(fault())
     bench.boot_id = NEXT_BOOT
     count = bench.slurm.node_changes
@@ -748,10 +754,10 @@ def test_a_drain_that_changed_since_the_decision_is_not_undone(bench: Bench) -> 
     assert bench.slurm.mine.reason == "ticket 9"
 
 
-def test_a_person_who_drains_while_the_record_is_kept_keeps_the_reason(
+def test_a_person_who_drains_while_the_record_is_saved_keeps_the_reason(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk may take a second for it."""
+    """The disk may need a second for it."""
     real = Records.save
 
     def slow(records: Records, drained: Drained | None) -> None:
@@ -763,6 +769,6 @@ def test_a_person_who_drains_while_the_record_is_kept_keeps_the_reason(
     with pytest.raises(Unavailable):
         bench.run(fault())
     assert bench.slurm.mine.reason == "ticket 9 | ask Anna"
-    assert bench.records.load() == (None, ""), "the drain is not ours"
+    assert bench.records.load() == (None, ""), "the drain is not Holdfast's"
     bench.run(fault())
     assert bench.slurm.mine.reason == "ticket 9 | ask Anna"

@@ -1,4 +1,4 @@
-"""Accounting is asked what a return ended until it answers, and only then is the question forgotten."""
+"""Accounting is asked which drain a return ended, until it answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_ACCOUNTING = "You are not running a supported accounting_storage plugin\n"
 
 
 class Site:
-    """A node's folders, and a sacctmgr that says what it is told."""
+    """A node's folders, and a fake sacctmgr with a given output."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,12 +51,12 @@ class Site:
         (self.folder / "bin/status").write_text(str(status))
 
     def audit(self, undrained: Undrained) -> UndrainAudit:
-        """Of the agent after the one that undrained."""
+        """Of the next agent, after the one that undrained."""
         self.records.save_return(undrained)
         return UndrainAudit(SlurmName("worker-1"), self.config, self.records.load_return()[0])
 
     def ask(self, audit: UndrainAudit, times: int = 1) -> PastDrain | None:
-        """Let time pass until so many questions are answered."""
+        """Let time pass until so many queries are answered."""
         found = None
         for _ in range(times):
             self.now = max(self.now, audit.next_at)
@@ -78,7 +78,7 @@ def row(start: datetime, end: datetime | None, reason: str) -> str:
     return f"{int(start.timestamp())}|{ended}|DRAIN|0|{reason}\n"
 
 
-def test_an_answer_that_it_was_ours_ends_the_question(site: Site) -> None:
+def test_the_audit_ends_when_accounting_confirms_the_drain(site: Site) -> None:
     audit = site.audit(ASKED)
     site.says(row(ASKED.since, AT, OURS))
     assert site.ask(audit) is None
@@ -86,22 +86,22 @@ def test_an_answer_that_it_was_ours_ends_the_question(site: Site) -> None:
     assert site.records.load_return() == (None, "")
 
 
-def test_a_persons_drain_is_kept_until_it_stands_again(site: Site) -> None:
+def test_a_persons_drain_is_recorded_until_it_is_set_again(site: Site) -> None:
     audit = site.audit(ASKED)
     site.says(row(ASKED.since, AT, OURS) + row(AT, AT, "ticket 9"))
     found = site.ask(audit)
     assert found is not None
     assert found.reason == "ticket 9"
-    assert site.records.load_return()[0] == ASKED, "the step forgets it, once the drain stands"
+    assert site.records.load_return()[0] == ASKED, "the step removes it once the drain is set"
 
 
-def test_accounting_that_is_away_is_asked_until_it_answers(site: Site) -> None:
+def test_accounting_is_asked_until_it_answers(site: Site) -> None:
     audit = site.audit(ASKED)
     site.says("sacctmgr: error: slurm_persist_conn_open_without_init: Connection refused\n", 1)
     site.ask(audit, times=3)
     assert audit.why == ""
     site.ask(audit, times=9)
-    assert "accounting does not tell" in audit.why
+    assert "accounting does not report" in audit.why
     assert audit.next_at <= site.now + 600
     assert site.records.load_return()[0] == ASKED
     site.says(row(ASKED.since, AT, OURS) + row(AT, AT, "ticket 9"))
@@ -110,15 +110,17 @@ def test_accounting_that_is_away_is_asked_until_it_answers(site: Site) -> None:
     assert audit.why == ""
 
 
-def test_a_change_of_ours_alone_is_no_warning(site: Site) -> None:
+def test_the_agents_own_change_alone_causes_no_warning(site: Site) -> None:
     audit = site.audit(replace(ASKED, changes=1))
     site.says("slurmdbd: Connection refused\n", 1)
     site.ask(audit, times=6)
     assert audit.why == ""
-    assert audit.next_at < float("inf"), "slurmctld's own drains are asked for all the same"
+    assert audit.next_at < float("inf"), (
+        "the audit still asks, because slurmctld may drain by itself"
+    )
 
 
-def test_without_accounting_the_count_alone_answers(site: Site) -> None:
+def test_without_accounting_the_count_of_changes_decides(site: Site) -> None:
     site.says(NO_ACCOUNTING, 1)
     alone = site.audit(replace(ASKED, changes=1))
     assert site.ask(alone) is None
@@ -128,7 +130,7 @@ def test_without_accounting_the_count_alone_answers(site: Site) -> None:
     assert "not running a supported accounting" in met.why
 
 
-def test_a_week_later_nobody_asks(site: Site) -> None:
+def test_after_a_week_the_audit_is_given_up(site: Site) -> None:
     ago = timedelta(seconds=GIVE_UP_S + 60)
     old = replace(ASKED, since=AT - ago, looked_at=AT - ago, until=AT - ago)
     audit = site.audit(old)
@@ -138,9 +140,9 @@ def test_a_week_later_nobody_asks(site: Site) -> None:
     assert site.records.load_return() == (None, "")
 
 
-def test_a_drain_that_still_stands_was_not_undone(site: Site) -> None:
+def test_a_drain_that_is_still_set_was_not_ended(site: Site) -> None:
     audit = site.audit(ASKED)
     audit.still_drained(AT)
-    assert audit.next_at < float("inf"), "another drain is no answer"
+    assert audit.next_at < float("inf"), "another drain does not end the audit"
     audit.still_drained(ASKED.since)
     assert audit.next_at == float("inf")

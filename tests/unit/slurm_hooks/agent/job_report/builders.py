@@ -1,4 +1,4 @@
-"""Small values for the tests of job health."""
+"""Builders for the tests of job reports."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def note(kind: str, job: int = 7, restarts: int = 0, at_s: float = 100.0, **more
     return Note(kind=kind, job=job, restarts=restarts, at_s=at_s, boot_id=BOOT, **full)
 
 
-def begin(ledger: Runs, job: int = 7, restarts: int = 0, at_s: float = 100.0, **more: Any) -> Runs:
-    return started(ledger, note("start", job, restarts, at_s, **more))
+def begin(known: Runs, job: int = 7, restarts: int = 0, at_s: float = 100.0, **more: Any) -> Runs:
+    return started(known, note("start", job, restarts, at_s, **more))
 
 
-def finish(ledger: Runs, job: int = 7, restarts: int = 0, at_s: float = 200.0, **more: Any) -> Runs:
-    return ended(ledger, note("end", job, restarts, at_s, **more))
+def finish(known: Runs, job: int = 7, restarts: int = 0, at_s: float = 200.0, **more: Any) -> Runs:
+    return ended(known, note("end", job, restarts, at_s, **more))
 
 
-def run_of(ledger: Runs, job: int = 7, restarts: int = 0) -> Run:
-    return ledger.runs[job, restarts]
+def run_of(known: Runs, job: int = 7, restarts: int = 0) -> Run:
+    return known.runs[job, restarts]
 
 
 def facts(gpus: int = 2, ports: tuple[PortFacts, ...] = (), **more: Any) -> NodeFacts:

@@ -1,4 +1,4 @@
-"""The hooks' notes: what the sh hook writes is what the agent reads, and nothing less is believed."""
+"""The hooks' notes: the agent reads what the sh hook writes, and refuses incomplete notes."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ def test_a_job_that_python_decides_on_leaves_a_note_too(run: Path, status: str) 
         {"SLURM_JOB_ID": "1", "SLURM_JOB_RESTART_COUNT": "../1"},
     ],
 )
-def test_no_note_leads_elsewhere(run: Path, env: dict[str, str]) -> None:
+def test_no_note_is_written_outside_the_folder(run: Path, env: dict[str, str]) -> None:
     publish(run, "ok")
     assert hook(run, "prolog", **env).returncode == 0
     assert list((run / "notes").iterdir()) == []
 
 
-def test_without_a_folder_the_job_starts_all_the_same(run: Path) -> None:
+def test_the_job_starts_even_without_the_folder(run: Path) -> None:
     publish(run, "ok")
     (run / "notes").rmdir()
     result = hook(run, "prolog", **JOB)
@@ -112,7 +112,7 @@ def test_without_a_folder_the_job_starts_all_the_same(run: Path) -> None:
 @pytest.mark.parametrize(
     "comment", ["skip_checks", "a skip_checks", "x,skip_checks,y", "a;skip_checks"]
 )
-def test_where_the_site_allows_it_a_job_skips_the_checks(run: Path, comment: str) -> None:
+def test_if_the_site_allows_it_a_job_skips_the_checks(run: Path, comment: str) -> None:
     publish(run, "bad")
     (run / "allow_skip").touch()
     log = run / "agent.w.log"
@@ -121,7 +121,7 @@ def test_where_the_site_allows_it_a_job_skips_the_checks(run: Path, comment: str
     result = hook(run, "prolog", **JOB, **env, SLURM_JOB_COMMENT=comment)
     assert result.returncode == 0
     assert read_one(run).skip
-    assert "starts on a bad node at its user's word" in log.read_text()
+    assert "starts on a bad node: checks skipped by the user" in log.read_text()
 
 
 @pytest.mark.parametrize("comment", ["", "dont_skip_checks", "skip_checks_please", "SKIP_CHECKS"])
@@ -131,7 +131,7 @@ def test_any_other_comment_skips_nothing(run: Path, comment: str) -> None:
     assert hook(run, "prolog", **JOB, SLURM_JOB_COMMENT=comment).returncode == 10
 
 
-def test_where_the_site_does_not_allow_it_the_comment_is_nothing(run: Path) -> None:
+def test_if_the_site_does_not_allow_it_the_comment_has_no_effect(run: Path) -> None:
     publish(run, "bad")
     assert hook(run, "prolog", **JOB, SLURM_JOB_COMMENT="skip_checks").returncode == 10
     publish(run, "ok")
@@ -139,17 +139,17 @@ def test_where_the_site_does_not_allow_it_the_comment_is_nothing(run: Path) -> N
     assert not read_one(run).skip
 
 
-# --- what is no note ------------------------------------------------------------------------------
+# --- invalid notes ------------------------------------------------------------------------------
 
 WHOLE = "holdfast-job/1 start 7 0 12.5 boot 2001 0,1 - - end\n"
 
 
-def test_a_whole_note_parses() -> None:
+def test_a_complete_note_parses() -> None:
     assert hook_notes.parse(WHOLE).gpus == frozenset({0, 1})
 
 
 @pytest.mark.parametrize("cut", range(len(WHOLE) - 1))
-def test_a_note_cut_anywhere_is_none(cut: int) -> None:
+def test_an_incomplete_note_is_invalid(cut: int) -> None:
     if WHOLE[:cut].strip() == WHOLE.strip():
         return
     with pytest.raises(ValueError, match="half-written"):
@@ -171,7 +171,7 @@ def test_a_note_cut_anywhere_is_none(cut: int) -> None:
         "\0" * 50,
     ],
 )
-def test_nonsense_is_told(line: str) -> None:
+def test_an_invalid_note_is_reported(line: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         hook_notes.parse(line)
 

@@ -1,4 +1,4 @@
-"""What job health asks of the loop, and what it writes down for good."""
+"""When job reports require a pass, and what they record in the history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.slurm_hooks.agent.job_report.builders import facts, xid
 
 
 class Node:
-    """Job health with a recorder of events, and no Slurm at all."""
+    """A job monitor with a recorder of events, without Slurm."""
 
     def __init__(self, folder: Path) -> None:
         self.run = folder / "run"
@@ -40,7 +40,7 @@ class Node:
         self.health.turn(time.monotonic())
 
     def look(self) -> None:
-        self.health.saw(facts(), machine.uptime_s() + 0.01)
+        self.health.add_pass(facts(), machine.uptime_s() + 0.01)
 
     def until_reported(self, job: int = 7) -> None:
         end = time.monotonic() + 20
@@ -61,20 +61,20 @@ def node(tmp_path: Path) -> Any:
     made.health.close()
 
 
-def test_a_job_that_starts_on_a_known_node_asks_for_no_pass(node: Node) -> None:
+def test_a_job_that_starts_with_a_recent_pass_requires_no_new_one(node: Node) -> None:
     node.look()
     time.sleep(0.05)
     node.note("start")
-    assert not node.health.hurry(time.monotonic())
+    assert not node.health.wants_pass(time.monotonic())
 
 
-def test_the_end_of_a_job_asks_for_a_pass_at_most_once_a_second(node: Node) -> None:
+def test_the_end_of_a_job_requires_a_pass_at_most_once_a_second(node: Node) -> None:
     node.look()
     time.sleep(0.05)
     node.note("start")
     node.note("end")
     now = time.monotonic()
-    assert [node.health.hurry(now + later) for later in (0, 0.5, 1.1)] == [True, False, True]
+    assert [node.health.wants_pass(now + later) for later in (0, 0.5, 1.1)] == [True, False, True]
 
 
 def test_a_job_right_after_anothers_end_waits_for_a_pass_of_its_own(node: Node) -> None:
@@ -83,16 +83,16 @@ def test_a_job_right_after_anothers_end_waits_for_a_pass_of_its_own(node: Node) 
     node.note("start")
     node.note("end")
     node.note("start", job=8)
-    assert node.health.hurry(time.monotonic())
+    assert node.health.wants_pass(time.monotonic())
     time.sleep(0.02)
     node.look()
-    assert not node.health.hurry(time.monotonic() + 5)
+    assert not node.health.wants_pass(time.monotonic() + 5)
 
 
-def test_a_job_hit_by_a_fault_of_the_node_goes_down_in_its_history(node: Node) -> None:
+def test_a_job_affected_by_a_fault_of_the_node_is_recorded_in_the_history(node: Node) -> None:
     node.look()
     node.note("start")
-    node.health.heard(
+    node.health.add_xids(
         [xid(13, seq=1, at_s=machine.uptime_s()), xid(79, seq=2, at_s=machine.uptime_s())]
     )
     node.note("end")
@@ -104,10 +104,10 @@ def test_a_job_hit_by_a_fault_of_the_node_goes_down_in_its_history(node: Node) -
     assert (said["code"], said["gpu"], said["gpu_uuid"], said["job"]) == ("XID79", 0, "GPU-0", 7)
 
 
-def test_an_applications_own_fault_does_not(node: Node) -> None:
+def test_an_application_error_is_not_recorded(node: Node) -> None:
     node.look()
     node.note("start")
-    node.health.heard([xid(13, at_s=machine.uptime_s())])
+    node.health.add_xids([xid(13, at_s=machine.uptime_s())])
     node.note("end")
     time.sleep(0.02)
     node.look()

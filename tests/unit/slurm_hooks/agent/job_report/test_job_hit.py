@@ -1,4 +1,4 @@
-"""A job that this node's fault befell is written down once its end is judged."""
+"""A run that was affected by a fault of this node is recorded in the history after its end."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ def run(*xids: int) -> Run:
     return Run(job=4711, restarts=2, started_s=1.0, ended_s=9.0, xids=found)
 
 
-def test_a_run_that_the_node_spoilt_is_told_with_its_gpu(reporter: tuple[Reporter, Noted]) -> None:
+def test_a_run_affected_by_the_node_is_recorded_with_its_gpu(
+    reporter: tuple[Reporter, Noted],
+) -> None:
     made, noted = reporter
-    made.remember(run(79, 45), ())
+    made.note_incidents(run(79, 45), ())
     ((event, facts),) = noted
     assert event == "job_hit"
     assert (facts["job"], facts["run"], facts["code"]) == (4711, 2, "XID79")
@@ -45,6 +47,6 @@ def test_a_run_that_the_node_spoilt_is_told_with_its_gpu(reporter: tuple[Reporte
 
 def test_a_jobs_own_fault_is_not_the_nodes(reporter: tuple[Reporter, Noted]) -> None:
     made, noted = reporter
-    made.remember(run(), ())
-    made.remember(run(31, 43), ())
+    made.note_incidents(run(), ())
+    made.note_incidents(run(31, 43), ())
     assert noted == []

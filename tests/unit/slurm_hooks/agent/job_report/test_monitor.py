@@ -1,4 +1,4 @@
-"""Job health in the agent's place: real notes, real processes, a scontrol that writes to a file."""
+"""The job monitor with real notes, real processes and a scontrol that writes to a file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from slurm_hooks.settings import settings
 from tests.unit.slurm_hooks.agent.job_report.builders import facts, xid
 
 USER = 65534 if os.geteuid() == 0 else os.getuid()
-"""Whose the jobs are: not root, of whom nothing is ever ended."""
+"""The jobs' user: not root, whose processes are never killed."""
 
 JOB = 1_000_000 + os.getpid()
-"""What is found here is ended for real: nobody else's processes may say that they are of this job."""
+"""Processes found here are really killed, so no other process on this machine may have this job id.
+"""
 
 SCONTROL = """#!/bin/sh
 case "$1" in
@@ -35,7 +36,7 @@ esac
 
 
 class Site:
-    """One node's folders, its agent's part for jobs, and what is told to it."""
+    """One node's folders, its job monitor, and the input for it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.run = folder, folder / "run"
@@ -73,7 +74,7 @@ class Site:
         """One whole pass over the probes."""
         assert self.health is not None
         self.health.turn(time.monotonic())
-        self.health.saw(found, machine.uptime_s() + 0.01)
+        self.health.add_pass(found, machine.uptime_s() + 0.01)
 
     def until(self, reached: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
         assert self.health is not None
@@ -130,13 +131,13 @@ def site(tmp_path: Path) -> Iterator[Site]:
         child.wait()
 
 
-def test_a_clean_job_is_judged_and_nothing_is_told(site: Site) -> None:
+def test_a_clean_job_is_judged_without_incidents(site: Site) -> None:
     site.look(facts(uncorrected=3))
     time.sleep(0.05)
     site.note("start")
     site.look(facts(uncorrected=3))
     assert site.health is not None
-    assert not site.health.hurry(time.monotonic())
+    assert not site.health.wants_pass(time.monotonic())
     site.note("end")
     site.look(facts(uncorrected=3))
     found = site.ended()
@@ -147,20 +148,22 @@ def test_a_clean_job_is_judged_and_nothing_is_told(site: Site) -> None:
     assert (site.run / f"reports/{JOB}.json").stat().st_mode & 0o777 == 0o644
 
 
-def test_an_xid_is_told_while_the_job_runs(site: Site) -> None:
+def test_an_xid_is_reported_while_the_job_runs(site: Site) -> None:
     site.look(facts())
     site.note("start")
     site.look(facts())
     site.process()
     assert site.health is not None
-    site.health.heard([xid(13, gpu=1, at_s=machine.uptime_s(), text="pid=4242, name=x, Graphics")])
+    site.health.add_xids(
+        [xid(13, gpu=1, at_s=machine.uptime_s(), text="pid=4242, name=x, Graphics")]
+    )
     site.until(lambda: bool(site.comment), "the comment")
     assert site.comment.startswith("holdfast: XID13 node=worker-1 gpu=1 step=0 pid=4242 run=0 at=")
     assert site.report()["xids"][0]["attribution"] == "job"
-    assert site.report()["why_not"] == "it still runs"
+    assert site.report()["why_not"] == "it is still running"
 
 
-def test_errors_during_the_job_are_told_as_they_come(site: Site) -> None:
+def test_errors_during_the_job_are_reported_as_they_occur(site: Site) -> None:
     site.look(facts(uncorrected=3))
     site.note("start", gpus="1")
     site.look(facts(uncorrected=3))
@@ -173,19 +176,19 @@ def test_errors_during_the_job_are_told_as_they_come(site: Site) -> None:
     assert (counted["gpu"], counted["count"], counted["attribution"]) == (1, 2, "node")
 
 
-def test_somebody_elses_comment_stays(site: Site) -> None:
+def test_another_users_comment_stays(site: Site) -> None:
     (site.folder / "comment").write_text("ticket 1234")
     site.note("start")
     site.look(facts())
     assert site.health is not None
-    site.health.heard([xid(79, gpu=0, at_s=machine.uptime_s())])
+    site.health.add_xids([xid(79, gpu=0, at_s=machine.uptime_s())])
     site.until(lambda: bool(site.report().get("xids")), "the report")
     site.until(lambda: not site.health.workers, "the worker is done")  # type: ignore[union-attr]
     assert site.comment == "ticket 1234"
     assert not (site.folder / "updates").exists()
 
 
-def test_an_agent_restarted_in_mid_job_goes_on_from_its_baseline(site: Site) -> None:
+def test_a_restarted_agent_continues_from_the_jobs_baseline(site: Site) -> None:
     site.look(facts(uncorrected=3))
     site.note("start")
     site.look(facts(uncorrected=3))
@@ -196,7 +199,7 @@ def test_an_agent_restarted_in_mid_job_goes_on_from_its_baseline(site: Site) -> 
     assert {one["count"] for one in site.ended()["counters"]} == {4}
 
 
-def test_a_half_written_baseline_is_one_line_and_no_judgement(
+def test_an_incomplete_baseline_is_one_log_line_and_no_judgement(
     site: Site, capfd: pytest.CaptureFixture[str]
 ) -> None:
     site.look(facts(uncorrected=3))
@@ -209,7 +212,7 @@ def test_a_half_written_baseline_is_one_line_and_no_judgement(
     site.agent()
     said = capfd.readouterr().err
     assert said.count("not whole JSON") == 1
-    assert book.with_suffix(".unreadable").exists(), "kept for a person to look at"
+    assert book.with_suffix(".unreadable").exists(), "kept for inspection"
     site.look(facts(uncorrected=9))
     site.note("end")
     site.look(facts(uncorrected=9))
@@ -217,10 +220,10 @@ def test_a_half_written_baseline_is_one_line_and_no_judgement(
     assert (found["judged"], found["why_not"]) == (False, "its baseline was lost")
     assert (found["counters"], site.comment) == ([], "")
     site.agent()
-    assert "not whole JSON" not in capfd.readouterr().err, "told once"
+    assert "not whole JSON" not in capfd.readouterr().err, "reported once"
 
 
-def test_an_agent_that_comes_late_says_how_late_its_baseline_is(site: Site) -> None:
+def test_a_late_baseline_is_reported_as_such(site: Site) -> None:
     site.note("start")
     time.sleep(0.15)
     site.look(facts(uncorrected=3))
@@ -229,7 +232,7 @@ def test_an_agent_that_comes_late_says_how_late_its_baseline_is(site: Site) -> N
     assert site.ended()["baseline_after_s"] > 0.1
 
 
-def test_a_half_written_note_is_one_line_and_gone(
+def test_an_incomplete_note_is_one_log_line_and_removed(
     site: Site, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (site.run / f"notes/{JOB}.0.start").write_text(f"holdfast-job/1 start {JOB} 0")
@@ -238,7 +241,7 @@ def test_a_half_written_note_is_one_line_and_gone(
     assert site.notes() == []
 
 
-def test_another_boots_ledger_and_notes_are_worth_nothing(site: Site) -> None:
+def test_runs_and_notes_of_another_boot_are_ignored(site: Site) -> None:
     site.note("start")
     site.look(facts(uncorrected=3))
     site.boot = "another"
@@ -250,7 +253,7 @@ def test_another_boots_ledger_and_notes_are_worth_nothing(site: Site) -> None:
     assert site.ended()["why_not"] == "its prolog left no note"
 
 
-def test_leftovers_are_told_and_left_alone_by_default(site: Site) -> None:
+def test_leftovers_are_only_reported_by_default(site: Site) -> None:
     site.note("start")
     site.look(facts())
     child = site.process()
@@ -269,7 +272,7 @@ def test_leftovers_are_told_and_left_alone_by_default(site: Site) -> None:
     assert site.health.leftovers == ()
 
 
-def test_by_policy_leftovers_are_ended_and_only_they(site: Site) -> None:
+def test_with_the_policy_kill_only_leftovers_are_killed(site: Site) -> None:
     site.agent(", leftovers: kill")
     older = site.process()
     time.sleep(0.05)
@@ -291,7 +294,7 @@ def test_by_policy_leftovers_are_ended_and_only_they(site: Site) -> None:
     assert older.pid not in fates
 
 
-def test_a_skipping_job_is_neither_judged_nor_cleaned_up(site: Site) -> None:
+def test_a_job_that_skips_the_checks_is_neither_judged_nor_cleaned_up(site: Site) -> None:
     site.agent(", leftovers: kill, allow_skip: true")
     assert (site.run / "allow_skip").exists()
     site.look(facts(uncorrected=1))
@@ -315,7 +318,7 @@ def test_the_kill_switch_stops_all_but_the_report(site: Site) -> None:
     site.look(facts())
     child = site.process()
     assert site.health is not None
-    site.health.heard([xid(13, at_s=machine.uptime_s())])
+    site.health.add_xids([xid(13, at_s=machine.uptime_s())])
     site.note("end")
     site.look(facts())
     assert site.ended()["xids"]
@@ -323,7 +326,7 @@ def test_the_kill_switch_stops_all_but_the_report(site: Site) -> None:
     assert site.comment == ""
 
 
-def test_gpu_memory_of_no_known_job_is_told_and_never_touched(site: Site) -> None:
+def test_a_process_of_no_known_job_on_a_gpu_is_reported_and_never_killed(site: Site) -> None:
     site.agent(", leftovers: kill")
     site.note("start", gpus="0")
     site.look(facts())
@@ -341,7 +344,7 @@ def test_gpu_memory_of_no_known_job_is_told_and_never_touched(site: Site) -> Non
     assert site.health.leftovers == ()
 
 
-def test_silent_gpus_delay_the_end_and_do_not_hold_it_for_ever(
+def test_gpus_that_do_not_answer_delay_the_final_report_only_for_a_while(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from slurm_hooks.agent.job_report import monitor
@@ -358,7 +361,7 @@ def test_silent_gpus_delay_the_end_and_do_not_hold_it_for_ever(
     assert site.ended()["counters"] == []
 
 
-def test_a_leftover_that_holds_a_gpu_is_remembered_by_the_next_agent(site: Site) -> None:
+def test_a_leftover_that_holds_a_gpu_is_known_to_the_next_agent(site: Site) -> None:
     site.note("start")
     site.look(facts())
     child = site.process()
@@ -378,7 +381,7 @@ def test_a_leftover_that_holds_a_gpu_is_remembered_by_the_next_agent(site: Site)
     assert site.health.leftovers == ()
 
 
-def test_memory_that_nobody_owns_up_to_is_told(site: Site) -> None:
+def test_gpu_memory_without_a_known_holder_is_reported(site: Site) -> None:
     site.look(facts(memory_used_bytes=500 << 20))
     time.sleep(0.05)
     site.note("start", gpus="1")
@@ -386,25 +389,25 @@ def test_memory_that_nobody_owns_up_to_is_told(site: Site) -> None:
     site.note("end", gpus="1")
     more = facts(memory_used_bytes=2 << 30)
     site.look(more)
-    site.until(lambda: site.health.hurry(time.monotonic() + 5), "asks for another pass")  # type: ignore[union-attr]
+    site.until(lambda: site.health.wants_pass(time.monotonic() + 5), "requires another pass")  # type: ignore[union-attr]
     site.look(more)
     found = site.ended()
     assert found["memory_left"] == [{"gpu": 1, "before_bytes": 500 << 20, "after_bytes": 2 << 30}]
 
 
-def test_memory_that_is_freed_a_moment_later_is_none(site: Site) -> None:
+def test_gpu_memory_that_is_freed_a_moment_later_is_not_reported(site: Site) -> None:
     site.look(facts(memory_used_bytes=500 << 20))
     time.sleep(0.05)
     site.note("start")
     site.look(facts(memory_used_bytes=500 << 20))
     site.note("end")
     site.look(facts(memory_used_bytes=2 << 30))
-    site.until(lambda: site.health.hurry(time.monotonic() + 5), "asks for another pass")  # type: ignore[union-attr]
+    site.until(lambda: site.health.wants_pass(time.monotonic() + 5), "requires another pass")  # type: ignore[union-attr]
     site.look(facts(memory_used_bytes=501 << 20))
     assert site.ended()["memory_left"] == []
 
 
-def test_processes_that_nobody_could_look_at_are_not_told_as_none(
+def test_unreadable_processes_are_not_reported_as_none(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from slurm_hooks.agent.job_report import processes
@@ -424,13 +427,13 @@ def test_processes_that_nobody_could_look_at_are_not_told_as_none(
     assert "Input/output error" in found["leftovers_unknown"]
 
 
-def test_an_xid_that_a_dead_agent_did_not_tell_is_told_by_the_next(site: Site) -> None:
+def test_an_xid_that_a_killed_agent_did_not_report_is_reported_by_the_next(site: Site) -> None:
     scontrol = site.folder / "bin/scontrol"
     scontrol.rename(site.folder / "bin/away")
     site.note("start")
     site.look(facts())
     assert site.health is not None
-    site.health.heard([xid(31, gpu=0, at_s=machine.uptime_s())])
+    site.health.add_xids([xid(31, gpu=0, at_s=machine.uptime_s())])
     site.until(lambda: bool(site.report().get("xids")), "the report")
     (site.folder / "bin/away").rename(scontrol)
     site.agent()

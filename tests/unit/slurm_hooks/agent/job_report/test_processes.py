@@ -1,4 +1,4 @@
-"""Whose a process is by the kernel's word, and that ending one hits no other."""
+"""Which job a process belongs to, and that a signal reaches only the intended process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def of_job(child: subprocess.Popen[bytes]) -> JobProcess:
     return found
 
 
-def test_the_environment_tells_job_step_and_run(start: Start) -> None:
+def test_the_environment_names_job_step_and_run(start: Start) -> None:
     child = start(
         SLURM_JOB_ID="7", SLURM_STEP_ID="3", SLURM_RESTART_COUNT="2", SLURM_STEP_GPUS="0,1"
     )
@@ -84,12 +84,12 @@ def test_a_batch_script_has_no_step(start: Start) -> None:
 
 
 @pytest.mark.parametrize("job", ["", "x", "7x", "-7"])
-def test_a_process_of_no_job_is_none(start: Start, job: str) -> None:
+def test_a_process_of_no_job_is_ignored(start: Start, job: str) -> None:
     assert look(start(SLURM_JOB_ID=job).pid, PROC) is None
     assert look(start().pid, PROC) is None
 
 
-def test_a_pid_that_is_gone_is_none(start: Start) -> None:
+def test_a_pid_that_no_longer_exists_is_ignored(start: Start) -> None:
     child = start(SLURM_JOB_ID="7")
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -120,7 +120,7 @@ def fake_proc(
         ("0::/kubepods/pod1/system.slice/slurmstepd.scope/job_7/step_extern/user\n", 7, ""),
     ],
 )
-def test_the_cgroup_tells_more_than_the_environment(
+def test_the_cgroup_is_used_before_the_environment(
     tmp_path: Path, cgroup: str, job: int, step: str
 ) -> None:
     proc = fake_proc(tmp_path, 50, cgroup=cgroup, environ="SLURM_JOB_ID=99\0SLURM_STEP_ID=9\0")
@@ -130,11 +130,11 @@ def test_the_cgroup_tells_more_than_the_environment(
 
 
 @pytest.mark.parametrize("cgroup", ["0::/user.slice/job_x\n", "0::/myjob_7/step_1\n", "0::/job_\n"])
-def test_what_only_looks_like_a_jobs_cgroup_is_none(tmp_path: Path, cgroup: str) -> None:
+def test_a_cgroup_that_only_resembles_a_jobs_is_ignored(tmp_path: Path, cgroup: str) -> None:
     assert look(50, fake_proc(tmp_path, 50, cgroup=cgroup)) is None
 
 
-def test_garbage_in_proc_is_survived(tmp_path: Path) -> None:
+def test_garbage_in_proc_is_handled(tmp_path: Path) -> None:
     proc = fake_proc(tmp_path, 50, environ="SLURM_JOB_ID=7\0=\0\0SLURM_STEP_ID\0")
     (tmp_path / "51").mkdir()
     fake_proc(tmp_path, 52, environ="SLURM_JOB_ID=7\0SLURM_RESTART_COUNT=many\0")
@@ -146,7 +146,7 @@ def test_garbage_in_proc_is_survived(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["\u00b2", "9" * 5000])
-def test_no_users_environment_ends_the_scan(tmp_path: Path, number: str) -> None:
+def test_no_environment_can_stop_the_scan(tmp_path: Path, number: str) -> None:
     named = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", "CUDA_VISIBLE_DEVICES")
     for pid, name in enumerate(named, start=50):
         environ = {"SLURM_JOB_ID": "7", name: number}
@@ -163,20 +163,20 @@ def test_a_scan_finds_every_process_of_every_job(start: Start) -> None:
     assert none.pid not in found
 
 
-def test_ending_hits_the_process_and_says_so(start: Start) -> None:
+def test_a_process_that_exits_is_reported_as_gone(start: Start) -> None:
     child = start(SLURM_JOB_ID="7")
     (fate,) = end(End(processes=(of_job(child),), grace_s=2), PROC)
     assert (fate.gone, child.wait(5)) == (True, -15)
 
 
-def test_one_that_ignores_sigterm_gets_sigkill(start: Start) -> None:
+def test_a_process_that_ignores_sigterm_gets_sigkill(start: Start) -> None:
     child = start("sh -c 'trap : TERM; while :; do sleep 0.05; done'", SLURM_JOB_ID="7")
     time.sleep(0.2)
     (fate,) = end(End(processes=(of_job(child),), grace_s=0.3), PROC)
     assert (fate.gone, child.wait(5)) == (True, -9)
 
 
-def test_a_pid_that_another_process_has_now_is_left_alone(start: Start) -> None:
+def test_a_pid_that_another_process_has_now_is_not_signalled(start: Start) -> None:
     from dataclasses import replace
 
     child = start(SLURM_JOB_ID="7")
@@ -191,7 +191,7 @@ def test_a_pid_that_another_process_has_now_is_left_alone(start: Start) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a process of root's")
-def test_nothing_of_roots_is_ever_ended(start: Start) -> None:
+def test_processes_of_root_are_never_killed(start: Start) -> None:
     child = start(user=0, SLURM_JOB_ID="7")
     (fate,) = end(End(processes=(of_job(child),), grace_s=0.1), PROC)
     assert not fate.gone

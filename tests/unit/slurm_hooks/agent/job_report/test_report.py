@@ -1,4 +1,4 @@
-"""The comment in Slurm, the leftovers as findings, and the report: small and pure."""
+"""The job's comment in Slurm, the leftovers and the report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.unit.slurm_hooks.agent.job_report.builders import (
 XID = Incident(code="XID13", node="worker-1", gpu=3, at=5)
 
 
-class FakeDesk:
+class FakeComments:
     """A job's comment, and another node's agent that may write at the same time."""
 
     def __init__(self, comment: str = "", *, known: bool = True, rival: str = "") -> None:
@@ -62,53 +62,53 @@ class FakeDesk:
         self.comment, self.rival = self.rival or text, ""
 
 
-def tell(desk: FakeDesk) -> str:
-    return add(desk, CommentRequest(job=7, entries=(XID,)), sleep=lambda _: None)
+def write(comments: FakeComments) -> str:
+    return add(comments, CommentRequest(job=7, entries=(XID,)), sleep=lambda _: None)
 
 
 def test_the_comment_is_written_once() -> None:
-    desk = FakeDesk()
-    assert tell(desk) == "told"
-    assert parse(desk.comment) == (XID,)
-    assert tell(desk) == "already told"
-    assert len(desk.writes) == 1
+    comments = FakeComments()
+    assert write(comments) == "written"
+    assert parse(comments.comment) == (XID,)
+    assert write(comments) == "already written"
+    assert len(comments.writes) == 1
 
 
 def test_other_nodes_entries_stay() -> None:
     other = replace(XID, node="worker-0")
-    desk = FakeDesk(render([other]))
-    tell(desk)
-    assert set(parse(desk.comment)) == {XID, other}
+    comments = FakeComments(render([other]))
+    write(comments)
+    assert set(parse(comments.comment)) == {XID, other}
 
 
-def test_an_entry_that_another_node_wrote_over_is_written_again() -> None:
+def test_an_entry_that_another_node_overwrote_is_written_again() -> None:
     other = replace(XID, node="worker-0")
-    desk = FakeDesk(rival=render([other]))
-    assert tell(desk) == "told"
-    assert set(parse(desk.comment)) == {XID, other}
+    comments = FakeComments(rival=render([other]))
+    assert write(comments) == "written"
+    assert set(parse(comments.comment)) == {XID, other}
 
 
 @pytest.mark.parametrize("text", ["ticket 1234", "[reviewed]"])
-def test_a_humans_text_is_never_overwritten(text: str) -> None:
-    desk = FakeDesk(text)
-    assert "somebody else's" in tell(desk)
-    assert (desk.comment, desk.writes) == (text, [])
+def test_a_persons_comment_on_a_job_is_never_overwritten(text: str) -> None:
+    comments = FakeComments(text)
+    assert "not Holdfast's" in write(comments)
+    assert (comments.comment, comments.writes) == (text, [])
 
 
-def test_a_job_that_is_over_is_no_error() -> None:
-    desk = FakeDesk()
-    desk.refuses = True
-    assert tell(desk) == "the job has ended: told in its report alone"
-    assert tell(FakeDesk(known=False)) == "Slurm no longer knows the job"
+def test_an_ended_job_is_not_an_error() -> None:
+    comments = FakeComments()
+    comments.refuses = True
+    assert write(comments) == "the job has ended: only in its report"
+    assert write(FakeComments(known=False)) == "Slurm no longer knows the job"
 
 
-def test_a_silent_slurmctld_is_the_callers_to_ask_again() -> None:
-    class Silent(FakeDesk):
+def test_if_slurmctld_does_not_answer_the_caller_retries() -> None:
+    class Silent(FakeComments):
         def job(self, job_id: int) -> SlurmJob | None:
             raise Unavailable(["scontrol"], "no answer in 5 s")
 
     with pytest.raises(Unavailable):
-        tell(Silent())
+        write(Silent())
 
 
 # --- leftovers ------------------------------------------------------------------------------------
@@ -121,12 +121,12 @@ def held(pid: int, used: int | None = 1 << 30) -> NodeFacts:
     return facts(processes=(GpuProcess(pid=pid, used_bytes=used),))
 
 
-def test_a_leftover_is_told_with_the_memory_that_it_holds() -> None:
+def test_a_leftover_is_reported_with_the_memory_that_it_holds() -> None:
     (left,) = leftovers.look(OVER, RUN, [process()], held(4711))
     assert (left.gpus, left.used_bytes, left.code) == ((0, 1), 2 << 30, "JOB_LEFTOVER")
 
 
-def test_one_without_a_gpu_is_told_and_is_no_fault() -> None:
+def test_a_leftover_without_a_gpu_is_reported_but_not_a_fault() -> None:
     (left,) = leftovers.look(OVER, RUN, [process()], facts())
     assert (left.gpus, left.code) == ((), "")
 
@@ -137,30 +137,30 @@ def test_memory_of_a_live_jobs_process_is_not_left_behind() -> None:
     assert leftovers.look(shared, RUN, (), held(5)) == ()
 
 
-def test_a_stranger_on_gpus_that_only_this_job_had_is_told_as_such() -> None:
+def test_an_unknown_process_on_gpus_that_only_this_job_had_is_unconfirmed() -> None:
     (left,) = leftovers.look(OVER, RUN, (), held(5))
     assert (left.pid, left.confirmed, left.code) == (5, False, "JOB_LEFTOVER")
     assert leftovers.to_end(RUN, [left], [process(5)]) == ()
 
 
-def test_only_the_jobs_own_users_processes_may_be_ended() -> None:
+def test_only_processes_of_the_jobs_user_may_be_killed() -> None:
     left = leftovers.look(OVER, RUN, [process()], facts())
     assert leftovers.to_end(RUN, left, [process(), process(9)]) == (process(),)
-    assert leftovers.to_end(RUN, left, [process(uid=BOB)]) == (), "it runs as another user by now"
+    assert leftovers.to_end(RUN, left, [process(uid=BOB)]) == (), "it now runs as another user"
     assert leftovers.to_end(replace(RUN, uid=0), left, [process(uid=0)]) == ()
     assert leftovers.to_end(replace(RUN, uid=None), left, [process()]) == ()
 
 
-def test_fates_are_told() -> None:
+def test_results_of_signals_are_reported() -> None:
     left = (Leftover(pid=1, start=10), Leftover(pid=2, start=20), Leftover(pid=3, start=30))
     fates = [Fate(pid=1, start=10, gone=True), Fate(pid=2, start=20, gone=False, state="D")]
     after = leftovers.with_fates(left, fates)
     assert [one.fate for one in after] == ["ended", "unkillable", "alive"]
-    assert [one.pid for one in leftovers.standing(RUN, after)] == [2, 3]
+    assert [one.pid for one in leftovers.still_there(RUN, after)] == [2, 3]
     assert after[1].code == "JOB_UNKILLABLE"
 
 
-def test_what_went_by_itself_is_told_as_gone() -> None:
+def test_a_process_that_exited_by_itself_is_reported_as_gone() -> None:
     before = (Leftover(pid=1, start=10), Leftover(pid=2, start=20))
     after = leftovers.settled(before, (Leftover(pid=2, start=20),))
     assert {one.pid: one.fate for one in after} == {1: "gone", 2: "alive"}
@@ -183,7 +183,7 @@ def test_the_check_judges_memory_and_what_sigkill_does_not_end() -> None:
     assert judged() == []
 
 
-def test_nobody_looked_is_no_opinion() -> None:
+def test_without_a_scan_nothing_is_judged() -> None:
     known = NodeFacts(expected_gpus=2)
     assert list(job_leftovers.judge(known, job_leftovers.Limits())) == []
     assert list(job_leftovers.show(known, job_leftovers.Limits())) == []
@@ -200,10 +200,10 @@ def test_the_limit_is_checked(value: int) -> None:
 PLACE = Place(node="worker-1", boot_id="b", epoch_of_boot=1000.0)
 
 
-def test_a_report_names_xid_step_and_whose_fault_it_was() -> None:
-    book, _ = attribute(begin(Runs()), xid(79, gpu=1), 50, [process(50, step="4")])
-    book, _ = attribute(book, xid(45, gpu=1, seq=2), None, ())
-    run = run_of(finish(book))
+def test_a_report_names_xid_step_and_attribution() -> None:
+    known, _ = attribute(begin(Runs()), xid(79, gpu=1), 50, [process(50, step="4")])
+    known, _ = attribute(known, xid(45, gpu=1, seq=2), None, ())
+    run = run_of(finish(known))
     found = report.document(replace(run, baseline_s=99.0), Remains(final=True), PLACE)
     assert (found["attribution"], found["judged"]) == ("node", True)
     assert [
@@ -216,16 +216,16 @@ def test_a_report_names_xid_step_and_whose_fault_it_was() -> None:
     assert str(entry) == "XID79 node=worker-1 gpu=1 step=4 pid=50 run=0 at=1150"
 
 
-def test_a_check_in_shadow_is_marked() -> None:
-    book, _ = attribute(begin(Runs()), xid(79), None, ())
+def test_a_check_in_mode_observe_is_marked() -> None:
+    known, _ = attribute(begin(Runs()), xid(79), None, ())
     place = replace(PLACE, observe_only=frozenset({"gpu_xid"}))
-    assert report.evidence(run_of(book), (), place)[0].observe_only
+    assert report.evidence(run_of(known), (), place)[0].observe_only
 
 
-def test_a_skipping_job_is_told_nothing_of() -> None:
-    book, _ = attribute(begin(Runs(), skip=True), xid(79), None, ())
-    assert report.evidence(run_of(book), (), PLACE) == ()
-    assert "skip_checks" in report.document(run_of(book), Remains(), PLACE)["why_not"]
+def test_a_job_that_skips_the_checks_has_no_incidents() -> None:
+    known, _ = attribute(begin(Runs(), skip=True), xid(79), None, ())
+    assert report.evidence(run_of(known), (), PLACE) == ()
+    assert "skip_checks" in report.document(run_of(known), Remains(), PLACE)["why_not"]
 
 
 def test_reports_do_not_pile_up(tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ def test_reports_do_not_pile_up(tmp_path: Path) -> None:
     assert files.MAX_REPORTS + 19 in left
 
 
-def test_a_report_names_some_of_very_many_leftovers() -> None:
-    book = begin(Runs())
+def test_a_report_lists_only_some_of_very_many_leftovers() -> None:
+    known = begin(Runs())
     left = tuple(Leftover(pid=pid, start=1, confirmed=True) for pid in range(10_000))
-    found = report.document(run_of(book), Remains(final=True, left=left), PLACE)
+    found = report.document(run_of(known), Remains(final=True, left=left), PLACE)
     assert (len(found["leftovers"]), found["leftovers_total"]) == (report.MAX_LISTED, 10_000)

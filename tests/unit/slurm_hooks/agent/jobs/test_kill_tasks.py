@@ -1,4 +1,4 @@
-"""Which tasks a fault has doomed."""
+"""Which tasks are killed after a fault."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Severity
-from slurm_hooks.agent.jobs.kill_tasks import Ended, TasksToKill, affected, open_sweep, task_of
-from slurm_hooks.agent.jobs.kill_worker import doomed_by
+from slurm_hooks.agent.jobs.kill_tasks import KilledTask, TasksToKill, affected, open_kill, task_of
+from slurm_hooks.agent.jobs.kill_worker import tasks_to_kill
 from slurm_hooks.node.process_scan import each
 from slurm_hooks.worker.worker import Worker, call
 
@@ -42,8 +42,8 @@ from slurm_hooks.worker.worker import Worker, call
     ],
 )
 def test_gpu_scope(env: dict[str, str], hit: bool) -> None:
-    doomed = TasksToKill(gpus=frozenset({3}), uuids=frozenset({"GPU-bad"}))
-    assert affected(env, doomed) is hit
+    to_kill = TasksToKill(gpus=frozenset({3}), uuids=frozenset({"GPU-bad"}))
+    assert affected(env, to_kill) is hit
     assert affected(env, TasksToKill())
 
 
@@ -51,10 +51,10 @@ def test_the_scope_of_findings() -> None:
     def finding(gpu: int | None) -> Finding:
         return Finding(code="X", severity=Severity.FATAL, subject="s", detail="d", gpu=gpu)
 
-    assert doomed_by([finding(1), finding(2)], {1: "a", 2: "b"}) == TasksToKill(
+    assert tasks_to_kill([finding(1), finding(2)], {1: "a", 2: "b"}) == TasksToKill(
         gpus=frozenset({1, 2}), uuids=frozenset({"a", "b"})
     )
-    assert doomed_by([finding(1), finding(None)], {}) == TasksToKill()
+    assert tasks_to_kill([finding(1), finding(None)], {}) == TasksToKill()
 
 
 def test_real_processes(tmp_path: Path) -> None:
@@ -66,10 +66,10 @@ def test_real_processes(tmp_path: Path) -> None:
         {"HOLDFAST_ATTEMPT": "1", "SLURM_STEP_GPUS": "987650"},
     ]
     children = [subprocess.Popen(["sleep", "60"], env=env) for env in envs]
-    # Only these are shown to the sweep: this machine may run others' jobs.
+    # Only these processes are visible: this machine may run jobs of others.
     for child in children:
         (tmp_path / str(child.pid)).symlink_to(f"/proc/{child.pid}")
-    worker = Worker("sweep", lambda: open_sweep(tmp_path), keep=False)
+    worker = Worker("sweep", lambda: open_kill(tmp_path), keep=False)
     try:
         time.sleep(0.1)
         answer = call(worker, TasksToKill(gpus=frozenset({987650})), deadline_s=10)
@@ -86,8 +86,8 @@ def test_real_processes(tmp_path: Path) -> None:
 OURS = {"HOLDFAST_ATTEMPT": "1", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}
 
 
-def test_init_and_the_sweep_itself_are_never_among_the_tasks(tmp_path: Path) -> None:
-    """Whatever their environment says: what starts a container may hand a job's to process 1."""
+def test_process_1_and_the_worker_itself_are_never_killed(tmp_path: Path) -> None:
+    """For any environment: a container may start process 1 with a job's environment."""
     child = subprocess.Popen(["sleep", "60"], env=OURS)
     try:
         time.sleep(0.1)
@@ -99,8 +99,8 @@ def test_init_and_the_sweep_itself_are_never_among_the_tasks(tmp_path: Path) -> 
         child.wait()
 
 
-def test_a_process_that_has_the_pid_by_now_is_left_alone(tmp_path: Path) -> None:
-    """The environment was that of a process that has ended; its pid was given out again."""
+def test_a_process_that_reuses_the_pid_is_not_killed(tmp_path: Path) -> None:
+    """The environment was that of a process that has exited; its pid was used again."""
     other = subprocess.Popen(["sleep", "60"])
     folder = tmp_path / str(other.pid)
     folder.mkdir()
@@ -111,9 +111,9 @@ def test_a_process_that_has_the_pid_by_now_is_left_alone(tmp_path: Path) -> None
     try:
         assert task_of(tmp_path, other.pid) == (900, OURS)
         with once_opened(lambda: start[0].write_text(start[1].format(901))):
-            assert list(open_sweep(tmp_path)(TasksToKill())) == []
+            assert list(open_kill(tmp_path)(TasksToKill())) == []
         assert other.poll() is None
-        assert [ended.pid for ended in open_sweep(tmp_path)(TasksToKill())] == [other.pid]
+        assert [ended.pid for ended in open_kill(tmp_path)(TasksToKill())] == [other.pid]
         assert other.wait(5) == -signal.SIGKILL
     finally:
         other.kill()
@@ -122,8 +122,8 @@ def test_a_process_that_has_the_pid_by_now_is_left_alone(tmp_path: Path) -> None
 
 @contextmanager
 def once_opened(after: Callable[[], object]) -> Iterator[None]:
-    """Between the look at the environment and the signal, ``after`` happens: as a test can say it, at
-    the moment in which the descriptor is opened."""
+    """Between the look at the environment and the signal, ``after`` happens: as a test can say it,
+    at the moment in which the descriptor is opened."""
     real = os.pidfd_open
 
     def opened(pid: int, flags: int = 0) -> int:
@@ -138,7 +138,7 @@ def once_opened(after: Callable[[], object]) -> Iterator[None]:
         os.pidfd_open = real
 
 
-def test_a_user_whose_processes_give_no_answer_holds_up_no_other_users(tmp_path: Path) -> None:
+def test_a_user_whose_processes_do_not_answer_does_not_delay_other_users(tmp_path: Path) -> None:
     """Reading an environment waits for its process's memory; here for a pipe that nobody writes to."""
     child = subprocess.Popen(["sleep", "60"], env=OURS)
     try:
@@ -150,9 +150,9 @@ def test_a_user_whose_processes_give_no_answer_holds_up_no_other_users(tmp_path:
             (folder / "status").write_text("Name:\tx\nUid:\t4242\t0\t0\t0\n")
             (folder / "stat").write_text(f"{pid} (x) S " + "0 " * 18 + "1 0")
             os.mkfifo(folder / "environ")
-        worker = Worker("sweep", lambda: open_sweep(tmp_path), keep=False)
+        worker = Worker("sweep", lambda: open_kill(tmp_path), keep=False)
         answer = call(worker, TasksToKill(), deadline_s=10)
-        assert [item.pid for item in answer.items if isinstance(item, Ended)] == [child.pid]
+        assert [item.pid for item in answer.items if isinstance(item, KilledTask)] == [child.pid]
         assert "uid 4242" in answer.error
         assert child.wait(5) == -signal.SIGKILL
     finally:

@@ -1,4 +1,4 @@
-"""The folder of an earlier release, in which every user could leave what he liked."""
+"""The marker folder of an earlier release, in which every user could create files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def jobs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_that_all_may_write_to_is_put_aside_for_root_alone(jobs: Path) -> None:
+def test_a_folder_writable_for_all_is_renamed_and_made_accessible_for_root_only(jobs: Path) -> None:
     (jobs / "7.json").mkdir()
     (aside,) = old_markers.put_aside(jobs)
     assert not jobs.exists()
     assert aside.stat().st_mode & 0o777 == 0o700
     assert [one.name for one in aside.iterdir()] == ["7.json"]
-    assert old_markers.put_aside(jobs) == [aside], "an earlier agent did not come to remove it"
+    assert old_markers.put_aside(jobs) == [aside], "an earlier agent could not remove it"
 
 
 def test_the_agents_own_folder_stays(jobs: Path) -> None:
@@ -50,8 +50,8 @@ def test_the_marker_of_a_job_that_is_here_is_taken_over(jobs: Path) -> None:
     assert list(old_markers.of_jobs(folders, {MINE + 1: {7}})) == [], "the file is not that user's"
 
 
-def test_a_pipe_is_no_marker_even_with_one_in_it(jobs: Path) -> None:
-    """Without the check of its type it would be read like a file."""
+def test_a_pipe_is_not_a_marker_even_if_it_contains_one(jobs: Path) -> None:
+    """Without a check of its type it would be read like a file."""
     path = jobs / "7.json"
     os.mkfifo(path)
     writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)
@@ -60,7 +60,7 @@ def test_a_pipe_is_no_marker_even_with_one_in_it(jobs: Path) -> None:
     os.close(writer)
 
 
-def test_links_folders_and_sockets_are_none(jobs: Path) -> None:
+def test_links_folders_and_sockets_are_ignored(jobs: Path) -> None:
     (jobs / "real").write_bytes(markers.encoded(MARKER))
     (jobs / "7.json").symlink_to(jobs / "real")
     assert old_markers.read_users(jobs / "7.json", MINE) is None
@@ -73,7 +73,7 @@ def test_links_folders_and_sockets_are_none(jobs: Path) -> None:
         assert old_markers.read_users(jobs / "9.json", MINE) is None
 
 
-def test_all_of_it_is_removed_and_nothing_that_a_link_names(jobs: Path, tmp_path: Path) -> None:
+def test_the_folder_is_removed_without_following_links(jobs: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "data").touch()

@@ -1,4 +1,5 @@
-"""A job whose launcher is gone starts again at once, and only when that is safe and wanted."""
+"""A job whose launcher is gone is requeued and started at once, but only if that is safe and
+wanted."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ JOB = SlurmJob(
 
 
 class Node:
-    """One node's agent around an ``Requeuer``, stepped every 0.1 s."""
+    """A ``Requeuer`` on one node, with a step every 0.1 s."""
 
     def __init__(self, run_dir: Path, slurm: FakeSlurm, owner: int = ALICE) -> None:
         self.run_dir, self.slurm = run_dir, slurm
@@ -112,7 +113,7 @@ class Node:
         markers.ended_folder(run_dir).mkdir()
         self.log: list[str] = []
         self.owner = owner
-        self.condemned = False
+        self.work_lost = False
         self.afterlife = Requeuer(
             slurm,
             run_dir,
@@ -120,7 +121,7 @@ class Node:
             log=self.log.append,
             wall=lambda: slurm.now + slurm.skew_s,
             uid_of=lambda user: ALICE if user == "alice" else 3000,
-            condemned=lambda: self.condemned,
+            work_lost=lambda: self.work_lost,
         )
 
     def mark(self, state: str, **facts: object) -> None:
@@ -139,7 +140,7 @@ class Node:
 
     @property
     def changes(self) -> list[str]:
-        """What was asked of Slurm besides questions."""
+        """The calls that changed something in Slurm."""
         return [call for call in self.slurm.asked if call not in ("job", "clock")]
 
     @property
@@ -153,7 +154,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return Node(tmp_path, FakeSlurm(JOB))
 
 
-def test_nothing_there_asks_nothing(node: Node) -> None:
+def test_without_markers_slurm_is_not_called(node: Node) -> None:
     node.run(5)
     assert node.slurm.asked == []
     assert node.afterlife.wait_s(0.0) is None
@@ -172,10 +173,10 @@ def test_a_requeued_job_starts_within_two_seconds(node: Node) -> None:
     assert not node.marked
 
 
-def test_a_launcher_that_hangs_on_a_lost_node_loses_its_job_to_another_node(node: Node) -> None:
-    """Its checkpoints' mount holds it: it would do nothing until the job's time limit."""
+def test_a_job_whose_launcher_hangs_on_a_lost_node_is_requeued(node: Node) -> None:
+    """It hangs on the mount of its checkpoints, and would do nothing until the job's time limit."""
     node.mark("running")
-    node.condemned = True
+    node.work_lost = True
     node.run(60)
     assert node.changes == []
     node.run(40)
@@ -187,23 +188,23 @@ def test_a_launcher_that_hangs_on_a_lost_node_loses_its_job_to_another_node(node
 def test_only_a_launcher_that_could_act_hangs(node: Node, state: str) -> None:
     node.slurm.job_now = replace(JOB, state=state)
     node.mark("running")
-    node.condemned = True
+    node.work_lost = True
     node.run(200)
     assert node.changes == []
 
 
-def test_a_launcher_on_a_node_that_is_well_again_hangs_no_more(node: Node) -> None:
+def test_a_launcher_on_a_recovered_node_does_not_count_as_hung(node: Node) -> None:
     node.mark("running")
-    node.condemned = True
+    node.work_lost = True
     node.run(50)
-    node.condemned = False
+    node.work_lost = False
     node.run(50)
-    node.condemned = True
+    node.work_lost = True
     node.run(50)
     assert node.changes == []
 
 
-def test_a_start_that_a_prolog_refused_is_begun_again(node: Node) -> None:
+def test_a_start_that_a_prolog_refused_is_tried_again(node: Node) -> None:
     node.mark("requeue", exclude=("n2",))
     node.slurm.requeued()
     node.run(2)
@@ -215,7 +216,7 @@ def test_a_start_that_a_prolog_refused_is_begun_again(node: Node) -> None:
     assert not node.marked
 
 
-def test_a_start_that_slurmd_refused_is_begun_again(node: Node) -> None:
+def test_a_start_that_slurmd_refused_is_tried_again(node: Node) -> None:
     node.mark("requeue")
     node.slurm.requeued()
     node.run(2)
@@ -229,7 +230,7 @@ def test_a_start_that_slurmd_refused_is_begun_again(node: Node) -> None:
     assert node.slurm.job_now.state == "RUNNING"
 
 
-def test_a_program_that_fails_at_once_is_its_launchers_business(node: Node) -> None:
+def test_a_program_that_fails_at_once_is_left_to_its_launcher(node: Node) -> None:
     node.mark("requeue")
     node.slurm.requeued()
     node.run(2)
@@ -280,7 +281,7 @@ def test_a_clock_too_far_ahead_leaves_slurms_delay(node: Node) -> None:
     assert not node.marked
 
 
-def test_a_dead_launchers_job_is_requeued_and_started(node: Node) -> None:
+def test_the_job_of_a_killed_launcher_is_requeued_and_started(node: Node) -> None:
     node.mark("running")
     node.run(1)
     assert node.slurm.asked == []
@@ -292,7 +293,7 @@ def test_a_dead_launchers_job_is_requeued_and_started(node: Node) -> None:
     assert not any(markers.ended_folder(node.run_dir).iterdir())
 
 
-def test_without_an_epilog_the_death_is_seen_later(node: Node) -> None:
+def test_without_an_epilog_a_killed_launcher_is_noticed_later(node: Node) -> None:
     node.mark("running")
     node.slurm.job_now = replace(JOB, state="FAILED")
     node.run(20)
@@ -300,7 +301,7 @@ def test_without_an_epilog_the_death_is_seen_later(node: Node) -> None:
 
 
 @pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "COMPLETED", "DEADLINE", "PREEMPTED"])
-def test_what_the_user_or_slurm_ended_stays_ended(state: str, node: Node) -> None:
+def test_a_job_that_the_user_or_slurm_ended_is_not_requeued(state: str, node: Node) -> None:
     node.mark("running")
     node.slurm.job_now = replace(JOB, state=state)
     node.ended()
@@ -318,16 +319,16 @@ def test_no_requeue_is_honoured(node: Node) -> None:
     assert not node.marked
 
 
-def test_a_launcher_that_dies_again_and_again_is_left(node: Node) -> None:
+def test_a_launcher_that_is_killed_repeatedly_is_not_requeued(node: Node) -> None:
     node.mark("running", deaths=2)
     node.slurm.job_now = replace(JOB, state="FAILED")
     node.ended()
     node.run(3)
     assert "requeue" not in node.slurm.asked
-    assert "died 3 times in a row" in node.log[-1]
+    assert "was killed 3 times in a row" in node.log[-1]
 
 
-def test_a_job_with_too_many_restarts_is_left(node: Node) -> None:
+def test_a_job_with_too_many_restarts_is_not_requeued(node: Node) -> None:
     node.mark("running", restarts=19)
     node.slurm.job_now = replace(JOB, state="FAILED", restarts=19)
     node.ended()
@@ -346,7 +347,9 @@ def test_slurms_own_requeue_after_a_node_loss_is_sped_up_too(node: Node) -> None
 
 
 @pytest.mark.parametrize("reason", ["JobHeldUser", "JobHeldAdmin", "Resources", "Dependency"])
-def test_a_job_that_waits_for_something_else_is_left(reason: str, node: Node) -> None:
+def test_a_pending_job_that_waits_for_something_else_is_not_changed(
+    reason: str, node: Node
+) -> None:
     node.mark("requeue")
     node.slurm.job_now = replace(JOB, state="PENDING", state_reason=reason, restarts=1)
     node.run(2)
@@ -354,7 +357,7 @@ def test_a_job_that_waits_for_something_else_is_left(reason: str, node: Node) ->
     assert not node.marked
 
 
-def test_the_last_ends_reason_is_no_answer_yet(node: Node) -> None:
+def test_the_reason_of_the_last_end_means_nothing_yet(node: Node) -> None:
     node.mark("requeue")
     stale = replace(JOB, state="PENDING", state_reason="NonZeroExitCode", restarts=1)
     node.slurm.job_now = stale
@@ -365,7 +368,7 @@ def test_the_last_ends_reason_is_no_answer_yet(node: Node) -> None:
     assert node.changes[-1] == "start_now"
 
 
-def test_a_start_time_ahead_is_the_delay_whatever_the_reason_says(node: Node) -> None:
+def test_a_later_start_time_is_the_delay_for_any_reason(node: Node) -> None:
     node.mark("requeue")
     soon = datetime.fromtimestamp(1000 + 121, tz=timezone.utc)
     node.slurm.job_now = replace(
@@ -375,7 +378,7 @@ def test_a_start_time_ahead_is_the_delay_whatever_the_reason_says(node: Node) ->
     assert node.changes[-1] == "start_now"
 
 
-def test_a_begin_time_that_somebody_asked_for_is_left(node: Node) -> None:
+def test_a_begin_time_set_by_a_person_is_not_changed(node: Node) -> None:
     node.mark("requeue")
     later = datetime.fromtimestamp(1000 + 7200, tz=timezone.utc)
     node.slurm.job_now = replace(
@@ -385,7 +388,7 @@ def test_a_begin_time_that_somebody_asked_for_is_left(node: Node) -> None:
     assert node.slurm.asked == ["job"]
 
 
-def test_a_silent_slurmctld_is_asked_again(node: Node) -> None:
+def test_the_call_is_repeated_if_slurmctld_does_not_answer(node: Node) -> None:
     node.mark("requeue")
     node.slurm.silent = True
     node.run(3)
@@ -396,7 +399,7 @@ def test_a_silent_slurmctld_is_asked_again(node: Node) -> None:
     assert node.changes[-1] == "start_now"
 
 
-def test_a_foreign_marker_is_removed_and_asks_for_nothing(node: Node) -> None:
+def test_a_marker_of_another_user_is_removed_without_an_action(node: Node) -> None:
     node.mark("running")
     node.slurm.job_now = replace(JOB, user="bob", state="FAILED")
     node.ended()
@@ -406,21 +409,21 @@ def test_a_foreign_marker_is_removed_and_asks_for_nothing(node: Node) -> None:
     assert "marker of uid 2001, but the job is bob's" in node.log[-1]
 
 
-def test_a_marker_of_a_job_that_slurm_forgot_is_removed(node: Node) -> None:
+def test_a_marker_of_a_job_unknown_to_slurm_is_removed(node: Node) -> None:
     node.mark("requeue")
     node.slurm.job_now = None
     node.run(1)
     assert not node.marked
 
 
-def test_rubbish_is_removed(node: Node) -> None:
+def test_an_invalid_marker_is_removed(node: Node) -> None:
     (markers.folder(node.run_dir) / "9.json").write_text("rubbish")
     node.run(1)
     assert not node.marked
     assert node.slurm.asked == []
 
 
-def test_what_one_user_puts_there_does_not_keep_another_users_job_waiting(node: Node) -> None:
+def test_one_users_markers_do_not_delay_another_users_job(node: Node) -> None:
     (markers.folder(node.run_dir) / "8.json").mkdir()
     (markers.folder(node.run_dir) / "9.json").write_text(
         '{"job": 9, "restarts": 1e999, "state": "requeue", "at": 0}'
@@ -431,7 +434,7 @@ def test_what_one_user_puts_there_does_not_keep_another_users_job_waiting(node: 
     assert node.changes == ["start_now"]
 
 
-def test_however_many_jobs_a_user_has_here_anothers_is_the_next(node: Node) -> None:
+def test_users_take_turns_however_many_jobs_one_has(node: Node) -> None:
     for job in range(100, 150):
         markers.store(
             node.run_dir, Marker(job=job, restarts=0, state="requeue", at=0.0, owner=3000)
@@ -453,7 +456,7 @@ def test_however_many_jobs_a_user_has_here_anothers_is_the_next(node: Node) -> N
     assert 7 in asked[before : before + 2], "among the next two"
 
 
-def test_the_same_said_again_and_again_is_no_haste(node: Node) -> None:
+def test_an_unchanged_marker_sent_again_is_not_queried_more_often(node: Node) -> None:
     """Asked ten times a second for half a minute; who says it anew each second gets no more."""
     for second in range(60):
         node.mark("requeue", at=float(second))
@@ -471,7 +474,7 @@ def test_a_new_run_on_the_same_node_is_not_disturbed(node: Node) -> None:
     assert not any(call.startswith("start_now") for call in node.slurm.asked)
 
 
-def test_a_finished_marker_is_cleared_without_a_question(node: Node) -> None:
+def test_a_finished_marker_is_removed_without_a_slurm_call(node: Node) -> None:
     node.mark("finished")
     node.run(1)
     assert node.slurm.asked == []

@@ -1,4 +1,4 @@
-"""When an agent takes a job's launcher for one that its lost node holds."""
+"""When the agent decides that jobs on its node cannot continue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.jobs.requeue_worker import condemned
+from slurm_hooks.agent.jobs.requeue_worker import work_lost
 
 MADE = {"code": "MOUNT_HUNG"}
 
@@ -23,7 +23,7 @@ MADE = {"code": "MOUNT_HUNG"}
         ("suspect 130 b-1 holdfast/1", MADE, "fatal", False),
     ],
 )
-def test_work_is_lost_by_a_fresh_verdict_and_a_drain_of_the_agents_own(
+def test_work_is_lost_with_a_fresh_fatal_verdict_and_the_agents_own_drain(
     tmp_path: Path, first: str, made: object, severity: str, answer: bool
 ) -> None:
     boot = tmp_path / "proc/sys/kernel/random"
@@ -31,13 +31,14 @@ def test_work_is_lost_by_a_fresh_verdict_and_a_drain_of_the_agents_own(
     (boot / "boot_id").write_text("b-1\n")
     (tmp_path / "proc/uptime").write_text("110.5 1.0\n")
     detail = {
+        "status": first.split()[0],
         "node": "n1",
         "findings": [{"code": "MOUNT_HUNG", "severity": severity}],
         "decision": {"action": "drain", "made": made},
     }
     (tmp_path / "verdict").write_text(f"{first}\n{json.dumps(detail)}\n")
-    assert condemned(tmp_path, tmp_path / "proc") is answer
+    assert work_lost(tmp_path, tmp_path / "proc") is answer
 
 
-def test_without_a_verdict_nothing_is_known(tmp_path: Path) -> None:
-    assert condemned(tmp_path, tmp_path) is False
+def test_without_a_verdict_work_is_not_lost(tmp_path: Path) -> None:
+    assert work_lost(tmp_path, tmp_path) is False

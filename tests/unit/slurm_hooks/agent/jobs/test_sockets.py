@@ -1,4 +1,4 @@
-"""What the agent takes from launchers, and what a user who means ill gets from it."""
+"""Markers from launchers, and what a hostile user can do with the sockets."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def agent() -> Iterator[Agent]:
         yield found
 
 
-def test_a_launcher_hands_in_its_marker(agent: Agent) -> None:
+def test_a_launcher_sends_its_marker(agent: Agent) -> None:
     assert agent.while_it_runs(lambda: deliver(agent.run_dir, MARKER)) == ""
     assert agent.kept == [replace(MARKER, owner=ME)]
 
 
-def test_the_owner_is_who_the_kernel_says(agent: Agent) -> None:
+def test_the_owner_is_the_uid_from_the_kernel(agent: Agent) -> None:
     assert agent.ask(markers.encoded(replace(MARKER, owner=ME + 1))) == markers.TAKEN
     assert agent.kept == [replace(MARKER, owner=ME)]
 
 
-def test_only_a_job_of_his_on_this_node(agent: Agent) -> None:
+def test_only_a_users_own_jobs_on_this_node_are_accepted(agent: Agent) -> None:
     assert agent.ask(markers.encoded(replace(MARKER, job=8))).startswith("no: job 8 is not on")
     agent.sockets.serve({ME: frozenset({7, 9}), ME + 1: frozenset({8})})
     assert agent.ask(markers.encoded(replace(MARKER, job=8))).startswith("no: job 8 is not on")
@@ -50,15 +50,15 @@ def test_garbage_is_refused(agent: Agent, data: bytes) -> None:
     assert agent.kept == []
 
 
-def test_another_user_is_sent_away_where_the_socket_could_not_be_given(
+def test_another_user_is_refused_if_the_socket_could_not_be_chowned(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sockets, "peer", lambda _: ME + 1)
-    assert agent.ask(markers.encoded(MARKER)) == "no: this is another user's socket"
+    assert agent.ask(markers.encoded(MARKER)) == "no: this socket belongs to another user"
     assert agent.kept == []
 
 
-def test_the_socket_is_its_users_alone(agent: Agent) -> None:
+def test_only_its_user_can_use_the_socket(agent: Agent) -> None:
     found = markers.socket_of(agent.run_dir, ME).stat()
     assert (found.st_uid, found.st_mode & 0o777) == (ME, 0o600)
     assert markers.socket_folder(agent.run_dir).stat().st_mode & 0o022 == 0
@@ -71,7 +71,7 @@ def test_a_user_without_a_job_here_has_no_socket(agent: Agent) -> None:
     assert list(agent.sockets.fds()) == []
 
 
-def test_what_an_earlier_agent_left_is_in_nobodys_way(agent: Agent) -> None:
+def test_an_earlier_agents_sockets_are_removed(agent: Agent) -> None:
     again = JobSockets(agent.run_dir, lambda _: "")
     assert list(markers.socket_folder(agent.run_dir).iterdir()) == []
     again.serve({ME: frozenset({7})})
@@ -79,7 +79,7 @@ def test_what_an_earlier_agent_left_is_in_nobodys_way(agent: Agent) -> None:
     again.close()
 
 
-def test_a_flood_is_taken_at_its_rate_and_wakes_nobody(agent: Agent) -> None:
+def test_a_flood_is_accepted_at_a_limited_rate_and_does_not_wake_the_agent(agent: Agent) -> None:
     taken = 0
     for tick in range(1000):  # ten seconds
         now = tick / 100
@@ -91,11 +91,11 @@ def test_a_flood_is_taken_at_its_rate_and_wakes_nobody(agent: Agent) -> None:
         for link in links:
             link.close()
     assert taken == 32 + 9
-    assert list(agent.sockets.fds()) == [], "not waited for before its time"
+    assert list(agent.sockets.fds()) == [], "not polled before its time"
     assert now < agent.sockets.next_at <= now + 0.5
 
 
-def test_a_flood_of_silence_holds_four_places_for_two_seconds(agent: Agent) -> None:
+def test_silent_connections_hold_four_places_for_two_seconds(agent: Agent) -> None:
     links = [link for _ in range(10) if (link := agent.connect()) is not None]
     assert len(links) == 10
     agent.sockets.turn(0.0)
@@ -104,13 +104,13 @@ def test_a_flood_of_silence_holds_four_places_for_two_seconds(agent: Agent) -> N
     assert len(list(agent.sockets.fds())) == 4
     for now in (2.0, 2.1, 4.1, 4.2, 6.3):
         agent.sockets.turn(now)
-    assert len(list(agent.sockets.fds())) == 1, "none but the socket itself"
+    assert len(list(agent.sockets.fds())) == 1, "only the socket itself"
     assert agent.ask(markers.encoded(MARKER), 7.0) == markers.TAKEN
     for link in links:
         link.close()
 
 
-def test_one_who_leaves_at_once_costs_nothing(agent: Agent) -> None:
+def test_a_client_that_leaves_at_once_uses_no_resources(agent: Agent) -> None:
     for _ in range(8):
         link = agent.connect()
         assert link is not None
@@ -119,12 +119,12 @@ def test_one_who_leaves_at_once_costs_nothing(agent: Agent) -> None:
     assert len(list(agent.sockets.fds())) == 1
 
 
-def test_what_could_not_be_kept_is_said(agent: Agent) -> None:
+def test_a_marker_that_could_not_be_stored_is_refused(agent: Agent) -> None:
     agent.answer = "No space left on device"
     assert agent.ask(markers.encoded(MARKER)) == "no: No space left on device"
 
 
-def test_the_launcher_says_once_that_nobody_listens_and_goes_on_trying(
+def test_the_launcher_reports_once_that_no_agent_listens_and_keeps_trying(
     agent: Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slurm_hooks.job.agent_socket._PAUSES_S", (0.01,))
@@ -149,7 +149,9 @@ def test_the_launcher_says_once_that_nobody_listens_and_goes_on_trying(
     assert [str(agent.run_dir) in line for line in said.splitlines()].count(True) == 1
 
 
-def test_a_launcher_tells_nobody_but_root(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launcher_sends_markers_only_to_root(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or itself, as in these tests."""
     monkeypatch.setattr("slurm_hooks.job.agent_socket.os.geteuid", lambda: ME + 1)
     monkeypatch.setattr(

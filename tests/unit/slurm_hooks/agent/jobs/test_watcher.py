@@ -1,4 +1,4 @@
-"""Looking after jobs, from the loop's side."""
+"""The job watcher in the agent's loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.agent.job_report.runs import Run, Runs
-from slurm_hooks.agent.jobs.watcher import Jobs
+from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import deliver
 from slurm_hooks.job.marker import Marker
@@ -23,21 +23,21 @@ ME = os.geteuid()
 
 
 class Node:
-    """One node's run folder, and the part of its agent that looks after jobs."""
+    """One node's run folder, and its job watcher."""
 
     def __init__(self, run: Path) -> None:
-        self.run, self.ledger = run, Runs()
+        self.run, self.runs = run, Runs()
         config = run / "holdfast.yaml"
         config.write_text(f"paths: {{run: {run}, state: {run}}}\nslurm: {{bin: /nowhere}}\n")
         self._config = settings.load(config)
 
-    def agent(self) -> Jobs:
-        return Jobs(self._config, lambda: self.ledger)
+    def agent(self) -> JobWatcher:
+        return JobWatcher(self._config, lambda: self.runs)
 
     def starts(self, *jobs: int, ended_s: float | None = None) -> None:
         for job in jobs:
             run = Run(job=job, restarts=0, started_s=1.0, uid=ME, ended_s=ended_s)
-            self.ledger = self.ledger.with_run(run)
+            self.runs = self.runs.with_run(run)
 
     @property
     def marked(self) -> list[str]:
@@ -51,7 +51,7 @@ def node() -> Iterator[Node]:
 
 
 def test_no_user_can_fill_the_log(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
-    """As fast as files are removed others may come, and each may be worth a line."""
+    """A user may send markers as fast as they are removed, and each may cause a line."""
     jobs = node.agent()
     made = [node.run / "jobs" / f"{number}.json" for number in range(200)]
     until, now = time.monotonic() + 20, 0.0
@@ -66,12 +66,12 @@ def test_no_user_can_fill_the_log(node: Node, capsys: pytest.CaptureFixture[str]
         now += 100.0
     jobs.close()
     told = capsys.readouterr().err.splitlines()
-    removed = [line for line in told if "no marker of ours" in line]
+    removed = [line for line in told if "not a marker of holdfast run" in line]
     assert 2 <= len(removed) <= 120
-    assert any("more happened than is told lines=140" in line for line in told)
+    assert any("job log lines suppressed lines=140" in line for line in told)
 
 
-def test_users_write_to_no_folder(node: Node) -> None:
+def test_users_cannot_write_to_the_folders(node: Node) -> None:
     node.starts(7)
     jobs = node.agent()
     jobs.turn(0.0)
@@ -80,7 +80,7 @@ def test_users_write_to_no_folder(node: Node) -> None:
     jobs.close()
 
 
-def test_a_run_that_ended_hands_in_no_more(node: Node) -> None:
+def test_an_ended_run_can_send_no_markers(node: Node) -> None:
     node.starts(7)
     jobs = node.agent()
     jobs.turn(0.0)
@@ -91,8 +91,8 @@ def test_a_run_that_ended_hands_in_no_more(node: Node) -> None:
     jobs.close()
 
 
-def test_what_every_user_could_write_to_is_taken_over_by_root(node: Node) -> None:
-    """The folder of an earlier release: its jobs go on, its junk goes."""
+def test_a_folder_writable_for_all_is_taken_over_by_root(node: Node) -> None:
+    """The folder of an earlier release: its jobs are kept, everything else is removed."""
     old = node.run / "jobs"
     old.mkdir()
     old.chmod(0o1777)
@@ -124,7 +124,7 @@ def test_what_every_user_could_write_to_is_taken_over_by_root(node: Node) -> Non
     jobs.close()
 
 
-def test_a_marker_handed_in_is_a_file_of_roots(node: Node) -> None:
+def test_a_received_marker_is_a_file_of_root(node: Node) -> None:
     node.starts(7)
     jobs = node.agent()
     jobs.turn(0.0)

@@ -1,4 +1,4 @@
-"""Two moments of a node in, events out."""
+"""History events from the difference between two moments of a node."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_a_finding_opens_with_its_time_and_its_board() -> None:
     }
 
 
-def test_it_closes_once_with_how_long_it_was_open() -> None:
+def test_it_closes_once_with_the_time_it_was_open() -> None:
     episodes = Episodes([])
     episodes.step([opened()], BOARDS, 105.0)
-    assert episodes.step([], BOARDS, 160.0) == [], "it may be back in a moment"
+    assert episodes.step([], BOARDS, 160.0) == [], "it may open again in a moment"
     assert episodes.step([], BOARDS, 459.0) == []
     (change,) = episodes.step([], BOARDS, 460.0)
     assert (change.event, change.t, change.facts["open_s"]) == ("finding_closed", 160.0, 60.0)
@@ -55,7 +55,7 @@ def test_it_closes_once_with_how_long_it_was_open() -> None:
     assert episodes.step([], BOARDS, 470.0) == []
 
 
-def test_what_flaps_is_one_episode() -> None:
+def test_a_flapping_finding_is_one_episode() -> None:
     episodes, told = Episodes([]), []
     for now in range(100, 10_000, 20):
         told += episodes.step([opened()] if now % 40 == 20 else [], BOARDS, float(now))
@@ -65,8 +65,8 @@ def test_what_flaps_is_one_episode() -> None:
     assert told[1].facts["times"] == 248
 
 
-def test_an_opinion_that_comes_and_goes_fills_no_disk() -> None:
-    """INFO findings are told once an hour at most."""
+def test_a_finding_that_flaps_does_not_fill_the_history() -> None:
+    """INFO findings are recorded once an hour at most."""
     episodes, told = Episodes([]), []
     for now in range(0, 86_400, 1200):
         low = opened(severity=Severity.INFO, since=0.0)
@@ -74,14 +74,14 @@ def test_an_opinion_that_comes_and_goes_fills_no_disk() -> None:
     assert len(told) == 1
 
 
-def test_the_agents_end_tells_what_is_closed() -> None:
+def test_the_agents_stop_records_what_is_closed() -> None:
     episodes = Episodes([opened(), opened("XID48")])
     assert episodes.step([opened()], BOARDS, 150.0) == []
     (change,) = episodes.finish(BOARDS, 160.0)
     assert (change.event, change.t, change.facts["code"]) == ("finding_closed", 150.0, "XID48")
 
 
-def test_what_an_earlier_agent_told_is_not_told_again() -> None:
+def test_what_an_earlier_agent_recorded_is_not_recorded_again() -> None:
     assert Episodes([opened()]).step([opened()], BOARDS, 1000.0) == []
 
 
@@ -92,7 +92,7 @@ def test_a_clock_that_was_set_back_gives_no_negative_time() -> None:
     assert change.facts["open_s"] == 0.0
 
 
-def test_the_same_finding_with_other_words_is_no_news() -> None:
+def test_the_same_finding_with_another_detail_is_not_recorded() -> None:
     assert Episodes([opened()]).step([opened(severity=Severity.WARN)], BOARDS, 1.0) == []
 
 
@@ -103,7 +103,7 @@ def test_two_gpus_with_the_same_code_are_two_findings() -> None:
 
 
 def test_a_fault_stays_with_the_board_that_had_it() -> None:
-    """In the place lies another GPU already: its serial is not the bad one's."""
+    """Another GPU is at that index by now: its serial is not the faulty one's."""
     named = board_of("GPU-gone", 3, BOARDS)
     assert named == {"gpu": 3, "gpu_uuid": "GPU-gone", "serial": None}
     assert board_of("gpu3", 3, BOARDS) == {"gpu": 3, "gpu_uuid": "GPU-3", "serial": "1653"}
@@ -111,7 +111,7 @@ def test_a_fault_stays_with_the_board_that_had_it() -> None:
     assert board_of("gpu9", 9, BOARDS) == {"gpu": 9, "gpu_uuid": None, "serial": None}
 
 
-def test_a_driver_that_does_not_show_every_gpu_says_nothing() -> None:
+def test_without_all_gpus_no_change_is_recorded() -> None:
     gpus = [GpuFacts(index=n, uuid=f"GPU-{n}", serial="1") for n in range(8)]
     assert boards_of(gpus[:7], 8) is None
     assert boards_of([*gpus[:7], GpuFacts(index=7)], 8) is None
@@ -121,7 +121,7 @@ def test_a_driver_that_does_not_show_every_gpu_says_nothing() -> None:
     assert full[2] == Board(uuid="GPU-2", serial="1")
 
 
-def test_the_list_of_gpus_is_told_when_it_is_news() -> None:
+def test_the_inventory_is_recorded_when_it_changes() -> None:
     def events(before: Any, booted: bool) -> list[str]:
         return [change.event for change in of_boards(before, BOARDS, booted=booted)]
 
@@ -130,7 +130,7 @@ def test_the_list_of_gpus_is_told_when_it_is_news() -> None:
     assert events(BOARDS, True) == ["inventory"]
 
 
-def test_a_replaced_gpu_is_told_with_both_names() -> None:
+def test_a_replaced_gpu_is_recorded_with_both_uuids() -> None:
     after = {**BOARDS, 3: Board(uuid="GPU-new", serial="9", pci="0000:03:00")}
     replaced, inventory = of_boards(BOARDS, after, booted=False)
     assert replaced.event == "gpu_replaced"
@@ -141,12 +141,12 @@ def test_a_replaced_gpu_is_told_with_both_names() -> None:
     assert inventory.facts["gpus"][3]["gpu_uuid"] == "GPU-new"
 
 
-def test_gpus_that_only_got_other_numbers_are_the_same() -> None:
+def test_gpus_that_only_got_another_index_are_the_same() -> None:
     shuffled = dict(enumerate(reversed(list(BOARDS.values()))))
     assert list(of_boards(BOARDS, shuffled, booted=False)) == []
 
 
-def test_another_machine_is_no_set_of_replaced_gpus() -> None:
+def test_another_machine_is_not_recorded_as_replaced_gpus() -> None:
     other = {n: Board(uuid=f"GPU-x{n}") for n in range(8)}
     assert [c.event for c in of_boards(BOARDS, other, booted=True)] == [
         "machine_replaced",

@@ -1,4 +1,4 @@
-"""The agent's own events: each told once, over restarts and reboots."""
+"""The agent's own events: each is recorded once, over restarts and reboots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slurm_hooks.agent.telemetry.recorder import Recorder
 from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import GpuFacts
 from slurm_hooks.tracking.gpu import GpuSeen
-from slurm_hooks.tracking.node import Memory, Streak
+from slurm_hooks.tracking.node import Streak, TrackedState
 
 FOUND = Finding(
     code="XID79",
@@ -28,7 +28,7 @@ WORN = replace(FOUND, code="ROW_REMAP_FAILED", action=Action.REPLACE)
 
 
 class Notes:
-    """A recorder that keeps what it is told."""
+    """A recorder that keeps its events in a list."""
 
     boot_id = "boot-2"
 
@@ -44,8 +44,8 @@ class Notes:
         return [name for name, _ in self.said]
 
 
-def memory(*found: Finding, boot: str = "boot-2", uuids: str = "GPU-") -> Memory:
-    return Memory(
+def memory(*found: Finding, boot: str = "boot-2", uuids: str = "GPU-") -> TrackedState:
+    return TrackedState(
         boot_id=boot,
         streaks={f.code: Streak(finding=f, seen=1, open=True, since=5.0) for f in found},
         gpus={
@@ -55,12 +55,12 @@ def memory(*found: Finding, boot: str = "boot-2", uuids: str = "GPU-") -> Memory
 
 
 def begun(
-    left: Memory, kept: Memory | None = None, crashed: bool = False
+    left: TrackedState, kept: TrackedState | None = None, crashed: bool = False
 ) -> tuple[HistoryEvents, Notes]:
     notes = Notes()
-    chronicle = HistoryEvents(cast("Recorder", notes), left, kept or left, 8)
-    chronicle.started(crashed=crashed)
-    return chronicle, notes
+    history_events = HistoryEvents(cast("Recorder", notes), left, kept or left, 8)
+    history_events.started(crashed=crashed)
+    return history_events, notes
 
 
 def gpus(uuids: str = "GPU-") -> list[GpuFacts]:
@@ -72,78 +72,82 @@ def opened(found: Finding) -> Opened:
 
 
 def test_a_first_start_is_a_boot_with_an_inventory() -> None:
-    chronicle, notes = begun(Memory())
-    chronicle.saw_gpus(gpus())
-    chronicle.saw_gpus(gpus())
+    history_events, notes = begun(TrackedState())
+    history_events.record_gpus(gpus())
+    history_events.record_gpus(gpus())
     assert notes.names == ["boot", "agent_started", "inventory"]
     assert notes.said[1][1]["after"] == "reboot"
 
 
-def test_a_restart_tells_nothing_twice() -> None:
-    chronicle, notes = begun(memory(FOUND), crashed=True)
-    chronicle.saw_gpus(gpus())
-    chronicle.saw([opened(FOUND)])
+def test_a_restart_records_nothing_twice() -> None:
+    history_events, notes = begun(memory(FOUND), crashed=True)
+    history_events.record_gpus(gpus())
+    history_events.record_findings([opened(FOUND)])
     assert notes.names == ["agent_started"]
     assert notes.said[0][1]["after"] == "crash"
 
 
-def test_a_reboot_ends_what_it_cures_and_the_rest_goes_on() -> None:
-    chronicle, notes = begun(memory(FOUND, WORN, boot="boot-1"), memory(WORN))
+def test_a_reboot_closes_what_it_clears_and_the_rest_stays_open() -> None:
+    history_events, notes = begun(memory(FOUND, WORN, boot="boot-1"), memory(WORN))
     assert notes.names == ["boot", "finding_closed", "agent_started"]
     assert notes.said[0][1] == {"before": "boot-1"}
     closed = notes.said[1][1]
     assert (closed["code"], closed["why"], closed["serial"]) == ("XID79", "reboot", "S3")
-    chronicle.saw([opened(WORN)])
+    history_events.record_findings([opened(WORN)])
     assert len(notes.said) == 3
-    chronicle.saw([opened(WORN), opened(FOUND)])
-    assert notes.names[-1] == "finding_opened", "in the next boot it is news again"
+    history_events.record_findings([opened(WORN), opened(FOUND)])
+    assert notes.names[-1] == "finding_opened", "in the next boot it is recorded again"
 
 
 def test_a_fault_names_the_board() -> None:
-    chronicle, notes = begun(memory())
-    chronicle.saw([opened(FOUND)])
+    history_events, notes = begun(memory())
+    history_events.record_findings([opened(FOUND)])
     name, facts = notes.said[-1]
     assert (name, facts["gpu_uuid"], facts["serial"]) == ("finding_opened", "GPU-3", "S3")
 
 
-def test_deeds_are_told_with_their_fault() -> None:
-    chronicle, notes = begun(memory())
-    deed = AuditEntry(
+def test_changes_are_recorded_with_their_fault() -> None:
+    history_events, notes = begun(memory())
+    entry = AuditEntry(
         text="drained: x", event="drained", code="XID79", subject="GPU-3", gpu=3, action="reboot"
     )
-    chronicle.did([deed, AuditEntry(text="comment taken back")], SlurmStatus(action="drain"))
+    history_events.record_changes(
+        [entry, AuditEntry(text="comment cleared")], SlurmStatus(action="drain")
+    )
     assert notes.names == ["agent_started", "drained"]
     facts = notes.said[-1][1]
     assert facts["detail"] == "drained: x"
     assert (facts["code"], facts["gpu_uuid"], facts["action"]) == ("XID79", "GPU-3", "reboot")
 
 
-def test_over_budget_is_told_once_and_not_beside_a_withdrawal() -> None:
-    chronicle, notes = begun(memory())
+def test_over_budget_is_recorded_once_and_not_with_a_withdrawal() -> None:
+    history_events, notes = begun(memory())
     for _ in range(3):
-        chronicle.did([], SlurmStatus(action="over-budget", reason="holdfast:XID79: over budget"))
+        history_events.record_changes(
+            [], SlurmStatus(action="over-budget", reason="holdfast:XID79: over budget")
+        )
     assert notes.names.count("over_budget") == 1
-    chronicle.did([], SlurmStatus())
-    chronicle.did(
+    history_events.record_changes([], SlurmStatus())
+    history_events.record_changes(
         [AuditEntry(text="withdrawn", event="withdrawn")], SlurmStatus(action="over-budget")
     )
     assert notes.names[-1] == "withdrawn"
 
 
 def test_another_machine_and_another_gpu() -> None:
-    chronicle, notes = begun(memory())
-    chronicle.saw_gpus(gpus("GPU-new-"))
+    history_events, notes = begun(memory())
+    history_events.record_gpus(gpus("GPU-new-"))
     assert notes.names[1:] == ["machine_replaced", "inventory"]
-    chronicle.saw_gpus([*gpus("GPU-new-")[:7], GpuFacts(index=7, uuid="GPU-7b")])
+    history_events.record_gpus([*gpus("GPU-new-")[:7], GpuFacts(index=7, uuid="GPU-7b")])
     assert notes.names[3:] == ["gpu_replaced", "inventory"]
     assert notes.said[3][1]["replaced_uuid"] == "GPU-new-7"
-    chronicle.saw_gpus(gpus("GPU-half-")[:3])
-    assert len(notes.said) == 5, "not every GPU told its name"
+    history_events.record_gpus(gpus("GPU-half-")[:3])
+    assert len(notes.said) == 5, "not every GPU reported its UUID"
 
 
-def test_the_end_is_told() -> None:
-    chronicle, notes = begun(memory(FOUND))
-    chronicle.saw([])
-    chronicle.ended(afresh=True)
+def test_the_stop_is_recorded() -> None:
+    history_events, notes = begun(memory(FOUND))
+    history_events.record_findings([])
+    history_events.ended(restart=True)
     assert notes.names == ["agent_started", "finding_closed", "agent_ended"]
     assert notes.said[-1][1] == {"why": "new configuration"}

@@ -1,4 +1,5 @@
-"""A history on a filesystem that nobody answers, where not even SIGKILL ends the writer: needs root."""
+"""A history on a filesystem that does not answer, where SIGKILL does not end the writer: needs
+root."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from slurm_hooks.agent.telemetry.recorder import Recorder
 
 folder, spool, server = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 recorder._DEADLINE_S, recorder._RETRY_S, recorder._SPREAD_S = 0.3, (0.1, 0.2), 0.0
-desk = Recorder(folder / "history", "w", "boot", spool=spool, max_bytes=1_000_000)
+recorder = Recorder(folder / "history", "w", "boot", spool=spool, max_bytes=1_000_000)
 subprocess.run([sys.executable, "-I", server, str(folder)], check=True)
 longest = 0.0
 
@@ -33,27 +34,27 @@ def turn_until(what, limit_s):
     until = time.monotonic() + limit_s
     while not what() and time.monotonic() < until:
         began = time.monotonic()
-        desk.turn(began)
+        recorder.turn(began)
         longest = max(longest, time.monotonic() - began)
         time.sleep(0.005)
     return what()
 
-desk.note("drained", code="XID79")
-hung = turn_until(lambda: desk.failures >= 3, 20)
+recorder.note("drained", code="XID79")
+hung = turn_until(lambda: recorder.failures >= 3, 20)
 stuck = json.loads((spool.parent / "stuck" / "history.json").read_text())["pid"]
 letter = Path(f"/proc/{stuck}/stat").read_text().rsplit(")", 1)[1].split()[0]
 kept = spool.exists()
-desk.note("given_back")
+recorder.note("given_back")
 subprocess.run([sys.executable, "-I", server, "--end", str(folder)], check=True)
-written = turn_until(lambda: desk.pending == 0, 20)
+written = turn_until(lambda: recorder.pending == 0, 20)
 events = [event.event for event in store.read(folder / "history").events]
 print(json.dumps({"hung": hung, "state": letter, "kept": kept, "written": written,
                   "events": events, "left": spool.exists(), "slow": longest > 1.0}))
-desk.close()
+recorder.close()
 """
 
 
-def test_nothing_waits_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_hung_folder_delays_and_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "mnt").mkdir()
     script = tmp_path / "script.py"
     script.write_text(_SCRIPT)

@@ -1,4 +1,4 @@
-"""The metrics, read by Prometheus' own parser, and served to clients that behave and that do not."""
+"""The metrics, read by Prometheus' own parser, and served to normal and hostile clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from slurm_hooks.agent.telemetry.http_server import (
     MetricsServer,
     answer,
 )
-from slurm_hooks.agent.telemetry.metrics import Snapshot, Tally, text_of
+from slurm_hooks.agent.telemetry.metrics import AgentCounts, Snapshot, text_of
 from slurm_hooks.evaluation.judge import Opened
 from slurm_hooks.facts import (
     Blind,
@@ -88,17 +88,17 @@ FULL = NodeFacts(
 )
 
 
-def snapshot(facts: NodeFacts = FULL, standing: SlurmStatus | None = None) -> Snapshot:
-    tally = Tally(started_at=1.7e9, passes=3, pass_seconds=0.25, last_pass_at=1.7e9 + 30)
-    tally.events.update(drained=1, boot=1)
+def snapshot(facts: NodeFacts = FULL, slurm_status: SlurmStatus | None = None) -> Snapshot:
+    counts = AgentCounts(started_at=1.7e9, passes=3, pass_seconds=0.25, last_pass_at=1.7e9 + 30)
+    counts.events.update(drained=1, boot=1)
     return Snapshot(
         node="worker-3",
         status=Status.BAD,
-        standing=standing or SlurmStatus(action="drain", drained=True),
+        slurm_status=slurm_status or SlurmStatus(action="drain", drained=True),
         opened=[Opened(finding=XID79, mode=Mode.DRAIN)],
         facts=facts,
         wanted=frozenset({"nvml", "kmsg", "mounts", "infiniband", "pcie"}),
-        tally=tally,
+        counts=counts,
         unwritten=2,
     )
 
@@ -142,7 +142,7 @@ def test_prometheus_reads_every_value_back() -> None:
     assert found["holdfast_history_unwritten_events"].samples[0].value == 2
 
 
-def test_names_units_and_help_are_as_prometheus_wants_them() -> None:
+def test_names_units_and_help_follow_prometheus_conventions() -> None:
     """prometheus.io/docs/practices/naming; the parser cuts ``_total`` off a counter's name."""
     text = text_of(snapshot())
     found = parsed(text)
@@ -160,7 +160,7 @@ def test_names_units_and_help_are_as_prometheus_wants_them() -> None:
     assert text.endswith("\n")
 
 
-def test_the_page_about_them_names_each_with_its_meaning() -> None:
+def test_the_reference_page_lists_each_metric_with_its_meaning() -> None:
     page = (Path(__file__).parents[5] / "docs" / "reference" / "metrics.md").read_text()
     rows = re.findall(r"^\| `(holdfast_[a-z_]+)` \| (\w+) \| [^|]*\| (.*) \|$", page, re.MULTILINE)
     text = text_of(snapshot())
@@ -170,11 +170,11 @@ def test_the_page_about_them_names_each_with_its_meaning() -> None:
     assert {name: kind for name, kind, _ in rows} == types
 
 
-def test_what_was_not_looked_at_has_no_sample() -> None:
+def test_what_was_not_read_has_no_sample() -> None:
     found = parsed(text_of(snapshot(NodeFacts(expected_gpus=8))))
     assert not [name for name in found if name.startswith(("holdfast_gpu", "holdfast_mount"))]
     assert "holdfast_probe_up" not in found
-    unknown = parsed(text_of(snapshot(standing=SlurmStatus(problem="no answer in 10 s"))))
+    unknown = parsed(text_of(snapshot(slurm_status=SlurmStatus(problem="no answer in 10 s"))))
     assert unknown["holdfast_slurm_reachable"].samples[0].value == 0
     assert "holdfast_node_drained" not in unknown
 
@@ -232,7 +232,7 @@ def serving(text: str, port: int = 0) -> Iterator[tuple[MetricsServer, int]]:
         ends.set()
         thread.join()
         server.close()
-    assert max(longest) < 10, "no client holds the loop"
+    assert max(longest) < 10, "no client blocks the loop"
 
 
 def get(port: int, path: str = "/metrics", method: str = "GET") -> tuple[int, str, bytes]:
@@ -267,12 +267,14 @@ def test_a_page_that_is_larger_than_any_buffer_arrives_whole() -> None:
         assert get(port)[2] == page.encode()
 
 
-def test_clients_that_say_nothing_or_too_much_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_that_send_nothing_or_too_much_are_disconnected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(http_server, "_PATIENCE_S", 0.5)
     with serving("up 1\n") as (_, port):
         get(port)
         silent = [socket.create_connection((http_server.HOST, port)) for _ in range(MAX_CLIENTS)]
-        assert get(port)[0] == 200, "served once the silent ones are gone"
+        assert get(port)[0] == 200, "served once the silent clients are disconnected"
         for one in silent:
             one.settimeout(10)
             assert one.recv(10) == b""
@@ -303,7 +305,7 @@ def connected(port: int, user: int, count: int) -> subprocess.Popen[str]:
     return started
 
 
-def test_whose_a_connection_is() -> None:
+def test_the_owner_of_a_connection() -> None:
     with socket.create_server((http_server.HOST, 0)) as listener:
         with socket.create_connection(listener.getsockname()):
             accepted, _ = listener.accept()
@@ -314,7 +316,7 @@ def test_whose_a_connection_is() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="plays several users")
-def test_no_user_holds_the_places_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_user_can_block_the_connections_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "_PATIENCE_S", 60.0)
     with serving("up 1\n") as (server, port):
         get(port)
@@ -324,7 +326,7 @@ def test_no_user_holds_the_places_of_others(monkeypatch: pytest.MonkeyPatch) -> 
                 slow.sendall(b"GET /metrics HTTP/1.1\r\n")
                 again = connected(port, 2003, 4 * MAX_CLIENTS)
                 users.append(again)
-                assert get(port)[0] == 200, "served while every user holds what he can"
+                assert get(port)[0] == 200, "served while every user holds all allowed connections"
                 held = Counter(client.owner for client in list(server._clients))
                 assert held[2001] <= MAX_OF_ONE_USER
                 assert sum(held.values()) <= MAX_CLIENTS
@@ -338,7 +340,7 @@ def test_no_user_holds_the_places_of_others(monkeypatch: pytest.MonkeyPatch) -> 
                 one.communicate()
 
 
-def test_a_flood_of_connections_is_taken_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_connections_is_accepted_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "_PER_SECOND", 5)
     with socket.socket() as free:
         free.bind((http_server.HOST, 0))
@@ -367,7 +369,7 @@ def test_garbage_is_a_bad_request(request_: bytes) -> None:
     assert answer(request_, lambda: "").split(b" ")[1] in (b"400", b"404")
 
 
-def test_a_port_that_is_taken_costs_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_one_log_line(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as other:
         other.bind((http_server.HOST, 0))
         other.listen()
@@ -378,7 +380,7 @@ def test_a_port_that_is_taken_costs_one_line(capsys: pytest.CaptureFixture[str])
         assert len(said) == 1
         assert "metrics not served" in said[0]
     server.turn(300.0)
-    assert len(list(server.fds())) == 1, "and it is tried again"
+    assert len(list(server.fds())) == 1, "and binding is tried again"
     server.close()
 
 

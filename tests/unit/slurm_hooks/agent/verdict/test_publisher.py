@@ -1,4 +1,4 @@
-"""What the verdict file says beside its word: the decision, its proof, and the facts in short."""
+"""The verdict file beside its status: the decision, the drain record, and the facts in short."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FLAP = Finding(code="IB_FLAP", severity=Severity.WARN, subject="mlx5_0/1", detai
 
 
 def paths(folder: Path) -> PathsConfig:
-    """A machine of ours with a boot id and a clock."""
+    """Folders of a machine with a boot id and a clock."""
     boot = folder / "proc/sys/kernel/random"
     boot.mkdir(parents=True)
     (boot / "boot_id").write_text("b-1\n")
@@ -57,7 +57,7 @@ def paths(folder: Path) -> PathsConfig:
     return PathsConfig(run=folder / "run", procfs=folder / "proc", state=folder / "state")
 
 
-def test_what_the_agent_has_on_record_proves_its_drain_to_a_reader(tmp_path: Path) -> None:
+def test_the_published_record_proves_the_agents_drain_to_a_reader(tmp_path: Path) -> None:
     places = paths(tmp_path)
     places.state.mkdir()
     records.save(records.path_in(places.state), Drained(record=RECORD))
@@ -67,7 +67,7 @@ def test_what_the_agent_has_on_record_proves_its_drain_to_a_reader(tmp_path: Pat
 
     def published() -> SlurmNode:
         actor = DrainController(ME, "b-1", config)
-        publisher.publish(opened, Verdict(), actor.standing, NodeFacts(expected_gpus=8))
+        publisher.publish(opened, Verdict(), actor.slurm_status, NodeFacts(expected_gpus=8))
         return SlurmNode(
             name=ME,
             states=frozenset({NodeState.IDLE, NodeState.DRAIN}),
@@ -92,11 +92,11 @@ def test_what_the_agent_has_on_record_proves_its_drain_to_a_reader(tmp_path: Pat
     assert standing(node, word).owner is Owner.OTHER
 
 
-def test_the_kill_switch_is_told_as_the_decision(tmp_path: Path) -> None:
+def test_the_kill_switch_is_published_as_the_decision(tmp_path: Path) -> None:
     config = Settings(path=tmp_path / "none.yaml", cluster=ClusterConfig(paths=paths(tmp_path)))
     actor = DrainController(ME, "b-1", config)
     actor.consider(DrainInputs(may_act=False), now=1.0)
-    assert actor.standing.why == "switched off: off/all beside the configuration"
+    assert actor.slurm_status.why == "switched off: off/all beside the configuration"
     assert actor.next_at == float("inf")
     actor.consider(DrainInputs(), now=2.0)
     assert actor.workers, "Slurm is asked anew once it is on again"

@@ -1,7 +1,8 @@
-"""One node with a true state, a slurmctld that knows who wrote what, and the agent's real Slurm step.
+"""A fake node with a true state, a fake slurmctld that records who wrote what, and the agent's real
+step.
 
-Nothing here believes the agent: faults, resets, reboots and replacements are facts of the world, and
-``Slurmctld`` raises ``Violation`` at the very write that oversteps.
+Nothing here depends on the agent: faults, resets, reboots and replacements are facts of the fake
+node, and ``Slurmctld`` raises ``Violation`` at the very write that oversteps.
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ ALL_OTHER_GPUS = frozenset(f"GPU-x{n}" for n in range(7))
 
 
 class Violation(AssertionError):
-    """The agent did what it may not."""
+    """The agent did something forbidden."""
 
 
-class Died(BaseException):
-    """The agent's process is gone, at once."""
+class Killed(BaseException):
+    """The agent's process was killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A true fault. ``asks``: the driver itself says that the GPU wants a recovery."""
+    """A true fault. ``asks``: the driver itself reports that the GPU requires a recovery action."""
 
     code: str
     severity: Severity
@@ -83,14 +84,16 @@ _RANK = {action: rank for rank, action in enumerate(Action)}
 
 @dataclass
 class Slurmctld:
-    """The node table. Reasons have an author and whole seconds; ``owner`` is who really drained."""
+    """The node table. Reasons have a user and whole seconds; ``owner`` is who really drained the
+    node."""
 
     now: datetime = START
     table: dict[SlurmName, SlurmNode] = field(default_factory=dict)
     owner: dict[SlurmName, str | None] = field(default_factory=dict)
     commented_by_human: bool = False
     fails: int | None = None
-    """The call, counted from now, that gets no answer; ``took`` whether it took effect all the same."""
+    """The number of the call from now that gets no answer; ``took``: whether it took effect anyway.
+    """
     took: bool = False
     dies: bool = False
     on_drain: Callable[[str], None] = lambda _reason: None
@@ -114,7 +117,7 @@ class Slurmctld:
     def mine(self) -> SlurmNode:
         return self.table[ME]
 
-    # what the agent's adapter calls
+    # calls of the agent's adapter
 
     def nodes(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
         self._call(lambda: None)
@@ -187,7 +190,7 @@ class Slurmctld:
         return list(self._call(lambda: None))
 
     def _call(self, effect: Callable[[], None]) -> list[SlurmNode]:
-        """Nothing, after the effect; or no answer, or the agent's death, before or after it."""
+        """An empty list after the effect; or no answer, or a kill of the agent, before or after it."""
         if self.fails is None or self.fails > 0:
             self.fails = None if self.fails is None else self.fails - 1
             effect()
@@ -196,9 +199,9 @@ class Slurmctld:
             self.fails = None
         if self.took:
             effect()
-        raise Died if self.dies else Unavailable(["scontrol"], "no answer in 1 s")
+        raise Killed if self.dies else Unavailable(["scontrol"], "no answer in 1 s")
 
-    # what anybody does
+    # changes by anyone
 
     def set_drain(self, name: SlurmName, reason: str, user: str, owner: str) -> None:
         self.now += timedelta(seconds=1)
@@ -239,7 +242,7 @@ class Slurmctld:
 
 
 class Kept(Records):
-    """The world in place of a disk: the agent's death leaves it alone."""
+    """Records that a kill of the agent does not change, in place of a disk."""
 
     def __init__(self) -> None:
         self.problem = ""
@@ -276,8 +279,8 @@ class Since:
     replaced: bool = False
 
 
-class World:
-    """The node, its faults, and an agent that looks when told to."""
+class FakeNode:
+    """The node, its faults, and an agent that makes a pass or a step on request."""
 
     def __init__(self) -> None:
         self.slurm = Slurmctld(on_drain=self._drains, on_undrain=self._undrains)
@@ -292,20 +295,20 @@ class World:
         """Of the drain that a person ended."""
         self.returned: list[tuple[str, datetime]] = []
         self.resumed = False
-        """A person, or the agent itself, ended the agent's drain."""
+        """A person, or the agent itself, has ended the agent's drain."""
         self.lost = ""
-        """The reason of the agent's drain that is gone, and a slurmctld started since."""
+        """The reason of the agent's drain that a restarted slurmctld lost."""
         self.is_known = False
         """A person ended that drain before, and accounting knows it."""
         self.clean_in_truth = 0
-        # what the agent knows
+        # the agent's knowledge
         self.known: list[Fault] = []
         self.passes = self.clean_passes = 0
         self.returns: tuple[Return, ...] = ()
         self.restore = ""
-        """The reason of a person's drain that an undrain ended, until it stands there again."""
+        """The reason of a person's drain that an undrain ended, until it is set again."""
         self.ambush = False
-        """A person drains the node between the agent's next last look and its undrain."""
+        """A person drains the node between the agent's next check and its undrain."""
 
     # --- the agent
 
@@ -314,17 +317,17 @@ class World:
         return self.kept.drained
 
     def look(self) -> None:
-        """One pass: what is there is seen, unless the probes are silent."""
+        """One pass: all faults are found, unless the probes do not answer."""
         self.passes += 1
         if not self.blind:
             self.known = list(self.faults)
-        clean = self._case().worst is None and not self.blind
+        clean = self._inputs().worst is None and not self.blind
         self.clean_passes = self.clean_passes + 1 if clean else 0
         truly = not any(self._counts(fault) for fault in self.faults) and not self.blind
         self.clean_in_truth = self.clean_in_truth + 1 if truly else 0
 
     def step(self) -> None:
-        """What the agent's actor does after a pass or an Xid. A death leaves the record alone."""
+        """The agent's step after a pass or an Xid. A kill does not change the record."""
         if self.switched_off:
             return
         step = Step(
@@ -333,28 +336,28 @@ class World:
         module, before = vars(step_module), datetime
         module["datetime"] = _Clock(self.slurm)
         try:
-            outcome = step.run(self._case(), self.record, self.restore)
+            outcome = step.run(self._inputs(), self.record, self.restore)
             self._restored()
-            self._hear_of(outcome)
+            self._take(outcome)
             self.audit()
             if self.restore:
-                step.run(self._case(), self.record, self.restore)
+                step.run(self._inputs(), self.record, self.restore)
                 self._restored()
         except Unavailable:
             pass
-        except Died:
+        except Killed:
             self.restart()
         finally:
             module["datetime"] = before
 
     def _restored(self) -> None:
-        """What was set again is the person's drain."""
+        """The drain that was set again is the person's."""
         if self.restore and self.slurm.mine.reason == self.restore:
             self.slurm.owner[ME] = HUMAN
         self.restore = ""
 
     def audit(self) -> None:
-        """What ``return_audit`` asks, until accounting answers."""
+        """The query of ``undrain_audit``, until accounting answers."""
         undrained = self.kept.undrained
         if undrained is None or self.restore or not self.slurm.accounting:
             return
@@ -367,24 +370,24 @@ class World:
         else:
             self.restore = ended.reason
 
-    def _hear_of(self, outcome: StepResult) -> None:
-        for deed in outcome.did:
-            if deed.event == GIVEN_BACK:
-                one = Return(code=deed.code, at=self.slurm.now.timestamp())
+    def _take(self, outcome: StepResult) -> None:
+        for entry in outcome.entries:
+            if entry.event == GIVEN_BACK:
+                one = Return(code=entry.code, at=self.slurm.now.timestamp())
                 self.returns = with_return(self.returns, one)
-        if outcome.forgiven:
+        if outcome.acknowledged:
             if not self.resumed:
-                raise Violation("forgiven, and nobody had resumed the node")
+                raise Violation("acknowledged, but no person had resumed the node")
             self.returns, self.returned, self.lost = (), [], ""
             self.known = [fault for fault in self.known if fault.check != "gpu_xid"]
 
     def restart(self) -> None:
-        """The agent begins again: what it counted is gone; what it kept, and its memory, are not."""
+        """The agent restarts: its counts of passes are lost; its records and tracked state are not."""
         self.restore = ""
         self.clean_passes = self.clean_in_truth = 0
 
-    def _case(self) -> DrainInputs:
-        # As the agent orders what is open: the worst that asks for the most comes first.
+    def _inputs(self) -> DrainInputs:
+        # Ordered as by the agent: the most severe finding with the strongest action first.
         order = sorted(self.known, key=lambda f: (-f.severity, -_RANK[f.action], f.code))
         found = tuple(self._finding(fault) for fault in order)
         asks = any(fault.asks and fault.gpu is not None for fault in self.faults)
@@ -413,7 +416,7 @@ class World:
     def _counts(self, fault: Fault) -> bool:
         return fault.drains and self.modes[fault.check] is Mode.DRAIN
 
-    # --- the judge of the agent's writes
+    # --- rules for the agent's writes
 
     def _drains(self, reason: str) -> None:
         node, owner = self.slurm.mine, self.slurm.owner[ME]
@@ -426,19 +429,19 @@ class World:
         before = self.since or self.since_before
         if reason == self.lost and before is not None and self.slurm.out_by_us() < MAX_OUT:
             if self.is_known and self.slurm.accounting:
-                raise Violation("a person's resume was undone, which accounting knew of")
+                raise Violation("a person's resume, known to accounting, was reverted")
             self.since, self.lost, self.resumed = replace(before, at=self.slurm.now), "", False
             return
         guilty = [fault for fault in self.known if self._counts(fault)]
         parsed = Reason.parse(reason)
         if parsed is None or parsed.code not in {fault.code for fault in guilty}:
-            raise Violation(f"drained for {reason!r}, which nothing shows")
+            raise Violation(f"drained for {reason!r}, which no fault justifies")
         if owner != AGENT and self.slurm.out_by_us() >= MAX_OUT:
-            raise Violation("drained beyond the budget")
+            raise Violation("drained over the budget")
         worst = max(guilty, key=lambda fault: list(Action).index(fault.action)).action
         demand = next(fault.action for fault in guilty if fault.code == parsed.code)
         if self.since is None or owner != AGENT:
-            # A GPU that was reset since the agent's last look has had what it needs already.
+            # A GPU that was reset since the agent's last pass needs no further reset.
             over = not any(fault in self.faults for fault in guilty)
             self.since = Since(at=self.slurm.now, demand=demand, reset=over)
         else:
@@ -460,11 +463,11 @@ class World:
         if self.switched_off:
             raise Violation("undrained although switched off")
         if self.slurm.out_by_us() > MAX_OUT:
-            return  # a withdrawal: the fault stays, and a comment says so
+            return  # a withdrawal: the fault stays, and the comment reports it
         if self.blind:
             raise Violation("undrained while blind")
         if any(self._counts(fault) for fault in self.known):
-            raise Violation("undrained with the fault in sight")
+            raise Violation("undrained with a known fault")
         if min(self.clean_passes, self.clean_in_truth) < RECHECK_PASSES:
             raise Violation(f"undrained after {self.clean_in_truth} clean passes")
         waited = self.slurm.now - since.at >= timedelta(seconds=WAIT_S - 1)
@@ -476,9 +479,9 @@ class World:
             Action.CONTACT_SUPPORT: False,
         }
         if not done[since.demand]:
-            raise Violation(f"undrained without the {since.demand.value} that was asked for")
+            raise Violation(f"undrained without the {since.demand.value} that was required")
         if since.returns >= MAX_RETURNS:
-            raise Violation(f"undrained after {since.returns} returns, which a person is asked for")
+            raise Violation(f"undrained after {since.returns} returns, which requires a person")
         grown = timedelta(seconds=WAIT_S * 2**since.returns - 1) if since.returns else timedelta(0)
         if self.slurm.now - since.at < grown:
             raise Violation(f"undrained too soon after {since.returns} returns")
@@ -490,7 +493,7 @@ class World:
 
 @dataclass
 class _Clock:
-    """Stands for ``datetime`` in the step: the world's time."""
+    """Replaces ``datetime`` in the step: the fake node's time."""
 
     slurm: Slurmctld
 
