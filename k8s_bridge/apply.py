@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.errors import HoldfastError, Refused
-from holdfast.slurm.client import Slurm, SlurmNode
+from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.api import Edit, Kube, KubeConflict, KubeNotFound, KubeRefused
 from k8s_bridge.ownership import cordon_reason, is_cordon_drain, may_take
@@ -42,7 +42,7 @@ class Applier:
 
     def __init__(
         self,
-        slurm: Slurm,
+        slurm: SlurmClient,
         kube: Kube,
         actor: str,
         seen: Callable[[KubeNode], None] = lambda _: None,

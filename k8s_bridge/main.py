@@ -21,7 +21,7 @@ from typing import Any
 
 from holdfast.config.location import ALL, config_path, switches_off
 from holdfast.errors import CommandError, HoldfastError, Refused
-from holdfast.slurm.client import Slurm, SlurmNode
+from holdfast.slurm.client import SlurmClient, SlurmNode
 from k8s_bridge.api import Kube, KubeError, KubeRefused
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
@@ -42,7 +42,9 @@ SHORTEST_PAUSE_S = 0.1
 class Bridge:
     """One cluster's bridge. The kill switches lie beside ``config``."""
 
-    def __init__(self, slurm: Slurm, kube: Kube, policy: BridgeConfig, config: Path | None = None):
+    def __init__(
+        self, slurm: SlurmClient, kube: Kube, policy: BridgeConfig, config: Path | None = None
+    ):
         self._slurm, self._policy, self._config = slurm, policy, config
         self.wake, self.stopping = threading.Event(), threading.Event()
         self.watch = NodeWatch(kube, self.wake)
@@ -191,7 +193,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _compose(path: Path) -> tuple[Slurm, Kube, BridgeConfig]:
+def _compose(path: Path) -> tuple[SlurmClient, Kube, BridgeConfig]:
     from holdfast.config.load import load_section  # noqa: PLC0415 - ``--help`` needs neither
     from holdfast.config.schema import load_cluster  # noqa: PLC0415
     from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - see the next line
@@ -202,7 +204,7 @@ def _compose(path: Path) -> tuple[Slurm, Kube, BridgeConfig]:
     return SlurmCli(slurm.timeout_s, slurm.bin, policy.slurm_token_file), KubeApi(policy), policy
 
 
-def _show(slurm: Slurm, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
+def _show(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
     changes = plan(slurm.nodes(), kube.list_nodes()[0], policy, datetime.now(timezone.utc))
     rows = [_row(change) for change in changes]
     if as_json:

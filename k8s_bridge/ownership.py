@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
 
-from holdfast.reason import Reason, without_slurms_words
+from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
 from k8s_bridge.names import KUBE_CORDON
 
@@ -84,7 +84,7 @@ class Record:
         """The record of the drain that ``node`` carries now."""
         return cls(
             origin=origin,
-            reason=without_slurms_words(node.reason),
+            reason=without_appended(node.reason),
             by=node.reason_user,
             at=node.reason_at,
             cordon=cordon,
@@ -96,7 +96,7 @@ def same_drain(node: SlurmNode, record: Record) -> bool:
     """Is the drain on ``node`` the one on record? What Slurm appends (the node is lost, or rebooted)
     brings a new time and actor, not a new drain.
     """
-    text = without_slurms_words(node.reason)
+    text = without_appended(node.reason)
     if text != record.reason:
         return False
     appended = text != node.reason

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from holdfast.config.bounds import within
-from holdfast.policy.return_test import GateBack
+from holdfast.policy.return_test import ReturnTestMode
 from holdfast.vocabulary import Mode
 
 L = TypeVar("L")
@@ -136,7 +136,7 @@ class AgentConfig:
     """
     act_retry_s: float = 2.0
     """After this, a Slurm write that failed is tried again."""
-    gate_back: GateBack = GateBack.OFF
+    gate_back: ReturnTestMode = ReturnTestMode.OFF
     """Whether an active check (a job that loads the node) stands before a node's return: off, observe
     (it runs and is written down), require (the node returns only if it passed; where its program is
     missing it stays out).

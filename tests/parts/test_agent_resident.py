@@ -139,7 +139,7 @@ def test_a_half_written_memory_has_a_spare(node: Node) -> None:
     agent.terminate()
     _, said = agent.communicate(timeout=20)
     assert said.count(b"memory read from its spare copy") == 1
-    assert said.count(b"not whole JSON") == 1
+    assert said.count(b"incomplete JSON") == 1
 
 
 def test_a_memory_that_is_lost_condemns_for_nothing_that_was_told_before(node: Node) -> None:

@@ -17,9 +17,9 @@ from holdfast.policy import budget
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide, drain_lost
 from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
-from holdfast.policy.ownership import DrainRecord, Undrained, is_ours
+from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
 from holdfast.policy.return_test import Held
-from holdfast.reason import Reason, without_slurms_words
+from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
@@ -79,7 +79,7 @@ class Step:
         # Draining is in a hurry and needs the whole table for the budget: one call for both.
         table = self._table() if case.worst else self.slurm.nodes([self.name])
         node = self._own(table)
-        if restore and (not node.drained_flag or (drained and is_ours(drained.record, node))):
+        if restore and (not node.drained_flag or (drained and is_own_drain(drained.record, node))):
             return self._restore(restore)
         drained = self._brought_back(node, drained)
         self._holding = tests.look(self.slurm, self.name, node, drained)
@@ -101,10 +101,10 @@ class Step:
         """The record of our drain that stands. A slurmctld that was restored from older state may show the
         one that we ended last.
         """
-        if not node.drained_flag or (drained is not None and is_ours(drained.record, node)):
+        if not node.drained_flag or (drained is not None and is_own_drain(drained.record, node)):
             return drained
         last = self.records.load_last()
-        if last is None or last.record.at is None or not is_ours(last.record, node):
+        if last is None or last.record.at is None or not is_own_drain(last.record, node):
             return drained
         self._keep(last)
         self._did.append(_about(last, "slurmctld came back with a drain of ours that had ended"))
@@ -150,7 +150,7 @@ class Step:
             self.slurm.undrain([self.name])
             return
         undrained = Undrained(
-            reason=without_slurms_words(node.reason),
+            reason=without_appended(node.reason),
             since=node.reason_at,
             # Slurm tells whole seconds, so a difference of one is none.
             looked_at=before.at - timedelta(seconds=1),
@@ -252,7 +252,7 @@ class Step:
         if decision.forget and drained is not None:
             self._keep(None)
             self._did.append(AuditEntry(text=f"drain record dropped: {decision.why}"))
-        elif drained is not None and is_ours(drained.record, node):
+        elif drained is not None and is_own_drain(drained.record, node):
             self._confirm(drained, node)
         return _standing(decision, node, drained, written=not self._comment_waits)
 
@@ -441,7 +441,7 @@ def _recovered(case: DrainInputs, gpu: int | None) -> bool | None:
 def _standing(
     decision: Decision, node: SlurmNode, drained: Drained | None, *, written: bool = True
 ) -> SlurmStatus:
-    ours = drained is not None and is_ours(drained.record, node)
+    ours = drained is not None and is_own_drain(drained.record, node)
     action = "none"
     said = decision.move is Move.COMMENT and written
     told = bool(decision.reason) if said else _says_ours(node)

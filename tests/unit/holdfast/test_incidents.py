@@ -10,7 +10,7 @@ from holdfast.incidents import (
     MAX_CHARS,
     Attribution,
     Incident,
-    is_ours,
+    may_write,
     merge,
     parse,
     render,
@@ -89,12 +89,12 @@ def test_the_worst_of_the_newest_run_comes_first() -> None:
 
 @pytest.mark.parametrize("text", ["", "  ", "holdfast: XID13 node=a", "holdfast: anything"])
 def test_we_write_over_nothing_and_over_ourselves(text: str) -> None:
-    assert is_ours(text)
+    assert may_write(text)
 
 
 @pytest.mark.parametrize("text", ["ticket 1234", "see holdfast: XID13", "Holdfast: no"])
 def test_somebody_elses_text_is_left_alone(text: str) -> None:
-    assert not is_ours(text)
+    assert not may_write(text)
     assert parse(text) == ()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.reason import MAX_CHARS, Reason, without_slurms_words
+from holdfast.reason import MAX_CHARS, Reason, without_appended
 
 CODES = st.from_regex(r"[A-Z][A-Z0-9_]{0,31}", fullmatch=True)
 KEYS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
@@ -98,11 +98,11 @@ def test_what_is_only_nearly_ours_is_not(text: str) -> None:
 
 def test_slurmctlds_own_words_are_taken_off_again() -> None:
     text = "holdfast:XID79: x boot=1"
-    assert without_slurms_words(f"{text} : Not responding") == text
-    assert without_slurms_words(f"{text} : Node unexpectedly rebooted : Not responding") == text
-    assert without_slurms_words(f"{text} : reboot issued : reboot complete") == text
-    assert without_slurms_words(f"{text} : reboot issued : reboot timed out") == text
-    assert without_slurms_words(f"{text} : Kill task failed") != text
+    assert without_appended(f"{text} : Not responding") == text
+    assert without_appended(f"{text} : Node unexpectedly rebooted : Not responding") == text
+    assert without_appended(f"{text} : reboot issued : reboot complete") == text
+    assert without_appended(f"{text} : reboot issued : reboot timed out") == text
+    assert without_appended(f"{text} : Kill task failed") != text
 
 
 def test_a_detail_that_ends_in_slurms_words_is_not_cut_when_read() -> None:

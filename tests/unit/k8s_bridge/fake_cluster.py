@@ -152,7 +152,7 @@ class FakeSlurm:
     def hold(self, job_id: int, why: str) -> None:
         raise Violation("the bridge holds nothing")
 
-    def never_requeue(self, job_id: int) -> None:
+    def disable_requeue(self, job_id: int) -> None:
         raise Violation("the bridge ends no requeue")
 
     def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:

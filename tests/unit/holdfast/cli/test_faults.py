@@ -78,9 +78,9 @@ def test_a_class_alone_lists_all_of_it(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["XID1000"], ["XID1000 is not in the catalogue", "never drains"]),
         (["SXID20033"], ["SXID20033 is not in the catalogue"]),
-        (["GPU_LOTS"], ["did you mean GPU_LOST?"]),
+        (["GPU_LOTS"], ["did you mean 'GPU_LOST'?"]),
         (["zzz"], ["`holdfast faults` lists them all"]),
-        (["--class", "host", "nvswitch"], ["no fault of class host speaks of 'nvswitch'"]),
+        (["--class", "host", "nvswitch"], ["no fault of class host matches 'nvswitch'"]),
         (["99999999999999999999"], ["no fault '99999999999999999999'"]),
     ],
 )

@@ -68,7 +68,7 @@ def test_the_version_is_the_projects() -> None:
 
 def test_a_misspelt_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explian", "worker-1"]) == 2
-    assert "did you mean explain?" in capsys.readouterr().err
+    assert "did you mean 'explain'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_misspelt_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> No
         (ConfigError("f.yaml:1: a\nf.yaml:2: b"), 2, "holdfast x: f.yaml:2: b"),
         (UsageError("no such folder"), 2, "holdfast x: no such folder"),
         (Refused(["scontrol"], "no"), 1, "holdfast x: scontrol: no"),
-        (KeyError("oops"), 1, "a fault of ours: KeyError: 'oops'"),
+        (KeyError("oops"), 1, "internal error: KeyError: 'oops'"),
         (SystemExit(2), 2, ""),
         (KeyboardInterrupt(), 130, ""),
     ],

@@ -77,7 +77,7 @@ def test_past_the_budget_nobody_leaves_and_who_is_out_stays_admitted() -> None:
     table = [node(0), node(1, OURS), node(2, OURS)]
     refused = ask(0, table)
     assert not refused.admitted
-    assert refused.why == "2 of at most 2 nodes are out by Holdfast"
+    assert refused.why == "2 of at most 2 nodes are out of service by Holdfast"
     assert ask(1, table).admitted
 
 
@@ -109,7 +109,7 @@ def test_full_disks_do_not_use_up_what_hardware_needs() -> None:
     assert is_by_users(table[1])
     refused = ask(0, table, "DISK_FULL")
     assert not refused.admitted
-    assert refused.why == "1 of at most 1 nodes are out by Holdfast for faults that users can cause"
+    assert refused.why == "1 of at most 1 nodes are out of service by Holdfast for faults that users can cause"
     assert not ask(0, table, "JOB_LEFTOVER").admitted, "one part for all that users can cause"
     assert ask(0, table, "XID79").admitted
     assert ask(1, table, "DISK_FULL").admitted, "who is out stays"
@@ -117,7 +117,7 @@ def test_full_disks_do_not_use_up_what_hardware_needs() -> None:
 
 def test_hardware_counts_against_the_whole_alone() -> None:
     table = [node(0), node(1, OURS), node(2, OURS)]
-    assert ask(0, table, "DISK_FULL").why == "2 of at most 2 nodes are out by Holdfast"
+    assert ask(0, table, "DISK_FULL").why == "2 of at most 2 nodes are out of service by Holdfast"
     assert ask(0, table[:2], "DISK_FULL").admitted
 
 

@@ -17,7 +17,7 @@ from holdfast.policy.job import (
     NodeEvidence,
     PastAttempt,
     decide,
-    failures_alike,
+    same_failures,
 )
 from holdfast.vocabulary import SlurmName
 
@@ -137,7 +137,7 @@ def test_a_preempted_attempt_is_not_charged() -> None:
 
 
 def test_could_not_look_is_said() -> None:
-    assert "could not be asked" in ask(nodes=None).why
+    assert "did not report" in ask(nodes=None).why
 
 
 ATTEMPTS = st.builds(
@@ -163,7 +163,7 @@ FACTS = st.builds(
                 node=st.sampled_from([A, B]),
                 code=st.just("XID79"),
                 fatal=st.booleans(),
-                out=st.booleans(),
+                out_of_service=st.booleans(),
             ),
             max_size=2,
         ).map(tuple),
@@ -185,5 +185,5 @@ def test_whatever_happened_the_guards_hold(facts: JobFacts) -> None:
         assert len(facts.past) + 1 < Limits().max_attempts
     if decision.next is Next.RESTART:
         assert not facts.nodes  # nothing is started on a suspect node
-        assert failures_alike(facts) < Limits().max_same_failure
+        assert same_failures(facts) < Limits().max_same_failure
     assert decision.why

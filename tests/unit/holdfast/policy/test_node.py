@@ -10,7 +10,7 @@ import pytest
 from holdfast.findings import Verdict
 from holdfast.policy.node import decide
 from holdfast.policy.node_inputs import Decision, Move
-from holdfast.policy.ownership import is_ours
+from holdfast.policy.ownership import is_own_drain
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity
@@ -167,7 +167,7 @@ def test_a_humans_drain_is_never_touched(verdict: Verdict) -> None:
     ids=["other actor", "other time", "other text", "a fault on top", "another of ours"],
 )
 def test_text_alone_proves_nothing(node: SlurmNode) -> None:
-    assert not is_ours(record(), node)
+    assert not is_own_drain(record(), node)
     decision = ask(verdict=HEALTHY, node=node, record=record(), clean_passes=9, boot_id=NEXT_BOOT)
     assert decision.move is Move.NONE
 
@@ -176,7 +176,7 @@ def test_text_alone_proves_nothing(node: SlurmNode) -> None:
 def test_a_drain_stays_ours_when_slurmctld_signs_what_it_appended(words: str) -> None:
     """ "reboot issued": a person did what the reason asks for, by ``scontrol reboot``."""
     lost = drained(f"{OUR_TEXT} : {words}", user="slurm", at=LATER)
-    assert is_ours(record(), lost)
+    assert is_own_drain(record(), lost)
     assert ask(
         verdict=HEALTHY, node=lost, record=record(), boot_id=NEXT_BOOT, clean_passes=2
     ).move is (Move.UNDRAIN)
@@ -184,8 +184,8 @@ def test_a_drain_stays_ours_when_slurmctld_signs_what_it_appended(words: str) ->
 
 def test_a_write_that_could_not_be_read_back_is_proven_by_our_own_clock() -> None:
     unread = replace(record(), at=None)
-    assert is_ours(unread, drained(at=NOON + timedelta(seconds=2)))
-    assert not is_ours(unread, drained(at=NOON + timedelta(hours=1)))
+    assert is_own_drain(unread, drained(at=NOON + timedelta(seconds=2)))
+    assert not is_own_drain(unread, drained(at=NOON + timedelta(hours=1)))
 
 
 def test_a_record_whose_drain_is_gone_is_forgotten() -> None:

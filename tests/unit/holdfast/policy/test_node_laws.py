@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.node import decide, draining
 from holdfast.policy.node_inputs import Move, NodeSituation
-from holdfast.policy.ownership import is_ours
+from holdfast.policy.ownership import is_own_drain
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
@@ -88,7 +88,7 @@ def test_no_situation_at_all_breaks_a_law(given_: NodeSituation) -> None:
     if given_.switched_off or node is None:
         assert decision.move is Move.NONE
         return
-    ours = is_ours(given_.record, node)
+    ours = is_own_drain(given_.record, node)
     if decision.move in (Move.UNDRAIN, Move.WITHDRAW):
         assert ours
     if decision.move is Move.UNDRAIN:

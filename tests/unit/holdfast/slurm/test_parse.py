@@ -50,7 +50,7 @@ def test_text_agrees_with_json_and_what_could_be_read_in_two_ways_is_doubtful(
     exact = {str(node.name): node for node in parse.nodes_json(recorded(slurm, "nodes.json"))}
     text = parse.nodes_text(recorded(slurm, "nodes.txt"))
     # n3's reason spans lines; n4's holds what looks like slurmctld's signature.
-    assert text.doubtful == ["n3", "n4"]
+    assert text.ambiguous == ["n3", "n4"]
     assert text.nodes == [exact["n1"], exact["n2"]]
 
 
@@ -156,7 +156,7 @@ def line(name: str, tail: str = "") -> str:
     ],
 )
 def test_free_text_that_could_be_read_in_two_ways_is_never_guessed(tail: str) -> None:
-    assert parse.nodes_text(line("n1") + line("n2", tail)).doubtful == ["n2"]
+    assert parse.nodes_text(line("n1") + line("n2", tail)).ambiguous == ["n2"]
 
 
 def test_a_reason_ends_only_at_its_stamp_and_comes_before_all_else() -> None:
@@ -169,7 +169,7 @@ def test_a_reason_ends_only_at_its_stamp_and_comes_before_all_else() -> None:
 def test_a_record_that_comes_twice_is_doubtful() -> None:
     found = parse.nodes_text(line("n1") + line("n2") + line("n1", "Comment=spoofed"))
     assert [node.name for node in found.nodes] == ["n2"]
-    assert found.doubtful == ["n1"]
+    assert found.ambiguous == ["n1"]
 
 
 def test_output_that_is_no_node_record_is_an_error() -> None:
@@ -233,9 +233,9 @@ def test_rows_of_any_shape_are_read_defensively(rows: list[object]) -> None:
     ],
 )  # fmt: skip
 def test_a_number_that_means_more_than_one_job_has_an_exact_name(
-    row: dict[str, object], exact: str
+    row: dict[str, object], array_task: str
 ) -> None:
     """Seen on 24.11.5: ``scontrol update JobId=7`` changes every element of the array 7."""
     found = parse.job_json(json.dumps({"jobs": [{"job_id": 7, **row}]}), 7)
     assert found is not None
-    assert found.array_task == exact
+    assert found.array_task == array_task

@@ -208,7 +208,7 @@ def test_a_half_written_baseline_is_one_line_and_no_judgement(
     time.sleep(0.02)
     site.agent()
     said = capfd.readouterr().err
-    assert said.count("not whole JSON") == 1
+    assert said.count("incomplete JSON") == 1
     assert book.with_suffix(".unreadable").exists(), "kept for a person to look at"
     site.look(facts(uncorrected=9))
     site.note("end")
@@ -217,7 +217,7 @@ def test_a_half_written_baseline_is_one_line_and_no_judgement(
     assert (found["judged"], found["why_not"]) == (False, "its baseline was lost")
     assert (found["counters"], site.comment) == ([], "")
     site.agent()
-    assert "not whole JSON" not in capfd.readouterr().err, "told once"
+    assert "incomplete JSON" not in capfd.readouterr().err, "told once"
 
 
 def test_an_agent_that_comes_late_says_how_late_its_baseline_is(site: Site) -> None:
