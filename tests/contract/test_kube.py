@@ -20,7 +20,7 @@ from k8s_bridge.api import Edit, Kube, KubeNotFound
 from k8s_bridge.kube import KubeApi
 from k8s_bridge.names import DRAINED, FIELD_MANAGER, READY
 from k8s_bridge.ownership import Origin, Record
-from k8s_bridge.plan import Announcement
+from k8s_bridge.plan import NodeEvent
 from k8s_bridge.snapshot import Condition, KubeNode
 from tests.unit.k8s_bridge.fake_cluster import Clock, FakeKube
 
@@ -29,7 +29,7 @@ AT = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 RECORD = Record(
     origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=AT, cordon=True, taint=True
 )
-TOLD = Announcement(reason="SlurmDrained", note="holdfast:XID79: x", warning=True, since="")
+TOLD = NodeEvent(reason="SlurmDrained", note="holdfast:XID79: x", warning=True, since="")
 SINCE = "2026-01-01T00:00:00Z"
 
 
@@ -160,8 +160,8 @@ def test_our_conditions_leave_those_of_others_alone(side: Side) -> None:
 def test_an_event_told_twice_is_one_event(side: Side) -> None:
     node = side.kube.patch_label(C1, "drained")
     assert node.label == "drained"
-    side.kube.announce(node, [TOLD])
-    side.kube.announce(node, [TOLD])
+    side.kube.create_events(node, [TOLD])
+    side.kube.create_events(node, [TOLD])
     assert side.events(C1) == ["SlurmDrained"]
 
 

@@ -20,12 +20,12 @@ from k8s_bridge.api import (
     KubeInvalid,
     KubeNotFound,
     KubeRefused,
-    Sighting,
+    WatchEvent,
 )
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL, TAINT
-from k8s_bridge.plan import Announcement, Change, plan
+from k8s_bridge.plan import Change, NodeEvent, plan
 from k8s_bridge.snapshot import Condition, KubeNode, project
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
@@ -209,7 +209,7 @@ class FakeKube:
     def list_nodes(self) -> tuple[list[KubeNode], str]:
         return [self.node(KubeName(name)) for name in self.raw], str(self._version)
 
-    def watch_nodes(self, version: str) -> Iterator[Sighting]:
+    def watch_nodes(self, version: str) -> Iterator[WatchEvent]:
         raise NotImplementedError("the plan is tested without a watch")
 
     def node(self, name: KubeName) -> KubeNode:
@@ -263,8 +263,8 @@ class FakeKube:
         self._clock.write(act)
         return self.node(name)
 
-    def announce(self, node: KubeNode, announcements: Iterable[Announcement]) -> None:
-        for told in announcements:
+    def create_events(self, node: KubeNode, events: Iterable[NodeEvent]) -> None:
+        for told in events:
             event = patches.event(node, told, "pod", self._clock.now)
             self._clock.write(lambda e=event: self._create(e))  # type: ignore[misc]
 

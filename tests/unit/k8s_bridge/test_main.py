@@ -15,7 +15,7 @@ from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.main import Bridge, main
 from k8s_bridge.names import DRAINED
-from k8s_bridge.plan import Remember
+from k8s_bridge.plan import WriteRecord
 from k8s_bridge.refusals import Refusals
 from k8s_bridge.snapshot import KubeNode
 from tests.unit.k8s_bridge.fake_cluster import AGENT, NOON, World
@@ -117,7 +117,7 @@ def test_nodes_that_a_policy_guards_do_not_hold_up_the_others(
     assert all(world.view(i).conditions[DRAINED].status == "True" for i in range(2, 6))
 
 
-def test_a_denied_write_is_told_and_tried_again_ever_later(
+def test_a_denied_write_is_logged_and_retried_with_growing_waits(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     bridge = bridge_over(world, tmp_path, monkeypatch)
@@ -130,7 +130,7 @@ def test_a_denied_write_is_told_and_tried_again_ever_later(
         if world.kube.asked:
             tries.append(second)
     assert tries == [0, 5, 15, 35, 75, 155, 315]
-    isolations = [text for text in caplog.messages if "Isolate refused" in text]
+    isolations = [text for text in caplog.messages if "Isolate rejected" in text]
     assert len(isolations) == len(tries)
     assert 'nodes "computeinstance-0" is forbidden: denied request: not these' in isolations[0]
     world.kube.denied.clear()
@@ -172,7 +172,7 @@ def test_another_change_of_the_same_node_does_not_wait(
 
 
 def test_a_clock_that_is_set_back_makes_no_wait_longer() -> None:
-    refusals, change = Refusals(), Remember(kube=World().view(), record=None)
+    refusals, change = Refusals(), WriteRecord(kube=World().view(), record=None)
     refusals.refused(change, NOON)
     assert refusals.due([change], NOON + timedelta(seconds=1)) == []
     assert refusals.due([change], NOON - timedelta(days=1)) == [change]

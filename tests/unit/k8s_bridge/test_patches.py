@@ -40,12 +40,12 @@ def test_lines_survive_any_chunks(lines: list[bytes], data: st.DataObject) -> No
 )
 def test_a_watch_that_ends_in_error(line: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        patches.sighting(line.encode())
+        patches.watch_event(line.encode())
 
 
 def test_a_bookmark_moves_the_version_and_nothing_else() -> None:
     line = '{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "77"}}}'
-    seen = patches.sighting(line.encode())
+    seen = patches.watch_event(line.encode())
     assert (seen.node, seen.version) == (None, "77")
 
 

@@ -13,9 +13,9 @@ from holdfast.vocabulary import SlurmName
 from k8s_bridge import conditions
 from k8s_bridge.config import BridgeConfig, Join
 from k8s_bridge.names import BUSY, DRAINED, READY, TAINT
-from k8s_bridge.node_mapping import join
+from k8s_bridge.node_mapping import map_nodes
 from k8s_bridge.ownership import Origin, Record
-from k8s_bridge.plan import Tell, plan, plan_unreadable
+from k8s_bridge.plan import UpdateStatus, plan, plan_unreadable
 from tests.unit.k8s_bridge.fake_cluster import AGENT, HUMAN, NOON, World
 
 W0, W1 = SlurmName("worker-0"), SlurmName("worker-1")
@@ -128,7 +128,7 @@ def test_unreadable_slurm_makes_conditions_unknown_and_nothing_else() -> None:
     world.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
     world.settle()
     changes = plan_unreadable([world.view()], NOON + timedelta(minutes=1), "no answer")
-    assert all(isinstance(change, Tell) for change in changes)
+    assert all(isinstance(change, UpdateStatus) for change in changes)
     world.apply(changes)
     assert {c.status for c in world.view().conditions.values()} == {"Unknown"}
     assert world.view().unschedulable
@@ -161,7 +161,7 @@ def test_many_cordons_are_one_slurm_write() -> None:
 def test_two_slurm_nodes_on_one_machine_are_left_alone() -> None:
     world = World()
     world.slurm.add("worker-0b", "computeinstance-0")
-    joined = join(world.slurm.nodes(), world.kube.list_nodes()[0], world.policy)
+    joined = map_nodes(world.slurm.nodes(), world.kube.list_nodes()[0], world.policy)
     assert joined.ambiguous == ["computeinstance-0"]
     assert world.plan() == []
 
@@ -169,7 +169,7 @@ def test_two_slurm_nodes_on_one_machine_are_left_alone() -> None:
 def test_join_by_table() -> None:
     policy = BridgeConfig(join=Join.TABLE, nodes={"worker-0": "computeinstance-1"})
     world = World(2, policy)
-    joined = join(world.slurm.nodes(), world.kube.list_nodes()[0], policy)
+    joined = map_nodes(world.slurm.nodes(), world.kube.list_nodes()[0], policy)
     assert [(node.name, view.name) for node, view in joined.pairs] == [
         ("worker-0", "computeinstance-1")
     ]

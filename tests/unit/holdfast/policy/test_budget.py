@@ -109,7 +109,10 @@ def test_full_disks_do_not_use_up_what_hardware_needs() -> None:
     assert is_by_users(table[1])
     refused = ask(0, table, "DISK_FULL")
     assert not refused.admitted
-    assert refused.why == "1 of at most 1 nodes are out of service by Holdfast for faults that users can cause"
+    assert (
+        refused.why
+        == "1 of at most 1 nodes are out of service by Holdfast for faults that users can cause"
+    )
     assert not ask(0, table, "JOB_LEFTOVER").admitted, "one part for all that users can cause"
     assert ask(0, table, "XID79").admitted
     assert ask(1, table, "DISK_FULL").admitted, "who is out stays"
