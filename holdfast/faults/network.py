@@ -45,7 +45,8 @@ NETWORK_FAULTS: tuple[Fault, ...] = (
         "NVIDIA cluster bring-up guide: symbol BER above 5e-15",
     ),
     row(
-        "IB_ERRORS", "the error counters of an InfiniBand port increase", (_WARN, FaultClass.NETWORK, Action.WAIT, False),
+        "IB_ERRORS", "the error counters of an InfiniBand port increase",
+        (_WARN, FaultClass.NETWORK, Action.WAIT, False),
         "Compare with the switch port's counters: cable, transceiver or port.",
         "NVSentinel: rates of link recoveries, receive and integrity errors",
     ),

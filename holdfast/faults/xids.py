@@ -26,9 +26,7 @@ _JOB = (
     "Usually an application error. Check the job; suspect the GPU if other jobs get it there too."
 )
 _METRIC = "Nothing to do. Recorded because it helps to explain other faults of this GPU."
-_RESET = (
-    "Let the jobs end, then reset the GPU (nvidia-smi -r -i GPU) or reboot. If it happens again: RMA."
-)
+_RESET = "Let the jobs end, then reset the GPU (nvidia-smi -r -i GPU) or reboot. If it happens again: RMA."
 _GSP = (
     "The GPU's firmware (GSP) does not respond: nvidia-smi and NVML may hang on it. Let the jobs end, then "
     "nvidia-smi -r -i GPU; if that hangs, reboot. On several nodes: a driver bug, look for a newer release."

@@ -1,4 +1,4 @@
-"""How long a node waits that returned before, and when a person is asked."""
+"""How long a node waits that returned before, and when it needs a person."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_when_a_person_is_asked(returns: int, most: int, asks: bool) -> None:
     assert flap_damping.needs_person(returns, Limits(max_returns=most)) is asks
 
 
-def test_the_reason_says_so_and_reads_back() -> None:
-    """In front: a reason that is too long loses its end."""
+def test_the_reason_asks_for_a_person_and_is_decoded() -> None:
+    """At the start: a reason that is too long is cut at the end."""
     text = flap_damping.prefix(4, LIMITS) + "/mnt/training: gone" + "." * 300
     reason = Reason.parse(str(Reason("MOUNT_GONE", text, {"boot": "aaaaaaaa", "returns": "4"})))
     assert reason is not None
@@ -96,7 +96,7 @@ def record(action: Action = Action.WAIT, returns: int = 0, by_hand: bool = False
 
 
 @pytest.mark.parametrize(
-    ("record", "boot", "instance", "after_s", "said"),
+    ("record", "boot", "instance", "after_s", "requirement"),
     [
         (record(), "boot-1", "i-1", 29, "waits 1 s more"),
         (record(), "boot-1", "i-1", 30, ""),
@@ -115,14 +115,14 @@ def record(action: Action = Action.WAIT, returns: int = 0, by_hand: bool = False
         (record(by_hand=True, returns=4), "boot-2", "i-2", 30, ""),
     ],
 )  # fmt: skip
-def test_what_a_node_waits_for(
-    record: DrainRecord, boot: str, instance: str, after_s: float, said: str
+def test_pending_requirements_of_a_node(
+    record: DrainRecord, boot: str, instance: str, after_s: float, requirement: str
 ) -> None:
     situation = NodeSituation(verdict=HEALTHY, node=None, boot_id=boot)
     view = replace(IDLE, instance_id=instance)
     assert (
         pending_requirement(situation, view, record, LIMITS, NOW + timedelta(seconds=after_s))
-        == said
+        == requirement
     )
 
 

@@ -1,4 +1,4 @@
-"""What follows a failed attempt: sentences about budgets, progress and whose decision stands."""
+"""What follows a failed attempt: limits, progress, and decisions of others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_success_finishes() -> None:
 
 
 @pytest.mark.parametrize("who", ["CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED"])
-def test_what_somebody_else_ended_stays_ended(who: str) -> None:
+def test_a_job_that_somebody_ended_stays_ended(who: str) -> None:
     bad = (NodeEvidence(node=A, code="XID79", fatal=True),)
     assert ask(ended_by=who, nodes=bad).next is Next.FAIL
     assert ask(ended_by=who, exit_code=0).next is Next.FAIL
@@ -55,7 +55,7 @@ def test_what_somebody_else_ended_stays_ended(who: str) -> None:
 @pytest.mark.parametrize(
     ("about", "word"), [({"exit_code": 93}, "93"), ({"requeue": False}, "--no")]
 )
-def test_the_jobs_own_word_counts_even_on_a_bad_node(about: dict[str, object], word: str) -> None:
+def test_the_jobs_exit_code_counts_even_on_a_bad_node(about: dict[str, object], word: str) -> None:
     bad = (NodeEvidence(node=A, code="XID79", fatal=True),)
     decision = ask(nodes=bad, **about)  # type: ignore[arg-type]
     assert decision.next is Next.FAIL
@@ -100,7 +100,7 @@ def test_unknown_progress_is_not_zero_progress() -> None:
     unknown = failed(progressed=None)
     assert ask(unknown, unknown, unknown).next is Next.RESTART
     assert ask(failed(), failed(), current=unknown).next is Next.RESTART
-    # ... and it is no progress either: it does not reset what is known.
+    # ... and it is no progress either: it does not reset the counters.
     assert ask(failed(), unknown, failed()).next is Next.HOLD
 
 
@@ -115,7 +115,7 @@ def test_an_error_of_the_user_is_held_after_the_second() -> None:
     assert ask(failed(), kind=FailureKind.USER).next is Next.HOLD
 
 
-def test_attempts_are_bounded_whatever_their_kind_and_forgotten_after_a_day() -> None:
+def test_attempts_of_any_kind_are_limited_within_a_day() -> None:
     limits = Limits(max_attempts=3)
     past = [failed(node_fault=True), failed(node_fault=True)]
     bad = (NodeEvidence(node=A, code="XID79", fatal=True),)
@@ -124,7 +124,7 @@ def test_attempts_are_bounded_whatever_their_kind_and_forgotten_after_a_day() ->
     assert ask(*old, limits=limits, nodes=bad).next is Next.REQUEUE
 
 
-def test_two_failures_alike_that_blame_one_node_leave_it() -> None:
+def test_two_equal_failures_attributed_to_one_node_exclude_it() -> None:
     blaming = failed(suspects=frozenset({B}))
     decision = ask(blaming, current=blaming)
     assert (decision.next, decision.exclude) == (Next.REQUEUE, (B,))
@@ -136,7 +136,7 @@ def test_a_preempted_attempt_is_not_charged() -> None:
     assert ask(failed(charged=False), failed(charged=False)).next is Next.RESTART
 
 
-def test_could_not_look_is_said() -> None:
+def test_unknown_node_states_are_reported() -> None:
     assert "did not report" in ask(nodes=None).why
 
 
@@ -176,7 +176,7 @@ FACTS = st.builds(
 
 @settings(max_examples=500, deadline=None)
 @given(FACTS)
-def test_whatever_happened_the_guards_hold(facts: JobFacts) -> None:
+def test_the_limits_hold_in_any_situation(facts: JobFacts) -> None:
     decision = decide(facts, Limits(), NOON)
     goes_on = decision.next in (Next.RESTART, Next.REQUEUE)
     if facts.ended_by or facts.requeue is False or facts.exit_code == 93:

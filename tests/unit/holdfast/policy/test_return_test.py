@@ -1,4 +1,4 @@
-"""The gate back: what a node's active check may and may not do to its return."""
+"""The return test: how an active check affects a node's return to service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COULD_NOT = replace(PASSED, verdict="could-not-run", detail="dcgmi is not instal
 
 
 def ask(gate: ReturnTestMode, trial: Trial | None = None, **about: object) -> Decision:
-    """A node of ours whose fault is over, rebooted and re-checked."""
+    """A node that Holdfast drained, whose fault is over, rebooted and re-checked."""
     base = {"verdict": HEALTHY, "node": drained(), "record": record(), "boot_id": NEXT_BOOT}
     known = situation(**{**base, "clean_passes": 2, "trial": trial, **about})
     return decide(known, replace(LIMITS, gate=gate), LATER)
@@ -41,40 +41,42 @@ def test_without_a_gate_nothing_is_tested() -> None:
 
 
 @pytest.mark.parametrize("gate", [ReturnTestMode.OBSERVE, ReturnTestMode.REQUIRE])
-def test_with_a_gate_the_test_comes_first_and_after_the_re_check(gate: ReturnTestMode) -> None:
+def test_a_required_test_runs_after_the_re_check_and_before_the_return(
+    gate: ReturnTestMode,
+) -> None:
     assert ask(gate).move is Move.TEST
     assert ask(gate, clean_passes=1).move is Move.NONE
     assert ask(gate, verdict=Verdict(blind=("nvml",))).move is Move.NONE
     assert ask(gate, verdict=BAD).move is Move.NONE
 
 
-def test_what_was_said_of_another_drain_counts_for_nothing() -> None:
+def test_the_result_for_another_drain_does_not_count() -> None:
     assert (
         ask(ReturnTestMode.REQUIRE, replace(PASSED, reason="holdfast:XID48: x")).move is Move.TEST
     )
 
 
 @pytest.mark.parametrize("trial", [FAILED, COULD_NOT])
-def test_required_means_that_only_a_pass_gives_the_node_back(trial: Trial) -> None:
+def test_required_means_that_only_a_pass_returns_the_node(trial: Trial) -> None:
     decision = ask(ReturnTestMode.REQUIRE, trial)
     assert decision.move is Move.COMMENT
-    said = Reason.parse(decision.reason)
-    assert said is not None
-    assert said.code == "XID79"
-    assert said.detail == f"re-test host {trial.verdict}: {trial.detail}"
+    reason = Reason.parse(decision.reason)
+    assert reason is not None
+    assert reason.code == "XID79"
+    assert reason.detail == f"re-test host {trial.verdict}: {trial.detail}"
     again = ask(ReturnTestMode.REQUIRE, trial, node=replace(drained(), comment=decision.reason))
-    assert again.move is Move.NONE, "said once"
+    assert again.move is Move.NONE, "written once"
     theirs = ask(ReturnTestMode.REQUIRE, trial, node=replace(drained(), comment="ask Bob"))
     assert theirs.move is Move.NONE
     assert ask(ReturnTestMode.REQUIRE, PASSED).move is Move.UNDRAIN
 
 
-def test_observing_gives_it_back_whatever_was_said() -> None:
+def test_in_observe_mode_any_result_returns_the_node() -> None:
     for trial in (PASSED, FAILED, COULD_NOT):
         assert ask(ReturnTestMode.OBSERVE, trial).move is Move.UNDRAIN
 
 
-# --- while the node is kept for its test: undrained, but nobody else's
+# --- during the test: undrained, and reserved
 
 
 def test_a_passed_test_ends_in_service_and_every_other_one_in_the_old_drain() -> None:
