@@ -50,7 +50,7 @@ def summary(answer: Mapping[str, Any]) -> dict[str, Any]:
     actions = [event for event in events if event.event in _ACTIONS]
     return {
         "score": score.value,
-        "rating": score.word.value,
+        "rating": score.rating.value,
         "counted": counted(score),
         "open": [_as_json(event) for event in still_open(events)],
         "last": [_as_json(event) for event in actions[-_LAST:]],

@@ -96,7 +96,7 @@ class Score:
     reference: Mapping[str, float]
 
     @property
-    def word(self) -> Rating:
+    def rating(self) -> Rating:
         if self.value >= LEMON_AT or self.counts.get("outs", 0) >= EVICTIONS:
             return Rating.LEMON
         return Rating.WATCH if self.value >= WATCH_AT else Rating.GOOD

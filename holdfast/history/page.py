@@ -56,8 +56,8 @@ def past_page(past: Past, score: Score, events: Sequence[Event], since: float) -
 
 def _past_lines(past: Past, score: Score, events: Sequence[Event], since: float) -> Iterator[str]:
     what = "GPU " if past.kind == "gpu" else ""
-    yield f"{what}{past.name}: {score.word.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
-    yield f"  means    {MEANING[score.word]}"
+    yield f"{what}{past.name}: {score.rating.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
+    yield f"  means    {MEANING[score.rating]}"
     yield f"  counted  {counted(score)}"
     if past.gpus:
         listed = (f"{gpu.get('gpu')} {gpu.get('gpu_uuid')}" for gpu in past.gpus)
@@ -81,7 +81,7 @@ def counted(score: Score) -> str:
     for name, count in score.counts.items():
         threshold = f" (threshold {score.reference[name]:g})" if count else ""
         parts.append(f"{plural(count, *_SIGNALS[name])}{threshold}")
-    twice = score.word is Rating.LEMON and score.counts.get("outs", 0) >= EVICTIONS
+    twice = score.rating is Rating.LEMON and score.counts.get("outs", 0) >= EVICTIONS
     rule = f" ({EVICTIONS} times out of service are enough)" if twice else ""
     return ", ".join(parts) + rule
 
@@ -98,7 +98,7 @@ def _ranked(past: Past, score: Score) -> tuple[str, ...]:
     return (
         past.name,
         f"{score.value:.2f}",
-        score.word.value,
+        score.rating.value,
         str(score.counts.get("faults", 0)),
         str(score.counts.get("outs", 0)),
         last.code if last else "-",
@@ -171,8 +171,8 @@ def score_json(score: Score) -> dict[str, Any]:
     """The score as JSON."""
     return {
         "score": round(score.value, 4),
-        "rating": score.word.value,
-        "means": MEANING[score.word],
+        "rating": score.rating.value,
+        "means": MEANING[score.rating],
         "counts": dict(score.counts),
         "reference": dict(score.reference),
         "window_s": WINDOW_S,

@@ -27,7 +27,7 @@ def counts(*events: Event) -> dict[str, int]:
 
 def test_no_events_are_good() -> None:
     found = lemon.score([], NOW)
-    assert (found.value, found.word) == (0.0, Rating.GOOD)
+    assert (found.value, found.rating) == (0.0, Rating.GOOD)
     assert set(found.counts) == lemon.ALWAYS
 
 
@@ -84,7 +84,7 @@ def test_events_before_the_window_do_not_count() -> None:
 def test_two_drains_make_a_lemon_with_any_score() -> None:
     found = lemon.score([event("drained", 9), event("drained", 2)], NOW)
     assert found.value < lemon.LEMON_AT
-    assert found.word is Rating.LEMON
+    assert found.rating is Rating.LEMON
 
 
 def test_the_formula() -> None:
@@ -93,7 +93,7 @@ def test_the_formula() -> None:
     expected = (0.2 * 3 / 4 + 0.15 * 1 / 3) / (0.2 + 0.15 + 0.15)
     found = lemon.score(past, NOW)
     assert found.value == pytest.approx(expected)
-    assert found.word is Rating.WATCH
+    assert found.rating is Rating.WATCH
 
 
 def test_an_unknown_signal_is_not_zero() -> None:
