@@ -9,7 +9,7 @@ from holdfast.vocabulary import Action
 NEEDS: Mapping[Action, str] = {
     Action.NONE: "nothing",
     Action.RESTART_JOB: "restart the job; the node needs nothing",
-    Action.WAIT: "only time: the fault clears without an action",
+    Action.WAIT: "no action: the fault clears by itself",
     Action.RESET_GPU: "a GPU reset (nvidia-smi -r) or a reboot",
     Action.REBOOT: "a reboot",
     Action.REPLACE: "another machine",

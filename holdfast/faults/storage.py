@@ -24,7 +24,7 @@ STORAGE_FAULTS: tuple[Fault, ...] = (
     row(
         "MOUNT_READ_ONLY", "a mount that jobs write to is read-only",
         (_FATAL, FaultClass.STORAGE, Action.WAIT, True),
-        "Mount it read-write again; the kernel log has the cause.", OWN,
+        "Mount it read-write again; look in the kernel log for why it changed.", OWN,
     ),
     row(
         "MOUNT_WRONG", "the mount has another source than expected",
