@@ -296,7 +296,7 @@ def test_config_check_distinguishes_valid_invalid_and_missing(
 ) -> None:
     good = write(tmp_path, "cluster: demo\njob: {max_attempts: 5}\n")
     assert config.main(["check", str(good)]) == 0
-    assert "good" in capsys.readouterr().out
+    assert "valid" in capsys.readouterr().out
     bad = write(tmp_path, "cluster: demo\njob: {max_atempts: 5}\nnode: {expected_gpus: many}\n")
     assert config.main(["check", str(bad)]) == 1
     out = capsys.readouterr().out.splitlines()
