@@ -1,5 +1,5 @@
-"""Whose drain a node shows, and what would undo it: told from Slurm, and from the node's own agent
-where its word can be read. For people; an undo needs the proof of ``policy.ownership``. Pure."""
+"""Who drained a node, and what returns it to service: from Slurm, and from the report of the node's own
+agent where that can be read. For messages only: an undrain needs the proof of ``policy.ownership``. Pure."""
 
 from __future__ import annotations
 
@@ -9,28 +9,18 @@ from datetime import datetime, timezone
 from enum import Enum
 
 from holdfast.faults import Fault, fault_of
+from holdfast.node_states import OUT_OF_SERVICE
 from holdfast.policy import flap_damping
 from holdfast.policy.budget import KUBE_CORDON
-from holdfast.policy.ownership import DrainRecord, is_ours
+from holdfast.policy.ownership import DrainRecord, is_own_drain
 from holdfast.policy.recovery_action import of_nvml
 from holdfast.reason import Reason
 from holdfast.remedy import DO
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, NodeState
 
-_OUT = {
-    NodeState.DRAIN,
-    NodeState.DOWN,
-    NodeState.FAIL,
-    NodeState.ERROR,
-    NodeState.MAINTENANCE,
-    NodeState.POWERED_DOWN,
-    NodeState.POWERING_DOWN,
-    NodeState.INVALID_REG,
-    NodeState.NOT_RESPONDING,
-}
-# Reasons that slurmctld writes by itself (24.11 and 26.05).
-_SLURM = (
+# The start of the reasons that slurmctld itself writes (24.11 and 26.05).
+_SLURM_REASONS = (
     "Not responding",
     "Node unexpectedly rebooted",
     "Prolog error",
@@ -44,22 +34,22 @@ _SLURM = (
     "ResumeTimeout reached",
 )
 
-_THEN = "then its agent's re-check gives it back"
+_THEN = "then its agent's re-check returns it to service"
 _BY_ITSELF = {
-    NodeState.MAINTENANCE: "The end of its reservation gives it back.",
-    NodeState.NOT_RESPONDING: "It returns by itself once its slurmd answers again: start it there. If it "
-    "stays DOWN then (ReturnToService=0 in slurm.conf): {resume}.",
+    NodeState.MAINTENANCE: "It returns at the end of its reservation.",
+    NodeState.NOT_RESPONDING: "It returns by itself once its slurmd responds: start slurmd there. If it "
+    "stays DOWN (ReturnToService=0 in slurm.conf): {resume}.",
     NodeState.POWERED_DOWN: "Slurm powers it up when a job needs it.",
     NodeState.POWERING_DOWN: "Slurm powers it up when a job needs it.",
 }
-_ASKED = re.compile(
-    r"required_action for (?P<action>[a-z-]+)|NVML recovery action (?P<value>\d+)"
+_REQUIRED = re.compile(
+    r"(?:asks for|requires) (?P<action>[a-z-]+)|NVML recovery action (?P<value>\d+)"
     r"|action changed from .* to 0x(?P<changed>[0-9a-f]+)\b"
 )
-"""What the agent writes into a reason where more is asked for than the code alone tells."""
+"""How the agent's reasons name a required action that is not the usual one of the code."""
 _ACTIONS = {action.value: action for action in Action}
-_LATE_S = 5.0
-"""A verdict is published this long after the drain at the latest; one before it denies nothing."""
+_PUBLISHED_S = 5.0
+"""A verdict is published at most this long after the drain; an earlier one may not know the drain."""
 
 
 class Owner(str, Enum):
@@ -70,16 +60,16 @@ class Owner(str, Enum):
     BRIDGE = "holdfast-bridge"
     SLURM = "slurm"
     OTHER = "other"
-    """A person or another tool: Holdfast leaves it alone."""
+    """A person or another tool: Holdfast does not touch the drain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReport:
-    """What the node's own agent says of its drains, in the verdict file.
+    """What the node's own agent reports about its drains, in the verdict file.
 
     ``made``    the drain that it has on record; None: it made none.
-    ``at``      when it said so (epoch s). ``fresh``: the agent lives and still says so.
-    ``until``   epoch s at which the fault counts no more by the passing of time alone.
+    ``at``      the time of the report (epoch s). ``fresh``: the agent is running, the report is current.
+    ``until``   the time (epoch s) from which the fault no longer counts if nothing else happens.
     """
 
     made: DrainRecord | None
@@ -88,17 +78,19 @@ class AgentReport:
     until: float | None = None
 
     def denies(self, node: SlurmNode) -> bool:
-        """The drain that stands is none of this agent's."""
+        """This agent did not make the drain that is on the node."""
         drained_at = node.reason_at.timestamp() if node.reason_at else 0.0
-        return self.fresh and self.at - drained_at > _LATE_S and not is_ours(self.made, node)
+        return (
+            self.fresh and self.at - drained_at > _PUBLISHED_S and not is_own_drain(self.made, node)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainStatus:
-    """``out``: the node takes no new work. ``undo``: one sentence on what would give it back.
+    """``out_of_service``: the node accepts no new work. ``undo``: one sentence on what returns it.
 
-    ``confirmed``: the agent's own record says that the drain is its; otherwise ``owner`` goes by the
-    reason's words, which anybody can type. ``required_action``: what must happen before the node returns.
+    ``confirmed``: the agent has the drain on record; otherwise ``owner`` follows from the reason's text,
+    which anyone can type. ``required_action``: what must happen before the node returns.
     """
 
     out_of_service: bool
@@ -110,55 +102,57 @@ class DrainStatus:
     required_action: Action | None = None
 
 
-def standing(node: SlurmNode, word: AgentReport | None = None) -> DrainStatus:
-    """Who, why and how back: from Slurm's view of the node, and its agent's ``word`` where that can
-    be read.
+def drain_status(node: SlurmNode, report: AgentReport | None = None) -> DrainStatus:
+    """Who drained the node, why, and what returns it: from Slurm's view of the node, and from its
+    agent's ``report`` where that can be read.
     """
-    out = bool(node.states & _OUT)
+    out = bool(node.states & OUT_OF_SERVICE)
     reason = Reason.parse(node.reason)
-    owner = _owner(node, reason, word, out=out)
-    ours = owner in (Owner.AGENT, Owner.BRIDGE)
-    fault = fault_of(reason.code) if reason and ours else None
-    confirmed = word is not None and is_ours(word.made, node)
+    owner = _owner(node, reason, report, out=out)
+    by_holdfast = owner in (Owner.AGENT, Owner.BRIDGE)
+    fault = fault_of(reason.code) if reason and by_holdfast else None
+    confirmed = report is not None and is_own_drain(report.made, node)
     required_action = None
     if owner is Owner.AGENT and reason is not None and fault is not None:
         required_action = (
-            word.made.action
-            if confirmed and word and word.made
-            else asked_in(reason) or fault.action
+            report.made.action
+            if confirmed and report and report.made
+            else required_action_in(reason) or fault.action
         )
     return DrainStatus(
         out_of_service=out,
         owner=owner,
         reason=reason,
         fault=fault,
-        undo=_undo(node, owner, reason, required_action, word if confirmed else None),
+        undo=_undo(node, owner, reason, required_action, report if confirmed else None),
         confirmed=confirmed,
         required_action=required_action,
     )
 
 
-def asked_in(reason: Reason) -> Action | None:
-    """What the reason's own words ask for; the last word counts."""
-    for found in reversed(list(_ASKED.finditer(reason.detail))):
-        number = int(found["value"] or found["changed"] or "0", 16)
-        asked = of_nvml(number)
-        if asked is not None:
-            return asked.action
-        if found["action"] in _ACTIONS:
-            return _ACTIONS[found["action"]]
+def required_action_in(reason: Reason) -> Action | None:
+    """The required action that the reason's text names; the last one counts."""
+    for match in reversed(list(_REQUIRED.finditer(reason.detail))):
+        number = int(match["value"] or match["changed"] or "0", 16)
+        evidence = of_nvml(number)
+        if evidence is not None:
+            return evidence.action
+        if match["action"] in _ACTIONS:
+            return _ACTIONS[match["action"]]
     return None
 
 
-def _owner(node: SlurmNode, reason: Reason | None, word: AgentReport | None, *, out: bool) -> Owner:
+def _owner(
+    node: SlurmNode, reason: Reason | None, report: AgentReport | None, *, out: bool
+) -> Owner:
     if not out:
         return Owner.NOBODY
     if reason is not None and reason.code == KUBE_CORDON:
         return Owner.BRIDGE
     if reason is not None:
-        return Owner.OTHER if word is not None and word.denies(node) else Owner.AGENT
-    # Without the DRAIN flag nobody asked for it: slurmctld lost the node or refuses it.
-    if node.reason.startswith(_SLURM) or not (node.drained_flag or node.reason):
+        return Owner.OTHER if report is not None and report.denies(node) else Owner.AGENT
+    # Without the DRAIN flag nobody drained it: slurmctld lost the node or does not accept it.
+    if node.reason.startswith(_SLURM_REASONS) or not (node.drained_flag or node.reason):
         return Owner.SLURM
     return Owner.OTHER
 
@@ -174,26 +168,28 @@ def _undo(
     if owner is Owner.NOBODY:
         return ""
     if owner is Owner.BRIDGE:
-        return "If it is Holdfast's: kubectl uncordon of its Kubernetes node gives it back."
+        return (
+            "If Holdfast drained it: kubectl uncordon of its Kubernetes node returns it to service."
+        )
     if owner is Owner.AGENT and reason is not None and required_action is not None:
-        maybe = "" if proof else "If it is Holdfast's: "
-        return maybe + _by_agent(reason, required_action, proof).format(resume=resume)
+        condition = "" if proof else "If Holdfast drained it: "
+        return condition + _by_agent(reason, required_action, proof).format(resume=resume)
     if owner is Owner.SLURM:
         by_itself = None if node.drained_flag else _first(node)
-        said = by_itself or "Slurm's own reason: once its cause is gone, {resume}."
-        return said.format(resume=resume)
-    who = node.reason_user or "whoever did it"
-    typed = ": its agent made no such drain" if Reason.parse(node.reason) else ""
-    return f"Only {who}{typed}; Holdfast never undoes what it did not do ({resume})."
+        text = by_itself or "Drained by Slurm itself: once the cause is gone, {resume}."
+        return text.format(resume=resume)
+    user = node.reason_user or "an unknown user"
+    typed = " (its agent has no record of this drain)" if Reason.parse(node.reason) else ""
+    return f"Drained by {user}{typed}; resume it manually: {resume}."
 
 
 def _by_agent(reason: Reason, required_action: Action, proof: AgentReport | None) -> str:
-    if flap_damping.says_by_hand(reason):
+    if flap_damping.is_by_hand(reason):
         often = flap_damping.times(flap_damping.returns_in(reason))
-        return f"A person: it returned {often} before; find out why it comes and goes, then {{resume}}."
+        return f"Needs a person: it returned {often} before; find the cause, then {{resume}}."
     if proof is None or proof.until is None:
         if required_action is Action.CONTACT_SUPPORT:
-            return f"A person: {DO[required_action].lower()}, then {{resume}}."
+            return f"Needs a person: {DO[required_action].lower()}, then {{resume}}."
         returns = flap_damping.returns_in(reason)
         later = (
             f", later than usual, as it returned {flap_damping.times(returns)} before"
@@ -203,12 +199,12 @@ def _by_agent(reason: Reason, required_action: Action, proof: AgentReport | None
         return (
             f"{DO[required_action]}; {_THEN}{later}."
             if required_action in DO
-            else f"The agent gives it back once the re-check passes{later}."
+            else f"The agent returns it to service once the re-check passes{later}."
         )
     at = datetime.fromtimestamp(proof.until, timezone.utc).astimezone()
     return (
-        f"It counts until {at:%Y-%m-%d %H:%M}; {_THEN}. Before that {{resume}} is honoured: what was "
-        "does not count again."
+        f"The fault counts until {at:%Y-%m-%d %H:%M}; {_THEN}. To return it earlier: {{resume}}; the past "
+        "fault is then acknowledged."
     )
 
 

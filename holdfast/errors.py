@@ -1,12 +1,12 @@
-"""What can go wrong, by whose fault and with what remedy.
+"""The exceptions that Holdfast raises.
 
-* HoldfastError           the one base; its text is what a person reads, in one line
+* HoldfastError           the base class; its text is the message that a person reads, one line
   x ConfigError           the configuration is wrong: file, line, value, remedy
   x UsageError            a command was used wrongly: exit status 2
-  x ProbeError            a probe could not look (never evidence against a node)
+  x ProbeError            a probe gave no answer (never evidence against a node)
   x CommandError          an external command failed
-    + Unavailable         no answer (time-out, controller down): may be tried again
-    + Refused             answered no: trying again changes nothing
+    + Unavailable         no answer (time-out, controller down): a retry may succeed
+    + Refused             the request was rejected: a retry fails again
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from collections.abc import Sequence
 
 
 class HoldfastError(Exception):
-    """Base of every error that Holdfast raises on purpose."""
+    """Base class of every exception that Holdfast raises on purpose."""
 
 
 class ConfigError(HoldfastError):
-    """The configuration is unusable. The text holds one line for each problem, all at once."""
+    """The configuration cannot be used. The text has one line for each problem."""
 
 
 class UsageError(HoldfastError):
-    """A command was called with something that it cannot take (exit status 2)."""
+    """A command was called with arguments that it does not accept (exit status 2)."""
 
 
 class ProbeError(HoldfastError):
-    """A probe could not look. The node is blind there, neither healthy nor bad."""
+    """A probe gave no answer. What it looks at is unknown, neither healthy nor bad."""
 
 
 class CommandError(HoldfastError):
-    """An external command did not do what it was asked.
+    """An external command failed.
 
-    ``argv`` is what ran, ``status`` its exit status (None: it never ended), ``output``
-    what it said.
+    ``argv`` is the command line, ``status`` the exit status (None: it did not end), ``output`` what it
+    printed.
     """
 
     def __init__(
         self, argv: Sequence[str], problem: str, output: str = "", status: int | None = None
     ):
         self.argv, self.problem, self.output, self.status = tuple(argv), problem, output, status
-        said = " ".join(output.split())[:300]
-        super().__init__(f"{' '.join(self.argv)[:200]}: {problem}" + (f": {said}" if said else ""))
+        text = " ".join(output.split())[:300]
+        super().__init__(f"{' '.join(self.argv)[:200]}: {problem}" + (f": {text}" if text else ""))
 
 
 class Unavailable(CommandError):
-    """Nobody answered in time. The same call may succeed later."""
+    """No answer in time. The same call may succeed later."""
 
 
 class Refused(CommandError):
-    """The answer was no. The same call will be refused again."""
+    """The request was rejected. The same call will be rejected again."""

@@ -1,4 +1,4 @@
-"""What a check says (Finding) and what all checks together say of a node (Verdict)."""
+"""The result of one check (Finding) and of all checks of a node together (Verdict)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from holdfast.vocabulary import Action, Severity, Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One fault that one check saw on this node.
+    """One fault that one check found on this node.
 
     ``code``     the fault catalogue's code, e.g. ``XID79`` (holdfast/faults/).
-    ``subject``  what it was seen on: a GPU UUID, ``mlx5_0``, ``/mnt/training`` or ``node``.
-    ``detail``   one line for people; becomes the detail of the drain reason.
-    ``action``   what must happen before the node returns.
+    ``subject``  what it was found on: a GPU UUID, ``mlx5_0``, ``/mnt/training`` or ``node``.
+    ``detail``   one line of text; becomes the detail of the drain reason.
+    ``action``   what must happen before the node returns to service.
     ``gpu``      the GPU's index on this node when one GPU alone is at fault, else None.
     ``cause``    False for a consequence of another fault (Xid 45, 43): never outranks a cause.
-    ``left_s``   seconds until it counts no more by the passing of time alone; None: it does not.
+    ``left_s``   seconds until it no longer counts if nothing else happens; None: time alone does not clear it.
     """
 
     code: str
@@ -28,14 +28,14 @@ class Finding:
     gpu: int | None = None
     cause: bool = True
     check: str = ""
-    left_s: float | None = field(default=None, compare=False)  # else each pass were news
+    left_s: float | None = field(default=None, compare=False)  # it changes on each pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is known of a node: findings, and the probes that gave no answer.
+    """What is known about a node: findings, and the probes that gave no answer.
 
-    "Could not look" is neither healthy nor bad (law 2), so blindness has a field of its own.
+    A probe without an answer is evidence of neither health nor a fault (law 2): it has its own field.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -43,7 +43,7 @@ class Verdict:
 
     @property
     def worst(self) -> Finding | None:
-        """The finding that decides: causes before consequences, then severity, then first seen."""
+        """The finding that decides: causes before consequences, then by severity, then the first one."""
         if not self.findings:
             return None
         return max(self.findings, key=lambda finding: (finding.cause, finding.severity))

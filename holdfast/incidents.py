@@ -1,8 +1,8 @@
-"""What befell a job, told where everybody can read it: the job's AdminComment in Slurm.
+"""The incidents of a job, kept in its AdminComment in Slurm, which every user can read.
 
 One line, ``holdfast: CODE node=NAME gpu=3 step=0 pid=4711 n=2 run=0 at=1795239019; CODE …``. Each
 node's agent adds its own entries; the launcher, ``holdfast explain`` and people read them. A comment
-that does not begin with our word is somebody else's and is left alone. Pure.
+that does not begin with ``holdfast:`` is somebody else's and is never changed. Pure.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from holdfast.vocabulary import FaultClass, Severity
 
 PREFIX = "holdfast:"
 MAX_CHARS = 900
-"""Slurm keeps a comment as text without a documented bound; what no screen shows helps nobody."""
+"""Slurm documents no maximum length; longer comments are hard to read on a screen."""
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,39}")
 _WORD = re.compile(r"[A-Za-z0-9._+-]{1,253}")
 
 
 class Attribution(str, Enum):
-    """Whose fault an entry speaks of."""
+    """What an incident is attributed to."""
 
     NODE = "node"
     JOB = "job"
     NOBODY = "nobody"
-    """A record that explains others: no evidence by itself."""
+    """It explains other incidents, and is no evidence by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """One kind of thing that happened to one run of a job, on one GPU or on a node as a whole.
+    """One kind of event that affected one run of a job, on one GPU or on a whole node.
 
     ``code``     as in the fault catalogue.
-    ``gpu``      index on the node; None: not one GPU's matter.
-    ``step``     the step's number, empty: not known. ``pid``: as the kernel named it.
-    ``count``    how often; ``at`` when last, epoch seconds.
+    ``gpu``      index on the node; None: not about one GPU.
+    ``step``     the step's number; empty: unknown. ``pid``: as the kernel logged it.
+    ``count``    how often; ``at``: the last time, epoch seconds.
     ``run``      the job's restart count.
-    ``observe_only``   the check behind it may not act yet (mode observe): told, not to be acted on.
+    ``observe_only``   its check is in mode observe: reported, and not acted on.
     """
 
     code: str
@@ -56,7 +56,7 @@ class Incident:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for entries that tell of the same thing."""
+        """Equal for entries about the same event."""
         return (self.run, self.code, self.node, self.gpu, self.step)
 
     @property
@@ -65,8 +65,8 @@ class Incident:
 
     @property
     def attribution(self) -> Attribution:
-        """By the fault catalogue: an application's fault is the job's, a fatal or lasting one of
-        the machine is the node's."""
+        """From the fault catalogue: an application fault is attributed to the job, a fatal or lasting
+        fault of the machine to the node."""
         return attribution_of(self.code)
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Incident:
         return " ".join(words + ["observed"] * self.observe_only)
 
     def record(self) -> dict[str, object]:
-        """For journals and reports."""
+        """The entry for journals and reports."""
         return {
             "code": self.code,
             "title": fault_of(self.code).title,
@@ -101,11 +101,11 @@ class Incident:
 
 
 _ALWAYS_CONSEQUENCES = frozenset({"XID45"})
-"""Follows each kill of a process on a GPU, by the thousand on healthy nodes (NVSentinel 1748)."""
+"""Follows each kill of a process on a GPU; healthy nodes log thousands of them (NVSentinel 1748)."""
 
 
 def attribution_of(code: str) -> Attribution:
-    """Whose fault a code speaks of, by the catalogue's class and severity."""
+    """What a code is attributed to, by the catalogue's class and severity."""
     fault = fault_of(code)
     if code in _ALWAYS_CONSEQUENCES:
         return Attribution.NOBODY
@@ -117,21 +117,21 @@ def attribution_of(code: str) -> Attribution:
 
 
 def verdict(entries: Iterable[Incident]) -> Attribution:
-    """Whose fault all of it is: a broken machine explains what the application saw on it."""
-    blames = {entry.attribution for entry in entries}
-    for blame in (Attribution.NODE, Attribution.JOB):
-        if blame in blames:
-            return blame
+    """What all entries together are attributed to: a broken machine explains an application's faults."""
+    found = {entry.attribution for entry in entries}
+    for attribution in (Attribution.NODE, Attribution.JOB):
+        if attribution in found:
+            return attribution
     return Attribution.NOBODY
 
 
-def is_ours(comment: str) -> bool:
-    """True where we may write: nothing there, or our own words."""
+def may_write(comment: str) -> bool:
+    """True for a comment that is empty or Holdfast's own."""
     return not comment.strip() or comment.lstrip().startswith(PREFIX)
 
 
 def parse(comment: str) -> tuple[Incident, ...]:
-    """The entries of a comment; none in one that is not ours. What does not parse is left out."""
+    """The entries of a comment; none if it is not Holdfast's. Entries that do not parse are left out."""
     text = comment.strip()
     if not text.startswith(PREFIX):
         return ()
@@ -168,26 +168,26 @@ def _whole(text: str) -> int:
 
 
 def merge(old: Iterable[Incident], new: Iterable[Incident]) -> tuple[Incident, ...]:
-    """Both, one entry for each thing: the later word on it, the larger count."""
+    """Both, with one entry for each event: the later one, with the larger count."""
     found: dict[tuple[object, ...], Incident] = {}
     for entry in (*old, *new):
         before = found.get(entry.key)
         if before is None:
             found[entry.key] = entry
         else:
-            last = max(before, entry, key=lambda one: (one.at, one.pid or 0, one.observe_only))
+            last = max(before, entry, key=lambda item: (item.at, item.pid or 0, item.observe_only))
             found[entry.key] = replace(last, count=max(entry.count, before.count))
     return tuple(sorted(found.values(), key=_order))
 
 
 def _order(entry: Incident) -> tuple[object, ...]:
-    """Newest run first; in it what blames the node, then the job, worst and oldest first."""
+    """Newest run first; within a run what is attributed to the node, then to the job; worst and oldest first."""
     rank = (Attribution.NODE, Attribution.JOB, Attribution.NOBODY).index(entry.attribution)
     return (-entry.run, rank, -entry.severity, entry.at, *map(str, entry.key))
 
 
 def render(entries: Sequence[Incident]) -> str:
-    """The comment, most telling entries first, cut at whole entries to ``MAX_CHARS``."""
+    """The comment, most important entries first, cut after a whole entry to ``MAX_CHARS``."""
     text, left = "", list(entries)
     while left:
         more = f"{text}; {left[0]}" if text else f"{PREFIX} {left[0]}"

@@ -1,8 +1,8 @@
 """Text that users, logs and other programs wrote, made safe to print. Pure.
 
-A control character moves the cursor, sets the terminal's title or answers a question in the
-terminal's input; a bidirectional mark shows a line in another order than it has. All of them come
-out as ``\\x1b`` or ``\\u202e``. What ``str.isprintable`` calls printable stays as it is.
+A control character can move the cursor, set the terminal's title or write to the terminal's input; a
+bidirectional mark changes the order in which a line is shown. Both are printed as escapes like ``\\x1b``
+or ``\\u202e``. What ``str.isprintable`` calls printable is unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def page(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """One line in which a blank stands for what cannot be printed: for logs and Slurm's comments."""
+    """One line with a blank for each character that cannot be printed: for logs and Slurm's comments."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
@@ -38,13 +38,13 @@ def json_text(text: str) -> str:
 
 
 def values(value: Any) -> Any:
-    """The same value with each text in it, keys too, as one safe line."""
+    """The same value, in which each text (keys too) is one safe line."""
     if isinstance(value, str):
         return line(value)
     if isinstance(value, Mapping):
-        return {values(key): values(one) for key, one in value.items()}
+        return {values(key): values(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [values(one) for one in value]
+        return [values(item) for item in value]
     return value
 
 
@@ -53,6 +53,6 @@ def _escaped(char: str) -> str:
 
 
 def _json_escaped(char: str) -> str:
-    """UTF-16 code units, as JSON wants them (RFC 8259, section 7)."""
+    """UTF-16 code units, as JSON requires (RFC 8259, section 7)."""
     data = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{data[i]:02x}{data[i + 1]:02x}" for i in range(0, len(data), 2))

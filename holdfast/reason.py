@@ -1,8 +1,8 @@
-"""The one codec of the Reason that Holdfast writes on a Slurm node.
+"""Encode and decode the Reason that Holdfast writes on a Slurm node.
 
 Wire format: ``holdfast:CODE: detail [key=value …]``, one line, ASCII, at most 256 characters,
-optionally behind ``[node_problem] `` where the site wants Soperator's own reaction. What does not
-parse belongs to a human or to another tool: never overwritten, never undone.
+optionally after ``[node_problem] `` where the site wants Soperator to react too. A reason that does not
+parse belongs to a person or another tool: it is never overwritten and never undone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _FORMAT = re.compile(
     rf"(?P<problem>\[node_problem\] )?holdfast:(?P<code>{_CODE.pattern}): "
     rf"(?P<detail>[ -~]*?)(?P<pairs>(?: {_PAIR})*)"
 )
-# slurmctld appends these to the reason of a drained node that it loses, that comes back anew, or that
-# `scontrol reboot` was told to reboot without a reason of its own: often because Holdfast asks for it.
-_SLURMS_WORDS = re.compile(
+# slurmctld appends these to the reason of a drained node that stops responding, that registers after a
+# reboot, or that `scontrol reboot` (without a reason of its own) reboots, often because Holdfast requires it.
+_APPENDED = re.compile(
     r"(?: : (?:Not responding|Node unexpectedly rebooted|reboot (?:requested|issued|complete|timed out)))+\Z"
 )
 
@@ -33,32 +33,31 @@ def _one_line(text: str) -> str:
 
 
 def _fit(detail: str, room: int) -> str:
-    """The detail as one line of at most ``room`` characters that reads back as itself.
+    """The detail as one line of at most ``room`` characters that decodes to the same text.
 
-    A tail that looks like a pair would be read as one, and a tail in slurmctld's own words as
-    something that slurmctld appended.
+    The end of the line must not look like a pair, nor like something that slurmctld appended.
     """
     fitted = (_one_line(detail) or "no detail")[:room].rstrip()
     while True:
         head, blank, last = fitted.rpartition(" ")
         if re.fullmatch(_PAIR, last):
             last = last.replace("=", ":", 1)
-        plain = without_slurms_words(f" {head}{blank}{last}").strip() or "no detail"[:room]
+        plain = without_appended(f" {head}{blank}{last}").strip() or "no detail"[:room]
         if plain == fitted:
             return fitted
         fitted = plain
 
 
-def without_slurms_words(text: str) -> str:
+def without_appended(text: str) -> str:
     """The reason as its author wrote it, without what slurmctld appended to it."""
-    return _SLURMS_WORDS.sub("", text)
+    return _APPENDED.sub("", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A drain reason of ours. Any detail is folded to one ASCII line that fits the wire format.
+    """A drain reason of Holdfast. Any detail is converted to one ASCII line that fits the wire format.
 
-    ``pairs`` are machine-read facts, e.g. ``boot`` (boot id) and ``gpu``; keys are
+    ``pairs`` are facts for programs, e.g. ``boot`` (boot id) and ``gpu``; keys are
     ``[a-z][a-z0-9_]*``, values printable without blanks.
     """
 
@@ -89,12 +88,12 @@ class Reason:
 
     @classmethod
     def parse(cls, text: str) -> Reason | None:
-        """The reason, or ``None``: a human or another tool wrote it, hands off.
+        """The reason, or ``None``: a person or another tool wrote it.
 
-        Only what this codec itself would write parses; a text that is nearly so is somebody else's.
+        Only a text that this module itself would write parses.
         """
-        ours = without_slurms_words(text)
-        match = _FORMAT.fullmatch(ours) if len(ours) <= MAX_CHARS else None
+        written = without_appended(text)
+        match = _FORMAT.fullmatch(written) if len(written) <= MAX_CHARS else None
         if not match:
             return None
         pairs = dict(pair.split("=", 1) for pair in match["pairs"].split())
@@ -102,4 +101,4 @@ class Reason:
             reason = cls(match["code"], match["detail"], pairs, bool(match["problem"]))
         except ValueError:
             return None
-        return reason if str(reason) == ours else None
+        return reason if str(reason) == written else None

@@ -1,4 +1,4 @@
-"""The field's words as types: what severity, action and state mean everywhere in Holdfast."""
+"""The terms of the field as types: severity, action, mode, status and node state."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ class Severity(IntEnum):
     """How bad a finding is, ordered so that ``max`` is the worst."""
 
     INFO = 0
-    """Worth recording, no opinion about the node."""
+    """Recorded only; no statement about the node."""
     WARN = 1
-    """Degraded: the node goes on working, new jobs should wait, running ones checkpoint first."""
+    """Degraded: running jobs go on, and new jobs should not start on the node."""
     FATAL = 2
-    """Work on this node is lost or wrong: leave service at once."""
+    """Work on this node is lost or wrong: it has to leave service at once."""
 
 
 class Action(str, Enum):
-    """What a fault asks for before the node may return, weakest first."""
+    """What a fault requires before the node may return to service, weakest first."""
 
     NONE = "none"
     RESTART_JOB = "restart-job"
     WAIT = "wait"
-    """Nothing but time: the fault clears by itself (a full disk, a hot GPU, a mount that is back).
-    """
+    """Only time: the fault clears without an action on the node (a full disk, a hot GPU, a lost mount)."""
     RESET_GPU = "reset-gpu"
     REBOOT = "reboot"
     REPLACE = "replace"
@@ -38,7 +37,7 @@ class Action(str, Enum):
 
 
 class FaultClass(str, Enum):
-    """Which part is at fault."""
+    """The part that is at fault."""
 
     APPLICATION = "application"
     GPU = "gpu"
@@ -52,7 +51,7 @@ class FaultClass(str, Enum):
 
 
 class Mode(str, Enum):
-    """What a check may do with its findings (law 5: every check starts in shadow)."""
+    """What a check may do with its findings (law 5: every check starts in mode observe)."""
 
     OFF = "off"
     OBSERVE = "observe"
@@ -61,7 +60,7 @@ class Mode(str, Enum):
 
 
 class Status(str, Enum):
-    """The node verdict's one word, also the first word of the verdict file."""
+    """The node verdict in one word; the first word of the verdict file."""
 
     OK = "ok"
     SUSPECT = "suspect"
@@ -70,7 +69,7 @@ class Status(str, Enum):
 
 
 class Context(str, Enum):
-    """Which hook asks for the verdict. Checks know nothing of it: they run in the agent alone."""
+    """The hook that reads the verdict. Checks do not depend on it: they run only in the agent."""
 
     PROLOG = "prolog"
     EPILOG = "epilog"
@@ -80,10 +79,10 @@ NODE_IN_SERVICE = 0
 """Exit status of a hook: leave the node in service."""
 
 NODE_BAD = 10
-"""Exit status of a hook: the node is bad. Anything else is a fault of ours and reads as 0."""
+"""Exit status of a hook: the node is bad. Any other status is an internal error and counts as 0."""
 
 DO_NOT_REQUEUE = 93
-"""Exit code of a job that must not be requeued (compatible with NVRx)."""
+"""Exit code with which a job requests that it is not requeued (as in NVRx)."""
 
 
 class NodeState(str, Enum):

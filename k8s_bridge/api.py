@@ -1,5 +1,5 @@
-"""What the bridge asks of Kubernetes: the protocol, its values and its errors (kube.py implements
-it).
+"""The calls to Kubernetes that the bridge makes: the protocol, its values and its errors. kube.py
+implements it.
 """
 
 from __future__ import annotations
@@ -11,45 +11,45 @@ from typing import Protocol
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
 from k8s_bridge.ownership import Record
-from k8s_bridge.plan import Announcement
+from k8s_bridge.plan import NodeEvent
 from k8s_bridge.snapshot import Condition, KubeNode
 
 
 class KubeError(HoldfastError):
-    """The API server did not do what it was asked."""
+    """A request to the API server failed."""
 
 
 class KubeUnavailable(KubeError):
-    """No answer, or not now. The same call may succeed later."""
+    """No answer, or a temporary error. The same call may succeed later."""
 
 
 class KubeRefused(KubeError):
-    """The answer was no (rights, validity). The same call will be refused again."""
+    """The request was rejected (rights, validity). The same call will be rejected again."""
 
 
 class KubeInvalid(KubeRefused):
-    """The object would not be valid, or an admission policy denies it; of a JSON Patch also: a test
-    in it failed."""
+    """The object would be invalid, or an admission policy denied it; for a JSON Patch also: a test in it
+    failed."""
 
 
 class KubeNotFound(KubeError):
-    """There is no such object (any more)."""
+    """The object does not exist."""
 
 
 class KubeConflict(KubeError):
-    """Others kept writing the same object; look again first."""
+    """Other clients wrote the same object; read it again first."""
 
 
 class KubeGone(KubeError):
-    """The watch's place in history is gone: list again."""
+    """The resource version of the watch has expired (410): list again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What to write on a Node in one atomic step; ``None`` leaves a part as it is.
+    """What to write on a Node in one atomic step; ``None`` leaves a part unchanged.
 
-    ``taint`` is our taint's new value, ``untaint`` removes it. ``record`` is written or, with
-    ``forget``, dropped.
+    ``taint`` is the new value of the bridge's taint, ``untaint`` removes it. ``record`` is written or,
+    with ``forget``, removed.
     """
 
     unschedulable: bool | None = None
@@ -60,8 +60,8 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """One message of the watch.
+class WatchEvent:
+    """One event of the watch.
 
     ``node`` is ``None`` for a bookmark; ``gone``: the Node was deleted.
     """
@@ -75,22 +75,22 @@ class Kube(Protocol):
     """The calls that the bridge makes. Each is bounded in time and raises a ``KubeError``."""
 
     def list_nodes(self) -> tuple[list[KubeNode], str]:
-        """All Nodes of the selector, and the version from which to watch."""
+        """All Nodes of the selector, and the resource version from which to watch."""
         ...
 
-    def watch_nodes(self, version: str) -> Iterator[Sighting]:
-        """What happens after ``version``, until the server ends the stream. Raises ``KubeGone``."""
+    def watch_nodes(self, version: str) -> Iterator[WatchEvent]:
+        """The changes after ``version``, until the server ends the stream. Raises ``KubeGone``."""
         ...
 
     def node(self, name: KubeName) -> KubeNode:
-        """The Node as it is now."""
+        """The present Node."""
         ...
 
     def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
-        """Read, decide, write only if nothing changed in between, else again a few times
+        """Read, decide, and write only if nothing changed in between, else retry a few times
         (``KubeConflict``).
 
-        ``decide`` may answer ``None``: leave it. The answer is the Node after the write.
+        ``decide`` may return ``None``: no change. Returns the Node after the write.
         """
         ...
 
@@ -98,6 +98,6 @@ class Kube(Protocol):
 
     def patch_label(self, name: KubeName, value: str) -> KubeNode: ...
 
-    def announce(self, node: KubeNode, announcements: Iterable[Announcement]) -> None:
-        """Create the Events. One that exists already is left as it is."""
+    def create_events(self, node: KubeNode, events: Iterable[NodeEvent]) -> None:
+        """Create the Events. One that exists is left unchanged."""
         ...

@@ -1,6 +1,6 @@
-"""Carry out a plan.
+"""Apply a plan.
 
-Whatever depends on the other side is looked at once more just before it is written.
+Before each write to one side, the state of the other side that it depends on is read again.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.errors import HoldfastError, Refused
-from holdfast.slurm.client import Slurm, SlurmNode
+from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.api import Edit, Kube, KubeConflict, KubeNotFound, KubeRefused
-from k8s_bridge.ownership import cordon_reason, is_cordon_drain, may_take
+from k8s_bridge.ownership import cordon_reason, is_cordon_drain, may_overwrite_reason
 from k8s_bridge.plan import (
     Change,
     DrainInSlurm,
     Isolate,
     Release,
-    Remember,
-    Tell,
     UndrainInSlurm,
-    asks_for_drain,
+    UpdateStatus,
+    WriteRecord,
+    requires_drain,
 )
 from k8s_bridge.snapshot import KubeNode
 
 log = logging.getLogger("holdfast.bridge")
 
 GROUP = 1000
-"""Most nodes in one Slurm write."""
+"""The maximum number of nodes in one write to Slurm."""
 
 OnRefusal = Callable[[SlurmName, Refused], None]
 
@@ -36,13 +36,13 @@ OnRefusal = Callable[[SlurmName, Refused], None]
 class Applier:
     """Writes changes to both sides.
 
-    ``seen`` is given each Node as it is after a write of ours, ``failed`` each change that a side
-    refused or that came too late, with the error.
+    ``seen`` receives each Node after a write, ``failed`` each change that was rejected or that came too
+    late, with the error.
     """
 
     def __init__(
         self,
-        slurm: Slurm,
+        slurm: SlurmClient,
         kube: Kube,
         actor: str,
         seen: Callable[[KubeNode], None] = lambda _: None,
@@ -52,10 +52,10 @@ class Applier:
         self._failed = failed
 
     def apply(self, changes: Iterable[Change]) -> int:
-        """The number of changes written. One refused change does not stop the others.
+        """The number of changes written. One rejected change does not stop the others.
 
-        Raises ``KubeUnavailable`` and ``Unavailable`` when a side stops answering: what is left is
-        planned anew.
+        Raises ``KubeUnavailable`` and ``Unavailable`` when a side stops answering: the next plan
+        contains the remaining changes.
         """
         drains: list[DrainInSlurm] = []
         undrains: list[UndrainInSlurm] = []
@@ -66,28 +66,27 @@ class Applier:
             elif isinstance(change, UndrainInSlurm):
                 undrains.append(change)
             else:
-                # Actions come before tellings in a plan, so Slurm's writes go out before the
-                # tellings.
-                if isinstance(change, Tell):
+                # Actions precede status updates in a plan; so do the writes to Slurm.
+                if isinstance(change, UpdateStatus):
                     done += self._write_slurm(drains, undrains)
                     drains, undrains = [], []
                 done += self._attempt(change)
         return done + self._write_slurm(drains, undrains)
 
-    def _attempt(self, change: Isolate | Release | Remember | Tell) -> int:
+    def _attempt(self, change: Isolate | Release | WriteRecord | UpdateStatus) -> int:
         try:
             self._write_kube(change)
         except (KubeConflict, KubeNotFound) as error:
-            log.info("%s: left for the next look: %s", change.kube.name, error)
+            log.info("%s: postponed to the next plan: %s", change.kube.name, error)
             self._failed(change, error)
             return 0
         except KubeRefused as error:
-            log.error("%s: %s refused: %s", change.kube.name, type(change).__name__, error)
+            log.error("%s: %s rejected: %s", change.kube.name, type(change).__name__, error)
             self._failed(change, error)
             return 0
         return 1
 
-    def _write_kube(self, change: Isolate | Release | Remember | Tell) -> None:
+    def _write_kube(self, change: Isolate | Release | WriteRecord | UpdateStatus) -> None:
         match change:
             case Isolate(cordon=cordon, taint=taint, record=record):
                 self._edit(
@@ -98,30 +97,30 @@ class Applier:
                     change.kube,
                     Edit(unschedulable=False if uncordon else None, untaint=untaint, forget=True),
                 )
-            case Remember(record=record):
+            case WriteRecord(record=record):
                 self._edit(change.kube, Edit(record=record, forget=record is None))
-            case Tell():
-                self._tell(change)
+            case UpdateStatus():
+                self._status_update(change)
 
     def _edit(self, planned: KubeNode, edit: Edit) -> None:
-        """Only on a Node that is still as it was when this was decided."""
+        """Write only to a Node that has not changed since the decision."""
 
         def decide(fresh: KubeNode) -> Edit | None:
             return edit if fresh.facts == planned.facts else None
 
         self._seen(self._kube.edit(planned.name, decide))
 
-    def _tell(self, tell: Tell) -> None:
-        # The Event first: its name is the same if we die before the condition is written and tell
-        # it again.
+    def _status_update(self, update: UpdateStatus) -> None:
+        # The Event first: if the bridge is killed before the condition is written, it creates the same
+        # Event (same name) again.
         try:
-            self._kube.announce(tell.kube, tell.announcements)
-        except KubeRefused as error:  # what the conditions say is true without it
-            log.error("%s: no Event: %s", tell.kube.name, error)
-        if tell.conditions:
-            self._seen(self._kube.patch_conditions(tell.kube.name, tell.conditions))
-        if tell.label is not None:
-            self._seen(self._kube.patch_label(tell.kube.name, tell.label))
+            self._kube.create_events(update.kube, update.events)
+        except KubeRefused as error:  # the conditions are correct without it
+            log.error("%s: no Event: %s", update.kube.name, error)
+        if update.conditions:
+            self._seen(self._kube.patch_conditions(update.kube.name, update.conditions))
+        if update.label is not None:
+            self._seen(self._kube.patch_label(update.kube.name, update.label))
 
     def _write_slurm(
         self, drains: Sequence[DrainInSlurm], undrains: Sequence[UndrainInSlurm]
@@ -136,17 +135,17 @@ class Applier:
             self._failed(changes[name], error)
 
         for group in _grouped(drains):
-            done += self._drain(self._still(group, asks_for_drain), refused)
+            done += self._drain(self._still_valid(group, requires_drain), refused)
         for group in _grouped(undrains):
-            views = self._still(group, lambda fresh: not fresh.unschedulable)
+            views = self._still_valid(group, lambda fresh: not fresh.unschedulable)
             done += self._undrain(views, refused)
         return done
 
-    def _still(
+    def _still_valid(
         self, changes: Sequence[DrainInSlurm | UndrainInSlurm], holds: Callable[[KubeNode], bool]
     ) -> dict[SlurmName, KubeNode]:
-        """Those whose Node says so at this moment: nothing is written to Slurm on an old view or on
-        silence.
+        """The present Nodes of those changes that still apply: nothing is written to Slurm on an outdated
+        view, or without an answer.
         """
         names: dict[SlurmName, KubeNode] = {}
         for change in changes:
@@ -161,7 +160,9 @@ class Applier:
         return names
 
     def _drain(self, views: dict[SlurmName, KubeNode], refused: OnRefusal) -> int:
-        names = self._which(views, lambda node: not node.drained_flag and may_take(node))
+        names = self._matching(
+            views, lambda node: not node.drained_flag and may_overwrite_reason(node)
+        )
         if not names:
             return 0
         reason = cordon_reason(self._slurm.clock())
@@ -169,7 +170,7 @@ class Applier:
         return _one_by_one_if_refused(lambda some: self._slurm.drain(some, reason), names, refused)
 
     def _undrain(self, views: dict[SlurmName, KubeNode], refused: OnRefusal) -> int:
-        names = self._which(
+        names = self._matching(
             views, lambda node: is_cordon_drain(node, views[node.name].record, self._actor)
         )
         if not names:
@@ -177,10 +178,10 @@ class Applier:
         log.info("undrain %s in Slurm: uncordoned in Kubernetes", ",".join(names))
         return _one_by_one_if_refused(self._slurm.undrain, names, refused)
 
-    def _which(
+    def _matching(
         self, views: dict[SlurmName, KubeNode], holds: Callable[[SlurmNode], bool]
     ) -> list[SlurmName]:
-        """Slurm has no compare-and-set: read, and write at once."""
+        """Slurm has no compare-and-set: read the nodes, then write immediately."""
         if not views:
             return []
         return [
@@ -200,7 +201,7 @@ def _grouped(
 def _one_by_one_if_refused(
     write: Callable[[Sequence[SlurmName]], None], names: Sequence[SlurmName], refused: OnRefusal
 ) -> int:
-    """One write for all. A refusal may have changed some of them already: then each for itself."""
+    """One write for all nodes. A rejected write may have changed some of them: then one write each."""
     try:
         write(names)
     except Refused as error:

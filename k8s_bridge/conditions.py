@@ -1,25 +1,22 @@
-"""What a Slurm node's state says, in Kubernetes' words: three conditions and one label. Pure."""
+"""A Slurm node's state as Kubernetes Node conditions (three) and one label. Pure."""
 
 from __future__ import annotations
 
 from datetime import timezone
 
+from holdfast.node_states import NO_STATE
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
 from k8s_bridge.names import BUSY, DRAINED, MAX_MESSAGE_BYTES, READY
 from k8s_bridge.snapshot import Condition
 
 UNREADABLE = "SlurmUnreadable"
-"""Condition reason: slurmctld gives no answer, so nothing is known.
-
-Never read as ready, drained or free.
-"""
+"""Condition reason: slurmctld does not answer, so the state is unknown: neither ready nor drained nor free."""
 NOT_IN_SLURM = "NotInSlurm"
-"""Condition reason: Slurm does not know this node (any more). Neither gone nor drained."""
+"""Condition reason: Slurm does not know this node."""
 
 _S = NodeState
-# First match wins. (state or flag, status of READY, its reason). Rows: references of the states in
-# slurm.h.
+# (state or flag, status of READY, its reason); the first match wins. States as in slurm.h.
 _READINESS = (
     (_S.UNKNOWN, "Unknown", "Unknown"),
     (_S.FUTURE, "Unknown", "Future"),
@@ -32,11 +29,11 @@ _READINESS = (
     (_S.DOWN, "False", "Down"),
     (_S.ERROR, "False", "Error"),
     (_S.FAIL, "False", "Fail"),
-    # Not down yet: slurmctld itself waits SlurmdTimeout before it is sure.
+    # Not DOWN yet: slurmctld waits SlurmdTimeout before it sets the node DOWN.
     (_S.NOT_RESPONDING, "Unknown", "NotResponding"),
     (_S.MAINTENANCE, "True", "Maintenance"),
 )
-# One word for the label, as sinfo has it; first match wins.
+# The label, in sinfo's words; the first match wins.
 _WORDS = (
     (_S.REBOOT_ISSUED, "rebooting"),
     (_S.POWERED_DOWN, "powered-down"),
@@ -50,13 +47,13 @@ _BASES = (_S.MIXED, _S.ALLOCATED, _S.IDLE, _S.FUTURE, _S.UNKNOWN)
 
 
 def clean(text: str) -> str:
-    """One line without control characters, capped: reasons are anybody's text."""
+    """One line without control characters, cut: reasons are free text."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return _cut(" ".join(printable.split()), MAX_MESSAGE_BYTES)
 
 
 def _cut(text: str, most: int) -> str:
-    """At most so many bytes of it: that is how the API server counts."""
+    """At most ``most`` bytes (the API server counts bytes)."""
     data = text.encode()
     if len(data) <= most:
         return text
@@ -64,11 +61,11 @@ def _cut(text: str, most: int) -> str:
 
 
 def conditions(node: SlurmNode, withheld: str = "") -> tuple[Condition, ...]:
-    """Our three conditions for this node, without times.
+    """The three conditions of this node, without times.
 
     ``withheld``: why a cordon is not followed by a drain.
     """
-    if node.states & {_S.UNKNOWN, _S.FUTURE}:
+    if node.states & NO_STATE:
         return unknown("Unknown", f"Slurm's state is {_states(node)}")
     return (_ready(node), _drained(node, withheld), _busy(node))
 
@@ -94,9 +91,9 @@ def label(node: SlurmNode) -> str:
 def _ready(node: SlurmNode) -> Condition:
     for state, status, reason in _READINESS:
         if state in node.states:
-            said = f": {node.reason}" if node.reason and status != "True" else ""
+            text = f": {node.reason}" if node.reason and status != "True" else ""
             return Condition(
-                type=READY, status=status, reason=reason, message=clean(f"{_states(node)}{said}")
+                type=READY, status=status, reason=reason, message=clean(f"{_states(node)}{text}")
             )
     return Condition(
         type=READY, status="True", reason="Responding", message="Slurm can use the node"
@@ -113,7 +110,7 @@ def _drained(node: SlurmNode, withheld: str) -> Condition:
             type=DRAINED,
             status="False",
             reason="NotDrained",
-            message="the node takes jobs if it is ready",
+            message="the node accepts jobs if it is ready",
         )
     at = (
         f" at {node.reason_at.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
@@ -121,7 +118,7 @@ def _drained(node: SlurmNode, withheld: str) -> Condition:
         else ""
     )
     by = f" [{node.reason_user}{at}]" if node.reason_user else ""
-    # The reason is cut before who and when are.
+    # A long reason is cut, never its user and time.
     text = _cut(clean(node.reason or "no reason given"), MAX_MESSAGE_BYTES - len(by.encode()))
     return Condition(
         type=DRAINED,
@@ -144,7 +141,7 @@ def _busy(node: SlurmNode) -> Condition:
 
 
 def _states(node: SlurmNode) -> str:
-    """As scontrol writes it: the base state, then the flags."""
+    """As scontrol prints them: the base state, then the flags."""
     known = {state.value for state in node.states}
     bases = [base.value for base in (*_BASES, _S.DOWN, _S.ERROR) if base.value in known]
     return "+".join([*bases, *sorted(known - set(bases)), *node.unknown_states]) or "UNKNOWN"

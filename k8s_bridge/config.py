@@ -11,51 +11,47 @@ from holdfast.config.bounds import within
 
 
 class Join(str, Enum):
-    """How a Slurm node finds its Kubernetes Node."""
+    """How the Kubernetes Node of a Slurm node is found."""
 
     INSTANCE_ID = "instance_id"
     """Slurm's InstanceId is the Node's name (Soperator)."""
     TABLE = "table"
-    """The mapping ``nodes`` says so."""
+    """From the mapping ``nodes``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeConfig:
-    """What the bridge does and how often it looks."""
+    """What the bridge does, and how often it reads Slurm."""
 
     poll_s: float = 2.0
-    """Longest time between two looks at Slurm; a change in Kubernetes wakes the bridge at once."""
+    """The longest time between two reads of Slurm; a change in Kubernetes triggers one at once."""
     cordon: bool = True
     """Cordon the Node of a Slurm node that Holdfast drained."""
     taint: bool = True
     """Taint it ``holdfast.dev/drained=CODE:NoSchedule`` too."""
     drain_on_cordon: bool = True
-    """Drain in Slurm what somebody cordoned in Kubernetes, and give it back on uncordon."""
+    """Drain a node in Slurm when it is cordoned in Kubernetes, and undrain it on uncordon."""
     events: bool = True
-    """Tell transitions as Events on the Node."""
+    """Create Events on the Node for transitions."""
     join: Join = Join.INSTANCE_ID
     nodes: Mapping[str, str] = field(default_factory=dict)
     """Slurm node name → Kubernetes Node name, for ``join: table``."""
     node_selector: str = ""
-    """Label selector: the bridge sees no other Node. Empty: all."""
+    """Label selector: the bridge ignores all other Nodes. Empty: all Nodes."""
     kubeconfig: str = ""
-    """Empty: ``KUBECONFIG``, else /etc/holdfast/kubeconfig if it is there, else the pod's own
-    account.
-    """
+    """Empty: ``KUBECONFIG``, else /etc/holdfast/kubeconfig if it exists, else the pod's service account."""
     slurm_user: str = "holdfast"
-    """The Slurm user that the bridge acts as: half of the proof that a drain is its own."""
+    """The Slurm user of the bridge: with the drain's time, the proof that a drain is its own."""
     slurm_token_file: str = ""
     """File with a JSON Web Token of that user (``scontrol token``), read for each command. Empty: the
     cluster's AuthType, which needs its key or munge's socket.
     """
     timeout_s: float = 10.0
-    """Bound of one call to the API server."""
+    """Limit for one call to the API server."""
     unreadable_polls: int = 3
-    """So many failed looks at Slurm in a row, and our conditions say Unknown."""
+    """Failed reads of Slurm in a row after which the conditions become Unknown."""
     max_changes: int = 200
-    """Most changes written between two looks, the urgent ones first: a storm must not delay the
-    next drain.
-    """
+    """The most changes written per pass, urgent ones first: many changes must not delay the next drain."""
 
     def __post_init__(self) -> None:
         within(self, poll_s=(0.1, 300), timeout_s=(0.5, 120))

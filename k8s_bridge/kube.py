@@ -1,8 +1,7 @@
-"""The Kubernetes API over the official client, which serves access alone: addresses, certificates,
-tokens.
+"""The Kubernetes API. The official client is used only for access: addresses, certificates, tokens.
 
-The only ``import kubernetes``. Its models are not used: one page of JSON at a time is decoded and
-projected, so that ten thousand Nodes cost tens of megabytes, not gigabytes.
+The only module that imports ``kubernetes``. Its models are not used: JSON is decoded page by page and
+reduced to the needed fields, so that ten thousand Nodes take tens of megabytes, not gigabytes.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from k8s_bridge.api import (
     KubeNotFound,
     KubeRefused,
     KubeUnavailable,
-    Sighting,
+    WatchEvent,
 )
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL
-from k8s_bridge.plan import Announcement
+from k8s_bridge.plan import NodeEvent
 from k8s_bridge.snapshot import Condition, KubeNode, project
 
 PAGE = 500
 """Nodes per LIST page."""
 WATCH_S = 50
-"""The server ends a watch after this; then it is opened anew where it ended."""
+"""The server ends a watch after this time; the next one continues from there."""
 SILENCE_S = 90.0
-"""A watch that has neither ended nor said a word by then hangs on a dead connection."""
+"""A watch without an event or an end in this time has a dead connection."""
 ATTEMPTS = 5
-"""Tries of one optimistic write before it is left for the next look."""
+"""Attempts for one optimistic write before it is postponed to the next plan."""
 
 _DEFAULT_KUBECONFIG = Path("/etc/holdfast/kubeconfig")
 _NODES = "/api/v1/nodes"
@@ -62,7 +61,7 @@ class KubeApi:
         self._client = _client(policy.kubeconfig)
 
     def list_nodes(self) -> tuple[list[KubeNode], str]:
-        """All Nodes, page by page, each projected before the next is fetched."""
+        """All Nodes, page by page, each page reduced before the next is fetched."""
         nodes: list[KubeNode] = []
         query: dict[str, str] = {"limit": str(PAGE), **self._selector()}
         while True:
@@ -73,10 +72,10 @@ class KubeApi:
                 return nodes, str(meta.get("resourceVersion", ""))
             query["continue"] = str(meta["continue"])
 
-    def watch_nodes(self, version: str) -> Iterator[Sighting]:
+    def watch_nodes(self, version: str) -> Iterator[WatchEvent]:
         """One stream of changes.
 
-        Ends when the server ends it; raises ``KubeGone`` when history is gone.
+        Ends when the server ends it; raises ``KubeGone`` when the version has expired.
         """
         query = {
             "watch": "1",
@@ -87,25 +86,25 @@ class KubeApi:
         }
         with self._answer("GET", _NODES, query, read_s=SILENCE_S) as response:
             for line in patches.lines(response.stream(65536)):
-                yield patches.sighting(line)
+                yield patches.watch_event(line)
 
     def node(self, name: KubeName) -> KubeNode:
-        """The Node as it is now."""
+        """The present Node."""
         return project(self._call("GET", f"{_NODES}/{name}"))
 
     def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
-        """One JSON Patch that the server takes only if nobody wrote the Node since it was read.
+        """One JSON Patch that the server accepts only if the Node did not change since it was read.
 
         The server answers 422 both to a patch that comes too late and to one that a policy denies;
-        only after the first the Node has another version.
+        only in the first case the Node has another version.
         """
-        tried, refused = "", None
+        tried, rejected = "", None
         for _ in range(ATTEMPTS):
             raw = self._call("GET", f"{_NODES}/{name}")
             version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
-            if refused is not None and version == tried:
-                raise refused
-            tried, refused = version, None
+            if rejected is not None and version == tried:
+                raise rejected
+            tried, rejected = version, None
             edit = decide(project(raw))
             patch = patches.edit_patch(raw, edit) if edit else []
             if not patch:
@@ -115,28 +114,28 @@ class KubeApi:
             except KubeConflict:
                 continue
             except KubeInvalid as error:
-                refused = error
+                rejected = error
         raise KubeConflict(f"node {name}: written by others {ATTEMPTS} times in a row")
 
     def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode:
-        """Ours alone, by strategic merge."""
+        """Only the bridge's conditions, by strategic merge patch."""
         patch = patches.conditions_patch(conditions, datetime.now(timezone.utc))
         return self._patch(f"{_NODES}/{name}/status", _STRATEGIC, patch)
 
     def patch_label(self, name: KubeName, value: str) -> KubeNode:
-        """Our state label alone, by merge patch."""
+        """Only the bridge's state label, by merge patch."""
         return self._patch(
             f"{_NODES}/{name}", _MERGE, {"metadata": {"labels": {STATE_LABEL: value}}}
         )
 
-    def announce(self, node: KubeNode, announcements: Iterable[Announcement]) -> None:
+    def create_events(self, node: KubeNode, events: Iterable[NodeEvent]) -> None:
         """Events in ``default``, as a Node has no namespace."""
-        for told in announcements:
-            event = patches.event(node, told, socket.gethostname(), datetime.now(timezone.utc))
+        for event in events:
+            body = patches.event(node, event, socket.gethostname(), datetime.now(timezone.utc))
             try:
-                self._call("POST", _EVENTS, body=event)
+                self._call("POST", _EVENTS, body=body)
             except KubeConflict:
-                pass  # told before we died the last time
+                pass  # created before the bridge was last killed
 
     def _selector(self) -> dict[str, str]:
         return {"labelSelector": self._policy.node_selector} if self._policy.node_selector else {}
@@ -155,7 +154,7 @@ class KubeApi:
         with self._answer(method, path, query, body, kind) as response:
             answer = json.loads(response.data)
             if not isinstance(answer, dict):
-                raise KubeUnavailable(f"{method} {path}: the answer is no object")
+                raise KubeUnavailable(f"{method} {path}: the answer is not an object")
             return answer
 
     @contextmanager
@@ -168,7 +167,7 @@ class KubeApi:
         kind: str = _JSON,
         read_s: float | None = None,
     ) -> Iterator[Any]:
-        """The open HTTP response; every way in which it can fail becomes a ``KubeError``."""
+        """The open HTTP response; every failure becomes a ``KubeError``."""
         from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
@@ -197,10 +196,10 @@ class KubeApi:
                 response.release_conn()
 
     def _translated(self, error: Any, what: str) -> KubeError:
-        said = " ".join(_message(error).split())[:300]
-        text = f"{what}: {error.status or 'no answer'}: {said}"
+        message = " ".join(_message(error).split())[:300]
+        text = f"{what}: {error.status or 'no answer'}: {message}"
         if error.status == 401:
-            # The token ran out or was changed: read it again for the next call.
+            # The token has expired or was changed: read it again for the next call.
             self._client = _client(self._policy.kubeconfig)
             return KubeUnavailable(text)
         if error.status == 410:
@@ -217,7 +216,7 @@ class KubeApi:
 
 
 def _message(error: Any) -> str:
-    """The API server's own words."""
+    """The API server's error message."""
     try:
         return str(json.loads(error.body)["message"])
     except (ValueError, TypeError, KeyError):
@@ -225,9 +224,9 @@ def _message(error: Any) -> str:
 
 
 def kubeconfig(setting: str) -> Path | None:
-    """The file to use, ``None`` for the pod's own account.
+    """The file to use, ``None`` for the pod's service account.
 
-    First the setting, then ``KUBECONFIG``, then ours.
+    First the setting, then ``KUBECONFIG``, then Holdfast's default path.
     """
     named = setting or os.environ.get("KUBECONFIG", "")
     if named:
@@ -237,7 +236,7 @@ def kubeconfig(setting: str) -> Path | None:
 
 def _client(setting: str) -> Any:
     try:
-        from kubernetes import client, config  # noqa: PLC0415 - 0.5 s, 40 MiB; its owner is here
+        from kubernetes import client, config  # noqa: PLC0415 - 0.5 s, 40 MiB; imported only here
     except ImportError:
         raise UsageError(
             "the bridge needs the package kubernetes; pip install 'holdfast[bridge]'"
@@ -255,6 +254,6 @@ def _client(setting: str) -> Any:
     except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
         where = path or "no kubeconfig, and this is no pod (set bridge.kubeconfig or KUBECONFIG)"
         raise UsageError(f"{where}: {' '.join(str(error).split())[:200]}") from None
-    # Ours to retry, with our own view of what may be sent twice.
+    # The bridge retries itself: it knows what may be sent twice.
     settings.retries = False
     return client.ApiClient(settings)

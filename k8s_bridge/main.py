@@ -1,7 +1,7 @@
-"""``holdfast bridge``: keep Slurm and Kubernetes in step.
+"""``holdfast bridge``: keep Slurm and Kubernetes consistent.
 
-A level-triggered loop without a memory: read both sides, plan, apply. All state is in Slurm and
-Kubernetes, so it may be killed at any moment. The watch only wakes it early.
+A level-triggered, stateless loop: read both sides, plan, apply. All state is in Slurm and Kubernetes, so the
+process may be killed at any time. The watch only starts the next pass early.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 
 from holdfast.config.location import ALL, config_path, switches_off
 from holdfast.errors import CommandError, HoldfastError, Refused
-from holdfast.slurm.client import Slurm, SlurmNode
+from holdfast.slurm.client import SlurmClient, SlurmNode
 from k8s_bridge.api import Kube, KubeError, KubeRefused
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.node_mapping import join
-from k8s_bridge.plan import Change, Tell, plan, plan_unreadable
+from k8s_bridge.node_mapping import map_nodes
+from k8s_bridge.plan import Change, UpdateStatus, plan, plan_unreadable
 from k8s_bridge.refusals import Refusals
 from k8s_bridge.snapshot import KubeNode
 from k8s_bridge.watch import NodeWatch
@@ -34,26 +34,28 @@ from k8s_bridge.watch import NodeWatch
 log = logging.getLogger("holdfast.bridge")
 
 SWITCH = "bridge"
-"""``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge goes on telling, but acts no more."""
+"""``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge reports only and takes no action."""
 SHORTEST_PAUSE_S = 0.1
-"""A burst of changes is taken together."""
+"""The pause after each pass: a burst of changes is handled together."""
 
 
 class Bridge:
-    """One cluster's bridge. The kill switches lie beside ``config``."""
+    """One cluster's bridge. The kill switches are beside the file ``config``."""
 
-    def __init__(self, slurm: Slurm, kube: Kube, policy: BridgeConfig, config: Path | None = None):
+    def __init__(
+        self, slurm: SlurmClient, kube: Kube, policy: BridgeConfig, config: Path | None = None
+    ):
         self._slurm, self._policy, self._config = slurm, policy, config
         self.wake, self.stopping = threading.Event(), threading.Event()
         self.watch = NodeWatch(kube, self.wake)
-        self._applier = Applier(slurm, kube, policy.slurm_user, self.watch.saw, self._failed)
+        self._applier = Applier(slurm, kube, policy.slurm_user, self.watch.update, self._failed)
         self._refusals = Refusals()
         self._now = datetime.now(timezone.utc)
         self._misses = 0
         self._warned: frozenset[str] = frozenset()
 
     def run(self) -> None:
-        """Until ``stop``."""
+        """Run until ``stop``."""
         self.watch.start()
         while not self.stopping.is_set():
             self.wake.clear()
@@ -62,21 +64,21 @@ class Bridge:
             except (KubeError, CommandError) as error:
                 log.warning("%s", error)
             except Exception:
-                log.exception("this look failed; looking again")
+                log.exception("this pass failed; retrying")
             time.sleep(SHORTEST_PAUSE_S)
             self.wake.wait(self._policy.poll_s)
 
     def stop(self) -> None:
-        """End after the call that is under way; each is bounded in time."""
+        """End after the present call; each call is bounded in time."""
         self.stopping.set()
         self.wake.set()
 
     def step(self, now: datetime) -> int:
-        """One look at both sides, and what follows from it. The number of changes written."""
+        """One pass: read both sides, plan, apply. Returns the number of changes written."""
         slurm = self._read_slurm()
         kube = self.watch.nodes()
         if kube is None:
-            return 0  # nothing is known of Kubernetes now, so nothing follows from it
+            return 0  # the state of Kubernetes is unknown: change nothing
         if slurm is None:
             if self._misses < self._policy.unreadable_polls:
                 return 0
@@ -99,9 +101,9 @@ class Bridge:
     def _failed(self, change: Change, error: HoldfastError) -> None:
         if isinstance(error, (KubeRefused, Refused)):
             wait = self._refusals.refused(change, self._now)
-            log.info("%s: tried again in %d s", change.kube.name, wait.total_seconds())
+            log.info("%s: retry in %d s", change.kube.name, wait.total_seconds())
         else:
-            self._refusals.overtaken(change, self._now)
+            self._refusals.conflicted(change, self._now)
 
     def _read_slurm(self) -> list[SlurmNode] | None:
         try:
@@ -119,23 +121,23 @@ class Bridge:
     def _allowed(self, changes: list[Change]) -> list[Change]:
         if not self._policy.events:
             changes = [
-                dataclasses.replace(c, announcements=()) if isinstance(c, Tell) else c
+                dataclasses.replace(c, events=()) if isinstance(c, UpdateStatus) else c
                 for c in changes
             ]
         if switches_off(self._config) & {ALL, SWITCH}:
-            changes = [change for change in changes if isinstance(change, Tell)]
+            changes = [change for change in changes if isinstance(change, UpdateStatus)]
         return changes
 
     def _warn(self, slurm: Sequence[SlurmNode], kube: Sequence[KubeNode]) -> None:
-        """Once for each change of what does not join."""
-        joined = join(slurm, kube, self._policy)
+        """Warn about nodes that cannot be mapped, once for each change."""
+        joined = map_nodes(slurm, kube, self._policy)
         doubtful = frozenset[str](joined.ambiguous)
         if doubtful - self._warned:
             log.warning(
-                "several Slurm nodes claim one Node, left alone: %s", ", ".join(sorted(doubtful))
+                "ignored, as several Slurm nodes map to one Node: %s", ", ".join(sorted(doubtful))
             )
         if slurm and kube and not joined.pairs and "" not in self._warned:
-            log.warning("no Slurm node has a Kubernetes Node: is bridge.join right?")
+            log.warning("no Slurm node maps to a Kubernetes Node: check bridge.join")
             doubtful |= {""}
         self._warned = doubtful if joined.pairs else doubtful | (self._warned & {""})
 
@@ -143,7 +145,7 @@ class Bridge:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of ``holdfast bridge``.
 
-    Exit status 0, 1 (``--plan``: something to do), 2 (cannot work).
+    Exit status 0, 1 (``--plan``: there are changes), 2 (cannot run).
     """
     arguments = _parser().parse_args(argv)
     logging.basicConfig(
@@ -174,9 +176,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast bridge",
-        description="Keep Slurm and Kubernetes in step: conditions, cordon and taint one way, "
-        "drain the other.",
-        epilog="example: holdfast bridge --plan    (what would be written now; writes nothing)",
+        description="Keep Slurm and Kubernetes consistent: drains become conditions, cordons and taints; "
+        "cordons become drains.",
+        epilog="example: holdfast bridge --plan    (show the pending changes; write nothing)",
     )
     parser.add_argument(
         "--config",
@@ -184,15 +186,15 @@ def _parser() -> argparse.ArgumentParser:
         help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml",
     )
     parser.add_argument(
-        "--plan", action="store_true", help="print what would be written now and end; 0: nothing"
+        "--plan", action="store_true", help="print the pending changes and exit; status 0: none"
     )
     parser.add_argument("--json", action="store_true", help="with --plan: as JSON")
     parser.add_argument("--verbose", action="store_true", help="log each change")
     return parser
 
 
-def _compose(path: Path) -> tuple[Slurm, Kube, BridgeConfig]:
-    from holdfast.config.load import load_section  # noqa: PLC0415 - ``--help`` needs neither
+def _compose(path: Path) -> tuple[SlurmClient, Kube, BridgeConfig]:
+    from holdfast.config.load import load_section  # noqa: PLC0415 - not needed for ``--help``
     from holdfast.config.schema import load_cluster  # noqa: PLC0415
     from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - see the next line
     from k8s_bridge.kube import KubeApi  # noqa: PLC0415 - 0.5 s
@@ -202,7 +204,7 @@ def _compose(path: Path) -> tuple[Slurm, Kube, BridgeConfig]:
     return SlurmCli(slurm.timeout_s, slurm.bin, policy.slurm_token_file), KubeApi(policy), policy
 
 
-def _show(slurm: Slurm, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
+def _show(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
     changes = plan(slurm.nodes(), kube.list_nodes()[0], policy, datetime.now(timezone.utc))
     rows = [_row(change) for change in changes]
     if as_json:
@@ -214,12 +216,12 @@ def _show(slurm: Slurm, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
             )
             print(f"{row['node']}: {row['change']} {details}".rstrip())  # noqa: T201
         if not rows:
-            print("Slurm and Kubernetes agree: nothing to do")  # noqa: T201
+            print("Slurm and Kubernetes are consistent: no changes")  # noqa: T201
     return 1 if rows else 0
 
 
 def _row(change: Change) -> dict[str, Any]:
-    """One planned change, stable keys: ``node`` (Kubernetes), ``change``, and what it writes."""
+    """One planned change as JSON, with stable keys: ``node`` (Kubernetes), ``change``, and what it writes."""
     row: dict[str, Any] = {"node": change.kube.name, "change": type(change).__name__}
     for field in dataclasses.fields(change):
         value = getattr(change, field.name)

@@ -1,6 +1,6 @@
-"""Every name that the bridge writes into Kubernetes.
+"""Every name that the bridge writes to Kubernetes.
 
-Fixed: dashboards and other controllers rely on them.
+They are stable: dashboards and other controllers depend on them.
 """
 
 from __future__ import annotations
@@ -11,47 +11,40 @@ from typing import Any
 PREFIX = "holdfast.dev/"
 
 READY = "HoldfastSlurmReady"
-"""Node condition: True while Slurm can use the node.
-
-A drain does not change it, as a cordon does not change Ready.
-"""
+"""Node condition: True while Slurm can use the node. A drain does not change it, as a cordon does not change
+Ready."""
 DRAINED = "HoldfastSlurmDrained"
-"""Node condition: True while Slurm's DRAIN flag is set, whoever set it."""
+"""Node condition: True while Slurm's DRAIN flag is set, by anyone."""
 BUSY = "HoldfastSlurmBusy"
 """Node condition: True while a job or its epilog is on the node."""
 CONDITIONS = (READY, DRAINED, BUSY)
 
 STATE_LABEL = PREFIX + "slurm-state"
-"""Node label: Slurm's state as one word, e.g.
-
-``idle``, ``mixed``, ``draining``, ``drained``, ``down``.
-"""
+"""Node label: Slurm's state as one word, e.g. ``idle``, ``mixed``, ``draining``, ``drained``, ``down``."""
 
 ORIGIN = PREFIX + "origin"
-"""Node annotation: where the mirrored fact came from, ``slurm`` or ``kubernetes``.
-
-A mirror is never a source.
-"""
+"""Node annotation: the side on which the drain or cordon started, ``slurm`` or ``kubernetes``. Only that side
+can end it."""
 RECORD = PREFIX + "record"
-"""Node annotation: JSON, what the bridge did for that origin and so may undo (ownership.Record)."""
+"""Node annotation: JSON, what the bridge did and so may undo (``ownership.Record``)."""
 
 TAINT = PREFIX + "drained"
 """Taint key; its value is the code of Holdfast's drain reason, its effect NoSchedule."""
 TAINT_EFFECT = "NoSchedule"
 
 
-def is_our_taint(taint: Mapping[str, Any]) -> bool:
-    """A taint is its key and its effect: with another effect it is one that a person set beside ours."""
+def is_own_taint(taint: Mapping[str, Any]) -> bool:
+    """A taint is identified by key and effect: with another effect, a person set it."""
     return (taint.get("key"), taint.get("effect")) == (TAINT, TAINT_EFFECT)
 
 
 FIELD_MANAGER = "holdfast-bridge"
-"""Who the API server records as writer of each field."""
+"""The field manager of the bridge's writes."""
 REPORTER = PREFIX + "bridge"
-"""``reportingController`` of our Events."""
+"""``reportingController`` of the bridge's Events."""
 
 KUBE_CORDON = "KUBE_CORDON"
-"""Code of the reason with which the bridge drains a node that somebody cordoned."""
+"""Code of the reason with which the bridge drains a cordoned node."""
 
 MAX_MESSAGE_BYTES = 1024
-"""Cap of a condition's message and of an Event's note (the API's own limit for notes, in UTF-8)."""
+"""Limit for a condition's message and an Event's note (the API's limit for notes, in bytes of UTF-8)."""

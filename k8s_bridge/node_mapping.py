@@ -12,11 +12,9 @@ from k8s_bridge.config import BridgeConfig, Join
 from k8s_bridge.snapshot import KubeNode
 
 
-class Joined(NamedTuple):
-    """``pairs`` belong together. ``ambiguous`` names the Nodes that several Slurm nodes claim: left
-    alone, loudly.
-
-    ``orphans`` are Nodes that no Slurm node claims.
+class NodeMapping(NamedTuple):
+    """``pairs`` are the same machine. ``ambiguous``: Nodes to which several Slurm nodes map; they are
+    ignored, with a warning. ``orphans``: Nodes to which no Slurm node maps.
     """
 
     pairs: list[tuple[SlurmNode, KubeNode]]
@@ -25,16 +23,18 @@ class Joined(NamedTuple):
 
 
 def kube_name(node: SlurmNode, policy: BridgeConfig) -> KubeName:
-    """The name of its Kubernetes Node, empty when it says none."""
+    """The name of its Kubernetes Node; empty where it is unknown."""
     if policy.join is Join.TABLE:
         return KubeName(policy.nodes.get(node.name, ""))
     return KubeName(node.instance_id)
 
 
-def join(slurm: Sequence[SlurmNode], kube: Sequence[KubeNode], policy: BridgeConfig) -> Joined:
+def map_nodes(
+    slurm: Sequence[SlurmNode], kube: Sequence[KubeNode], policy: BridgeConfig
+) -> NodeMapping:
     """Match both lists.
 
-    A Slurm node whose Node does not exist (powered down, not yet there) is no fault.
+    A Slurm node without a Node (powered down, not created yet) is no error.
     """
     claims = Counter(kube_name(node, policy) for node in slurm)
     by_name = {node.name: node for node in kube}
@@ -44,4 +44,4 @@ def join(slurm: Sequence[SlurmNode], kube: Sequence[KubeNode], policy: BridgeCon
         if claims[name] == 1 and name in by_name:
             pairs.append((node, by_name[name]))
     ambiguous = sorted(name for name, count in claims.items() if name in by_name and count > 1)
-    return Joined(pairs, ambiguous, [node for node in kube if node.name not in claims])
+    return NodeMapping(pairs, ambiguous, [node for node in kube if node.name not in claims])

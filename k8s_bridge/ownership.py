@@ -1,5 +1,6 @@
-"""Whose is it? What the bridge may undo, told by actor, time and text together, never by text
-alone.
+"""Which drains and cordons are the bridge's own, and may be undone.
+
+The proof is user, time and text together, never the text alone.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
 
-from holdfast.reason import Reason, without_slurms_words
+from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
 from k8s_bridge.names import KUBE_CORDON
 
-# slurmctld's clock is read just before the drain is sent, so its time stamp lies this little behind
-# the text's.
+# slurmctld's clock is read just before the drain is sent, so the reason's time is at most this much later
+# than the time in its text.
 _LATEST = timedelta(seconds=60)
 _EARLIEST = timedelta(seconds=-2)
-# What Slurm itself says of a node; nobody's words, so a drain may take their place.
-_SLURMS_OWN_WORDS = ("", "none", "Not responding", "Node unexpectedly rebooted")
+# Reasons that Slurm itself writes; a drain may overwrite them.
+_SLURM_REASONS = ("", "none", "Not responding", "Node unexpectedly rebooted")
 
 
 class Origin(str, Enum):
-    """The side on which a fact began; the other side carries its mirror."""
+    """The side on which a drain or cordon started; the other side mirrors it."""
 
     SLURM = "slurm"
     KUBERNETES = "kubernetes"
@@ -31,11 +32,11 @@ class Origin(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What one drain led to on this Node, kept in the annotation ``holdfast.dev/record``.
+    """What the bridge did on this Node for one drain, in the annotation ``holdfast.dev/record``.
 
-    ``reason``, ``by``, ``at`` name the Slurm drain: text, actor, time (UTC). For ``Origin.SLURM``,
-    ``cordon`` and ``taint`` say what the bridge set and nobody has taken over since. For
-    ``Origin.KUBERNETES`` the drain is the mirror.
+    ``reason``, ``by``, ``at`` identify the Slurm drain: text, user, time (UTC). For ``Origin.SLURM``,
+    ``cordon`` and ``taint``: the bridge set them, and nobody has changed them since. For
+    ``Origin.KUBERNETES`` the drain itself is the mirror.
     """
 
     origin: Origin
@@ -60,9 +61,7 @@ class Record:
 
     @classmethod
     def load(cls, text: str) -> Record | None:
-        """The record, or ``None`` where it was edited beyond recognition: then nothing is provably
-        ours.
-        """
+        """The record, or ``None`` if it is invalid: then nothing counts as the bridge's own."""
         try:
             values: dict[str, Any] = json.loads(text)
             at = datetime.fromisoformat(values["at"]) if values.get("at") else None
@@ -81,10 +80,10 @@ class Record:
     def of(
         cls, node: SlurmNode, origin: Origin, *, cordon: bool = False, taint: bool = False
     ) -> Record:
-        """The record of the drain that ``node`` carries now."""
+        """The record of the present drain of ``node``."""
         return cls(
             origin=origin,
-            reason=without_slurms_words(node.reason),
+            reason=without_appended(node.reason),
             by=node.reason_user,
             at=node.reason_at,
             cordon=cordon,
@@ -93,10 +92,10 @@ class Record:
 
 
 def same_drain(node: SlurmNode, record: Record) -> bool:
-    """Is the drain on ``node`` the one on record? What Slurm appends (the node is lost, or rebooted)
-    brings a new time and actor, not a new drain.
+    """Is the drain of ``node`` the recorded one? When Slurm appends to the reason (the node stops
+    responding, or is rebooted), time and user change, but it is the same drain.
     """
-    text = without_slurms_words(node.reason)
+    text = without_appended(node.reason)
     if text != record.reason:
         return False
     appended = text != node.reason
@@ -104,23 +103,25 @@ def same_drain(node: SlurmNode, record: Record) -> bool:
 
 
 def cordon_reason(clock: datetime) -> str:
-    """The reason for nodes drained because somebody cordoned them; ``clock`` is slurmctld's.
+    """The reason for nodes that are drained because they were cordoned; ``clock`` is slurmctld's.
 
-    The same text for all nodes of one write, so that they go to Slurm as one hostlist.
+    All nodes of one write get the same text, so that one hostlist is enough.
     """
     at = str(int(clock.timestamp()))
     return str(
-        Reason(KUBE_CORDON, "cordoned in Kubernetes, kubectl uncordon gives it back", {"at": at})
+        Reason(
+            KUBE_CORDON,
+            "cordoned in Kubernetes, kubectl uncordon returns it to service",
+            {"at": at},
+        )
     )
 
 
 def is_cordon_drain(node: SlurmNode, record: Record | None, actor: str) -> bool:
-    """Did this bridge drain ``node`` for a cordon? Proof: actor, and the text's own time equals
-    Slurm's.
+    """Did this bridge drain ``node`` for a cordon? Proof: the user, and the time in the text equals Slurm's.
 
-    The proof needs no record, so a bridge that died right after its write still knows its own. Once
-    Slurm has appended words of its own the actor and time are Slurm's, and the record vouches for the
-    text.
+    The proof needs no record, so a bridge that was killed right after its write recognizes its drain. Once
+    Slurm has appended to the reason, user and time are Slurm's, and the record is the proof.
     """
     reason = Reason.parse(node.reason)
     if not node.drained_flag or reason is None or reason.code != KUBE_CORDON:
@@ -138,9 +139,9 @@ def _stamped_then(reason: Reason, reason_at: datetime | None) -> bool:
     return _EARLIEST.total_seconds() <= lag <= _LATEST.total_seconds()
 
 
-def may_take(node: SlurmNode) -> bool:
-    """May a drain's reason be written on this undrained node? Not over words of a human.
+def may_overwrite_reason(node: SlurmNode) -> bool:
+    """May a drain's reason be written on this undrained node? Never over a person's reason.
 
-    Words of ours may be there: lifting the drain of a node that is down leaves them behind.
+    A reason of Holdfast's may be left there: an undrain of a DOWN node does not clear it.
     """
-    return node.reason in _SLURMS_OWN_WORDS or Reason.parse(node.reason) is not None
+    return node.reason in _SLURM_REASONS or Reason.parse(node.reason) is not None

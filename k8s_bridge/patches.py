@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from k8s_bridge.api import Edit, KubeGone, KubeUnavailable, Sighting
-from k8s_bridge.names import ORIGIN, RECORD, REPORTER, TAINT, TAINT_EFFECT, is_our_taint
-from k8s_bridge.plan import Announcement
+from k8s_bridge.api import Edit, KubeGone, KubeUnavailable, WatchEvent
+from k8s_bridge.names import ORIGIN, RECORD, REPORTER, TAINT, TAINT_EFFECT, is_own_taint
+from k8s_bridge.plan import NodeEvent
 from k8s_bridge.snapshot import Condition, KubeNode, project
 
 Json = dict[str, Any]
 
 
 def edit_patch(raw: Mapping[str, Any], edit: Edit) -> list[Json]:
-    """The edit as a JSON Patch (RFC 6902) of this very version of the Node; empty when there is
-    nothing to write.
+    """The edit as a JSON Patch (RFC 6902) of exactly this version of the Node; empty when there is nothing
+    to write.
 
-    Taints are a list without a merge key: only a patch that the server refuses (422) if the Node
-    has changed since leaves other writers' taints alone.
+    Taints are a list without a merge key: only a patch that the server rejects (422) if the Node has
+    changed keeps the taints of other clients.
     """
     spec, meta = raw.get("spec") or {}, raw.get("metadata") or {}
     patch = [
@@ -45,7 +45,7 @@ def _cordon(spec: Mapping[str, Any], edit: Edit) -> Iterator[Json]:
 
 
 def _taints(taints: Sequence[Mapping[str, Any]] | None, edit: Edit) -> Iterator[Json]:
-    index = next((i for i, taint in enumerate(taints or ()) if is_our_taint(taint)), None)
+    index = next((i for i, taint in enumerate(taints or ()) if is_own_taint(taint)), None)
     if edit.untaint and index is not None:
         yield _op("remove", f"/spec/taints/{index}")
     elif edit.taint is not None:
@@ -82,9 +82,7 @@ def _op(op: str, path: str, value: object = None) -> Json:
 
 
 def conditions_patch(conditions: Sequence[Condition], now: datetime) -> Json:
-    """A strategic merge patch: the list's merge key is the type, so nobody else's condition is
-    touched.
-    """
+    """A strategic merge patch: the list's merge key is the type, so other conditions are unchanged."""
     beat = f"{now.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     return {
         "status": {
@@ -103,12 +101,12 @@ def conditions_patch(conditions: Sequence[Condition], now: datetime) -> Json:
     }
 
 
-def event(node: KubeNode, told: Announcement, instance: str, now: datetime) -> Json:
+def event(node: KubeNode, new: NodeEvent, instance: str, now: datetime) -> Json:
     """An events.k8s.io/v1 Event.
 
-    Its name follows from what it tells, so that telling it twice makes no second one.
+    Its name is a hash of its content, so that the same Event is never created twice.
     """
-    key = "\0".join((node.uid, told.reason, told.note, told.since))
+    key = "\0".join((node.uid, new.reason, new.note, new.since))
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -120,15 +118,15 @@ def event(node: KubeNode, told: Announcement, instance: str, now: datetime) -> J
         "reportingController": REPORTER,
         "reportingInstance": instance[:128] or "holdfast-bridge",
         "action": "Mirror",
-        "reason": told.reason,
-        "note": told.note,
-        "type": "Warning" if told.warning else "Normal",
+        "reason": new.reason,
+        "note": new.note,
+        "type": "Warning" if new.warning else "Normal",
         "regarding": {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid},
     }
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """A byte stream's lines, as they become complete."""
+    """The lines of a byte stream, as they become complete."""
     rest: list[bytes] = []
     for chunk in chunks:
         *full, tail = chunk.split(b"\n")
@@ -142,23 +140,23 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest.append(tail)
 
 
-def sighting(line: bytes) -> Sighting:
-    """One watch message.
+def watch_event(line: bytes) -> WatchEvent:
+    """One event of a watch.
 
-    Raises ``KubeGone`` for 410, ``KubeUnavailable`` for another ERROR or what is no message.
+    Raises ``KubeGone`` for 410, ``KubeUnavailable`` for another ERROR or an invalid message.
     """
     try:
         message = json.loads(line)
         kind, thing = message["type"], message["object"]
         meta = thing.get("metadata") or {}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise KubeUnavailable(f"watch of nodes: broken message: {error}") from None
+        raise KubeUnavailable(f"watch of nodes: invalid message: {error}") from None
     if kind == "ERROR":
-        said = str(thing.get("message", ""))[:200]
+        text = str(thing.get("message", ""))[:200]
         if thing.get("code") == 410 or thing.get("reason") in ("Expired", "Gone"):
-            raise KubeGone(f"watch of nodes: {said}")
-        raise KubeUnavailable(f"watch of nodes: {said}")
+            raise KubeGone(f"watch of nodes: {text}")
+        raise KubeUnavailable(f"watch of nodes: {text}")
     version = str(meta.get("resourceVersion", ""))
     if kind == "BOOKMARK":
-        return Sighting(node=None, gone=False, version=version)
-    return Sighting(node=project(thing), gone=kind == "DELETED", version=version)
+        return WatchEvent(node=None, gone=False, version=version)
+    return WatchEvent(node=project(thing), gone=kind == "DELETED", version=version)

@@ -1,13 +1,12 @@
-"""What must change so that Slurm and Kubernetes tell the same story. Pure: values in, values out.
+"""Plan the changes that make Slurm and Kubernetes consistent. Pure: values in, values out.
 
-Rules (design: a mirror is never a source):
+Rules (the bridge never reacts to its own writes):
 
-* Holdfast's own drain in Slurm → cordon and taint, by policy; undone when the drain is gone and
-  only what we set.
-* A cordon that is not ours → drain in Slurm; undone when the cordon is gone and only if the drain
-  is ours.
-* A person's drain, cordon, uncordon or undrain stands: it is told (conditions), never answered by
-  an action.
+* A drain by Holdfast in Slurm → cordon and taint, by policy. They are undone when the drain is gone, if the
+  bridge set them.
+* A cordon by anyone else → drain in Slurm. It is undone when the cordon is gone, if the bridge drained the
+  node.
+* A person's drain, cordon, uncordon or undrain stands: conditions report it, no action follows.
 """
 
 from __future__ import annotations
@@ -16,22 +15,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from holdfast.node_states import NO_STATE
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
 from k8s_bridge import conditions
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import DRAINED, FIELD_MANAGER, KUBE_CORDON, READY
-from k8s_bridge.node_mapping import join
-from k8s_bridge.ownership import Origin, Record, is_cordon_drain, may_take, same_drain
+from k8s_bridge.node_mapping import map_nodes
+from k8s_bridge.ownership import Origin, Record, is_cordon_drain, may_overwrite_reason, same_drain
 from k8s_bridge.snapshot import Condition, KubeNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
+class NodeEvent:
     """One Event about a Node.
 
-    ``since`` dates the state that ends, and makes the Event's name the same if re-sent.
+    ``since`` is the time of the previous state; with it, a repeated Event gets the same name.
     """
 
     reason: str
@@ -52,7 +52,7 @@ class Isolate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Undo what ``Isolate`` did, as far as it is still ours, and drop the record, in one write."""
+    """Undo what ``Isolate`` did, unless somebody changed it since, and drop the record, in one write."""
 
     kube: KubeNode
     uncordon: bool
@@ -60,8 +60,8 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remember:
-    """Write the record, or drop it (``None``)."""
+class WriteRecord:
+    """Write the record, or remove it (``None``)."""
 
     kube: KubeNode
     record: Record | None
@@ -69,7 +69,7 @@ class Remember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainInSlurm:
-    """Drain the Slurm node because somebody cordoned its Node."""
+    """Drain the Slurm node because its Node was cordoned."""
 
     slurm: SlurmNode
     kube: KubeNode
@@ -77,73 +77,73 @@ class DrainInSlurm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndrainInSlurm:
-    """Give the Slurm node back: the cordon is gone and the drain is ours."""
+    """Undrain the Slurm node: the cordon is gone, and the bridge set the drain."""
 
     slurm: SlurmNode
     kube: KubeNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
-    """Write our conditions (those that changed) and label (``None``: unchanged), and announce
-    transitions.
-    """
+class UpdateStatus:
+    """Write the changed conditions and the label (``None``: unchanged), and create Events for transitions."""
 
     kube: KubeNode
     conditions: tuple[Condition, ...]
     label: str | None
-    announcements: tuple[Announcement, ...]
+    events: tuple[NodeEvent, ...]
 
 
-Change = Isolate | Release | Remember | DrainInSlurm | UndrainInSlurm | Tell
+Change = Isolate | Release | WriteRecord | DrainInSlurm | UndrainInSlurm | UpdateStatus
 
 
 def plan(
     slurm: Sequence[SlurmNode], kube: Sequence[KubeNode], policy: BridgeConfig, now: datetime
 ) -> list[Change]:
-    """All changes, the urgent ones first.
+    """All changes, urgent ones first.
 
-    ``now`` only dates conditions; no decision rests on a clock.
+    ``now`` is only the time of new conditions; no decision depends on it.
     """
-    joined = join(slurm, kube, policy)
+    joined = map_nodes(slurm, kube, policy)
     actions: list[Change] = []
-    tellings: list[Tell] = []
+    updates: list[UpdateStatus] = []
     for node, view in joined.pairs:
         actions += _actions(node, view, policy)
         withheld = _withheld(node, view, policy)
-        tellings += _tell(view, conditions.conditions(node, withheld), conditions.label(node), now)
+        updates += _status_update(
+            view, conditions.conditions(node, withheld), conditions.label(node), now
+        )
     for view in joined.orphans:
         if view.conditions:
-            tellings += _tell(
+            updates += _status_update(
                 view,
                 conditions.unknown(conditions.NOT_IN_SLURM, "Slurm does not know this node"),
                 "unknown",
                 now,
             )
-    tellings.sort(key=lambda telling: not telling.announcements)
-    return [*actions, *tellings]
+    updates.sort(key=lambda update: not update.events)
+    return [*actions, *updates]
 
 
 def plan_unreadable(kube: Sequence[KubeNode], now: datetime, why: str) -> list[Change]:
-    """Slurm cannot be read: what we said of it is no longer known.
-
-    No action follows from silence.
-    """
+    """Slurm cannot be read: all conditions become Unknown, and no action is planned."""
     unknown = conditions.unknown(conditions.UNREADABLE, why)
     return [
-        tell for view in kube if view.conditions for tell in _tell(view, unknown, "unknown", now)
+        update
+        for view in kube
+        if view.conditions
+        for update in _status_update(view, unknown, "unknown", now)
     ]
 
 
 def _actions(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:
-    if not node.states or node.states & {NodeState.UNKNOWN, NodeState.FUTURE}:
+    if not node.states or node.states & NO_STATE:
         return
     mirrored = view.record is not None and view.record.origin is Origin.SLURM
     if node.drained_flag:
         yield from _when_drained(node, view, policy)
     elif mirrored and node.states & {NodeState.MAINTENANCE, NodeState.FAIL}:
-        # Undrained inside a reservation, for a test or a repair, or failed by a person, which takes the
-        # DRAIN flag off: it is not back in service yet.
+        # Undrained inside a reservation for a test or a repair, or set to FAIL by a person, which clears
+        # the DRAIN flag: it has not returned to service yet.
         return
     else:
         yield from _when_in_service(node, view, policy)
@@ -158,8 +158,8 @@ def _when_drained(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iter
     if reason is not None and reason.code != KUBE_CORDON:
         yield from _when_drained_by_holdfast(node, view, reason, policy)
     elif record and record.origin is Origin.KUBERNETES:
-        # Somebody drained on top of ours: from now on it is theirs.
-        yield Remember(kube=view, record=None)
+        # Somebody replaced the bridge's drain: it is theirs now.
+        yield WriteRecord(kube=view, record=None)
 
 
 def _when_drained_by_cordon(node: SlurmNode, view: KubeNode) -> Iterator[Change]:
@@ -168,10 +168,10 @@ def _when_drained_by_cordon(node: SlurmNode, view: KubeNode) -> Iterator[Change]
         yield UndrainInSlurm(slurm=node, kube=view)
         return
     if record and record.origin is Origin.SLURM:
-        # An older fault's mirror: the fault is gone, and this drain takes its place.
+        # The cordon and taint of an earlier fault: it is over, and this drain replaces its drain.
         yield _release(view, record)
     elif record is None or not same_drain(node, record):
-        yield Remember(kube=view, record=Record.of(node, Origin.KUBERNETES))
+        yield WriteRecord(kube=view, record=Record.of(node, Origin.KUBERNETES))
 
 
 def _when_drained_by_holdfast(
@@ -182,24 +182,24 @@ def _when_drained_by_holdfast(
     if mirrored and same_drain(node, mirrored):
         kept = replace(
             mirrored,
-            cordon=mirrored.cordon and _cordon_is_ours(view),
+            cordon=mirrored.cordon and _is_own_cordon(view),
             taint=mirrored.taint and view.taint == reason.code,
         )
         if kept != mirrored:
-            # Somebody undid it or took it over by hand. So be it, until the next drain.
-            yield Remember(kube=view, record=kept)
+            # Somebody undid it or changed it manually. It stays so until the next drain.
+            yield WriteRecord(kube=view, record=kept)
         return
-    taint_is_ours = mirrored is not None and mirrored.taint and view.taint is not None
-    may_taint = policy.taint and (taint_is_ours or view.taint is None)
+    own_taint = mirrored is not None and mirrored.taint and view.taint is not None
+    may_taint = policy.taint and (own_taint or view.taint is None)
     cordon = policy.cordon and not view.unschedulable
     wanted = Record.of(
-        node, Origin.SLURM, cordon=cordon or _cordon_is_ours(view), taint=may_taint or taint_is_ours
+        node, Origin.SLURM, cordon=cordon or _is_own_cordon(view), taint=may_taint or own_taint
     )
     if wanted.cordon or wanted.taint:
         taint = reason.code if may_taint and view.taint != reason.code else None
         yield Isolate(kube=view, cordon=cordon, taint=taint, record=wanted)
     elif record:
-        yield Remember(kube=view, record=None)
+        yield WriteRecord(kube=view, record=None)
 
 
 def _when_in_service(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:
@@ -208,75 +208,74 @@ def _when_in_service(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> I
         yield _release(view, record)
     if not is_cordoned_by_others(view):
         if record and record.origin is Origin.KUBERNETES:
-            yield Remember(kube=view, record=None)
-    elif policy.drain_on_cordon and asks_for_drain(view) and may_take(node):
+            yield WriteRecord(kube=view, record=None)
+    elif policy.drain_on_cordon and requires_drain(view) and may_overwrite_reason(node):
         yield DrainInSlurm(slurm=node, kube=view)
 
 
-def asks_for_drain(view: KubeNode) -> bool:
-    """A cordon of others that has not led to a drain yet.
+def requires_drain(view: KubeNode) -> bool:
+    """A cordon by others that has not led to a drain yet.
 
-    Once it has, and the drain is gone while the cordon stands, somebody lifted it and meant it.
+    If it has, and the drain is gone while the cordon is there, somebody undrained the node on purpose.
     """
     drained_before = view.record is not None and view.record.origin is Origin.KUBERNETES
     return is_cordoned_by_others(view) and not drained_before
 
 
 def _withheld(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> str:
-    """Why a cordon is not followed by a drain; empty when it is, or there is nothing to follow."""
+    """Why a cordon is not followed by a drain; empty when it is, or there is no such cordon."""
     if node.drained_flag or not policy.drain_on_cordon or not is_cordoned_by_others(view):
         return ""
-    if not asks_for_drain(view):
-        return "undrained in Slurm while cordoned: in service until it is cordoned anew"
-    kept = f"not drained for the cordon, to keep the words in Slurm's reason: {node.reason}"
-    return "" if may_take(node) else kept
+    if not requires_drain(view):
+        return "undrained in Slurm while cordoned: in service until it is cordoned again"
+    kept = f"not drained for the cordon, to keep the reason in Slurm: {node.reason}"
+    return "" if may_overwrite_reason(node) else kept
 
 
 def _release(view: KubeNode, record: Record) -> Release:
     return Release(
         kube=view,
-        uncordon=record.cordon and _cordon_is_ours(view),
+        uncordon=record.cordon and _is_own_cordon(view),
         untaint=record.taint and view.taint is not None,
     )
 
 
-def _cordon_is_ours(view: KubeNode) -> bool:
-    """By record and, where the API server kept it, by who wrote the field."""
+def _is_own_cordon(view: KubeNode) -> bool:
+    """The record has the cordon and, where the API server kept it, the bridge is the field's manager."""
     record = view.record
     recorded = record is not None and record.origin is Origin.SLURM and record.cordon
     return view.unschedulable and recorded and view.cordoned_by in ("", FIELD_MANAGER)
 
 
 def is_cordoned_by_others(view: KubeNode) -> bool:
-    """True for a cordon that is a source: not the mirror of a drain in Slurm."""
-    return view.unschedulable and not _cordon_is_ours(view) and view.cordoned_by != FIELD_MANAGER
+    """True for a cordon that the bridge did not set."""
+    return view.unschedulable and not _is_own_cordon(view) and view.cordoned_by != FIELD_MANAGER
 
 
-def _tell(
+def _status_update(
     view: KubeNode, wanted: tuple[Condition, ...], label: str, now: datetime
-) -> Iterator[Tell]:
+) -> Iterator[UpdateStatus]:
     changed = []
-    announced: list[Announcement] = []
+    events: list[NodeEvent] = []
     stamp = f"{now.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     for condition in wanted:
         old = view.conditions.get(condition.type)
-        if condition.says_the_same(old):
+        if condition.same_content(old):
             continue
         kept = old is not None and old.status == condition.status
         changed.append(replace(condition, since=old.since if old and kept else stamp))
         if not kept:
-            announced += _announce(condition, old)
+            events += _event_for(condition, old)
     if changed or view.label != label:
-        yield Tell(
+        yield UpdateStatus(
             kube=view,
             conditions=tuple(changed),
             label=label if view.label != label else None,
-            announcements=tuple(announced),
+            events=tuple(events),
         )
 
 
-# (condition, new status) → Event reason, and whether it is a warning. Busy comes and goes with
-# jobs: no Event.
+# (condition, new status) → Event reason, and whether it is a warning. Busy changes with each job: no Event.
 _EVENTS = {
     (DRAINED, "True"): ("SlurmDrained", True),
     (DRAINED, "False"): ("SlurmUndrained", False),
@@ -285,14 +284,14 @@ _EVENTS = {
 }
 
 
-def _announce(new: Condition, old: Condition | None) -> Iterator[Announcement]:
-    """First sight of a node in service, and not knowing, are no news."""
+def _event_for(new: Condition, old: Condition | None) -> Iterator[NodeEvent]:
+    """No Event for the first view of a node in service, nor for the status Unknown."""
     event = _EVENTS.get((new.type, new.status))
     if event is None:
         return
     reason, warning = event
     if not warning and (old is None or old.status == "Unknown"):
         return
-    yield Announcement(
+    yield NodeEvent(
         reason=reason, note=new.message, warning=warning, since=old.since if old else ""
     )

@@ -1,8 +1,6 @@
-"""A Node as the bridge sees it: the few fields that it reads or writes, projected from the API's
-JSON.
+"""A Node as the bridge sees it: only the fields that it reads or writes, from the API's JSON.
 
-A Node of a GPU machine is some 24 KB of JSON; ten thousand of them would be 1.5 GB as the client's
-models. Nothing else of the object is kept.
+A Node of a GPU machine is some 24 KB of JSON; ten thousand of them would be 1.5 GB as the client's models.
 """
 
 from __future__ import annotations
@@ -12,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.vocabulary import KubeName
-from k8s_bridge.names import CONDITIONS, ORIGIN, RECORD, STATE_LABEL, is_our_taint
+from k8s_bridge.names import CONDITIONS, ORIGIN, RECORD, STATE_LABEL, is_own_taint
 from k8s_bridge.ownership import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One of our Node conditions.
+    """One of the bridge's Node conditions.
 
     ``since`` is when the status last changed, RFC 3339 as the API has it.
     """
@@ -29,8 +27,8 @@ class Condition:
     message: str
     since: str = ""
 
-    def says_the_same(self, other: Condition | None) -> bool:
-        """Equal but for the time."""
+    def same_content(self, other: Condition | None) -> bool:
+        """Equal except for the time."""
         return other is not None and (self.status, self.reason, self.message) == (
             other.status,
             other.reason,
@@ -43,8 +41,8 @@ class KubeNode:
     """One Node.
 
     ``cordoned_by`` is the field manager that set ``spec.unschedulable``; empty when it is not set
-    or the API server did not record it. ``taint`` is the value of our taint, ``None`` without it.
-    ``conditions`` are ours, by type.
+    or the API server did not record it. ``taint`` is the value of the bridge's taint, ``None``
+    without it. ``conditions`` are the bridge's, by type.
     """
 
     name: KubeName
@@ -61,9 +59,9 @@ class KubeNode:
 
     @property
     def facts(self) -> tuple[object, ...]:
-        """What decisions rest on.
+        """The fields that decisions depend on.
 
-        Two views that agree in it lead to the same action; heartbeats do not change it.
+        Two views with equal facts lead to the same actions; heartbeats do not change them.
         """
         return (
             self.uid,
@@ -76,7 +74,7 @@ class KubeNode:
 
 
 def project(node: Mapping[str, Any]) -> KubeNode:
-    """The view of one Node object as decoded from JSON. Absent parts are as good as empty ones."""
+    """The view of one Node object as decoded from JSON. Missing parts count as empty."""
     meta, spec = node.get("metadata") or {}, node.get("spec") or {}
     notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
     unschedulable = spec.get("unschedulable") is True
@@ -88,7 +86,7 @@ def project(node: Mapping[str, Any]) -> KubeNode:
         unschedulable=unschedulable,
         cordoned_by=_manager(meta.get("managedFields") or ()) if unschedulable else "",
         taint=next(
-            (str(t.get("value", "")) for t in spec.get("taints") or () if is_our_taint(t)), None
+            (str(t.get("value", "")) for t in spec.get("taints") or () if is_own_taint(t)), None
         ),
         label=labels.get(STATE_LABEL),
         record=Record.load(text) if text is not None else None,
@@ -99,7 +97,7 @@ def project(node: Mapping[str, Any]) -> KubeNode:
 
 
 def _manager(entries: Any) -> str:
-    """Who set ``spec.unschedulable``, from ``metadata.managedFields``."""
+    """The manager of ``spec.unschedulable``, from ``metadata.managedFields``."""
     for entry in entries:
         spec = (entry.get("fieldsV1") or {}).get("f:spec") or {}
         if "f:unschedulable" in spec:

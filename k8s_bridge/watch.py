@@ -1,4 +1,4 @@
-"""All Nodes, kept current by one LIST and one WATCH in a thread of its own."""
+"""All Nodes, kept current by one LIST and one WATCH in a separate thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
-from k8s_bridge.api import Kube, KubeGone, Sighting
+from k8s_bridge.api import Kube, KubeGone, WatchEvent
 from k8s_bridge.snapshot import KubeNode
 
 log = logging.getLogger("holdfast.bridge")
@@ -19,9 +19,9 @@ _LONGEST_PAUSE_S = 5.0
 
 
 class NodeWatch:
-    """The Nodes as last seen.
+    """The last known Nodes.
 
-    ``wake`` is set whenever something changes that a decision could rest on.
+    ``wake`` is set whenever something changes that a decision depends on.
     """
 
     def __init__(self, kube: Kube, wake: threading.Event):
@@ -32,24 +32,24 @@ class NodeWatch:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Begin to watch, until ``stop`` or the end of the process."""
+        """Watch until ``stop`` or the end of the process."""
         threading.Thread(target=self._run, name="watch", daemon=True).start()
 
     def stop(self) -> None:
-        """Watch no longer: the thread ends with what it is waiting for, and is not waited for."""
+        """Stop watching. The thread ends after its present call; this method does not wait for it."""
         self._stopped.set()
 
     def nodes(self) -> list[KubeNode] | None:
-        """All Nodes, or ``None`` while the API server cannot be watched: an old view is no ground
-        for a write.
+        """All Nodes, or ``None`` while the API server cannot be watched: nothing is written from an
+        outdated view.
         """
         with self._lock:
             return list(self._nodes.values()) if self._current else None
 
-    def saw(self, node: KubeNode) -> None:
-        """Take in a Node as answered to a write of ours, ahead of the watch."""
+    def update(self, node: KubeNode) -> None:
+        """Store a Node from the answer to a write, before the watch reports it."""
         with self._lock:
-            self._take(node)
+            self._store(node)
 
     def _run(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -76,7 +76,7 @@ class NodeWatch:
             self._stopped.wait(pause_s * random.uniform(0.5, 1.0))
 
     def _follow(self) -> None:
-        """List, then watch on and on; ends by an error, or when it was stopped."""
+        """List, then watch repeatedly; ends with an error, or after ``stop``."""
         listed, version = self._kube.list_nodes()
         with self._lock:
             self._nodes = {node.name: node for node in listed}
@@ -87,7 +87,7 @@ class NodeWatch:
             begun = time.monotonic()
             for seen in self._kube.watch_nodes(version):
                 version = seen.version or version
-                self._hear(seen)
+                self._apply(seen)
                 if self._stopped.is_set():
                     return
             if time.monotonic() - begun < 1:
@@ -95,7 +95,7 @@ class NodeWatch:
                     1
                 )  # a server that ends every stream at once is not to be hammered
 
-    def _hear(self, seen: Sighting) -> None:
+    def _apply(self, seen: WatchEvent) -> None:
         if seen.node is None:
             return
         with self._lock:
@@ -105,12 +105,12 @@ class NodeWatch:
                 if changed:
                     del self._nodes[seen.node.name]
             else:
-                changed = self._take(seen.node)
+                changed = self._store(seen.node)
         if changed:
             self._wake.set()
 
-    def _take(self, node: KubeNode) -> bool:
-        """True when a decision could change. An older version than the one at hand is ignored."""
+    def _store(self, node: KubeNode) -> bool:
+        """True when a decision may change. A version older than the known one is ignored."""
         known = self._nodes.get(node.name)
         if known is not None and known.uid == node.uid and _newer(known.version, node.version):
             return False
@@ -119,7 +119,6 @@ class NodeWatch:
 
 
 def _newer(version: str, than: str) -> bool:
-    """Resource versions of one resource can be ordered (promised since Kubernetes 1.35, true on
-    etcd before).
-    """
+    """Resource versions of one resource can be compared (guaranteed since Kubernetes 1.35, before on
+    etcd)."""
     return version.isdigit() and than.isdigit() and int(version) > int(than)

@@ -1,4 +1,4 @@
-"""The only place that starts a short-lived external command and waits for it."""
+"""Run short-lived external commands. No other module starts one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from holdfast.errors import CommandError, Unavailable
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Slurm gives its hooks no PATH at all, so commands are found along this one."""
+"""The default PATH: Slurm starts its hooks without one."""
 
 
 _left: set[subprocess.Popen[str]] = set()
-"""Killed and not waited for. Each call collects those that have ended meanwhile: a program that asks a
-silent slurmctld for hours would fill the process table with zombies.
+"""Killed processes that have not been waited for. Each call reaps those that have ended: else a program that
+queries a hung slurmctld for hours would fill the process table with zombies.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """How a command ended, and all that it said. ``status`` below 0: killed by that signal."""
+    """The result of a command. ``status`` below 0: killed by that signal."""
 
     status: int
     out: str
@@ -36,15 +36,15 @@ def run(
     env: Mapping[str, str | None] | None = None,
     stdin: str | None = None,
 ) -> str:
-    """Standard output of ``argv``. ``env`` adds to our own environment; ``None`` takes a name out.
+    """Standard output of ``argv``. ``env`` is added to the environment; ``None`` removes a variable.
 
-    Raises ``Unavailable`` when it does not end within ``timeout_s`` (it is killed and, should the
-    kill not take, left behind unwaited), ``CommandError`` when it cannot start or exits non-zero.
+    Raises ``Unavailable`` when it does not end within ``timeout_s`` (it is killed, and not waited for),
+    ``CommandError`` when it cannot start or exits non-zero.
     """
     done = complete(argv, timeout_s=timeout_s, env=env, stdin=stdin)
     if done.status:
-        said = done.err or done.out
-        raise CommandError(argv, f"exit status {done.status}", said, done.status)
+        output = done.err or done.out
+        raise CommandError(argv, f"exit status {done.status}", output, done.status)
     return done.out
 
 
@@ -58,9 +58,9 @@ def complete(
     """As ``run``, for commands whose exit status is part of the answer."""
     merged = {"PATH": PATH, **os.environ, **(env or {})}
     full_env = {name: value for name, value in merged.items() if value is not None}
-    for before in tuple(_left):
-        if before.poll() is not None:
-            _left.discard(before)
+    for killed in tuple(_left):
+        if killed.poll() is not None:
+            _left.discard(killed)
     try:
         child = subprocess.Popen(
             list(argv),
@@ -78,14 +78,14 @@ def complete(
         out, err = child.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired as late:
         _abandon(child)
-        said = late.output or b""  # bytes, whatever the pipe's mode
-        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        output = late.output or b""  # bytes, even for a pipe in text mode
+        text = output.decode(errors="replace") if isinstance(output, bytes) else str(output)
         raise Unavailable(argv, f"no answer in {timeout_s:g} s", text) from None
     return Completed(status=child.returncode, out=out, err=err)
 
 
 def _abandon(child: subprocess.Popen[str]) -> None:
-    """Kill without waiting: a process in uninterruptible sleep would hold us for ever."""
+    """Kill without waiting: a process in uninterruptible sleep does not end."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,9 +1,8 @@
-"""A small state file that is also kept where the disk takes nothing: full, read-only, gone or hung.
+"""A small state file that survives a disk that accepts no writes: full, read-only, missing or hung.
 
-Each write goes to memory first (``/run``, which no boot survives) and from there to the disk, in a
-process that can be left behind. The copy in memory goes once the disk has it; while it is there, it
-is what counts. Two blocks on the disk are set aside beforehand, so that a full disk takes the write
-all the same.
+Each write goes to memory first (``/run``, emptied at boot) and from there to the disk, in a separate
+process that may hang. The copy in memory is removed once the disk has the content; while it exists, it is
+the valid one. Two blocks on the disk are reserved beforehand, so that the write succeeds on a full disk.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from holdfast.adapters.state_file import (
 )
 
 _ROOM_BYTES = 4096
-"""Of each file set aside. A longer text needs room of its own."""
+"""The size of each reserved file. A longer text needs new blocks."""
 
 Write = Callable[[], None]
 Bounded = Callable[[Write], str]
-"""Calls a write and gives up after a while; answers why it did not succeed, empty when it did."""
+"""Runs a write with a time limit; returns why it failed, empty when it succeeded."""
 
 
 def at_once(write: Write) -> str:
@@ -42,7 +41,7 @@ def at_once(write: Write) -> str:
 
 
 class DurableFile:
-    """``disk`` is where it belongs, ``memory`` the copy in /run. One writer at a time."""
+    """``disk`` is the file, ``memory`` its copy in /run. One writer at a time."""
 
     def __init__(self, disk: Path, memory: Path, *, version: int) -> None:
         self.disk, self.memory, self._version = disk, memory, version
@@ -54,43 +53,43 @@ class DurableFile:
 
     def load(self) -> StateRead:
         """The newest content. Never raises."""
-        said, problem = read_state(self.memory, version=self._version)
-        if said is None:
+        copy, problem = read_state(self.memory, version=self._version)
+        if copy is None:
             found = read_state(self.disk, version=self._version)
             return found if found.problem or not problem else StateRead(found.value, problem)
-        return StateRead(said.get("value"))
+        return StateRead(copy.get("value"))
 
     def save(self, value: Mapping[str, Any] | None, bounded: Bounded = at_once) -> str:
-        """Keep ``value``; None: there is nothing. Answers why the disk has it not, empty when it has.
+        """Store ``value``; None: remove it. Returns why the disk does not have it, empty when it does.
         Never raises.
         """
-        unkept = self.hand_over(value)
+        not_in_memory = self.hand_over(value)
         problem = bounded(lambda: self._write(value))
         if not problem:
             with contextlib.suppress(OSError):
                 self.memory.unlink(missing_ok=True)
             return ""
-        return f"{problem}; {unkept}" if unkept else problem
+        return f"{problem}; {not_in_memory}" if not_in_memory else problem
 
     def hand_over(self, value: Mapping[str, Any] | None) -> str:
-        """Keep ``value`` in memory alone, for whoever settles it. Answers why it could not."""
-        said = json.dumps({VERSION_KEY: self._version, "value": value}, sort_keys=True)
+        """Store ``value`` in memory only, for a later ``settle``. Returns why it failed, else empty."""
+        text = json.dumps({VERSION_KEY: self._version, "value": value}, sort_keys=True)
         try:
             self.memory.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(self.memory, said + "\n", mode=0o600, durable=False)
+            write_atomic(self.memory, text + "\n", mode=0o600, durable=False)
         except OSError as error:
             return str(error)
         return ""
 
     def settle(self, bounded: Bounded = at_once) -> str:
-        """Write to the disk what is only in memory. Answers why it could not."""
+        """Write to the disk what is only in memory. Returns why it failed, else empty."""
         if not self.unwritten:
             return ""
         found = self.load()
         return found.problem or self.save(found.value, bounded)
 
     def set_aside(self) -> None:
-        """Take the room that later writes need. Raises OSError."""
+        """Reserve the blocks that later writes need. Raises OSError."""
         self.disk.parent.mkdir(parents=True, exist_ok=True)
         for spare in self._spares():
             if not spare.exists():
@@ -110,8 +109,8 @@ class DurableFile:
             write_atomic(self.disk, text, mode=0o600)
 
     def _write_in_place(self, data: bytes) -> bool:
-        """Into a file set aside, which then takes the place of the old one; no new block is needed.
-        False: there is none, or it is too small.
+        """Write into a reserved file and rename it; no new block is needed. False: there is none, or it
+        is too small.
         """
         free = [spare for spare in self._spares() if _of_its_own(spare)]
         if not free or len(data) > _ROOM_BYTES:
@@ -122,7 +121,7 @@ class DurableFile:
             os.fsync(fd)
         finally:
             os.close(fd)
-        # The old content's block is the spare of the next write: a second name keeps it.
+        # The old content's block is the reserve of the next write: a second name keeps it.
         others = [spare for spare in self._spares() if spare != free[0]]
         if self.disk.exists() and not others[0].exists():
             with contextlib.suppress(OSError):
@@ -134,14 +133,14 @@ class DurableFile:
     def _remove(self) -> None:
         empty = [spare for spare in self._spares() if not spare.exists()]
         if empty and self.disk.exists() and _of_its_own(self.disk):
-            os.replace(self.disk, empty[0])  # noqa: PTH105 - its room is kept
+            os.replace(self.disk, empty[0])  # noqa: PTH105 - its blocks are kept
             sync_folder(self.disk.parent)
         else:
             forget(self.disk)
 
 
 def _of_its_own(path: Path) -> bool:
-    """A whole block that no other name shares: one that does is still the content that counts."""
+    """A whole block with one name: a block with a second name is still the valid content."""
     try:
         found = path.lstat()
     except OSError:

@@ -1,7 +1,7 @@
-"""Append-only files of JSON lines: a line is there as a whole, or readers count it and go on.
+"""Append-only files of JSON lines. Readers count incomplete lines and skip them.
 
-Whoever appends never rewrites. A line that a crash or a full disk cut short stays as it is, and never
-swallows the next one: the next append begins on a line of its own.
+Writers never rewrite. A line that a crash or a full disk cut short stays as it is; the next append begins a
+new line.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | o
 
 
 class Records(NamedTuple):
-    """Every whole line of a file, oldest first, and how many lines were none."""
+    """The records of a file, oldest first, and the number of lines that have none."""
 
     whole: list[dict[str, Any]]
     malformed: int = 0
 
 
 def encode(record: dict[str, Any]) -> bytes:
-    """One record as a line with its end; what JSON does not know is written as its text."""
+    """One record as a line; values without a JSON type are written as text."""
     return json.dumps(record, default=str).encode() + b"\n"
 
 
 def append(path: Path, lines: bytes) -> None:
-    """Adds whole lines and waits until they are on disk, making the folder if need be.
+    """Append whole lines and wait until they are on the disk; creates the folder if necessary.
 
-    Raises ``OSError``; a part of the lines may have been written then, and writing them again is
-    the caller's choice. Only a regular file with one name is written, through no symbolic link that a
-    user made: the folder may be one to which users can write.
+    Raises ``OSError``; then a part of the lines may have been written, and the caller may repeat the
+    write. Since users may be able to write to the folder, only a regular file with one name is written, and
+    no user's symbolic link is followed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = safe_file.open_folder(path.parent)
@@ -46,9 +46,9 @@ def append(path: Path, lines: bytes) -> None:
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
-            raise safe_file.not_readable("not a regular file with one name: not written to", path)
+            raise safe_file.not_readable("not a regular file with one name; not written", path)
         size = facts.st_size
-        # One write with O_APPEND: two writers on one machine cannot mix their lines.
+        # One write with O_APPEND: the lines of two writers on one machine cannot mix.
         torn = bool(size) and os.pread(descriptor, 1, size - 1) != b"\n"
         data = b"\n" + lines if torn else lines
         if os.write(descriptor, data) != len(data):
@@ -59,7 +59,7 @@ def append(path: Path, lines: bytes) -> None:
 
 
 def parse(lines: Iterable[bytes]) -> Records:
-    """The records of these lines. Empty lines are none and count as nothing. Pure."""
+    """The records of these lines. Empty lines are ignored. Pure."""
     whole, malformed = [], 0
     for line in lines:
         if not line.strip():

@@ -1,7 +1,7 @@
 """The log: one line of ``key=value`` pairs for each event, on standard error.
 
-``2026-11-21T03:04:05.678Z warning agent: drained node=worker-1 code=XID79``. Nothing is buffered,
-and a log that cannot be written (a closed pipe, a full disk) never stops who writes it.
+``2026-11-21T03:04:05.678Z warning agent: drained node=worker-1 code=XID79``. Nothing is buffered.
+An error while writing (a closed pipe, a full disk) is ignored.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Log:
 
 
 def line(at: datetime, level: str, name: str, event: str, facts: dict[str, object]) -> str:
-    """One log line without its end; values with blanks are quoted, ``None`` is left out. Pure."""
+    """One log line without a line feed; values with blanks are quoted, ``None`` is left out. Pure."""
     stamp = at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     pairs = [f"{key}={_value(value)}" for key, value in facts.items() if value is not None]
     return " ".join([stamp, level, f"{name}:", *folded(event).split(), *pairs])

@@ -1,9 +1,9 @@
-"""Room for a few writes where the filesystem is full: files made beforehand, with their blocks.
+"""Reserved space for a few writes on a full filesystem: files created beforehand, with their blocks.
 
-A write in place to blocks that a file has already needs no new ones, and exchanging two names
-(renameat2(2), RENAME_EXCHANGE) frees none: nobody who fills the filesystem gets hold of them. Works
-on tmpfs and on disk filesystems, overlayfs included; where the kernel or the filesystem has no such
-exchange a plain rename replaces the file, and the reserve shrinks by one.
+A write to blocks that a file already has needs no new blocks, and exchanging two names (renameat2(2),
+RENAME_EXCHANGE) frees none, so other processes cannot take them. Works on tmpfs and on disk filesystems,
+including overlayfs. Where the kernel or the filesystem does not support the exchange, a rename replaces the
+file, and the reserve shrinks by one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BLOCK_BYTES = 512
 
 
 class ReservedSpace:
-    """``count`` files ``.NAME.reserve-N`` of ``size`` bytes each, beside what is to be written."""
+    """``count`` files ``.NAME.reserve-N`` of ``size`` bytes each, in the folder of the file to write."""
 
     def __init__(self, folder: Path, name: str, *, size: int, count: int) -> None:
         self._size = size
@@ -31,11 +31,11 @@ class ReservedSpace:
         self._whole = False
 
     def write(self, path: Path, text: str, *, mode: int = 0o644) -> None:
-        """Replace ``path`` by ``text`` in one step, from the reserve where there is no room.
+        """Replace ``path`` by ``text`` atomically, from the reserve where the filesystem is full.
 
-        From the reserve the text is followed by blanks up to ``size``. A reader that takes longer
-        than ``count`` such writes may see the start of one and the end of another. Raises OSError,
-        ``path`` untouched, where that does not work either.
+        In the reserve, the text is padded with blanks to ``size``. A reader that takes longer than
+        ``count`` such writes may see parts of two of them. Raises OSError, with ``path`` unchanged, where
+        that fails too.
         """
         try:
             write_atomic(path, text, mode=mode, durable=False)
@@ -47,7 +47,7 @@ class ReservedSpace:
                 self.fill()
 
     def fill(self) -> None:
-        """Make the files that are missing. Where there is no room, a later write tries again."""
+        """Create the missing files. Where the filesystem is full, a later write tries again."""
         self._whole = sum(map(self._make, self._paths)) == len(self._paths)
 
     def _make(self, path: Path) -> bool:
@@ -75,13 +75,13 @@ class ReservedSpace:
             return False
 
     def _write_reserved(self, path: Path, data: bytes, mode: int) -> bool:
-        """False: nothing in reserve, or the text is longer than one of its files."""
+        """False: the reserve is empty, or the text is longer than one of its files."""
         if len(data) > self._size:
             return False
         self._whole = False
-        # The one that was written longest ago: a slow reader may still have the newest open.
-        there = [one for one in self._paths if self._is_reserve(one)]
-        for spare in sorted(there, key=lambda one: one.lstat().st_mtime_ns):
+        # The oldest one: a slow reader may still have the newest open.
+        available = [path for path in self._paths if self._is_reserve(path)]
+        for spare in sorted(available, key=lambda file: file.lstat().st_mtime_ns):
             try:
                 fd = os.open(spare, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except OSError:
@@ -99,7 +99,7 @@ class ReservedSpace:
         return False
 
     def _put(self, spare: Path, path: Path) -> None:
-        """``spare`` becomes ``path``, and what was there becomes the spare where it is as large."""
+        """``spare`` becomes ``path``; the old content becomes the reserve if it is as large."""
         if not _exchange(spare, path):
             os.replace(spare, path)  # noqa: PTH105 - says atomic
         elif not self._is_reserve(spare):
@@ -107,13 +107,13 @@ class ReservedSpace:
                 spare.unlink()
 
 
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one step. False where one of them is missing, or nothing here can do it."""
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two names atomically. False where one of them is missing, or the swap is not supported."""
     import ctypes  # noqa: PLC0415 - hooks, which only read, start without it
 
     try:
         swap = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:  # glibc before 2.28
         return False
-    names = os.fsencode(one), os.fsencode(other)
+    names = os.fsencode(first), os.fsencode(second)
     return bool(swap(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)

@@ -1,14 +1,14 @@
-"""Opens and reads files that a user may have made, so that nothing about them can hurt the reader.
+"""Open and read files that a user may have created, safely.
 
-* Only a regular file is opened: a named pipe would hold the reader for ever, and to open a device can
-  be an act by itself. The file is looked at through an ``O_PATH`` descriptor before it is opened.
-* For root a symbolic link counts only where root or the reader made it, in each part of the path:
-  whoever may make a link in a folder chooses otherwise what root reads. A user who is not root
-  follows any link, with no more rights than his own.
-* Nothing is read beyond a limit that the caller gives.
+* Only a regular file is opened: a named pipe would block the reader for ever, and opening a device can
+  have effects. The file is checked through an ``O_PATH`` descriptor before it is opened.
+* As root, a symbolic link is followed only if root or the reader created it, in each part of the path:
+  else a user who can create a link in a folder would choose what root reads. Other users follow any link,
+  with their own rights.
+* Nothing is read beyond a limit that the caller sets.
 
-Each part of a path is opened relative to the one before, so a path that changes meanwhile leads
-nowhere else. Linux, open(2): O_PATH, O_NOFOLLOW; readlinkat(2) with an empty path.
+Each part of a path is opened relative to the previous one, so a path that is changed meanwhile does not lead
+elsewhere. Linux, open(2): O_PATH, O_NOFOLLOW; readlinkat(2) with an empty path.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _KINDS = {
 
 
 class NotReadable(OSError):
-    """There is something, and it is not read; ``strerror`` says in one line why and what to do."""
+    """The file exists and is not read; ``strerror`` is one line with the cause and what to do."""
 
 
 class TooLarge(Exception):
-    """More was to be read of a file than its reader allows."""
+    """A library tried to read more of a file than its reader allows."""
 
 
 class Opened(NamedTuple):
@@ -58,7 +58,7 @@ def open_regular(path: Path, *, buffer_bytes: int = -1) -> Opened:
     look = _resolve(path)
     try:
         _refuse_all_but_regular(os.fstat(look), path)
-        # The same file, whatever stands at its path by now.
+        # The same file, even if its path now leads to another one.
         fd = os.open(f"/proc/self/fd/{look}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     finally:
         os.close(look)
@@ -89,8 +89,7 @@ def read_bytes(path: Path, *, max_bytes: int) -> bytes:
 def lines(file: IO[bytes], *, max_line_bytes: int, max_bytes: int | None = None) -> Iterator[bytes]:
     """The lines of a file without their line feeds; of a longer line only its first bytes.
 
-    ``max_bytes``: what comes after so many is left out, so that who reads comes to an end while
-    somebody else appends.
+    ``max_bytes``: the rest of the file is left out, so that reading ends while somebody else appends.
     """
     whole, left = True, max_bytes
     while left is None or left > 0:
@@ -104,8 +103,8 @@ def lines(file: IO[bytes], *, max_line_bytes: int, max_bytes: int | None = None)
 
 
 def scan(folder: Path, *, most: int) -> Iterator[os.DirEntry[str]]:
-    """What is in a folder. An entry can be asked while the next one was not fetched; its ``path`` is
-    its name alone. Raises ``OSError``, among them ``NotReadable`` for more than ``most`` entries.
+    """The entries of a folder. An entry's methods work until the next one is fetched; its ``path`` is
+    only its name. Raises ``OSError``, among them ``NotReadable`` for more than ``most`` entries.
     """
     fd = open_folder(folder)
     try:
@@ -119,8 +118,8 @@ def scan(folder: Path, *, most: int) -> Iterator[os.DirEntry[str]]:
 
 
 class Limited:
-    """A file that gives no more than ``max_bytes`` in all, wherever they are read; asked for more it
-    raises ``TooLarge``. For libraries that believe what a file says of its own sizes (zipfile, pickle).
+    """A file of which at most ``max_bytes`` can be read in total, at any position; a further read raises
+    ``TooLarge``. For libraries that trust the sizes that a file declares (zipfile, pickle).
     """
 
     def __init__(self, file: IO[bytes], max_bytes: int) -> None:
@@ -153,7 +152,7 @@ class Limited:
     def _counted(self, data: bytes) -> bytes:
         self._left -= len(data)
         if self._left < 0:
-            raise TooLarge("it says that it holds more than is read of it")
+            raise TooLarge("the sizes that it declares are larger than the read limit")
         return data
 
 
@@ -168,7 +167,7 @@ def _refuse_all_but_regular(facts: os.stat_result, path: Path) -> None:
 
 
 def _resolve(path: Path) -> int:
-    """An ``O_PATH`` descriptor of what ``path`` leads to, by links that may be followed alone."""
+    """An ``O_PATH`` descriptor of the target of ``path``; only permitted links are followed."""
     trusted = {0, os.geteuid()}
     left = list(reversed(path.parts or (".",)))
     here = os.open("/" if path.is_absolute() else ".", _LOOK | os.O_DIRECTORY)
@@ -179,7 +178,7 @@ def _resolve(path: Path) -> int:
             parts += 1
             if parts > _MAX_PARTS:
                 raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
-            # An absolute part, "/", leads back to the root whatever it is relative to.
+            # An absolute part, "/", leads to the root, not relative to the previous one.
             there = os.open(part, _LOOK, dir_fd=here)
             facts = os.fstat(there)
             if not stat.S_ISLNK(facts.st_mode):
@@ -193,7 +192,7 @@ def _resolve(path: Path) -> int:
                 if os.geteuid() == 0 and facts.st_uid not in trusted:
                     raise not_readable(
                         f"{part} is a symbolic link of uid {facts.st_uid}, which root does not follow: "
-                        "name what it points to",
+                        "use the path that it points to",
                         path,
                     )
                 left += reversed(_target(there, path))
@@ -206,8 +205,8 @@ def _resolve(path: Path) -> int:
 
 
 def _target(link: int, path: Path) -> tuple[str, ...]:
-    """Where a link leads. One of /proc to a pipe or a deleted file leads nowhere (proc(5))."""
-    said = os.readlink("", dir_fd=link)
-    if not said:
+    """The target of a link. A link in /proc to a pipe or a deleted file has none (proc(5))."""
+    target = os.readlink("", dir_fd=link)
+    if not target:
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return Path(said).parts
+    return Path(target).parts

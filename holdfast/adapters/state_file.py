@@ -1,7 +1,7 @@
-"""Small facts that survive a restart: versioned JSON files, replaced as a whole or not at all.
+"""State that survives a restart: versioned JSON files, replaced atomically.
 
-A power loss at any moment leaves the old file or the new one, never half of either: the new content
-is on the disk before its name is (fsync, then rename, then fsync of the folder).
+After a power loss there is the old file or the new one, never a part of either: the new content is on the
+disk before its name is (fsync, then rename, then fsync of the folder).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ VERSION_KEY = "version"
 
 
 class StateRead(NamedTuple):
-    """What a state file held. ``problem`` is one line for the log when it held nothing usable."""
+    """The content of a state file. ``problem``: one line for the log where it has no usable content."""
 
     value: dict[str, Any] | None
     problem: str | None = None
 
 
 def write_atomic(path: Path, text: str, *, mode: int = 0o644, durable: bool = True) -> None:
-    """Replace ``path`` by ``text`` in one step; readers see the old or the new one.
+    """Replace ``path`` by ``text`` atomically; readers see the old or the new content.
 
-    ``durable=False`` leaves out the fsyncs: for files that no boot survives (/run). Raises
-    ``OSError``; the old file is untouched then.
+    ``durable=False`` skips the fsyncs: for files that are removed at boot (/run). Raises ``OSError``; the
+    old file is unchanged then.
     """
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -47,7 +47,7 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o644, durable: bool = Tr
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what was renamed or removed in the folder durable, where the filesystem can."""
+    """Make renames and removals in the folder durable, where the filesystem supports it."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -55,13 +55,13 @@ def sync_folder(folder: Path) -> None:
     try:
         os.fsync(fd)
     except OSError:
-        pass  # some network filesystems have no fsync for folders; the rename itself is done
+        pass  # some network filesystems do not support fsync of folders; the rename itself is done
     finally:
         os.close(fd)
 
 
 def write_state(path: Path, value: Mapping[str, Any], *, version: int, mode: int = 0o600) -> str:
-    """Write ``value`` durably with its version, making the folder if need be; returns the text
+    """Write ``value`` durably with its version, and create the folder if necessary; returns the text
     written. Raises ``OSError``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,8 +73,8 @@ def write_state(path: Path, value: Mapping[str, Any], *, version: int, mode: int
 def read_state(path: Path, *, version: int) -> StateRead:
     """What ``write_state`` wrote with this version. Never raises.
 
-    No file: nothing, and no problem. Half-written, garbage, unreadable or of another version:
-    nothing, and one line that says so; the file itself is left for a person to look at.
+    No file: no value and no problem. Incomplete, invalid, unreadable or of another version: no value, and
+    one line with the cause; the file is kept for a person to look at.
     """
     try:
         text = path.read_bytes().decode("utf-8")
@@ -82,28 +82,28 @@ def read_state(path: Path, *, version: int) -> StateRead:
         return StateRead(None)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        return StateRead(None, f"{path}: cannot be read ({reason}); going on without it")
+        return StateRead(None, f"{path}: cannot be read ({reason}); continuing without it")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        return StateRead(None, f"{path}: not whole JSON; going on without it")
+        return StateRead(None, f"{path}: incomplete JSON; continuing without it")
     if not isinstance(document, dict):
-        return StateRead(None, f"{path}: no JSON object; going on without it")
+        return StateRead(None, f"{path}: not a JSON object; continuing without it")
     found = document.pop(VERSION_KEY, None)
     if found != version:
         return StateRead(
-            None, f"{path}: version {str(found)[:40]}, expected {version}; going on without it"
+            None, f"{path}: version {str(found)[:40]}, expected {version}; continuing without it"
         )
     return StateRead(document)
 
 
 def put_aside(path: Path) -> None:
-    """Keep a file that could not be read for a person to look at; the next write takes its place."""
+    """Rename a file that could not be read, so that a person can look at it."""
     with contextlib.suppress(OSError):
         path.replace(path.with_suffix(".unreadable"))
 
 
 def forget(path: Path) -> None:
-    """Remove a state file, durably; fine when there is none. Raises ``OSError`` otherwise."""
+    """Remove a state file durably, if it exists. Raises ``OSError``."""
     path.unlink(missing_ok=True)
     sync_folder(path.parent)

@@ -1,4 +1,4 @@
-"""``holdfast config check FILE``: every problem of a configuration at once, before a rollout."""
+"""``holdfast config check FILE``: report all problems of a configuration before a rollout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLE = """\
 example:
   holdfast config check /etc/holdfast/holdfast.yaml
 
-exit status: 0 the file is good, 1 it has problems (one line each), 2 there is no such file
+exit status: 0 the file is valid, 1 it has problems (one line each), 2 there is no such file
 """
 
 
@@ -33,16 +33,16 @@ def main(argv: Sequence[str]) -> int:
     verb = verbs.add_parser(
         "check",
         allow_abbrev=False,
-        help="print every problem of the file, with its line",
-        description="Every problem of a configuration file at once, each with its line.",
+        help="print all problems of the file, with line numbers",
+        description="Print all problems of a configuration file, each with its line number.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verb.add_argument("file", nargs="?", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
     verb.add_argument("--json", action="store_true", help="print {file, problems, unchecked}")
-    asked = parser.parse_args(argv)
-    path = config_path(asked.file)
-    # Everywhere else a missing file means defaults; who asks for a check means a real one.
+    arguments = parser.parse_args(argv)
+    path = config_path(arguments.file)
+    # Everywhere else a missing file means defaults; a check needs a file.
     unusable = (
         "is a folder; name a file" if path.is_dir() else "" if path.exists() else "no such file"
     )
@@ -51,12 +51,12 @@ def main(argv: Sequence[str]) -> int:
         return 2
     schemas, unchecked = _schemas()
     problems = check(path, schemas)
-    _print(path, problems, unchecked, as_json=asked.json)
+    _print(path, problems, unchecked, as_json=arguments.json)
     return 1 if problems else 0
 
 
 def _schemas() -> tuple[dict[str, Any], dict[str, str]]:
-    """Every section's schema, and why some cannot be checked here (their half is not installed)."""
+    """The schema of every section, and why some cannot be checked here (their package is not installed)."""
     schemas: dict[str, Any] = {}
     unchecked: dict[str, str] = {}
     for name in SECTIONS:
@@ -77,4 +77,4 @@ def _print(path: Path, problems: list[str], unchecked: dict[str, str], *, as_jso
     for name, why in unchecked.items():
         complain(f"{path}: {name}: not checked here: {why}")
     if not problems:
-        say(f"{path}: good")
+        say(f"{path}: valid")

@@ -1,7 +1,7 @@
-"""What a command says to the person who typed it: the only place that writes to the terminal.
+"""The output of commands: the only module that writes to the terminal.
 
-Much of it was written by users (names of jobs, lines of logs, files' names), so nothing that a terminal
-would act on gets through.
+Part of the output comes from users (job names, lines of logs, file names), so control characters are
+escaped.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ _COLOUR = re.compile(r"(\x1b\[[0-9;]{0,8}m)")
 
 
 def say(text: str) -> None:
-    """One answer on standard output."""
+    """Print the answer on standard output."""
     _write(sys.stdout, printable.page(text))
 
 
 def say_coloured(text: str) -> None:
-    """As ``say``, with colours. The caller has escaped whatever in it is not its own."""
+    """As ``say``, with colours. The caller has escaped all text from users."""
     parts = _COLOUR.split(text)
     parts[::2] = map(printable.page, parts[::2])
     _write(sys.stdout, "".join(parts))
 
 
 def complain(text: str) -> None:
-    """One line on standard error: what is wrong, and what to do."""
+    """Print one line on standard error: what is wrong, and what to do."""
     _write(sys.stderr, printable.page(text))
 
 
 def say_json(value: Any, *, indent: int | None = 2) -> None:
-    """The answer for programs: keys in the order in which they were put, times in epoch seconds."""
+    """Print the answer as JSON: keys in their order, times in epoch seconds."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     _write(sys.stdout, printable.json_text(text))
 
 
 def _write(stream: TextIO, text: str) -> None:
     encoding = stream.encoding or "utf-8"
-    # A terminal of another encoding gets an escape for what it has not, never an error.
+    # Characters that the terminal's encoding does not have are escaped, never an error.
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Rows as columns that line up; the first row is the heading. Cells are one line each."""
+    """Rows as aligned columns; the first row is the heading. Each cell is one line."""
     cells = [[printable.line(" ".join(cell.split())) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
     lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in cells)

@@ -1,7 +1,7 @@
-"""``holdfast explain NODE`` and ``holdfast explain JOB``: why it is as it is, and what is next.
+"""``holdfast explain NODE`` and ``holdfast explain JOB``: its state, the cause, and what happens next.
 
-Everything is read back from Slurm, the verdict file (on that node itself), the history and the job's
-journal. What cannot be read, be it Slurm or the configuration, hides nothing of the others.
+The sources are Slurm, the verdict file (on the node itself), the history and the job's journal. If one of
+them cannot be read, the others are shown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.cli import explain_history
 from holdfast.cli.console import complain, say, say_json
 from holdfast.cli.explain_files import (
     Journal,
-    agents_word,
+    agent_report,
     local_report,
     local_verdict,
     read_journal,
@@ -27,7 +27,7 @@ from holdfast.cli.explain_text import job_page, node_page, past_lines
 from holdfast.cli.nodes import as_json
 from holdfast.config.location import config_path
 from holdfast.config.schema import ClusterConfig, PathsConfig, load_cluster
-from holdfast.drain_owner import standing
+from holdfast.drain_owner import drain_status
 from holdfast.errors import CommandError, ConfigError, Refused, Unavailable
 from holdfast.faults import Fault
 from holdfast.slurm.cli import SlurmCli
@@ -45,8 +45,8 @@ examples:
   holdfast explain 1234_5
   holdfast explain 1234 --checkpoints /mnt/training/checkpoints --json
 
-exit status: 0 explained, 1 Slurm knows no such node or job or does not answer (what is known here is
-shown all the same), 2 used wrongly, or the configuration is bad (defaults are used)
+exit status: 0 explained, 1 Slurm does not know the node or job, or does not answer (what can be read
+here is shown), 2 used wrongly, or the configuration is invalid (the defaults are used)
 """
 
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast explain",
-        description="Why a node or a job is as it is, who did it, and what would undo it.",
+        description="Explain the state of a node or a job: the cause, who drained it, how it returns.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -65,43 +65,43 @@ def main(argv: Sequence[str]) -> int:
         metavar="DIR",
         type=Path,
         default=os.environ.get("HOLDFAST_CHECKPOINTS"),
-        help="where the job's checkpoints and its journal lie (default: below its working folder)",
+        help="folder of the job's checkpoints and journal (default: below its working folder)",
     )
-    parser.add_argument("--json", action="store_true", help="one object, keys as documented")
-    asked = parser.parse_args(argv)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args(argv)
     config, problem = _config()
     slurm = SlurmCli(config.slurm.timeout_s, config.slurm.bin)
-    kind = "job" if _JOB.fullmatch(asked.what) else "node"
+    kind = "job" if _JOB.fullmatch(arguments.what) else "node"
     if kind == "job":
-        folder = Path(asked.checkpoints) if asked.checkpoints else None
+        folder = Path(arguments.checkpoints) if arguments.checkpoints else None
         try:
-            report = job_report(slurm, _number(slurm, asked.what), folder, config.paths.run)
+            report = job_report(slurm, _number(slurm, arguments.what), folder, config.paths.run)
         except Unavailable as error:
             complain(f"holdfast explain: Slurm does not answer: {error}")
             return 1
     else:
-        report = node_report(slurm, SlurmName(asked.what), config.paths)
+        report = node_report(slurm, SlurmName(arguments.what), config.paths)
     if report is None:
-        complain(f"holdfast explain: Slurm knows no {kind} {asked.what}{_hint(kind)}")
+        complain(f"holdfast explain: Slurm knows no {kind} {arguments.what}{_hint(kind)}")
         return 1
-    _show(report, as_one_json=asked.json)
+    _show(report, as_one_json=arguments.json)
     if report["slurm"]:
         complain(f"holdfast explain: Slurm does not answer: {report['slurm']}")
     for line in problem.splitlines():
-        complain(f"holdfast explain: the configuration is bad, defaults used: {line}")
+        complain(f"holdfast explain: the configuration is invalid, using defaults: {line}")
     return _BAD_CONFIG if problem else 1 if report["slurm"] else 0
 
 
 def _number(slurm: SlurmCli, what: str) -> int:
-    """A job's number; 0, which is no job's, for an array's element that Slurm does not know."""
+    """A job's number; 0, which no job has, for an array task that Slurm does not know."""
     try:
-        return int(what) if what.isdigit() else slurm.element(what)
+        return int(what) if what.isdigit() else slurm.array_task_job_id(what)
     except Refused:
         return 0
 
 
 def _config() -> tuple[ClusterConfig, str]:
-    """A bad configuration is when one needs this command: then the defaults, and why."""
+    """The configuration; if it is invalid the defaults, and its problems. This command has to work then."""
     try:
         return load_cluster(config_path()), ""
     except ConfigError as error:
@@ -109,7 +109,7 @@ def _config() -> tuple[ClusterConfig, str]:
 
 
 def _show(report: dict[str, Any], *, as_one_json: bool) -> None:
-    """The page at once; the past comes after it, because the history's folder may not answer."""
+    """Print the page, then the history: its folder may not answer."""
     if report["kind"] == "job":
         say_json(report) if as_one_json else say(job_page(report))
         return
@@ -130,7 +130,7 @@ def _hint(kind: str) -> str:
 
 
 def node_report(slurm: SlurmCli, name: SlurmName, paths: PathsConfig) -> dict[str, Any] | None:
-    """All that can be told of a node from here; ``None``: Slurm does not know it."""
+    """What is known about a node on this machine; ``None``: Slurm does not know the node."""
     verdict, silent = local_verdict(paths.run, paths.procfs, name), ""
     node = SlurmNode(name=name, states=frozenset())
     try:
@@ -139,16 +139,16 @@ def node_report(slurm: SlurmCli, name: SlurmName, paths: PathsConfig) -> dict[st
         return None
     except CommandError as error:
         silent = str(error)
-    what = standing(node, agents_word(verdict))
+    status = drain_status(node, agent_report(verdict))
     report = {
         "kind": "node",
-        **as_json(node, what),
-        "fault": _fault(what.fault) if what.fault else None,
-        "required_action": what.required_action.value if what.required_action else None,
-        "confirmed": what.confirmed,
-        "undo": what.undo,
+        **as_json(node, status),
+        "fault": _fault(status.fault) if status.fault else None,
+        "required_action": status.required_action.value if status.required_action else None,
+        "confirmed": status.confirmed,
+        "undo": status.undo,
         "verdict": verdict,
-        "pairs": dict(what.reason.pairs) if what.reason else {},
+        "pairs": dict(status.reason.pairs) if status.reason else {},
         "slurm": silent,
     }
     return {**report, "out_of_service": None, "owner": None} if silent else report
@@ -166,7 +166,7 @@ def _fault(row: Fault) -> dict[str, str]:
 def job_report(
     slurm: SlurmCli, job_id: int, checkpoints: Path | None, run: Path | None = None
 ) -> dict[str, Any] | None:
-    """All that can be told of a job; ``None``: neither Slurm nor a journal knows it."""
+    """What is known about a job; ``None``: neither Slurm nor a journal knows it."""
     job, silent = None, ""
     try:
         job = slurm.job(job_id)
@@ -189,7 +189,7 @@ def job_report(
             entry.record() for entry in incidents.parse(job.admin_comment if job else "")
         ],
         "report": local_report(run, job_id) if run else None,
-        "nodes": [as_json(node, standing(node)) for node in nodes],
+        "nodes": [as_json(node, drain_status(node)) for node in nodes],
         "slurm": silent,
     }
 
@@ -212,7 +212,7 @@ def _job(job: SlurmJob) -> dict[str, Any]:
 
 
 def _nodes_of(slurm: SlurmCli, job: SlurmJob | None, journal: Journal | None) -> list[SlurmNode]:
-    """The nodes that the job has now or had in its attempts, as Slurm sees them today."""
+    """The nodes that the job has now or had in its attempts, in their present state."""
     lists = [job.nodes] if job else []
     lists += [attempt["nodes"] for attempt in journal.attempts] if journal else []
     names: dict[SlurmName, None] = {}
@@ -227,5 +227,5 @@ def _nodes_of(slurm: SlurmCli, job: SlurmJob | None, journal: Journal | None) ->
         return slurm.nodes(list(names))
     except Unavailable:
         return []
-    except Refused:  # one of them is gone from the cluster: show those that are left
+    except Refused:  # one of them was removed from the cluster: show the others
         return [node for node in slurm.nodes() if node.name in names]

@@ -1,7 +1,7 @@
-"""What ``holdfast explain`` reads beside Slurm: this node's verdict file and a job's journal.
+"""The files that ``holdfast explain`` reads: this node's verdict and report, and a job's journal.
 
-Both are other parts' files; only their documented wire format is used here, and neither raises. The
-journal is the user's to write: nothing in it is believed to be of the right kind.
+Other parts of Holdfast write them; only their documented format is used here, and no reader raises. Users
+can write to the journal, so the type of every value in it is checked.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _BOOT_ID = Path("sys/kernel/random/boot_id")
 _MAX_VERDICT_BYTES = 4 << 20
 _MAX_JOURNAL_BYTES = 32 << 20
 _MAX_FOLDERS = 2000
-"""Looked into below a job's working folder, which may hold any number."""
+"""Folders searched below a job's working folder, which may have any number."""
 _LATEST_S = 32e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """A job's journal, folded to one mapping for each attempt, oldest first. ``problem``: it is there
-    and cannot be read."""
+    """A job's journal as one mapping for each attempt, oldest first. ``problem``: why the file cannot be
+    read."""
 
     path: Path
     attempts: Sequence[Mapping[str, Any]]
@@ -37,8 +37,8 @@ class Journal:
 
 
 def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] | None:
-    """This node's verdict file, when this is the node ``name`` (None: whatever it is called).
-    ``fresh`` tells whether it may be believed."""
+    """This node's verdict file, if this is the node ``name`` (None: any name). ``fresh``: the verdict is
+    current."""
     try:
         data = safe_file.read_bytes(run / "verdict", max_bytes=_MAX_VERDICT_BYTES)
     except OSError:
@@ -55,11 +55,12 @@ def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] |
     if name is not None and detail.get("node", name) != name:
         return None
     stale = _why_stale(words, procfs)
+    findings = detail.get("findings") or ()
     return {
         "status": words[0] if not stale else "blind",
         "fresh": not stale,
         "why_not": stale,
-        "findings": [one for one in detail.get("findings") or () if isinstance(one, dict)],
+        "findings": [finding for finding in findings if isinstance(finding, dict)],
         "blind": detail.get("blind") or [],
         "decision": _table(detail.get("decision")),
         "drained": detail.get("drained") is True,
@@ -68,26 +69,28 @@ def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] |
     }
 
 
-def _table(said: Any) -> dict[str, Any]:
-    return said if isinstance(said, dict) else {}
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-def agents_word(verdict: Mapping[str, Any] | None) -> AgentReport | None:
-    """What the node's agent says there of its own drains; ``None``: nothing, or not to be read (an
-    older agent says nothing).
+def agent_report(verdict: Mapping[str, Any] | None) -> AgentReport | None:
+    """What the node's agent reports there about its own drains; ``None``: nothing, or unreadable (an older
+    agent reports nothing).
     """
     if verdict is None or "made" not in verdict["decision"]:
         return None
-    said = verdict["decision"]["made"]
+    value = verdict["decision"]["made"]
     try:
-        made = typed(said, DrainRecord) if said is not None else None
+        made = typed(value, DrainRecord) if value is not None else None
         at = typed(verdict["at"], float)
     except ValueError:
         return None
     left = [
-        found["left_s"]
-        for found in verdict["findings"]
-        if made and found.get("code") == made.code and isinstance(found.get("left_s"), (int, float))
+        finding["left_s"]
+        for finding in verdict["findings"]
+        if made
+        and finding.get("code") == made.code
+        and isinstance(finding.get("left_s"), (int, float))
     ]
     until = at + max(left) if left else None
     return AgentReport(made=made, at=at, fresh=verdict["fresh"], until=until)
@@ -99,11 +102,11 @@ def _why_stale(words: Sequence[str], procfs: Path) -> str:
         uptime_s = float((procfs / "uptime").read_text().split()[0])
         expires_s = int(words[1])
     except (OSError, ValueError, IndexError):
-        return "its age cannot be told"
+        return "its age is unknown"
     if words[2] != boot_id:
         return "written before the last boot"
     if uptime_s > expires_s + 1:
-        return f"expired {uptime_s - expires_s:.0f} s ago: is the agent alive?"
+        return f"expired {uptime_s - expires_s:.0f} s ago: is the agent running?"
     return ""
 
 
@@ -118,7 +121,7 @@ def local_report(run: Path, job_id: int) -> dict[str, Any] | None:
 
 
 def read_journal(job_id: int, checkpoints: Path | None, work_dir: Path | None) -> Journal | None:
-    """The job's journal below ``checkpoints``, else near its working folder; ``None``: not found."""
+    """The job's journal below ``checkpoints``, else below its working folder; ``None``: not found."""
     refused = None
     for folder in _places(checkpoints, work_dir):
         path = folder / ".holdfast" / f"job-{job_id}.jsonl"
@@ -134,8 +137,8 @@ def read_journal(job_id: int, checkpoints: Path | None, work_dir: Path | None) -
 
 
 def _places(checkpoints: Path | None, work_dir: Path | None) -> Iterator[Path]:
-    """Folders that may hold the journal's: that of the checkpoints, the working folder, and what is
-    one or two levels below it."""
+    """Folders that may contain the journal's: that of the checkpoints, the working folder, and the
+    folders one or two levels below it."""
     if checkpoints is not None:
         yield checkpoints
     level, left = [work_dir] if work_dir is not None else [], _MAX_FOLDERS
@@ -149,8 +152,8 @@ def _places(checkpoints: Path | None, work_dir: Path | None) -> Iterator[Path]:
 
 
 def _folders_in(folder: Path, left: int) -> tuple[list[Path], int]:
-    """Folders in a folder, sorted, and how many more may be looked at: ``left`` without them. A link
-    is judged when what it leads to is opened."""
+    """The folders in a folder, sorted, and how many more may be searched. A symbolic link is checked when
+    its target is opened."""
     found: list[Path] = []
     try:
         for entry in safe_file.scan(folder, most=50 * _MAX_FOLDERS):
@@ -159,7 +162,7 @@ def _folders_in(folder: Path, left: int) -> tuple[list[Path], int]:
             if entry.is_dir(follow_symlinks=os.geteuid() != 0) or entry.is_symlink():
                 found.append(folder / entry.name)
     except OSError:
-        pass  # what was seen until then is looked at
+        pass  # the folders found until then are searched
     return sorted(found), left - len(found)
 
 
@@ -174,7 +177,7 @@ def _events(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def fold(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One mapping for each attempt. Pure."""
+    """The events as one mapping for each attempt. Pure."""
     attempts: list[dict[str, Any]] = []
     for event in events:
         kind = event["event"]
@@ -216,7 +219,7 @@ def _add(attempt: dict[str, Any], kind: str, event: Mapping[str, Any]) -> None:
     elif kind == "evidence":
         attempt["cause"] = _text(event.get("cause_text")) or _text(event.get("cause"))
         faults = _items(event.get("faults"))
-        attempt["faults"] = [one for one in faults if isinstance(one, dict)]
+        attempt["faults"] = [fault for fault in faults if isinstance(fault, dict)]
     elif kind == "decision":
         attempt["decision"], attempt["why"] = _text(event.get("action")), _text(event.get("why"))
     elif kind == "finish":
@@ -225,19 +228,19 @@ def _add(attempt: dict[str, Any], kind: str, event: Mapping[str, Any]) -> None:
         attempt["job_state"] = _text(event.get("job_state"))
 
 
-def _text(said: Any) -> str | None:
-    return said if isinstance(said, str) and said else None
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
-def _number(said: Any) -> int | None:
-    return said if type(said) is int and abs(said) < 1 << 63 else None
+def _number(value: Any) -> int | None:
+    return value if type(value) is int and abs(value) < 1 << 63 else None
 
 
-def _moment(said: Any) -> float | None:
-    """Epoch seconds of this millennium."""
-    fits = isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said < _LATEST_S
-    return said if fits else None
+def _moment(value: Any) -> float | None:
+    """A plausible time in epoch seconds."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if number and 0 <= value < _LATEST_S else None
 
 
-def _items(said: Any) -> Sequence[Any]:
-    return said if isinstance(said, list) else ()
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()

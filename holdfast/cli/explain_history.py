@@ -1,6 +1,6 @@
-"""A node's past for ``holdfast explain``, asked of ``holdfast history`` in a process of its own.
+"""A node's history for ``holdfast explain``, read by ``holdfast history`` in a separate process.
 
-Its folder may lie on a filesystem that does not answer; here it gets a few seconds and no more.
+The folder may be on a filesystem that does not answer; the process gets a few seconds.
 """
 
 from __future__ import annotations
@@ -18,46 +18,47 @@ from holdfast.history.page import counted, sentence
 
 _ANSWER_S = 5.0
 _LAST = 3
-_DEEDS = ("drained", "given_back", "withdrawn", "resumed", "over_budget", "active_check")
+_ACTIONS = ("drained", "given_back", "withdrawn", "resumed", "over_budget", "active_check")
 
 
 def look(name: str) -> tuple[dict[str, Any] | None, str]:
-    """What the history that can be read from here knows of the node (``None``: nothing), and why it
+    """The node's history as far as it can be read on this machine (``None``: there is none), and why it
     could not be read.
     """
     argv = [sys.executable, "-I", "-m", "holdfast", "history", name, "--json"]
     try:
         return summary(json.loads(run(argv, timeout_s=_ANSWER_S))), ""
     except CommandError as error:
-        said = " ".join(error.output.removeprefix("holdfast history: ").split())
-        return None, "" if said.startswith("nothing is known") else said or error.problem
+        message = " ".join(error.output.removeprefix("holdfast history: ").split())
+        unknown = message.startswith(("nothing is known", "no events"))
+        return None, "" if unknown else message or error.problem
     except (ValueError, KeyError, TypeError) as error:
-        return None, f"an answer that is none: {error}"
+        return None, f"unexpected output: {error}"
 
 
-def summary(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Score, open findings and the last deeds, out of ``holdfast history NODE --json``. Pure.
+def summary(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Score, open findings and the last actions, from ``holdfast history NODE --json``. Pure.
 
-    Raises KeyError, ValueError or TypeError for what is no such answer.
+    Raises KeyError, ValueError or TypeError for any other input.
     """
-    events = [event for record in said["events"] if (event := of_record(record)) is not None]
+    events = [event for record in answer["events"] if (event := of_record(record)) is not None]
     score = Score(
-        value=float(said["score"]),
-        counts=said["counts"],
-        reference=said["reference"],
+        value=float(answer["score"]),
+        counts=answer["counts"],
+        reference=answer["reference"],
     )
-    deeds = [event for event in events if event.event in _DEEDS]
+    actions = [event for event in events if event.event in _ACTIONS]
     return {
         "score": score.value,
-        "rating": score.word.value,
+        "rating": score.rating.value,
         "counted": counted(score),
-        "open": [_told(event) for event in still_open(events)],
-        "last": [_told(event) for event in deeds[-_LAST:]],
+        "open": [_as_json(event) for event in still_open(events)],
+        "last": [_as_json(event) for event in actions[-_LAST:]],
     }
 
 
 def still_open(events: Iterable[Event]) -> list[Event]:
-    """The findings that opened and of which no end is written down. Pure."""
+    """The findings that opened and have not closed. Pure."""
     found: dict[tuple[object, ...], Event] = {}
     for event in events:
         key = (event.code, event.gpu_uuid, event.facts.get("subject"))
@@ -68,5 +69,5 @@ def still_open(events: Iterable[Event]) -> list[Event]:
     return list(found.values())
 
 
-def _told(event: Event) -> dict[str, Any]:
+def _as_json(event: Event) -> dict[str, Any]:
     return {"t": event.t, "event": event.event.replace("_", " "), "text": sentence(event)}

@@ -1,4 +1,4 @@
-"""The pages of ``holdfast explain`` for people, made from its reports. Pure."""
+"""The text of ``holdfast explain``, from its report. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Report = Mapping[str, Any]
 
 _OWNERS = {
     "holdfast-agent": "Holdfast's agent on this node",
-    "holdfast-bridge": "looks like Holdfast's bridge, for a kubectl cordon",
+    "holdfast-bridge": "probably Holdfast's bridge, for a kubectl cordon (reason text only)",
     "slurm": "Slurm itself",
     "other": "a person or another tool",
 }
-_LIKE = "looks like Holdfast's agent"
+_UNCONFIRMED = "probably Holdfast's agent (reason text only)"
 _THERE = "on the node itself (by ssh or kubectl exec)"
 
 
 def node_page(report: Report) -> str:
-    """One node, without its past."""
+    """One node, without its history."""
     return "\n".join(_node_lines(values(report)))
 
 
@@ -47,82 +47,82 @@ def _node_lines(report: Report) -> Iterator[str]:
         yield f"  fault     {fault['code']}: {fault['title']}"
         yield f"  do        {_to_do(fault, report['required_action'])}"
     if report["undo"]:
-        yield f"  back      {report['undo']}"
+        yield f"  return    {report['undo']}"
     yield from _verdict_lines(report)
 
 
-def _to_do(fault: Report, asks: str | None) -> str:
-    asked = None if asks is None else Action(asks)
-    return to_do(fault["code"], fault["runbook"], Action(fault["required_action"]), asked)
+def _to_do(fault: Report, value: str | None) -> str:
+    required = None if value is None else Action(value)
+    return to_do(fault["code"], fault["runbook"], Action(fault["required_action"]), required)
 
 
 def _owner(report: Report) -> str:
-    who, proof = _OWNERS.get(report["owner"], report["owner"]), ""
+    owner = _OWNERS.get(report["owner"], report["owner"])
     if report["owner"] == "holdfast-agent" and not report["confirmed"]:
-        who, proof = _LIKE, "; by the reason's words, which only its agent can confirm"
+        owner = _UNCONFIRMED
     elif report["owner"] == "slurm" and "MAINTENANCE" in report["states"] and not report["reason"]:
-        who = "whoever made its reservation (scontrol show reservation)"
+        owner = "the creator of its reservation (scontrol show reservation)"
     user = f" (user {report['reason_user']})" if report["reason_user"] else ""
     since = f", since {_when(report['reason_at'])}" if report["reason_at"] else ""
-    return f"{who}{user}{since}{proof}"
+    return f"{owner}{user}{since}"
 
 
 def _verdict_lines(report: Report) -> Iterator[str]:
     verdict = report["verdict"]
     if verdict is None:
-        yield f"  verdict   lies {_THERE}; its findings, there: holdfast explain {report['name']}"
+        yield f"  verdict   only {_THERE}: holdfast explain {report['name']}"
         return
     if verdict["facts"]:
-        said = "; ".join(f"{name} {value}" for name, value in verdict["facts"].items())
-        yield f"  facts     {said}"
+        facts = "; ".join(f"{name} {value}" for name, value in verdict["facts"].items())
+        yield f"  facts     {facts}"
     for finding in verdict["findings"]:
         yield (
             f"  finding   {finding.get('code')} {finding.get('severity')} on "
-            f"{finding.get('subject')}: {finding.get('detail')}{_shadow(finding)}{_fades(finding, verdict['at'])}"
+            f"{finding.get('subject')}: {finding.get('detail')}{_mode(finding)}{_until(finding, verdict['at'])}"
         )
-    doubt = f" ({verdict['why_not']})" if not verdict["fresh"] else ""
-    yield f"  verdict   {verdict['status']}{doubt}"
+    stale = f" ({verdict['why_not']})" if not verdict["fresh"] else ""
+    yield f"  verdict   {verdict['status']}{stale}"
     if verdict["blind"]:
         yield f"  blind     {', '.join(map(str, verdict['blind']))}"
     decision = verdict["decision"]
     if decision.get("action"):
         about = decision.get("why") or decision.get("reason")
-        # Nothing has made its agent ask Slurm since.
+        # The agent has not read the node's state in Slurm since.
         before = (
-            " (before it came back)"
+            " (before it returned to service)"
             if verdict["drained"] and report["out_of_service"] is False
             else ""
         )
         yield f"  decision  {decision['action']}{f': {about}' if about else ''}{before}"
 
 
-def _shadow(finding: Report) -> str:
+def _mode(finding: Report) -> str:
     mode = finding.get("mode")
-    return f" (mode {mode}: drains nothing)" if mode in ("observe", "comment") else ""
+    return f" (mode {mode}: does not drain)" if mode in ("observe", "comment") else ""
 
 
-def _fades(finding: Report, at: Any) -> str:
+def _until(finding: Report, at: Any) -> str:
     left_s = finding.get("left_s")
     if not isinstance(left_s, (int, float)) or not isinstance(at, (int, float)):
         return ""
-    return f"; counts until {_when(at + left_s)}, or until somebody resumes the node in Slurm"
+    return f"; counts until {_when(at + left_s)}, or until the node is resumed in Slurm"
 
 
 def past_lines(report: Report, past: Report | None, problem: str) -> str:
-    """What came before, or where that is to be asked."""
+    """The node's history, or where it can be read."""
     report, past, problem = values(report), values(past), values(problem)
     command = f"holdfast history {report['name']}"
     if problem:
-        return f"  before    the history cannot be read: {problem}"
+        return f"  history   cannot be read: {problem}"
     if past is None and report["verdict"] is not None:
-        return "  before    nothing is written down yet"
+        return "  history   no events yet"
     if past is None:
-        return f"  before    not to be read from here (paths.history); {_THERE}: {command}"
-    lines = [f"  before    {past['rating']}: {past['counted']} ({command})"]
+        return f"  history   not readable here (paths.history); {_THERE}: {command}"
+    lines = [f"  history   {past['rating']}: {past['counted']} ({command})"]
     if report["verdict"] is None:
-        lines += [f"  open      {one['text']}, since {_when(one['t'])}" for one in past["open"]]
+        lines += [f"  open      {item['text']}, since {_when(item['t'])}" for item in past["open"]]
     lines += [
-        f"  then      {_when(one['t'])} {one['event']}: {one['text']}" for one in past["last"]
+        f"  event     {_when(item['t'])} {item['event']}: {item['text']}" for item in past["last"]
     ]
     return "\n".join(lines)
 
@@ -135,7 +135,7 @@ def job_page(report: Report) -> str:
 def _job_lines(report: Report) -> Iterator[str]:
     job = report["job"]
     if job is None:
-        why = "Slurm does not answer" if report["slurm"] else "no longer known to Slurm"
+        why = "Slurm does not answer" if report["slurm"] else "no longer in Slurm"
         yield f"job {report['job_id']}: {why}"
     else:
         why = f" ({job['state_reason']})" if job["state_reason"] not in ("", "None") else ""
@@ -143,13 +143,13 @@ def _job_lines(report: Report) -> Iterator[str]:
         yield f"  restarts  {job['restarts']}{'' if job['requeue'] else ', --no-requeue'}"
         if job["state_reason"] == "JobHeldUser":
             name = job["array_task"] if "_" in job["array_task"] else report["job_id"]
-            yield f"  back      scontrol release {name}, when the cause is gone"
+            yield f"  release   scontrol release {name}, once the cause is gone"
         if job["nodes"]:
             yield f"  nodes     {job['nodes']}"
         if job["excluded"]:
             yield f"  excluded  {job['excluded']}"
-    yield f"  journal   {report['journal'] or 'none found: not under holdfast run?'}{_unread(report)}"
-    yield from _befell(report)
+    yield f"  journal   {report['journal'] or 'not found (--checkpoints DIR)'}{_unread(report)}"
+    yield from _incidents(report)
     if report["attempts"]:
         yield from _indented(_attempts(report["attempts"]))
         yield from (f"  {line}" for line in _verdicts(report["attempts"]))
@@ -158,37 +158,43 @@ def _job_lines(report: Report) -> Iterator[str]:
 
 
 def _unread(report: Report) -> str:
-    return f" (not read: {report['journal_problem']})" if report.get("journal_problem") else ""
+    return (
+        f" (cannot be read: {report['journal_problem']})" if report.get("journal_problem") else ""
+    )
 
 
-_BLAMES = {"job": "the job's own", "node": "the machine's", "nobody": "explains others"}
+_ATTRIBUTIONS = {
+    "job": "attributed to the job",
+    "node": "attributed to the node",
+    "nobody": "explains other incidents",
+}
 
 
-def _befell(report: Report) -> Iterator[str]:
-    """What the nodes' agents told of the job, and what this node's own report adds."""
+def _incidents(report: Report) -> Iterator[str]:
+    """The incidents that the nodes' agents reported for the job, and this node's own report."""
     for entry in report["incidents"]:
         gpu = f" GPU {entry['gpu']}" if entry["gpu"] is not None else ""
         step = f", step {entry['step']}" if entry["step"] else ""
         times = f", {entry['count']} times" if entry["count"] > 1 else ""
         run = f", run {entry['run']}" if entry["run"] else ""
-        blame = _BLAMES.get(entry["attribution"], entry["attribution"])
+        attribution = _ATTRIBUTIONS.get(entry["attribution"], entry["attribution"])
         yield (
-            f"  befell    {entry['code']} ({entry['title']}) on {entry['node']}{gpu}{step}{times}"
-            f"{run}, {_when(entry['at'])}: {blame}"
+            f"  incident  {entry['code']} ({entry['title']}) on {entry['node']}{gpu}{step}{times}"
+            f"{run}, {_when(entry['at'])}: {attribution}"
         )
     own = report["report"]
     if own is None:
         return
-    judged = "judged" if own.get("judged") else f"not judged: {own.get('why_not')}"
-    yield f"  here      {own.get('node')}, run {own.get('run')}: {judged}"
+    judged = "complete" if own.get("judged") else f"not evaluated: {own.get('why_not')}"
+    yield f"  report    {own.get('node')}, run {own.get('run')}: {judged}"
     for counted in own.get("counters") or ():
-        blame = _BLAMES.get(counted.get("attribution"), "")
+        attribution = _ATTRIBUTIONS.get(counted.get("attribution"), "")
         yield (
-            f"  counted   {counted.get('count')} {counted.get('title')} on {counted.get('subject')}"
-            f": {blame}"
+            f"  counter   {counted.get('count')} {counted.get('title')} on {counted.get('subject')}"
+            f": {attribution}"
         )
     for left in own.get("leftovers") or ():
-        yield f"  left      pid {left.get('pid')} ({left.get('command')}): {left.get('fate')}"
+        yield f"  leftover  pid {left.get('pid')} ({left.get('command')}): {left.get('fate')}"
 
 
 def _attempts(attempts: Iterable[Report]) -> str:
@@ -197,7 +203,7 @@ def _attempts(attempts: Iterable[Report]) -> str:
 
 
 def _verdicts(attempts: Iterable[Report]) -> Iterator[str]:
-    """What was known against the nodes when each attempt ended, as the journal has it."""
+    """The faults of the nodes, and the cause in the output, at the end of each attempt (journal)."""
     for attempt in attempts:
         for fault in attempt["faults"]:
             weight = "fatal" if fault.get("fatal") else "degraded"

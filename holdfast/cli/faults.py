@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -13,13 +12,14 @@ from holdfast.cli.console import complain, say, say_json, table
 from holdfast.faults import FAULTS, Fault
 from holdfast.remedy import NEEDS
 from holdfast.vocabulary import Severity
+from holdfast.wording import did_you_mean
 
 EXAMPLE = """\
 examples:
-  holdfast faults                   every fault
-  holdfast faults XID79             its runbook; so does 79
-  holdfast faults SXID12028         an NVSwitch's; so does 12028
-  holdfast faults nvlink training   every fault that speaks of both words
+  holdfast faults                   all faults
+  holdfast faults XID79             one fault with its runbook; 79 is enough
+  holdfast faults SXID12028         a fault of an NVSwitch; 12028 is enough
+  holdfast faults nvlink training   all faults whose text has both words
   holdfast faults --class storage --json
 
 exit status: 0 found, 1 nothing found, 2 used wrongly
@@ -32,18 +32,18 @@ _WIDTH = 88
 _NUMBER = re.compile(r"(S?XID)(\d{1,9})")
 
 _SEVERITY = {
-    Severity.FATAL: "work on the node is lost or wrong: it leaves service at once",
-    Severity.WARN: "the node is degraded and goes on working",
-    Severity.INFO: "a record, no opinion about the node",
+    Severity.FATAL: "work on the node is lost or wrong: it has to leave service at once",
+    Severity.WARN: "the node is degraded, and running jobs go on",
+    Severity.INFO: "a record only, no statement about the node",
 }
 
 
 def main(argv: Sequence[str]) -> int:
-    """The command. 0: printed; 1: the catalogue has nothing like it."""
+    """The command. 0: printed; 1: no matching fault."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast faults",
-        description="What each fault means, how bad it is, and what must happen to the node.",
+        description="Show what each fault means, its severity, and what must happen to the node.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -54,22 +54,22 @@ def main(argv: Sequence[str]) -> int:
         help="one code or number, or words to search for",
     )
     classes = sorted({row.fault_class.value for row in FAULTS.values()})
-    parser.add_argument("--class", dest="of", choices=classes, help="only faults of this part")
+    parser.add_argument("--class", dest="of", choices=classes, help="only faults of this class")
     parser.add_argument("--json", action="store_true", help="a list of rows, one object each")
-    asked = parser.parse_args(argv)
-    rows = [row for row in FAULTS.values() if asked.of in (None, row.fault_class.value)]
-    page = _one(asked.words)
-    if page is not None:
-        rows = [page]
-    elif asked.words:
-        rows = [row for row in rows if _speaks_of(row, asked.words)]
+    arguments = parser.parse_args(argv)
+    rows = [row for row in FAULTS.values() if arguments.of in (None, row.fault_class.value)]
+    exact = _exact(arguments.words)
+    if exact is not None:
+        rows = [exact]
+    elif arguments.words:
+        rows = [row for row in rows if _matches(row, arguments.words)]
     if not rows:
-        complain(f"holdfast faults: {_nothing(asked.words, asked.of)}")
+        complain(f"holdfast faults: {_no_match(arguments.words, arguments.of)}")
         return 1
-    if asked.json:
+    if arguments.json:
         say_json([_as_json(row) for row in rows])
     else:
-        say(_page(page) if page is not None else _list(rows))
+        say(_page(exact) if exact is not None else _list(rows))
     return 0
 
 
@@ -81,34 +81,29 @@ def _code(words: Sequence[str]) -> str:
     return f"SXID{text}" if int(text) >= _FIRST_SXID else f"XID{int(text)}"
 
 
-def _one(words: Sequence[str]) -> Fault | None:
+def _exact(words: Sequence[str]) -> Fault | None:
     """The row that the words name exactly."""
     return FAULTS.get(_code(words)) if words else None
 
 
-def _speaks_of(row: Fault, words: Sequence[str]) -> bool:
+def _matches(row: Fault, words: Sequence[str]) -> bool:
     if _NUMBER.fullmatch(_code(words)):
         return False  # a number that has no row is not part of another number
-    said = f"{row.code} {row.title} {row.runbook} {row.fault_class.value} {row.action.value}"
-    return all(word.casefold() in said.casefold() for word in words)
+    text = f"{row.code} {row.title} {row.runbook} {row.fault_class.value} {row.action.value}"
+    return all(word.casefold() in text.casefold() for word in words)
 
 
-def _nothing(words: Sequence[str], of: str | None) -> str:
+def _no_match(words: Sequence[str], of: str | None) -> str:
     text, code = " ".join(words), _code(words)
     if of is not None:
-        return f"no fault of class {of} speaks of {text!r}"
+        return f"no fault of class {of} matches {text!r}"
     if _NUMBER.fullmatch(code):
         return (
-            f"{code} is not in the catalogue: such a number is a warning and never drains a node; look it up "
-            "at NVIDIA and keep the kernel log"
+            f"{code} is not in the catalogue: an unknown number is a warning and never drains a node; look it "
+            "up in NVIDIA's documentation and keep the kernel log"
         )
-    return f"no fault {text!r}{_did_you_mean(code) or '; `holdfast faults` lists them all'}"
-
-
-def _did_you_mean(code: str) -> str:
-    """Never for a number: another one that looks alike is another fault."""
-    close = difflib.get_close_matches(code, FAULTS, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    # Never for a number: a similar number is another fault.
+    return f"no fault {text!r}{did_you_mean(code, FAULTS) or '; `holdfast faults` lists them all'}"
 
 
 def _as_json(row: Fault) -> dict[str, Any]:
@@ -152,10 +147,10 @@ def _page(row: Fault) -> str:
         ("source", row.source),
     ]
     if row.consequence:
-        facts.insert(1, ("follows", "another fault or a kill: look for what came just before it"))
+        facts.insert(1, ("follows", "another fault or a kill: look for the event just before it"))
     if row.by_users:
-        said = "any user with a job there can cause it: counts against node.budget.users_share too"
-        facts.insert(3, ("users", said))
+        text = "any user with a job there can cause it: counts against node.budget.users_share too"
+        facts.insert(3, ("users", text))
     return "\n".join([f"{row.code}: {row.title}", *(_line(name, text) for name, text in facts)])
 
 

@@ -1,12 +1,11 @@
-"""The ``holdfast`` program: a literal table, name → module, imported only when called.
+"""The ``holdfast`` program: a table of commands, each imported only when it is called.
 
-Exit status of every command: 0 done or yes, 1 the answer is no, 2 used wrongly. No command prints
-a traceback unless ``HOLDFAST_DEBUG`` is set: a person reads one line that says what is wrong.
+Exit status of every command: 0 success or yes, 1 failure or no, 2 used wrongly. No command prints a
+traceback unless ``HOLDFAST_DEBUG`` is set: an error is one line that states what is wrong.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from holdfast.cli.console import complain, say
 from holdfast.errors import ConfigError, HoldfastError, UsageError
 from holdfast.version import VERSION
+from holdfast.wording import did_you_mean
 
 
 class Command(NamedTuple):
@@ -28,30 +28,31 @@ class Command(NamedTuple):
 
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
-        "slurm_hooks.job.launcher.command:main", "run a job: start, watch, restart, requeue"
+        "slurm_hooks.job.launcher.command:main", "run a job: start, monitor, restart and requeue it"
     ),
     "check": Command(
-        "slurm_hooks.cli.check.command:main", "probe this node once, as the agent would"
+        "slurm_hooks.cli.check.command:main", "probe this node once, as the agent does"
     ),
-    "explain": Command("holdfast.cli.explain:main", "why a node or a job is as it is"),
+    "explain": Command("holdfast.cli.explain:main", "explain the state of a node or a job"),
     "checkpoints": Command(
-        "slurm_hooks.job.checkpoints.command:main", "what would be resumed, why others would not"
+        "slurm_hooks.job.checkpoints.command:main",
+        "list checkpoints: which one a job resumes from, and why",
     ),
     "diagnose": Command(
-        "slurm_hooks.job.diagnosis.command:main", "the cause of a failure, from its logs"
+        "slurm_hooks.job.diagnosis.command:main", "find the cause of a failure in a job's logs"
     ),
-    "nodes": Command("holdfast.cli.nodes:main", "the cluster's nodes and who drained them"),
+    "nodes": Command("holdfast.cli.nodes:main", "list the cluster's nodes and who drained them"),
     "history": Command(
-        "slurm_hooks.cli.history:main", "what happened to a node or a GPU, and how often"
+        "slurm_hooks.cli.history:main", "show what happened to a node or a GPU, and how often"
     ),
-    "inspect": Command(
-        "slurm_hooks.active.command:main", "test nodes under load, as Slurm jobs; one page"
-    ),
-    "faults": Command("holdfast.cli.faults:main", "the fault catalogue"),
+    "inspect": Command("slurm_hooks.active.command:main", "test nodes under load, as Slurm jobs"),
+    "faults": Command("holdfast.cli.faults:main", "show the fault catalogue"),
     "config": Command("holdfast.cli.config:main", "check a configuration file"),
-    "render": Command("holdfast.cli.render:main", "manifests, slurm.conf lines, units, values"),
-    "agent": Command("slurm_hooks.agent.main:main", "the resident process of a node"),
-    "bridge": Command("k8s_bridge.main:main", "the resident process of a cluster"),
+    "render": Command(
+        "holdfast.cli.render:main", "print manifests, slurm.conf lines, units, Helm values"
+    ),
+    "agent": Command("slurm_hooks.agent.main:main", "run the resident process of a node"),
+    "bridge": Command("k8s_bridge.main:main", "run the resident process of a cluster"),
 }
 
 USED_WRONGLY = 2
@@ -69,15 +70,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, *rest = words
     command = COMMANDS.get(name)
     if command is None:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {close[0]}?" if close else "`holdfast --help` lists them"
-        complain(f"holdfast: no command {name!r}; {hint}")
+        hint = did_you_mean(name, COMMANDS) or "; `holdfast --help` lists the commands"
+        complain(f"holdfast: no command {name!r}{hint}")
         return USED_WRONGLY
     return _guarded(name, command, rest)
 
 
 def usage() -> str:
-    """The page of ``holdfast --help``."""
+    """The text of ``holdfast --help``."""
     width = max(map(len, COMMANDS))
     rows = [f"  {name.ljust(width)}  {command.summary}" for name, command in COMMANDS.items()]
     head = (
@@ -91,26 +91,26 @@ def usage() -> str:
 
 
 def _guarded(name: str, command: Command, argv: Sequence[str]) -> int:
-    """The one place that turns an exception into a line and an exit status."""
+    """Turn an exception into one line and an exit status."""
     try:
         return _call(command, argv)
     except SystemExit as end:  # argparse: 0 after --help, 2 after a usage error
         return end.code if isinstance(end.code, int) else USED_WRONGLY
     except (ConfigError, UsageError) as error:
-        return _say_why(name, error, USED_WRONGLY)
+        return _report(name, error, USED_WRONGLY)
     except HoldfastError as error:
-        return _say_why(name, error, 1)
+        return _report(name, error, 1)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Who read us (head, less) is gone; nothing of what is left is wanted.
+        # The reader (head, less) has exited: the rest of the output is not needed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:  # noqa: BLE001 - a person must never read a traceback
+    except Exception as error:  # noqa: BLE001 - users get one line, never a traceback
         if os.environ.get("HOLDFAST_DEBUG"):
             traceback.print_exc()
         what = f"{type(error).__name__}: {error}".replace("\n", " ")
-        complain(f"holdfast {name}: a fault of ours: {what}; HOLDFAST_DEBUG=1 shows where")
+        complain(f"holdfast {name}: internal error: {what}; set HOLDFAST_DEBUG=1 for a traceback")
         return 1
 
 
@@ -124,7 +124,7 @@ def _call(command: Command, argv: Sequence[str]) -> int:
     return int(status or 0)
 
 
-def _say_why(name: str, error: Exception, status: int) -> int:
-    for one in str(error).splitlines() or [type(error).__name__]:
-        complain(f"holdfast {name}: {one}")
+def _report(name: str, error: Exception, status: int) -> int:
+    for line in str(error).splitlines() or [type(error).__name__]:
+        complain(f"holdfast {name}: {line}")
     return status

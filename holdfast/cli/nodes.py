@@ -1,4 +1,4 @@
-"""``holdfast nodes``: the cluster's nodes, who took which out of service, and why."""
+"""``holdfast nodes``: the cluster's nodes, which are out of service, by whom and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.adapters.command import run
 from holdfast.cli.console import complain, say, say_json, table
 from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
-from holdfast.drain_owner import DrainStatus, standing
+from holdfast.drain_owner import DrainStatus, drain_status
 from holdfast.errors import CommandError
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import SlurmNode
@@ -24,13 +24,13 @@ examples:
   holdfast nodes
   holdfast nodes --out
   holdfast nodes worker-1 worker-2 --json
-  holdfast nodes --lemons            # and which fail again and again (holdfast history)
+  holdfast nodes --lemons            # with each node's lemon score (holdfast history)
 
 exit status: 0 shown, 1 Slurm knows no such node or does not answer, 2 used wrongly
 """
 
 _HISTORY_S = 40.0
-"""A history that hangs is given up by its own command after 30 s."""
+"""``holdfast history`` itself gives up after 30 s where the folder hangs."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,23 +38,23 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast nodes",
-        description="The cluster's nodes, who took which out of service, and why.",
+        description="Show the cluster's nodes: which are out of service, by whom and why.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", nargs="*", help="only these nodes (default: all)")
-    parser.add_argument("--out", action="store_true", help="only nodes that take no new work")
-    parser.add_argument("--lemons", action="store_true", help="with each node's lemon score")
+    parser.add_argument("--out", action="store_true", help="only nodes that accept no new work")
+    parser.add_argument("--lemons", action="store_true", help="add each node's lemon score")
     parser.add_argument("--json", action="store_true", help="a list, one object for each node")
-    asked = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     slurm = slurm_of_this_machine()
-    names = [SlurmName(name) for name in asked.name]
-    rows = [(node, standing(node)) for node in slurm.nodes(names)]
-    if asked.out:
-        rows = [(node, what) for node, what in rows if what.out_of_service]
-    scores = lemons() if asked.lemons else None
-    if asked.json:
-        listed = [as_json(node, what) for node, what in rows]
+    names = [SlurmName(name) for name in arguments.name]
+    rows = [(node, drain_status(node)) for node in slurm.nodes(names)]
+    if arguments.out:
+        rows = [(node, status) for node, status in rows if status.out_of_service]
+    scores = lemons() if arguments.lemons else None
+    if arguments.json:
+        listed = [as_json(node, status) for node, status in rows]
         more = [{} if scores is None else {"lemon": scores.get(row["name"])} for row in listed]
         say_json([row | extra for row, extra in zip(listed, more, strict=True)])
     else:
@@ -63,9 +63,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def lemons() -> dict[str, dict[str, Any]]:
-    """Node → score and word, of the nodes that the history of this machine knows.
+    """Node → score and rating, of the nodes in the history that this machine can read.
 
-    In a process of its own, because the history may lie on a filesystem that does not answer.
+    In a separate process, because the history may be on a filesystem that does not answer.
     """
     argv = [sys.executable, "-I", "-m", "holdfast", "history", "--json"]
     why: object
@@ -73,8 +73,8 @@ def lemons() -> dict[str, dict[str, Any]]:
         rows = json.loads(run(argv, timeout_s=_HISTORY_S))
         return {row["name"]: {"score": row["score"], "rating": row["rating"]} for row in rows}
     except CommandError as error:
-        none = error.output.strip() == "[]"
-        why = "nothing has been written down yet (paths.history here)" if none else error
+        empty = error.output.strip() == "[]"
+        why = "no events recorded yet (paths.history on this machine)" if empty else error
     except (ValueError, KeyError, TypeError) as error:
         why = error
     complain(f"holdfast nodes: no lemon scores: {why}")
@@ -82,19 +82,19 @@ def lemons() -> dict[str, dict[str, Any]]:
 
 
 def slurm_of_this_machine() -> SlurmCli:
-    """Slurm as the configuration says. Raises ``ConfigError``."""
+    """The client for Slurm, as configured. Raises ``ConfigError``."""
     config = load_cluster(config_path()).slurm
     return SlurmCli(config.timeout_s, config.bin)
 
 
-def as_json(node: SlurmNode, what: DrainStatus) -> dict[str, Any]:
-    """One node for programs; times in epoch seconds."""
+def as_json(node: SlurmNode, status: DrainStatus) -> dict[str, Any]:
+    """One node as JSON; times in epoch seconds."""
     return {
         "name": node.name,
         "states": state_words(node),
-        "out_of_service": what.out_of_service,
-        "owner": what.owner.value,
-        "code": what.reason.code if what.reason else None,
+        "out_of_service": status.out_of_service,
+        "owner": status.owner.value,
+        "code": status.reason.code if status.reason else None,
         "reason": node.reason,
         "reason_user": node.reason_user,
         "reason_at": _epoch(node.reason_at),
@@ -105,7 +105,7 @@ def as_json(node: SlurmNode, what: DrainStatus) -> dict[str, Any]:
 
 
 def state_words(node: SlurmNode) -> list[str]:
-    """Base state first, then the flags, as Slurm orders them."""
+    """The node's states: base state first, then the flags, in Slurm's order."""
     # The enum's order is Slurm's: base states, then flags.
     return [state.value for state in NodeState if state in node.states] + list(node.unknown_states)
 
@@ -115,7 +115,7 @@ def _epoch(at: datetime | None) -> int | None:
 
 
 def since(at: datetime | None) -> str:
-    """A time for people, in this machine's zone."""
+    """A time as text, in this machine's time zone."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else "-"
 
 
@@ -129,11 +129,11 @@ def _list(
             node.name,
             *([] if scores is None else [_past(scores.get(node.name))]),
             "+".join(state_words(node)),
-            what.owner.value if what.out_of_service else "-",
-            since(node.reason_at) if what.out_of_service else "-",
+            status.owner.value if status.out_of_service else "-",
+            since(node.reason_at) if status.out_of_service else "-",
             node.reason or (f"({node.comment})" if node.comment else "-"),
         )
-        for node, what in rows
+        for node, status in rows
     ]
     return table([head, *body])
 

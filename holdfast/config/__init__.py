@@ -1,1 +1,1 @@
-"""Configuration: one YAML file becomes frozen dataclasses, with every problem named at once."""
+"""Configuration: one YAML file becomes frozen dataclasses; all problems are reported at once."""

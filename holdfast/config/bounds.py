@@ -1,4 +1,4 @@
-"""Numbers of a configuration that must lie in a range: one check, one sentence."""
+"""The range check for numbers of the configuration."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def within(values: Any, /, **bounds: tuple[float, float]) -> None:
-    """For ``__post_init__``: each named field lies between its bounds, both included.
+    """For ``__post_init__``: each named field has to be within its bounds, inclusive.
 
-    Raises ValueError, whose text begins with the field's name (``config.load`` finds its line by it).
+    Raises ValueError, whose text begins with the field's name: ``config.load`` finds the line by it.
     """
     for name, (low, high) in bounds.items():
         value = getattr(values, name)

@@ -1,4 +1,4 @@
-"""The node tree of a YAML file → typed values. Used by ``load`` alone; knows nothing of files."""
+"""Convert the node tree of a YAML file to typed values. Used only by ``load``."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ from holdfast.config.fields import built, has_default, hints_of, is_section, sub
 from holdfast.config.nodes import (
     KINDS,
     as_float,
-    did_you_mean,
     is_null,
     join,
     kind_of,
     line_of,
-    suggest,
     tag_of,
 )
+from holdfast.wording import did_you_mean, suggest
 
 if TYPE_CHECKING:
     from yaml import Node
@@ -38,7 +37,7 @@ _MISSING = object()
 
 
 class Problem(NamedTuple):
-    """One thing wrong with the file. ``key`` is the dotted path, empty for the file itself."""
+    """One problem of the file. ``key`` is the dotted path, empty for the file itself."""
 
     line: int
     key: str
@@ -50,13 +49,11 @@ class _Bad(Exception):
 
 
 class Converter:
-    """Turns nodes into values and reports every problem to ``report``; a value with a problem
-    becomes ``None``.
-    """
+    """Converts nodes to values and reports each problem; a value with a problem becomes ``None``."""
 
     def __init__(self, report: Callable[[Problem], None]):
         self._report = report
-        self._said = 0
+        self._reported = 0
 
     def value(self, node: Node, schema: Any, key: str) -> Any:
         """The node as ``schema``, or ``None`` after a problem."""
@@ -66,7 +63,7 @@ class Converter:
             return None
 
     def default(self, schema: Any, key: str) -> Any:
-        """What a section that is not in the file becomes."""
+        """The value of a section that is not in the file."""
         if isinstance(schema, Mapping):
             return {name: self.default(inner, f"{key}.{name}") for name, inner in schema.items()}
         origin = get_origin(schema) or schema
@@ -77,8 +74,8 @@ class Converter:
     def keys(
         self, node: Node, key: str, known: Mapping[str, Any], what: str = "key"
     ) -> dict[str, Node]:
-        """The mapping's values by key. Reports unknown keys, keys given twice, and a node that is
-        no mapping.
+        """The mapping's values by key. Reports unknown keys, duplicate keys, and a node that is
+        not a mapping.
         """
         try:
             found = self._mapping(node, key)
@@ -86,7 +83,7 @@ class Converter:
             return {}
         for name in [name for name in found if name not in known]:
             line, path = line_of(found[name]), join(key, name)
-            self._say(line, path, f"unknown {what}{suggest(name, known)}")
+            self._problem(line, path, f"unknown {what}{suggest(name, known)}")
             del found[name]
         return found
 
@@ -112,7 +109,7 @@ class Converter:
     ) -> Any:
         """A value, ``_MISSING`` (the dataclass has a default) or ``_Bad``."""
         default = has_default(field)
-        # A section with nothing in it is its defaults; a value that is nothing is a slip.
+        # An empty section means its defaults; an empty value is a mistake.
         empty = node is not None and is_null(node) and default and is_section(hint)
         if node is not None and not empty:
             try:
@@ -124,15 +121,15 @@ class Converter:
         if dataclasses.is_dataclass(get_origin(hint) or hint):
             made = self.fields({}, hint, key, line)
             return _Bad() if made is None else made
-        self._say(line, key, "missing; it has no default")
+        self._problem(line, key, "missing; it has no default")
         return _Bad()
 
     def _refused(self, text: str, nodes: Mapping[str, Node], key: str, line: int) -> None:
         name, rest = subject_of(text)
         if name in nodes and rest:
-            self._say(line_of(nodes[name]), join(key, name), rest)
+            self._problem(line_of(nodes[name]), join(key, name), rest)
         else:
-            self._say(line, key, text)
+            self._problem(line, key, text)
 
     def _convert(self, node: Node, schema: Any, key: str) -> Any:
         origin = get_origin(schema)
@@ -155,13 +152,13 @@ class Converter:
     def _optional(self, node: Node, schema: Any, key: str) -> Any:
         inner = [kind for kind in get_args(schema) if kind is not type(None)]
         if len(inner) != 1:
-            raise TypeError(f"{key}: a schema may say Optional[T], no other union, got {schema}")
+            raise TypeError(f"{key}: a schema may use Optional[T], no other union, got {schema}")
         return None if is_null(node) else self._convert(node, inner[0], key)
 
     def _table(self, node: Node, table: Mapping[str, Any], key: str) -> Any:
         if is_null(node):
             return self.default(table, key)
-        said = self._said
+        before = self._reported
         found = self.keys(node, key, table)
         values = {
             name: self.value(found[name], inner, join(key, name))
@@ -169,7 +166,7 @@ class Converter:
             else self.default(inner, join(key, name))
             for name, inner in table.items()
         }
-        return self._unless_bad(said, values)
+        return self._unless_bad(before, values)
 
     def _dataclass(self, node: Node, schema: Any, key: str) -> Any:
         names = dict.fromkeys(
@@ -185,22 +182,20 @@ class Converter:
         return made
 
     def _container(self, node: Node, origin: Any, args: tuple[Any, ...], key: str) -> Any:
-        said = self._said
+        before = self._reported
         if issubclass(origin, Mapping):
             found = self._mapping(node, key)
             values = {
                 name: self.value(child, args[1], join(key, name)) for name, child in found.items()
             }
-            return self._unless_bad(said, values)
+            return self._unless_bad(before, values)
         self._expect(node, "seq", key)
         items = [self.value(child, args[0], f"{key}[{i}]") for i, child in enumerate(node.value)]
-        return self._unless_bad(said, origin(items))
+        return self._unless_bad(before, origin(items))
 
-    def _unless_bad(self, said_before: int, value: Any) -> Any:
-        """``value``, unless something in it was reported since: a half-read container must reach
-        nobody.
-        """
-        if self._said != said_before:
+    def _unless_bad(self, before: int, value: Any) -> Any:
+        """``value``, unless a problem in it was reported since: no partial container is returned."""
+        if self._reported != before:
             raise _Bad
         return value
 
@@ -210,11 +205,11 @@ class Converter:
         for name_node, child in node.value:
             name = str(name_node.value)
             if tag_of(name_node) == "merge":
-                self._say(
+                self._problem(
                     line_of(name_node), key, "merge keys (<<) are not supported; write the keys out"
                 )
             elif name in found:
-                self._say(
+                self._problem(
                     line_of(name_node),
                     join(key, name),
                     f"given twice, first in line {line_of(found[name])}",
@@ -229,7 +224,7 @@ class Converter:
             self._bad(
                 node, key, f"expected one of {known}, got nothing; remove the key for its default"
             )
-        # The node's own text, not its YAML value: YAML 1.1 reads a bare ``off`` as False.
+        # The text of the node, not its YAML value: YAML 1.1 reads a bare ``off`` as False.
         text = node.value if isinstance(node.value, str) else kind_of(node)
         if text not in choices:
             self._bad(node, key, f"{text!r} is not one of {known}{did_you_mean(text, choices)}")
@@ -243,7 +238,7 @@ class Converter:
             return self._finite(node, float(self._plain(node, key)), key)
         want = {str: "str", Path: "str", int: "int", bool: "bool", float: "float"}.get(schema)
         if want is None:
-            raise TypeError(f"{key}: the loader knows no type {schema!r}")
+            raise TypeError(f"{key}: the loader does not support the type {schema!r}")
         self._expect(node, want, key)
         return schema(self._plain(node, key))
 
@@ -253,7 +248,7 @@ class Converter:
         return number or 0.0
 
     def _plain(self, node: Node, key: str) -> Any:
-        import yaml  # noqa: PLC0415 - see load.py: imported already by whoever made the node
+        import yaml  # noqa: PLC0415 - see load.py, which has imported it
 
         try:
             return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
@@ -273,9 +268,9 @@ class Converter:
             self._bad(node, key, f"expected {KINDS[want]}, got {got}{remedy}")
 
     def _bad(self, node: Node, key: str, text: str) -> None:
-        self._say(line_of(node), key, text)
+        self._problem(line_of(node), key, text)
         raise _Bad
 
-    def _say(self, line: int, key: str, text: str) -> None:
-        self._said += 1
+    def _problem(self, line: int, key: str, text: str) -> None:
+        self._reported += 1
         self._report(Problem(line, key, text))

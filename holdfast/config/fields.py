@@ -1,4 +1,4 @@
-"""What the loader asks of a dataclass: its types, its defaults, and every field that it refuses."""
+"""What the loader reads from a dataclass: types, defaults, and the values that it rejects."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 def built(
     cls: Any, values: Mapping[str, Any], bad: set[str], refused: Callable[[str], None]
 ) -> Any:
-    """``cls(**values)``; ``None`` where any field is bad. ``bad``: those that were told already.
+    """``cls(**values)``; ``None`` where any field is invalid. ``bad``: fields that were reported before.
 
-    A dataclass refuses its fields one at a time. Each one that it refuses is told and gets its
-    default, as those in ``bad`` have it, until nothing more is refused. A refusal that names a bad
-    field judges a default that nobody wrote: nothing is said of it.
+    A dataclass rejects its fields one at a time. Each rejected field is reported and gets its default,
+    like those in ``bad``, until nothing more is rejected. A rejection that names a bad field is about a
+    default that nobody wrote, so it is not reported.
     """
     left, bad = dict(values), set(bad)
     while True:
@@ -35,7 +35,7 @@ def built(
 
 
 def subject_of(refusal: str) -> tuple[str, str]:
-    """(field, what is said of it); the second is empty where it is about more than one field."""
+    """(field, the rest of the message); the second is empty where it is about several fields."""
     first, _, rest = refusal.partition(" ")
     return first.rstrip(":"), rest if rest.startswith(("must ", "is ", "needs ")) else ""
 
@@ -46,7 +46,7 @@ def has_default(field: dataclasses.Field[Any]) -> bool:
 
 
 def is_section(hint: Any) -> bool:
-    """Whether it has parts of its own: a dataclass, a mapping, a list."""
+    """Whether the type has parts: a dataclass, a mapping, a list."""
     origin = get_origin(hint) or hint
     if not isinstance(origin, type):
         return False

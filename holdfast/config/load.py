@@ -1,14 +1,13 @@
-"""YAML → frozen dataclasses. The only module that imports ``yaml``.
+"""Load the configuration: YAML to frozen dataclasses. The only module that imports ``yaml``.
 
-* Every problem at once, one line each: ``FILE:LINE: key.path: problem; did you mean …``. Line
-  numbers come from the YAML node tree, so a value of the wrong type and a dataclass that refuses
-  its values are named where they stand.
-* A missing file means all defaults. A file that is there but cannot be read is an error.
+* All problems are reported at once, one line each: ``FILE:LINE: key.path: problem; did you mean …``.
+  Line numbers come from the YAML node tree, also for a value that the dataclass itself rejects.
+* A missing file means all defaults. A file that exists but cannot be read is an error.
 * Ranges belong to the dataclass: a ``ValueError`` from ``__post_init__`` becomes a problem of that
   section. When its text starts with a field's name (``timeout_s must be above 0, got 0``), the line
   is that field's.
 
-Understood types: ``str``, ``int``, ``float``, ``bool``, ``Path``, Enums (by value), ``Literal``,
+Supported types: ``str``, ``int``, ``float``, ``bool``, ``Path``, Enums (by value), ``Literal``,
 ``Optional``, ``tuple[T, ...]``, ``frozenset[T]``, ``dict[str, T]`` / ``Mapping[str, T]``,
 dataclasses (also generic ones, ``Check[Limits]``), ``Any`` (plain YAML values), and a mapping
 NAME → type for a section whose keys are a catalogue.
@@ -36,24 +35,13 @@ _MOST_LEVELS = 50
 def load_section(path: Path, name: str, schema: type[T]) -> T:
     """The section ``name`` as a ``schema``. Raises ``ConfigError`` with all its problems.
 
-    A section, or a file, that is not there is built from its defaults. Problems of other sections
-    are not looked at, so that a typing error in the bridge's settings stops no agent; an unknown
-    top-level key is always a problem.
+    A missing section or file means its defaults. Problems of other sections are not checked, so that a
+    typing error in the bridge's settings stops no agent; an unknown top-level key is always a problem.
     """
     document = Document(path, (name,))
     value = document.section(name, schema)
     document.refuse()
     return cast("T", value)
-
-
-def load_table(path: Path, name: str, table: Mapping[str, type[T]]) -> dict[str, T]:
-    """The section ``name``, whose keys are exactly those of ``table``. Each key that is missing has
-    its defaults.
-    """
-    document = Document(path, (name,))
-    value = document.section(name, table)
-    document.refuse()
-    return cast("dict[str, T]", value)
 
 
 def load_top(path: Path, schema: type[T]) -> T:
@@ -75,10 +63,10 @@ def check(path: Path, sections: Mapping[str, Any]) -> list[str]:
 
 
 def _too_deep(yaml: Any, text: str, loader: Any) -> int | None:
-    """The line in which the text passes the deepest level that a configuration can have.
+    """The line in which the text exceeds the maximum nesting depth; None: it does not.
 
-    The composer calls itself for each level, in C: some ten thousand of them end the process, and
-    no exception tells. The events do not.
+    The composer is recursive, in C: some ten thousand levels crash the process without an exception.
+    The event parser is not.
     """
     depth = 0
     for event in yaml.parse(text, Loader=loader):
@@ -92,27 +80,27 @@ def _too_deep(yaml: Any, text: str, loader: Any) -> int | None:
 
 
 class Document:
-    """One file read once: its text, its top-level nodes by key, and the problems found so far.
+    """One file, read once: its text, its top-level nodes by key, and the problems found so far.
 
-    Values of a document with problems must reach nobody: ``refuse`` before they are used.
+    Values of a document with problems must not be used: call ``refuse`` first.
     """
 
     def __init__(self, path: Path, names: Iterable[str] = (), *, text: str | None = None):
-        """``text``: what to read instead of the file; ``path`` is then only its name."""
+        """``text`` is parsed instead of the file, if given; ``path`` is then only used in messages."""
         self.path = path
         self.problems: list[Problem] = []
         self.convert = Converter(self.problems.append)
         self.text = self._read() if text is None else text
-        """None: there is no file, or none that can be read."""
+        """None: there is no file, or it cannot be read."""
         root = self._parse(self.text) if self.text is not None else None
-        # Known keys only by name: whose class is behind one of them is not this file's business.
+        # The keys are checked by name only: the classes of other sections are not imported.
         table = dict.fromkeys((*SECTIONS, *names))
         self.nodes: dict[str, Node] = {}
         if root is not None and not is_null(root):
             self.nodes = self.convert.keys(root, "", table, what="section")
 
     def section(self, name: str, schema: Any) -> Any:
-        """The section as ``schema``: a class, or a table as for ``load_table``."""
+        """The section as ``schema``: a class, or a table NAME → type for a section with fixed keys."""
         node = self.nodes.get(name)
         return (
             self.convert.value(node, schema, name)
@@ -147,7 +135,7 @@ class Document:
         return None
 
     def _parse(self, text: str) -> Node | None:
-        import yaml  # noqa: PLC0415 - costs 10 ms, and its owner is this module
+        import yaml  # noqa: PLC0415 - costs 10 ms; only this module imports it
 
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
@@ -158,8 +146,8 @@ class Document:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = mark.line + 1 if mark else 1
-            said = " ".join(f"{error.context or ''} {error.problem or ''}".split())
-            self.problems.append(Problem(line, "", f"not valid YAML: {said}"))
+            message = " ".join(f"{error.context or ''} {error.problem or ''}".split())
+            self.problems.append(Problem(line, "", f"not valid YAML: {message}"))
         except yaml.reader.ReaderError as error:
             where = text[: error.position].count("\n") + 1 if isinstance(error.position, int) else 1
             self.problems.append(Problem(where, "", f"not valid YAML: {error.reason}"))

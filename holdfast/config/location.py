@@ -1,7 +1,6 @@
-"""Where the configuration lies, and the kill switches beside it.
+"""The path of the configuration, and the kill switches beside it.
 
-Nothing here parses anything: the kill switches must work when the configuration is unreadable (law
-5).
+Nothing here parses a file: the kill switches have to work when the configuration is invalid (law 5).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from pathlib import Path
 DEFAULT_PATH = Path("/etc/holdfast/holdfast.yaml")
 
 ALL = "all"
-"""Name of the switch that turns off every action of Holdfast, not one check only."""
+"""The switch that turns off every action of Holdfast, not only one check."""
 
 
 def config_path(argument: str | Path | None = None) -> Path:
@@ -25,11 +24,11 @@ def config_path(argument: str | Path | None = None) -> Path:
 
 
 def switches_off(path: Path | None = None) -> frozenset[str]:
-    """Names of the checks that somebody switched off by a file ``off/NAME`` beside the
-    configuration.
+    """Names of the checks that are switched off by a file ``off/NAME`` beside the configuration.
 
-    ``off/all`` turns off every action. The files' content does not matter, ``touch`` is enough. A
-    folder that is there but cannot be listed reads as ``all``: who could not look must not act.
+    ``off/all`` turns off every action. The content of the files is ignored: ``touch`` is enough. A
+    folder that exists but cannot be listed counts as ``all``: nothing is done while the switches are
+    unknown.
     """
     folder = (path or config_path()).parent / "off"
     try:

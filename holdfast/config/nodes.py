@@ -1,9 +1,7 @@
-"""What a YAML node is, in the words of the configuration's messages."""
+"""Properties of YAML nodes, as the configuration's messages name them."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ KINDS = {
     "seq": "list",
     "timestamp": "date",
 }
-"""What YAML's own tags are called in a message."""
+"""The names of YAML's tags in messages."""
 
 
 def as_float(text: str) -> float | None:
@@ -47,15 +45,3 @@ def line_of(node: Node) -> int:
 
 def join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a complaint about a word that is nearly one of these; empty where it is none."""
-    names = {name.casefold(): name for name in known}
-    close = difflib.get_close_matches(word.casefold(), names, n=1, cutoff=0.6)
-    return f"; did you mean {names[close[0]]!r}?" if close else ""
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    return did_you_mean(word, names) or f"; known are {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""The sections that both halves read: ``cluster``, ``paths`` and ``slurm``."""
+"""The sections that agent, commands and bridge share: ``cluster``, ``paths`` and ``slurm``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from holdfast.config.load import load_top
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathsConfig:
-    """Where this machine's things lie. Another root than the real one is for the test bed and for
-    chroots.
-    """
+    """Paths on this machine. Other roots than the real ones are for the sandbox and for chroots."""
 
     kmsg: Path = Path("/dev/kmsg")
     sysfs: Path = Path("/sys")
@@ -21,12 +19,12 @@ class PathsConfig:
     nvml_library: str = "libnvidia-ml.so.1"
     """A name for the dynamic linker, or an absolute path."""
     run: Path = Path("/run/holdfast")
-    """Gone at each boot: the verdict, the jobs' markers, sockets."""
+    """Emptied at each boot: the verdict, the jobs' markers, sockets."""
     state: Path = Path("/var/lib/holdfast")
-    """Survives a boot: what this node's agent drained, and why."""
+    """Kept across boots: what this node's agent drained, and why."""
     history: Path | None = None
     """What happened to nodes and GPUs (`holdfast history`). null: `history` below `paths.state`.
-    A folder on a filesystem that all nodes share lets a GPU's past be found wherever it was.
+    In a folder on a filesystem that all nodes share, a GPU's past is found wherever it was.
     """
 
     def __post_init__(self) -> None:
@@ -46,14 +44,12 @@ class PathsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmConfig:
-    """How Slurm is asked."""
+    """Access to Slurm."""
 
     timeout_s: float = 10.0
-    """Bound of one call of scontrol, sinfo or sdiag. A hung slurmctld holds scontrol for 40 s and
-    more.
-    """
+    """Limit for one call of scontrol, sinfo or sdiag. With a hung slurmctld, scontrol takes 40 s and more."""
     bin: str = ""
-    """Folder of scontrol and its like; empty: along PATH."""
+    """Folder of Slurm's commands; empty: found along PATH."""
 
     def __post_init__(self) -> None:
         within(self, timeout_s=(0.1, 300))
@@ -63,7 +59,7 @@ class SlurmConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """What is the same on every machine of the cluster."""
+    """The sections that apply to every machine of the cluster."""
 
     cluster: str = "cluster"
     paths: PathsConfig = field(default_factory=PathsConfig)

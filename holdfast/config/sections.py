@@ -1,7 +1,7 @@
-"""Which top-level keys the configuration has, and whose dataclass each one becomes.
+"""The top-level keys of the configuration and the dataclass of each.
 
-A literal table, never a scan: the classes are imported only when a section is read or checked, so a
-node without the bridge's packages can still read its own sections.
+The classes are imported only when a section is read or checked, so a node without the bridge's packages can
+read its own sections.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SECTIONS: Mapping[str, str] = {
 
 
 def schema_of(name: str) -> Any:
-    """What ``load.load_section`` takes for that section. Raises ``ImportError`` where its half is
+    """The schema of that section, for ``load.load_section``. Raises ``ImportError`` where its package is
     not installed.
     """
     module, _, attribute = SECTIONS[name].partition(":")

@@ -1,7 +1,7 @@
-"""The fault catalogue: what each code means, how bad it is, and what must happen to the node.
+"""The fault catalogue: what each code means, its severity, and what must happen to the node.
 
-One row for each code; documentation and ``holdfast faults`` are made from it. Adding a fault means
-adding a row.
+One row for each code; the documentation and ``holdfast faults`` are generated from it. A new fault is a
+new row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_known(code: str) -> bool:
 
 
 def fault_of(code: str) -> Fault:
-    """The row of ``code``. One that the catalogue lacks is worth a look and never a drain."""
+    """The row of ``code``. A code without a row is a warning and never drains."""
     row = FAULTS.get(code)
     if row is not None:
         return row
@@ -51,5 +51,5 @@ def fault_of(code: str) -> Fault:
 
 
 def severity_of(code: str) -> Severity:
-    """How bad a fault with this code is when nothing else is known of it."""
+    """The severity of a fault with this code if nothing else is known."""
     return fault_of(code).severity

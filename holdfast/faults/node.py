@@ -1,4 +1,4 @@
-"""The faults that are no numbers of a driver: one module for each kind, and their order in tables."""
+"""The faults without a number of NVIDIA's driver: one module for each kind, and their order in tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of one kind: what Holdfast says of itself and of its own part in Slurm."""
+"""Faults of one kind: Holdfast itself and its hooks in Slurm."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ OWN_FAULTS: tuple[Fault, ...] = (
         by_users=True,
     ),
     row(
-        "STATE_UNWRITABLE", "the agent's state folder takes no writes",
+        "STATE_UNWRITABLE", "the agent's state folder cannot be written",
         (_WARN, FaultClass.HOLDFAST, Action.NONE, False),
-        "Make room on the node's disk, or see why it is read-only or does not answer. The node is drained and "
-        "given back as ever; a power loss now would make the agent forget which drain is its own.", OWN,
+        "Free space on the node's disk, or find out why it is read-only or does not respond. The node is drained and "
+        "returned to service as usual; after a power loss the agent would not recognize its own drain.", OWN,
     ),
     row(
-        "RETURN_UNCONFIRMED", "nobody can tell what the node's last return ended",
+        "RETURN_UNCONFIRMED", "accounting does not show which drain the last return ended",
         (_WARN, FaultClass.HOLDFAST, Action.NONE, False),
-        "Start slurmdbd. If somebody drained the node in the second of its return, that drain is set again then; "
-        "without accounting, ask who changed nodes at that time.", OWN,
+        "Start slurmdbd. If somebody drained the node in the second of its return, that drain is set again; "
+        "without accounting, find out who changed nodes at that time.", OWN,
     ),
     row(
         "PROLOG", "the prolog refused the node", (_FATAL, FaultClass.HOLDFAST, Action.WAIT, True),
@@ -42,6 +42,6 @@ OWN_FAULTS: tuple[Fault, ...] = (
     row(
         "KUBE_CORDON", "the Kubernetes node is cordoned",
         (_INFO, FaultClass.HOLDFAST, Action.NONE, True),
-        "kubectl uncordon gives it back.", OWN,
+        "kubectl uncordon returns it to service.", OWN,
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What one row of the fault catalogue says."""
+"""One row of the fault catalogue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from holdfast.vocabulary import Action, FaultClass, Severity
 
 OWN = "Holdfast"
-"""The source of a row that rests on nobody's word but ours."""
+"""The source of a row that is based only on Holdfast's own experience."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,14 +18,14 @@ class Fault:
     ``title``     what it is, in a few words.
     ``severity``  FATAL: work on the node is lost. WARN: the node is degraded. INFO: a record.
     ``action``    what must happen before the node returns, unless the facts say otherwise.
-    ``drains``    True when a check in mode ``drain`` may take the node out of service for it. A
-                  WARN that drains lets running jobs go on; a WARN that does not is only commented.
+    ``drains``    True when a check in mode ``drain`` may take the node out of service for it. With
+                  a WARN that drains, running jobs go on; a WARN that does not drain is a comment.
     ``runbook``   what a person should do, in one or two sentences.
     ``source``    where severity and action come from.
-    ``consequence``  True for what only follows another fault or a kill (Xid 45): it never outranks
+    ``consequence``  True for a consequence of another fault or of a kill (Xid 45): it never outranks
                   a cause, and alone it is no evidence against the node.
-    ``by_users``  True for what any user with a job on the node can bring about. Such drains get a
-                  part of the budget only (``node.budget.users_share``).
+    ``by_users``  True if any user with a job on the node can cause it. Such drains get only a part of
+                  the budget (``node.budget.users_share``).
     """
 
     code: str

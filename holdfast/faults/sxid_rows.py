@@ -1,9 +1,9 @@
 """Every SXid that a third-generation NVSwitch (HGX and DGX H100) can log, as data.
 
-A line each: number, ``*`` where the Fabric Manager user guide has it in its SXid tables, kind (see
-sxids.py), and what it is in the driver's own words, so that a search finds the log line. The numbers
-and words are those that NVIDIA's open kernel modules 595.45.04 print for this switch (LS10); the few
-that the guide alone has are there too.
+One line each: number, ``*`` where it is in the SXid tables of the Fabric Manager user guide, kind (see
+sxids.py), and the driver's own text, so that a search finds the log line. Numbers and texts are those that
+NVIDIA's open kernel modules 595.45.04 print for this switch (LS10); the few that only the guide has are
+included.
 """
 
 ROWS = """\

@@ -4,13 +4,13 @@ Kinds and remedies: NVIDIA's Fabric Manager user guide (DU-09883-001_v1.3, Octob
 non-fatal, fatal, always fatal and other notable SXids), compared with what the driver does with each
 (open kernel modules 595.45.04: fatal for a link, fatal for the device, or not). Where they disagree:
 
-- 19054 to 19067, 19069, 19070: fatal in the guide; the driver prints some of them as non-fatal. The word
-  in the log line decides.
-- 19055, 19057, 19059: corrected in the guide; the driver prints them as fatal. The word decides.
+- 19054 to 19067, 19069, 19070: fatal in the guide; the driver logs some of them as non-fatal. The log line
+  decides.
+- 19055, 19057, 19059: corrected in the guide; the driver logs them as fatal. The log line decides.
 - 12001, 12002: fatal for a link in the guide, for the whole switch in the driver: all GPUs are reset.
 
-What the driver prints ("Fatal", "Non-fatal") outranks the row in either direction: a row says what to
-expect, the line says what happened.
+What the driver logs ("Fatal", "Non-fatal") outranks the row in either direction: the row is what to expect,
+the line is what happened.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _Kind = tuple[Severity, FaultClass, Action, bool, str]
 KINDS: Mapping[str, _Kind] = {
     "note": (
         _INFO, _LINK, Action.NONE, False,
-        "Nothing to do: corrected or harmless. Recorded because many of one link point at its cable or board.",
+        "Nothing to do: corrected or harmless. Recorded because many on one link indicate a bad cable or board.",
     ),
     "warn": (
         _WARN, _SWITCH, Action.NONE, False,
-        "Not fatal by itself. Look for fatal SXids and for Xids 45 and 74 of the same moment; keep the log "
-        "and ask NVIDIA when it repeats.",
+        "Not fatal by itself. Look for fatal SXids and for Xids 45 and 74 at the same time; if it repeats, keep "
+        "the log and contact NVIDIA.",
     ),
     "job": (
         _WARN, _LINK, Action.RESTART_JOB, False,
         "The GPU behind this link stops and the driver ends its CUDA jobs with Xid 45: restart the job. If it "
-        "comes back without a job to blame, reset all GPUs and check the Fabric Manager's partitions.",
+        "happens again without a faulty job, reset all GPUs and check the Fabric Manager's partitions.",
     ),
     "thermal": (
         _WARN, _SWITCH, Action.WAIT, False,
-        "NVLink is slower until the switch has cooled down: look at fans and air flow.",
+        "NVLink is slower until the switch has cooled down: check fans and air flow.",
     ),
     "cable": (
         _WARN, _LINK, Action.CONTACT_SUPPORT, False,
@@ -54,22 +54,22 @@ KINDS: Mapping[str, _Kind] = {
     ),
     "module": (
         _WARN, _SWITCH, Action.CONTACT_SUPPORT, False,
-        "A cable module of an NVLink network between nodes. An HGX H100 node has none: keep the log, ask NVIDIA.",
+        "A cable module of an NVLink network between nodes. An HGX H100 node has none: keep the log, contact NVIDIA.",
     ),
     "heartbeat": (
         _WARN, _LINK, Action.RESET_GPU, True,
-        "It usually comes with a fatal SXid that tells the cause. Reset all GPUs and NVSwitches once the node "
+        "It usually comes with a fatal SXid, which is the cause. Reset all GPUs and NVSwitches once the node "
         "is empty.",
     ),
     "soe": (
         _WARN, _SWITCH, Action.REBOOT, True,
-        "The switch's own controller has stopped: NVLink goes on, but nobody looks after it. Reboot the node "
-        "once it is empty.",
+        "The switch's controller (SOE) has stopped: NVLink works, but is not monitored. Reboot the node once it "
+        "is empty.",
     ),
     "link": (
         _FATAL, _LINK, Action.RESET_GPU, True,
-        "The NVLink of one GPU is dead (the GPU logs Xid 74). End the jobs, then reset all GPUs with "
-        "nvidia-smi -r, or reboot. If it is the same link again: GPU board or NVSwitch, ask for a replacement.",
+        "The NVLink of one GPU has failed (the GPU logs Xid 74). End the jobs, then reset all GPUs with "
+        "nvidia-smi -r, or reboot. If the same link fails again: request a replacement of the GPU board or NVSwitch.",
     ),
     "all": (
         _FATAL, _SWITCH, Action.RESET_GPU, True,
@@ -77,7 +77,7 @@ KINDS: Mapping[str, _Kind] = {
     ),
     "always": (
         _FATAL, _SWITCH, Action.REBOOT, True,
-        "Always fatal to the whole fabric. Reboot the node. If the same switch does it again: ask for a "
+        "Always fatal to the whole fabric. Reboot the node. If the same switch fails again: request a "
         "replacement of the baseboard.",
     ),
 }  # fmt: skip
@@ -90,15 +90,15 @@ def _row(number: int, title: str, kind: _Kind, source: str) -> Fault:
 
 
 def unknown(number: int) -> Fault:
-    """The row of a number that the catalogue does not have: worth a look, never a drain, unless the log
-    line itself says that it is fatal."""
+    """The row of a number that is not in the catalogue: a warning that never drains, unless the log line
+    itself reports it as fatal."""
     return _row(number, "unknown SXid", KINDS["warn"], "none: this number is not in the catalogue")
 
 
 def _parsed(line: str) -> Fault:
     match = _LINE.fullmatch(line)
     if match is None:
-        raise ValueError(f"no row of an SXid: {line!r}")
+        raise ValueError(f"not a row of an SXid: {line!r}")
     number, mark, kind, title = match.groups()
     return _row(int(number), title, KINDS[kind], _GUIDE if mark == "*" else _DRIVER)
 

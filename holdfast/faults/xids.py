@@ -1,9 +1,9 @@
 """Every Xid that an H100's driver can print, as data.
 
 Immediate action and class: NVIDIA's Xid catalogue (page of 2025-10-29, NVIDIA's immediate and
-investigatory buckets). Severity is ours: FATAL only where the GPU cannot go on; what the
-application caused is INFO, evidence about the job and never against the node. A number that is not
-here is WARN and never drains (NVIDIA adds numbers with new drivers; guessing would empty clusters).
+investigatory buckets). The severity is Holdfast's: FATAL only where the GPU cannot continue; what the
+application caused is INFO: evidence about the job and never against the node. A number that is not
+here is WARN and never drains (NVIDIA adds numbers with new drivers; a guess could drain whole clusters).
 """
 
 from __future__ import annotations
@@ -23,30 +23,28 @@ _APP, _GPU, _LINK, _DRIVER = (
 _SOURCE = "NVIDIA Xid catalogue, 2025-10-29"
 
 _JOB = (
-    "The application's fault first. Look at the job; suspect the GPU when other jobs see it there."
+    "Usually an application error. Check the job; suspect the GPU if other jobs get it there too."
 )
 _METRIC = "Nothing to do. Recorded because it helps to explain other faults of this GPU."
-_RESET = (
-    "Let the jobs leave, reset the GPU (nvidia-smi -r -i GPU) or reboot. If it comes back: RMA."
-)
+_RESET = "Let the jobs end, then reset the GPU (nvidia-smi -r -i GPU) or reboot. If it happens again: RMA."
 _GSP = (
-    "The GPU's own firmware does not answer: nvidia-smi and NVML may hang on it. Let the jobs leave, then "
+    "The GPU's firmware (GSP) does not respond: nvidia-smi and NVML may hang on it. Let the jobs end, then "
     "nvidia-smi -r -i GPU; if that hangs, reboot. On several nodes: a driver bug, look for a newer release."
 )
-_UNUSED = "NVIDIA publishes no meaning for it. Keep the log and ask NVIDIA when it repeats."
+_UNUSED = "NVIDIA publishes no meaning for it. If it repeats, keep the log and contact NVIDIA."
 _BLACKWELL = (
-    "A number of Blackwell GPUs: it should not appear on an H100. Keep the log, ask NVIDIA."
+    "A number of Blackwell GPUs: it should not appear on an H100. Keep the log, contact NVIDIA."
 )
 
 _NEW = (
     "A number of the drivers since 595 for which NVIDIA has published no remedy yet. Keep the log; an Xid "
-    "154 beside it says what the GPU needs."
+    "154 with it names the recovery action."
 )
 
 _Kind = tuple[Severity, FaultClass, Action, bool, str]
 _KINDS: Mapping[str, _Kind] = {
     "job": (_INFO, _APP, Action.RESTART_JOB, False, _JOB),
-    "job-link": (_INFO, _LINK, Action.RESTART_JOB, False, "Follows a peer's failure: look there."),
+    "job-link": (_INFO, _LINK, Action.RESTART_JOB, False, "A consequence of a failure of a peer GPU: check that one."),
     "metric-app": (_INFO, _APP, Action.NONE, False, _METRIC),
     "metric-gpu": (_INFO, _GPU, Action.NONE, False, _METRIC),
     "metric-driver": (_INFO, _DRIVER, Action.NONE, False, _METRIC),
@@ -59,11 +57,11 @@ _KINDS: Mapping[str, _Kind] = {
     "reset-link": (_FATAL, _LINK, Action.RESET_GPU, True, _RESET),
     "contact": (
         _FATAL, _GPU, Action.CONTACT_SUPPORT, True,
-        "The machine needs hands or a replacement: open a case with the hardware's owner.",
+        "The machine needs a repair or a replacement: open a case with its provider.",
     ),
 }  # fmt: skip
 
-# number: (kind, title). Titles keep NVIDIA's mnemonic so that a search finds its pages.
+# number: (kind, title). Titles have NVIDIA's mnemonic, so that a search finds its pages.
 _ROWS: Mapping[int, tuple[str, str]] = {
     8: ("job", "GPU stopped processing (FIFO_ERROR_IDLE_TIMEOUT)"),
     11: ("job", "bad push buffer (GR_ERROR_MISSING_HW)"),
@@ -131,7 +129,7 @@ _ROWS: Mapping[int, tuple[str, str]] = {
     176: ("new", "PCIe corrected an error (PCIE_CORRECTABLE_ERROR_FAULT)"),
 }
 CONSEQUENCES = frozenset({43, 45, 108, 137, 171, 172})
-"""What follows a kill, a peer's failure or another Xid (NVIDIA's catalogue: "Preemptive cleanup, due to
+"""Consequences of a kill, a peer's failure or another Xid (NVIDIA's catalogue: "Preemptive cleanup, due to
 previous errors", XID_137_FLOW, "Additional to Xid 48"): never a cause.
 """
 
@@ -182,32 +180,32 @@ _RANGES: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("blackwell", "NVLink 5 error (Blackwell)", tuple(range(144, 151))),
     ("blackwell", "Blackwell only", (*range(126, 136), 142, 155, *range(159, 167), 170)),
 )
-# Rows that are like no other.
+# Rows with a kind of their own.
 _OWN: Mapping[int, tuple[str, _Kind]] = {
     74: (
         "NVLink error (NVLINK_ERROR)",
         (_WARN, _LINK, Action.NONE, False,
          "Decode the seven registers of the message (NVIDIA's NVLink workflow). If it repeats, drain "
-         "the node and reset; when several GPUs report it, suspect the switch."),
+         "the node and reset the GPUs; if several GPUs report it, suspect the switch."),
     ),
     79: (
         "GPU has fallen off the bus",
         (_FATAL, _GPU, Action.REBOOT, True,
-         "No reset reaches it: reboot the node. Look in the kernel log for PCIe errors of the port above it and "
-         "for heat or power just before. If a GPU of the node falls off again within a week, ask for a replacement."),
+         "A reset cannot reach it: reboot the node. Check the kernel log for PCIe errors of its port, and for "
+         "thermal or power events just before. If it happens again within a week, request a replacement."),
     ),
     151: (
         "key rotation error (KEY_ROTATION_ERROR, confidential computing)",
-        (_FATAL, _DRIVER, Action.REBOOT, True, "Restart the virtual machine, then look again."),
+        (_FATAL, _DRIVER, Action.REBOOT, True, "Restart the virtual machine, then check again."),
     ),
     154: (
         "GPU recovery action changed",
         (_FATAL, _GPU, Action.REBOOT, True,
-         "The text names what the driver asks for: a reset, a reboot or a drain. Do that."),
+         "The text names the action that the driver requires: a reset, a reboot or a drain. Do that."),
     ),
     156: (
         "resource retired (RESOURCE_RETIREMENT_EVENT)",
-        (_WARN, _GPU, Action.RESET_GPU, True, "Running work is unaffected. Reset the GPU when idle."),
+        (_WARN, _GPU, Action.RESET_GPU, True, "Running jobs are not affected. Reset the GPU once it is idle."),
     ),
     157: (
         "resource could not be retired (RESOURCE_RETIREMENT_FAILURE)",
@@ -221,7 +219,7 @@ _OWN: Mapping[int, tuple[str, _Kind]] = {
 
 
 def unknown(number: int) -> Fault:
-    """The row of a number that the catalogue does not have: worth a look, never a drain."""
+    """The row of a number that is not in the catalogue: a warning that never drains."""
     return _row(
         number, "unknown Xid", _KINDS["unused"], "none: this number is not in the catalogue"
     )

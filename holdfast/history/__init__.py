@@ -1,1 +1,1 @@
-"""What happened to nodes and GPUs: events, the files they lie in, and the lemon score."""
+"""What happened to nodes and GPUs: events, their files, and the lemon score."""

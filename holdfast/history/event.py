@@ -1,8 +1,8 @@
 """One line of a node's history.
 
 ``{"t": 1763701445.123, "event": "drained", "node": "worker-3", "boot_id": "…", "gpu": 3, "gpu_uuid":
-"GPU-…", "serial": "…", "code": "XID79", "detail": "…", …}``: what an event does not have, it leaves
-out; what this version of Holdfast does not know is kept and shown.
+"GPU-…", "serial": "…", "code": "XID79", "detail": "…", …}``: empty fields are left
+out; fields that this version of Holdfast does not know are kept and shown.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 BOOT, AGENT_STARTED, AGENT_ENDED = "boot", "agent_started", "agent_ended"
 MEMORY_LOST = "memory_lost"
-"""What an agent knew of this node could not be read: whether it booted meanwhile is not known."""
+"""The agent's tracked state could not be read: whether the node booted meanwhile is unknown."""
 INVENTORY, GPU_REPLACED, MACHINE_REPLACED = "inventory", "gpu_replaced", "machine_replaced"
 OPENED, CLOSED = "finding_opened", "finding_closed"
 DRAINED, GIVEN_BACK, WITHDRAWN, OVER_BUDGET = "drained", "given_back", "withdrawn", "over_budget"
 RESUMED = "resumed"
-"""Somebody else put a node back into service that Holdfast had drained."""
+"""Somebody else returned a node to service that Holdfast had drained."""
 JOB_HIT = "job_hit"
-"""While ``job`` ran here, a fault of this node befell it."""
+"""``job`` ran here and was affected by a fault of this node."""
 ACTIVE_CHECK = "active_check"
-"""A diagnosis ran: ``check`` and ``verdict`` (passed, failed, could-not-run)."""
+"""An active check ran: ``check`` and ``verdict`` (passed, failed, could-not-run)."""
 LOST = "events_lost"
-"""``count`` events could not be kept until they were written."""
+"""``count`` events were dropped before they could be written."""
 
 _TEXTS = ("node", "boot_id", "gpu_uuid", "serial", "code", "detail")
 
@@ -34,8 +34,8 @@ _TEXTS = ("node", "boot_id", "gpu_uuid", "serial", "code", "detail")
 class Event:
     """``t`` in epoch seconds; ``gpu`` is the GPU's index on that node at that time.
 
-    ``gpu_uuid`` and ``serial`` (of the board) are what a GPU keeps when it moves. ``facts`` holds all
-    else that the line says.
+    ``gpu_uuid`` and ``serial`` (of the board) identify a GPU that moves to another node. ``facts``
+    holds all other fields of the line.
     """
 
     t: float
@@ -50,16 +50,17 @@ class Event:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        """The event as its line has it, without what is empty."""
-        said: dict[str, Any] = {"t": round(self.t, 6), "event": self.event}
-        said |= {name: getattr(self, name) for name in _TEXTS if getattr(self, name)}
+        """The event as it is written, without empty fields."""
+        fields: dict[str, Any] = {"t": round(self.t, 6), "event": self.event}
+        fields |= {name: getattr(self, name) for name in _TEXTS if getattr(self, name)}
         if self.gpu is not None:
-            said["gpu"] = self.gpu
-        return {**said, **{name: value for name, value in self.facts.items() if name not in said}}
+            fields["gpu"] = self.gpu
+        more = {name: value for name, value in self.facts.items() if name not in fields}
+        return {**fields, **more}
 
 
 def of_record(record: Mapping[str, Any]) -> Event | None:
-    """The event of a line, or None where it is none of ours (no time, no name)."""
+    """The event of a line, or None where it is not an event (no time, no name)."""
     t, name = record.get("t"), record.get("event")
     if isinstance(t, bool) or not isinstance(t, (int, float)) or not math.isfinite(t):
         return None

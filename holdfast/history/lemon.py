@@ -1,6 +1,6 @@
-"""The lemon score: which node or GPU fails again and again, though each fault alone was cured. Pure.
+"""The lemon score: which node or GPU fails repeatedly, although each fault was repaired. Pure.
 
-Meta found that 1.2 % of its nodes touched 13 % of each day's jobs, and that taking these "lemons" out
+Meta found that 1.2 % of its nodes affected 13 % of each day's jobs, and that removing these "lemons"
 lowered the failures of jobs of 512 GPUs and more from 14 % to 4 % (arXiv 2410.21680, section on lemon
 nodes; its window of 28 days and its signals are used here). Its thresholds are not published; the
 weights are Holdfast's own::
@@ -9,24 +9,23 @@ weights are Holdfast's own::
 
     signal                  w     x in the last 28 days                                        r
     faults                  0.20  hardware faults that opened (Meta: xid_cnt)                  4
-    repairs                 0.15  of these, such that ask for a person or a new part           2
+    repairs                 0.15  of these, faults that require a person or a new part         2
                                   (Meta: tickets); failed active checks; replaced GPUs
-    outs                    0.15  drains by Holdfast for a hardware fault that stood           3
+    outs                    0.15  drains by Holdfast for a hardware fault, not withdrawn       3
                                   (Meta: out_count)
-    jobs_hit                0.35  jobs that a fault of this hardware befell, one for each run    4
+    jobs_hit                0.35  runs of jobs that were affected by a fault of this hardware  4
                                   (Meta: multi_node_node_fails and single_node_node_fails)
 
 ``r_i`` is the fleet's 95th percentile where the history holds 20 nodes or more (at least 1), else the
-value above: our choice, at which a person would look. A signal of which the history never says
-anything is unknown, not zero, and left out. Meta's failure rate and its count of jobs that exclude the
-node are left out: a node's agent knows neither. Faults of one part within 180 s of one another are one
-(NVSentinel's burst window): a GPU that falls off the bus shows in the kernel log, in NVML and on the PCI
-bus.
+value above (chosen by Holdfast). A signal that the history has no information on is unknown, not zero, and
+is left out. Meta's failure rate and its count of jobs that exclude the node are left out: a node's agent
+knows neither. Faults of one part within 180 s of each other count once (NVSentinel's burst window): a GPU
+that falls off the bus shows in the kernel log, in NVML and on the PCI bus.
 
-``lemon``: S >= 0.5, or two drains that stood. ``watch``: S >= 0.3. A hardware fault is one of class gpu,
-link, switch, driver or host that asks for a reset, a reboot, a part or a person: a full disk or a hung
-file server makes no node a lemon. What befell a GPU that is no longer in the node, or the machine that
-this node's name had before, counts for that GPU alone.
+``lemon``: S >= 0.5, or two drains that were not withdrawn. ``watch``: S >= 0.3. A hardware fault is one of
+class gpu, link, switch, driver or host that requires a reset, a reboot, a part or a person: a full disk or
+a hung file server makes no node a lemon. Faults of a GPU that is no longer in the node, or of a machine
+that had this node's name before, count only for that GPU.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from holdfast.vocabulary import Action, FaultClass
 WINDOW_S = 28 * 86400.0
 BURST_S = 180.0
 MANY = 20
-"""Nodes from which on a fleet's own 95th percentile says what is much."""
+"""Nodes from which on a fleet's own 95th percentile is the reference."""
 LEMON_AT, WATCH_AT, EVICTIONS = 0.5, 0.3, 2
 
 WEIGHTS: Mapping[str, float] = {
@@ -67,7 +66,7 @@ REFERENCE: Mapping[str, float] = {
     "jobs_hit": 4,
 }
 ALWAYS = frozenset({"faults", "repairs", "outs"})
-"""What every agent writes down."""
+"""Signals that every agent records."""
 
 _HARDWARE = {
     FaultClass.GPU,
@@ -81,7 +80,7 @@ _NO_CURE = {Action.NONE, Action.RESTART_JOB, Action.WAIT}
 
 
 class Rating(str, Enum):
-    """What the score says."""
+    """The score as one word."""
 
     GOOD = "good"
     WATCH = "watch"
@@ -97,7 +96,7 @@ class Score:
     reference: Mapping[str, float]
 
     @property
-    def word(self) -> Rating:
+    def rating(self) -> Rating:
         if self.value >= LEMON_AT or self.counts.get("outs", 0) >= EVICTIONS:
             return Rating.LEMON
         return Rating.WATCH if self.value >= WATCH_AT else Rating.GOOD
@@ -140,19 +139,19 @@ def count_of(events: Iterable[Event], now: float) -> dict[str, int]:
 
 
 def is_hardware(event: Event) -> bool:
-    """Whether the event's fault speaks against the hardware."""
+    """Whether the event's fault is evidence against the hardware."""
     if not event.code or fault_of(event.code).fault_class not in _HARDWARE:
         return False
     return _action(event) not in _NO_CURE
 
 
 def known_signals(events: Iterable[Event]) -> frozenset[str]:
-    """The signals of which this history says anything."""
+    """The signals that this history has information on."""
     return ALWAYS | ({"jobs_hit"} if any(event.event == JOB_HIT for event in events) else set())
 
 
 def reference_of(fleet: Sequence[Mapping[str, int]]) -> Mapping[str, float]:
-    """What is much in this fleet: ``fleet`` holds the counts of each of its nodes."""
+    """The reference values of this fleet: ``fleet`` holds the counts of each of its nodes."""
     if len(fleet) < MANY:
         return REFERENCE
     at = math.ceil(0.95 * len(fleet)) - 1
@@ -167,7 +166,7 @@ def _action(event: Event) -> Action:
 
 
 def _order(event: Event) -> tuple[object, ...]:
-    """As things happened; of what has one time, a drain before its withdrawal, and always the same."""
+    """In order of time. Of events with equal times, a drain precedes its withdrawal; the order is stable."""
     facts = sorted((name, repr(value)) for name, value in event.facts.items())
     return (event.t, event.event, event.node, event.code, event.gpu_uuid, facts)
 
@@ -188,7 +187,7 @@ def _stood(events: Iterable[Event]) -> int:
 
 
 def _incidents(faults: Iterable[Event]) -> list[list[Event]]:
-    """The faults of one part that belong together."""
+    """Faults of one part within one burst, as one incident."""
     found: list[list[Event]] = []
     newest: dict[str, list[Event]] = {}
     for event in sorted(faults, key=_order):

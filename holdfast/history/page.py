@@ -1,4 +1,4 @@
-"""The pages of ``holdfast history``, for people. Pure."""
+"""The text and JSON of ``holdfast history``. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from holdfast.history.subject import Past
 from holdfast.wording import counted as plural
 
 MEANING: Mapping[Rating, str] = {
-    Rating.GOOD: "nothing out of the common in 28 days",
-    Rating.WATCH: "fails more often than others: give it work last (Weight in slurm.conf), inspect it when idle",
-    Rating.LEMON: "comes back and fails again: test it for long (dcgmi diag -r 3, pairwise NCCL) before it "
-    "works on, and ask for another one",
+    Rating.GOOD: "nothing unusual in 28 days",
+    Rating.WATCH: "fails more often than others: schedule it last (Weight in slurm.conf), inspect it when idle",
+    Rating.LEMON: "returns to service and fails again: run long tests (dcgmi diag -r 3, pairwise NCCL) before it "
+    "is used again, and request a replacement",
 }
 
 _SIGNALS: Mapping[str, tuple[str, str]] = {
     "faults": ("hardware fault", "hardware faults"),
-    "repairs": ("for a person or a new part", "for a person or a new part"),
+    "repairs": ("repair by a person or with a new part", "repairs by a person or with a new part"),
     "outs": ("time out of service", "times out of service"),
-    "jobs_hit": ("job hit by it", "jobs hit by it"),
+    "jobs_hit": ("affected job", "affected jobs"),
 }
 
 _OF_THE_NODE = frozenset(
@@ -34,28 +34,30 @@ _OF_THE_NODE = frozenset(
         *(names.DRAINED, names.GIVEN_BACK, names.WITHDRAWN, names.OVER_BUDGET, names.RESUMED),
     }
 )
-"""What befalls a whole node, though a GPU's fault may be its cause: a GPU's page says so."""
+"""Events of a whole node, which a GPU's fault may have caused: a GPU's page marks them."""
 
 _PLAIN: Mapping[str, str] = {
     names.BOOT: "booted",
     names.AGENT_STARTED: "agent started",
     names.AGENT_ENDED: "agent ended",
+    names.GIVEN_BACK: "returned to service",
+    names.MEMORY_LOST: "tracked state lost",
     names.OPENED: "fault",
     names.CLOSED: "fault over",
     names.INVENTORY: "GPUs listed",
 }
-"""Events whose name says less than another word; the others are shown by their name."""
+"""Events with a better text than their name; the others are shown by their name."""
 
 
 def past_page(past: Past, score: Score, events: Sequence[Event], since: float) -> str:
-    """One node or GPU: what it means, how often, what happened. ``events`` are those to show."""
+    """One node or GPU: rating, counts and events. ``events`` are those to show."""
     return "\n".join(_past_lines(past, score, events, since))
 
 
 def _past_lines(past: Past, score: Score, events: Sequence[Event], since: float) -> Iterator[str]:
     what = "GPU " if past.kind == "gpu" else ""
-    yield f"{what}{past.name}: {score.word.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
-    yield f"  means    {MEANING[score.word]}"
+    yield f"{what}{past.name}: {score.rating.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
+    yield f"  means    {MEANING[score.rating]}"
     yield f"  counted  {counted(score)}"
     if past.gpus:
         listed = (f"{gpu.get('gpu')} {gpu.get('gpu_uuid')}" for gpu in past.gpus)
@@ -67,26 +69,26 @@ def _past_lines(past: Past, score: Score, events: Sequence[Event], since: float)
         yield from _indented(table([head, *often]))
     yield ""
     if not events:
-        yield f"  nothing since {when(since)}"
+        yield f"  no events since {when(since)}"
         return
     rows = (_row(event, of_gpu=past.kind == "gpu") for event in events)
     yield from _indented(table([("WHEN", "NODE", "EVENT", "WHAT"), *rows]))
 
 
 def counted(score: Score) -> str:
-    """What went into the score, in one line."""
-    said = []
+    """The counts behind the score, in one line."""
+    parts = []
     for name, count in score.counts.items():
-        much = f" ({score.reference[name]:g} is much)" if count else ""
-        said.append(f"{plural(count, *_SIGNALS[name])}{much}")
-    twice = score.word is Rating.LEMON and score.counts.get("outs", 0) >= EVICTIONS
+        threshold = f" (threshold {score.reference[name]:g})" if count else ""
+        parts.append(f"{plural(count, *_SIGNALS[name])}{threshold}")
+    twice = score.rating is Rating.LEMON and score.counts.get("outs", 0) >= EVICTIONS
     rule = f" ({EVICTIONS} times out of service are enough)" if twice else ""
-    return ", ".join(said) + rule
+    return ", ".join(parts) + rule
 
 
 def ranking_page(rows: Iterable[tuple[Past, Score]]) -> str:
     """Every node, the worst first."""
-    head = ("NODE", "SCORE", "SAYS", "FAULTS", "OUTS", "LAST FAULT", "WHEN")
+    head = ("NODE", "SCORE", "RATING", "FAULTS", "OUT", "LAST FAULT", "WHEN")
     return table([head, *(_ranked(past, score) for past, score in rows)])
 
 
@@ -96,7 +98,7 @@ def _ranked(past: Past, score: Score) -> tuple[str, ...]:
     return (
         past.name,
         f"{score.value:.2f}",
-        score.word.value,
+        score.rating.value,
         str(score.counts.get("faults", 0)),
         str(score.counts.get("outs", 0)),
         last.code if last else "-",
@@ -105,7 +107,7 @@ def _ranked(past: Past, score: Score) -> tuple[str, ...]:
 
 
 def _often(events: Iterable[Event]) -> Iterator[tuple[str, ...]]:
-    """One row for each fault and the part that had it, the most frequent first."""
+    """One row for each fault and its part, the most frequent first."""
     groups: dict[tuple[str, str], list[Event]] = {}
     for event in events:
         if event.event == names.OPENED and event.code:
@@ -124,11 +126,11 @@ def _row(event: Event, *, of_gpu: bool) -> tuple[str, str, str, str]:
 
 
 def sentence(event: Event) -> str:
-    """What the event says, in one line."""
+    """The event in one line."""
     if event.event == names.OPENED:
         mode = event.facts.get("mode")
-        shadow = f" ({mode} only)" if mode in ("observe", "comment") else ""
-        return f"{event.code} on {_on(event)}: {event.detail}{shadow}"
+        limited = f" ({mode} only)" if mode in ("observe", "comment") else ""
+        return f"{event.code} on {_on(event)}: {event.detail}{limited}"
     if event.event == names.CLOSED:
         open_s = event.facts.get("open_s")
         lasted = f" after {_lasted(float(open_s))}" if isinstance(open_s, (int, float)) else ""
@@ -155,7 +157,7 @@ def _lasted(seconds: float) -> str:
 
 
 def as_json(past: Past, score: Score, events: Sequence[Event]) -> dict[str, Any]:
-    """One node or GPU for programs; times in epoch seconds."""
+    """One node or GPU as JSON; times in epoch seconds."""
     return {
         "kind": past.kind,
         "name": past.name,
@@ -166,11 +168,11 @@ def as_json(past: Past, score: Score, events: Sequence[Event]) -> dict[str, Any]
 
 
 def score_json(score: Score) -> dict[str, Any]:
-    """The score for programs."""
+    """The score as JSON."""
     return {
         "score": round(score.value, 4),
-        "rating": score.word.value,
-        "means": MEANING[score.word],
+        "rating": score.rating.value,
+        "means": MEANING[score.rating],
         "counts": dict(score.counts),
         "reference": dict(score.reference),
         "window_s": WINDOW_S,
@@ -178,12 +180,12 @@ def score_json(score: Score) -> dict[str, Any]:
 
 
 def when(at: float) -> str:
-    """A time for people, in this machine's zone."""
+    """A time as text, in this machine's time zone."""
     try:
-        found = datetime.fromtimestamp(at, timezone.utc)
+        moment = datetime.fromtimestamp(at, timezone.utc)
     except (ValueError, OverflowError, OSError):
         return "-"
-    return found.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _days() -> int:

@@ -1,8 +1,8 @@
-"""The files of the history: one for each node name, appended to by that node alone, bounded.
+"""The files of the history: one for each node name, bounded, appended to by that node only.
 
-``FOLDER/worker-3.jsonl`` and, before it, ``FOLDER/worker-3.jsonl.1``. The folder may be one for the
-whole cluster on a shared filesystem: then a GPU's past is found wherever it was. Everything here may
-hang with the filesystem: an agent calls it in a contained worker only.
+``FOLDER/worker-3.jsonl`` and, older, ``FOLDER/worker-3.jsonl.1``. The folder may be on a filesystem that
+all nodes share: then a GPU's past is found wherever it was. Every call may hang with the filesystem, so an
+agent makes them only in a worker process.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _SUFFIX = ".jsonl"
 _OLDER = ".1"
 _MAX_BYTES = 256 << 20
-"""Of one file: far more than any ``max_bytes``."""
+"""The limit for reading one file: far more than any ``max_bytes``."""
 _MAX_FILES = 200_000
 
 
 class Reading(NamedTuple):
-    """``events`` oldest first; ``skipped`` lines that were none; ``problems``, one line each."""
+    """``events`` oldest first; ``skipped``: the number of lines without an event; ``problems``, one line each."""
 
     events: list[Event]
     skipped: int = 0
@@ -32,15 +32,15 @@ class Reading(NamedTuple):
 
 
 def file_of(folder: Path, node: str) -> Path:
-    """Where that node's newest events lie."""
+    """The file with that node's newest events."""
     name = _UNSAFE.sub("_", node).lstrip(".") or "_"
     return folder / (name + _SUFFIX)
 
 
 def append(folder: Path, node: str, lines: bytes, *, max_bytes: int) -> None:
-    """Adds a node's events; what lies in its two files stays below about ``max_bytes``.
+    """Add a node's events; its two files together stay below about ``max_bytes``.
 
-    Raises ``OSError``. The older half is given up as a whole when the newer one is full.
+    Raises ``OSError``. When the newer file is full, it replaces the older one.
     """
     path = file_of(folder, node)
     try:
@@ -61,8 +61,8 @@ def read(
 ) -> Reading:
     """The events of these nodes' files (None: of all). Never raises.
 
-    ``words``: only lines that hold one of them; lines are parsed only where they can matter. An
-    event that was written twice (a write that failed half-way is repeated) counts once.
+    ``words``: only lines that contain one of them; other lines are not parsed. An event that was
+    written twice (a write that failed in the middle is repeated) counts once.
     """
     paths = _files(folder) if nodes is None else [file_of(folder, node) for node in nodes]
     needles = None if words is None else [word.encode() for word in words]

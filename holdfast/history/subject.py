@@ -1,4 +1,4 @@
-"""Whose past it is: from the events of a history to those of one node or one GPU. Pure."""
+"""Select from a history the events of one node or one GPU. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from holdfast.history.event import GPU_REPLACED, INVENTORY, MACHINE_REPLACED, Ev
 from holdfast.history.lemon import Score
 
 _SHORTEST = 8
-"""Characters of a UUID that are enough to mean it, ``GPU-`` among them."""
+"""The least number of characters that identify a GPU by its UUID, including ``GPU-``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """``events`` are all that concern it, ``counted`` those that count for its score.
 
-    ``gpus`` are the GPUs that were in the node last, as its last inventory has them.
+    ``gpus`` are the GPUs of the node's last inventory.
     """
 
     kind: str
@@ -31,8 +31,8 @@ class Past:
 def of_node(name: str, events: Iterable[Event]) -> Past:
     """A node's past, and that of its GPUs in other nodes or under an earlier name of this one.
 
-    Another machine under the same name inherits nothing (law 10), nor does a node from a GPU that
-    was taken out.
+    Events of another machine with the same name do not count (law 10), nor those of a GPU that was
+    removed from the node.
     """
     found = list(events)
     own = [event for event in found if event.node == name]
@@ -64,34 +64,34 @@ def gpus_of(own: Iterable[Event]) -> list[Mapping[str, Any]]:
     return last
 
 
-def of_gpu(word: str, events: Iterable[Event]) -> Past | None:
+def of_gpu(name: str, events: Iterable[Event]) -> Past | None:
     """A GPU's past by its UUID (the first characters are enough) or its board's serial, wherever it
-    was; None where no event, or more than one GPU, is meant.
+    was; None where no GPU or more than one matches.
     """
     found = list(events)
-    uuids = {uuid for event in found for uuid in _named(word, event)}
+    uuids = {uuid for event in found for uuid in _named(name, event)}
     if len(uuids) != 1:
         return None
     (uuid,) = uuids
     events_of = [event for event in found if event.gpu_uuid == uuid or _concerns(uuid, event)]
-    # That it took another one's place is no fault of its own.
+    # That it replaced another GPU is no fault of its own.
     counted = [e for e in events_of if e.gpu_uuid == uuid and e.event != GPU_REPLACED]
     return Past(kind="gpu", name=uuid, events=events_of, counted=counted)
 
 
-def _named(word: str, event: Event) -> list[str]:
-    """The GPUs of this event that the word can mean."""
+def _named(name: str, event: Event) -> list[str]:
+    """The GPUs of this event that match the name."""
     pairs = [(event.gpu_uuid, event.serial)]
     pairs.append((str(event.facts.get("replaced_uuid") or ""), ""))
     gpus = event.facts.get("gpus")
     if event.event == INVENTORY and isinstance(gpus, list):
         inside = [gpu for gpu in gpus if isinstance(gpu, dict)]
         pairs += [(str(gpu.get("gpu_uuid") or ""), str(gpu.get("serial") or "")) for gpu in inside]
-    return [uuid for uuid, serial in pairs if uuid and _means(word, uuid, serial)]
+    return [uuid for uuid, serial in pairs if uuid and _matches(name, uuid, serial)]
 
 
-def _means(word: str, uuid: str, serial: str) -> bool:
-    return word in (uuid, serial) or (len(word) >= _SHORTEST and uuid.startswith(word))
+def _matches(name: str, uuid: str, serial: str) -> bool:
+    return name in (uuid, serial) or (len(name) >= _SHORTEST and uuid.startswith(name))
 
 
 def _concerns(uuid: str, event: Event) -> bool:

@@ -1,12 +1,11 @@
-"""Law 4: how much of the cluster Holdfast may take out of service, counted from Slurm's own table.
+"""Law 4: how many nodes Holdfast may take out of service, counted from Slurm's own node table.
 
-Agents have no leader. Each counts, drains, and counts again; when several drained in the same
-moment all but the first (by drain time, then name) withdraw. Every agent computes the same order
-from the same table, so exactly the surplus withdraws. Recoveries always pass: giving a node back is
-never refused.
+Agents have no leader. Each one counts, drains, and counts again. When several drained at the same time,
+those beyond the budget withdraw, latest drain first (then by name). Every agent computes the same order
+from the same table, so exactly the surplus withdraws. A return to service is never refused.
 
-What users can bring about (a full disk, processes left behind) counts against the whole and against
-a part of it besides, so that no user can use up what real hardware faults need (decision 022).
+Faults that users can cause (a full disk, processes left behind) count against the whole budget and
+against a part of it, so that no user can use up what hardware faults need (decision 022).
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from datetime import datetime, timezone
 from typing import Protocol
 
 from holdfast.faults import fault_of
+from holdfast.node_states import NOT_DEFINED
 from holdfast.reason import Reason
 from holdfast.vocabulary import NodeState, SlurmName
 
 KUBE_CORDON = "KUBE_CORDON"
-"""The bridge's drain for a kubectl cordon: a person's decision, so it is not charged to us."""
+"""The bridge's drain for a kubectl cordon: a person's decision, so it does not count here."""
 
-_NOT_THERE = {NodeState.FUTURE, NodeState.DYNAMIC_FUTURE}
 _NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 
 class NodeRow(Protocol):
-    """What the budget needs of a node (``holdfast.slurm.client.SlurmNode`` has it)."""
+    """What the budget reads of a node (implemented by ``holdfast.slurm.client.SlurmNode``)."""
 
     @property
     def name(self) -> SlurmName: ...
@@ -45,7 +44,7 @@ class NodeRow(Protocol):
 
 class Limits(Protocol):
     """``max_nodes`` in nodes, ``max_share`` of all nodes (0 to 1); the larger of the two counts.
-    ``users_share`` of that (0 to 1) is for faults that users can bring about."""
+    ``users_share`` of that (0 to 1) is for faults that users can cause."""
 
     @property
     def max_nodes(self) -> int: ...
@@ -57,8 +56,8 @@ class Limits(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Whether one more node may leave service: ``out`` of ``allowed`` are out, ``total`` exist.
-    ``by_users``: both count only what users can bring about."""
+    """Whether one more node may leave service: ``out`` of ``allowed`` are out of service by Holdfast,
+    ``total`` exist. ``by_users``: ``out`` and ``allowed`` count only faults that users can cause."""
 
     admitted: bool
     out: int
@@ -69,38 +68,38 @@ class Admission:
     @property
     def why(self) -> str:
         """One clause for people."""
-        why = f"{self.out} of at most {self.allowed} nodes are out by Holdfast"
+        why = f"{self.out} of at most {self.allowed} nodes are out of service by Holdfast"
         return f"{why} for faults that users can cause" if self.by_users else why
 
 
 def allowed(limits: Limits, total: int) -> int:
-    """Nodes that may be out at once in a cluster of ``total``."""
-    # A share like 0.1 of 30 is 3.0000000000000004 or 2.9999999999999996, by luck.
+    """Nodes that may be out of service at once in a cluster of ``total``."""
+    # In floating point, 0.1 of 30 may be 2.9999999999999996.
     return max(limits.max_nodes, math.floor(limits.max_share * total + 1e-9))
 
 
 def allowed_by_users(limits: Limits, total: int) -> int:
-    """Of those, for faults that users can bring about. A part of one node is none: a budget of one
-    node is for hardware."""
+    """The part of these for faults that users can cause, rounded down: a budget of one node is for
+    hardware faults."""
     return math.floor(limits.users_share * allowed(limits, total) + 1e-9)
 
 
 def is_charged(node: NodeRow) -> bool:
-    """True when the node is out of service by Holdfast's own judgement."""
+    """True when Holdfast took the node out of service for a fault."""
     reason = Reason.parse(node.reason) if node.drained_flag else None
     return reason is not None and reason.code != KUBE_CORDON
 
 
 def is_by_users(node: NodeRow) -> bool:
-    """True when it is out for a fault that users can bring about."""
+    """True when the fault is one that users can cause."""
     reason = Reason.parse(node.reason) if is_charged(node) else None
     return reason is not None and fault_of(reason.code).by_users
 
 
 def admit(name: SlurmName, table: Iterable[NodeRow], limits: Limits, code: str) -> Admission:
-    """May the node ``name`` be drained for the fault ``code``? A node that is out by us already may
-    always be again."""
-    nodes = [node for node in table if not node.states & _NOT_THERE]
+    """May the node ``name`` be drained for the fault ``code``? A node that Holdfast drained already does
+    not count twice."""
+    nodes = [node for node in table if not node.states & NOT_DEFINED]
     out = {node.name for node in nodes if is_charged(node)}
     most = allowed(limits, len(nodes))
     admitted = name in out or len(out) < most
@@ -118,9 +117,11 @@ def admit(name: SlurmName, table: Iterable[NodeRow], limits: Limits, code: str) 
 
 
 def withdrawals(table: Iterable[NodeRow], limits: Limits) -> tuple[SlurmName, ...]:
-    """The nodes whose agents must withdraw their drain; empty within the budget. First, newest last,
-    those beyond the users' part; then those beyond the whole."""
-    nodes = [node for node in table if not node.states & _NOT_THERE]
+    """The nodes whose agents must withdraw their drain; empty within the budget.
+
+    First those beyond the users' part, then those beyond the whole budget; each in order of drain time.
+    """
+    nodes = [node for node in table if not node.states & NOT_DEFINED]
     out = sorted(filter(is_charged, nodes), key=lambda node: (node.reason_at or _NEVER, node.name))
     by_users = [node for node in out if is_by_users(node)]
     over = by_users[allowed_by_users(limits, len(nodes)) :]

@@ -1,4 +1,4 @@
-"""When a node's comment in Slurm is ours to write, and worth it. Pure."""
+"""May Holdfast write this node's comment in Slurm, and does it change anything? Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from holdfast.policy.ownership import NodeView
 from holdfast.reason import Reason
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
-"""A number by itself; those in names (mlx5_3) tell parts apart."""
+"""A number that stands alone; a number in a name (mlx5_3) identifies a part."""
 
 
 def may_comment(node: NodeView, text: str) -> bool:
-    """Never twice the same, and never over a comment that somebody else wrote.
+    """Never the same text twice, and never over a comment that somebody else wrote.
 
-    Where only a count or a measured value moved on, nothing is new (law 6).
+    A comment in which only a count or a measured value changed is the same (law 6).
     """
-    there, wanted = Reason.parse(node.comment), Reason.parse(text)
-    if there is None or wanted is None:
-        return node.comment != text and (not node.comment or there is not None)
-    return _news_of(there) != _news_of(wanted)
+    current, wanted = Reason.parse(node.comment), Reason.parse(text)
+    if current is None or wanted is None:
+        return node.comment != text and (not node.comment or current is not None)
+    return _without_numbers(current) != _without_numbers(wanted)
 
 
-def _news_of(reason: Reason) -> tuple[object, ...]:
+def _without_numbers(reason: Reason) -> tuple[object, ...]:
     return reason.code, tuple(reason.pairs.items()), _NUMBER.sub("#", reason.detail)

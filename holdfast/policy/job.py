@@ -1,12 +1,12 @@
-"""What to do after an attempt of a job ended: pure, the first rule that fits decides.
+"""Decide what to do after an attempt of a job ended. Pure; the first rule that applies decides.
 
-Order and budgets after the survey of ByteRobust, NVRx and DLRover in the design's recovery
-reference: what somebody else decided stands; a bad node means another node, not another try; the
-same failure without progress is the job's own, and a person looks at it before it eats the cluster.
-Slurm itself has no limit on requeues, so this module is the only one.
+The order and the limits follow the survey of ByteRobust, NVRx and DLRover in the design's recovery
+reference. A decision of Slurm, a user or the job itself stands. A bad node leads to a requeue on other
+nodes. The same failure again without progress is attributed to the job, and a person has to look at it
+before it uses more of the cluster. Slurm itself has no limit on requeues: these limits are the only ones.
 
 Progress resets the counters. Unknown progress is not zero progress: such an attempt is not counted
-against the job (``max_attempts`` still bounds it).
+against the job (``max_attempts`` still applies).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Protocol
 from holdfast.vocabulary import DO_NOT_REQUEUE, SlurmName
 
 WINDOW = timedelta(hours=24)
-"""``max_attempts`` counts the attempts that ended within it."""
+"""The time within which attempts count towards ``max_attempts``."""
 
 _USER_TRIES = 2
-"""Attempts that an error of the user's own (a usage error, a missing file) may take."""
+"""Attempts for a user error (wrong usage, a missing file)."""
 _ANY_FAILURE = 2
-"""Times ``max_same_failure``: failures without progress that need not be alike."""
+"""Times ``max_same_failure``: the limit for failures without progress that differ from each other."""
 
 
 class Next(str, Enum):
@@ -33,16 +33,16 @@ class Next(str, Enum):
 
     FINISH = "finish"
     FAIL = "fail"
-    """End the job as failed; nothing starts again."""
+    """End the job as failed; it does not start again."""
     RESTART = "restart"
-    """Start the ranks again here, in this allocation."""
+    """Start the ranks again in this allocation."""
     REQUEUE = "requeue"
     HOLD = "hold"
-    """Requeue held: a person looks before it runs again."""
+    """Requeue in hold: a person has to release the job before it runs again."""
 
 
 class FailureKind(str, Enum):
-    """Whose failure the attempt's own output says it is."""
+    """What the attempt's own output attributes the failure to."""
 
     UNKNOWN = "unknown"
     INFRASTRUCTURE = "infrastructure"
@@ -52,8 +52,8 @@ class FailureKind(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEvidence:
-    """What speaks against a node of the job. ``out_of_service``: it need not be named in ExcNodeList, since Slurm
-    gives it to no new job by itself, or since it is sound again."""
+    """Evidence against a node of the job. ``out_of_service``: the node does not have to be listed in
+    ExcNodeList, since Slurm allocates it to no new job, or since it is healthy again."""
 
     node: SlurmName
     code: str
@@ -65,11 +65,11 @@ class NodeEvidence:
 class PastAttempt:
     """How an earlier attempt ended.
 
-    ``fingerprint``  equal for failures that look alike; empty: nothing to compare.
-    ``progressed``   it left a newer checkpoint than it started from; None: cannot be told.
-    ``node_fault``   a node was at fault: says nothing against the job.
-    ``charged``      False for preemption, requeue by somebody, a launcher that died with its node.
-    ``suspects``     nodes that its output blames.
+    ``fingerprint``  equal for failures of the same kind; empty: nothing to compare.
+    ``progressed``   it left a newer checkpoint than it started from; None: unknown.
+    ``node_fault``   a node was at fault: no evidence against the job.
+    ``charged``      False for preemption, a requeue by somebody, a launcher that was killed with its node.
+    ``suspects``     nodes that its output attributes the failure to.
     """
 
     fingerprint: str
@@ -82,16 +82,16 @@ class PastAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """Everything that the decision rests on.
+    """Everything that the decision depends on.
 
     ``exit_code``    of the attempt; None: it was not started (a node was bad before).
-    ``ended_by``     empty, or who ended it from outside: ``CANCELLED``, ``TIMEOUT``, …
+    ``ended_by``     the job state with which Slurm ended it: ``CANCELLED``, ``TIMEOUT``, …; else empty.
     ``requeue``      the job may be requeued; None: slurmctld does not answer.
-    ``nodes``        evidence against its nodes; None: could not look.
-    ``current``      the attempt that just ended, in the same words as the earlier ones.
+    ``nodes``        evidence against its nodes; None: unknown.
+    ``current``      the attempt that just ended, in the same form as the earlier ones.
     ``past``         earlier attempts, oldest first.
     ``node_count``   nodes of the allocation.
-    ``job_fault``    what the nodes' agents saw that is the application's own fault; empty: nothing.
+    ``job_fault``    an application fault that the nodes' agents found; empty: none.
     """
 
     exit_code: int | None
@@ -106,7 +106,7 @@ class JobFacts:
 
 
 class Limits(Protocol):
-    """Of the ``job`` section: attempts within 24 h, and alike failures without progress."""
+    """From the ``job`` section: attempts within 24 h, and equal failures without progress."""
 
     @property
     def max_attempts(self) -> int: ...
@@ -116,10 +116,11 @@ class Limits(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """``exclude``: nodes that a requeued job must not get; those that are out anyway are not named.
+    """``exclude``: nodes that Slurm must not allocate to the requeued job. ``delay_s``: the wait before a
+    restart in place.
 
-    ExcNodeList stays with the job for good, so it is only for nodes that Slurm would give again.
-    ``delay_s``: wait so long before a restart in place.
+    Nodes that are out of service are not excluded: ExcNodeList is never cleared, so it is only for nodes
+    that Slurm would allocate again.
     """
 
     next: Next
@@ -132,27 +133,27 @@ _DELAYS_S = (0.0, 5.0, 15.0, 60.0)
 
 
 def decide(facts: JobFacts, limits: Limits, now: datetime) -> Decision:
-    """The launcher's next move."""
+    """The launcher's next step."""
     settled = _settled(facts)
     if settled is not None:
         return settled
-    attempts = 1 + sum(_is_recent(one, now) for one in facts.past)
+    attempts = 1 + sum(_is_recent(attempt, now) for attempt in facts.past)
     if attempts >= limits.max_attempts:
-        why = f"{attempts} attempts in 24 h, as many as job.max_attempts allows"
+        why = f"{attempts} attempts in 24 h, the limit of job.max_attempts"
         return Decision(next=Next.HOLD, why=why)
     if facts.nodes:
-        return _elsewhere(facts.nodes)
+        return _on_other_nodes(facts.nodes)
     return _same_nodes(facts, limits)
 
 
 def _settled(facts: JobFacts) -> Decision | None:
-    """What is not ours to decide: success, somebody's will, the job's own word."""
+    """Decided already: by success, by Slurm or a user, or by the job itself."""
     if facts.exit_code == 0 and not facts.ended_by:
-        return Decision(next=Next.FINISH, why="the command ended with exit code 0")
+        return Decision(next=Next.FINISH, why="the command exited with code 0")
     if facts.ended_by:
-        return Decision(next=Next.FAIL, why=f"ended from outside ({facts.ended_by})")
+        return Decision(next=Next.FAIL, why=f"ended by Slurm or a user ({facts.ended_by})")
     if facts.exit_code == DO_NOT_REQUEUE:
-        why = f"exit code {DO_NOT_REQUEUE}: the job asks for no further attempt"
+        why = f"exit code {DO_NOT_REQUEUE}: the job requests no further attempt"
         return Decision(next=Next.FAIL, why=why)
     if facts.requeue is False:
         return Decision(next=Next.FAIL, why="the job was submitted with --no-requeue")
@@ -163,45 +164,45 @@ def _is_recent(attempt: PastAttempt, now: datetime) -> bool:
     return attempt.ended_at is None or now - attempt.ended_at <= WINDOW
 
 
-def _elsewhere(nodes: Sequence[NodeEvidence]) -> Decision:
-    worst = max(nodes, key=lambda one: one.fatal)
+def _on_other_nodes(nodes: Sequence[NodeEvidence]) -> Decision:
+    worst = max(nodes, key=lambda node: node.fatal)
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-    exclude = tuple(sorted(one.node for one in nodes if not one.out_of_service))
+    exclude = tuple(sorted(node.node for node in nodes if not node.out_of_service))
     return Decision(
         next=Next.REQUEUE, why=f"bad node {worst.node} ({worst.code}){more}", exclude=exclude
     )
 
 
 def _same_nodes(facts: JobFacts, limits: Limits) -> Decision:
-    """No node is known to be bad: the crash-loop guard decides between here, elsewhere and hold."""
-    alike = failures_alike(facts)
+    """No node is known to be bad: the crash-loop guard chooses restart, requeue or hold."""
+    same = same_failures(facts)
     most = limits.max_same_failure
     if facts.kind is FailureKind.USER:
         most = min(most, _USER_TRIES)
-    if alike >= most:
-        why = f"the same failure {alike} times without a new checkpoint"
-        return Decision(next=Next.HOLD, why=_blaming(why, facts))
+    if same >= most:
+        why = f"the same failure {same} times without a new checkpoint"
+        return Decision(next=Next.HOLD, why=_with_job_fault(why, facts))
     fruitless = failures_without_progress(facts)
     if fruitless >= _ANY_FAILURE * limits.max_same_failure:
         why = f"{fruitless} failures in a row without a new checkpoint"
-        return Decision(next=Next.HOLD, why=_blaming(why, facts))
+        return Decision(next=Next.HOLD, why=_with_job_fault(why, facts))
     suspects = _suspected_twice(facts)
     if suspects:
-        why = f"the second failure alike that points at {', '.join(suspects)}"
+        why = f"the same failure twice, attributed to {', '.join(suspects)}"
         return Decision(next=Next.REQUEUE, why=why, exclude=suspects)
     delay_s = _DELAYS_S[min(max(fruitless - 1, 0), len(_DELAYS_S) - 1)]
-    seen = "no node of the job is known to be bad"
+    why = "no node of the job is known to be bad"
     if facts.nodes is None:
-        seen = "Slurm could not be asked about the nodes"
-    return Decision(next=Next.RESTART, why=_blaming(seen, facts), delay_s=delay_s)
+        why = "Slurm did not report the state of the job's nodes"
+    return Decision(next=Next.RESTART, why=_with_job_fault(why, facts), delay_s=delay_s)
 
 
-def _blaming(why: str, facts: JobFacts) -> str:
-    return f"{why}; the job's own fault: {facts.job_fault}" if facts.job_fault else why
+def _with_job_fault(why: str, facts: JobFacts) -> str:
+    return f"{why}; application fault: {facts.job_fault}" if facts.job_fault else why
 
 
 def _counts(attempt: PastAttempt) -> bool:
-    """A failure of the job's own that is known to have brought nothing."""
+    """A failure of the job itself, known to have made no progress."""
     return attempt.charged and not attempt.node_fault and attempt.progressed is False
 
 
@@ -215,8 +216,8 @@ def _since_progress(facts: JobFacts) -> list[PastAttempt]:
     return found
 
 
-def failures_alike(facts: JobFacts) -> int:
-    """How often in a row the job failed as it did now, without progress; 0 when this is unknown."""
+def same_failures(facts: JobFacts) -> int:
+    """How often in a row the job failed in the same way without progress; 0: unknown."""
     if not _counts(facts.current):
         return 0
     count = 0
@@ -228,13 +229,13 @@ def failures_alike(facts: JobFacts) -> int:
 
 
 def failures_without_progress(facts: JobFacts) -> int:
-    """How many attempts failed by themselves since the last progress, whatever they looked like."""
+    """How many attempts failed in any way since the last progress."""
     return sum(map(_counts, _since_progress(facts)))
 
 
 def _suspected_twice(facts: JobFacts) -> tuple[SlurmName, ...]:
-    """Nodes that this failure and the one before blame alike; none when that would be all nodes."""
-    if failures_alike(facts) < 2 or facts.kind is FailureKind.USER or not facts.requeue:
+    """Nodes that this failure and the previous one are attributed to; none if these are all nodes."""
+    if same_failures(facts) < 2 or facts.kind is FailureKind.USER or not facts.requeue:
         return ()
     before = next(filter(_counts, reversed(facts.past)))
     suspects = facts.current.suspects & before.suspects

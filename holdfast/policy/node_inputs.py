@@ -1,4 +1,4 @@
-"""What a decision about one node rests on, and what it can be."""
+"""The inputs of a decision about one node, and the decision itself."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from holdfast.findings import Finding, Verdict
 from holdfast.policy.budget import Admission
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.ownership import DrainRecord, NodeView
-from holdfast.policy.return_test import GateBack, Held, Trial
+from holdfast.policy.return_test import Held, ReturnTestMode, Trial
 from holdfast.vocabulary import Mode
 
 
 class Move(str, Enum):
-    """What is to be done in Slurm."""
+    """What to do in Slurm."""
 
     NONE = "none"
     COMMENT = "comment"
     DRAIN = "drain"
     UNDRAIN = "undrain"
     WITHDRAW = "withdraw"
-    """Undo our drain because the budget is exceeded, and comment instead; the fault stays."""
+    """Undo Holdfast's drain because the budget is exceeded, and comment instead; the fault is still open."""
     TEST = "test"
-    """Run an active check on the drained node; what comes of it decides next."""
+    """Run an active check on the drained node; the next decision uses its result."""
     RESTORE = "restore"
-    """End a test: drain the node again with the reason that it had, and let go of it."""
+    """End a test: drain the node again with its previous reason, and delete the test's reservation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``recheck_passes``: clean passes in a row before a node is given back. ``wait_s``: the least
-    time out of service for a fault that asks for nothing but time. The last three: ``policy.damping``."""
+    """``recheck_passes``: clean passes in a row before a node returns to service. ``wait_s``: the minimum
+    time out of service for a fault that requires only time. The last three: ``policy.flap_damping``."""
 
     recheck_passes: int = 2
     wait_s: float = 30.0
-    gate: GateBack = GateBack.OFF
+    gate: ReturnTestMode = ReturnTestMode.OFF
     node_problem: bool = False
-    """Write reasons behind ``[node_problem] ``, for Soperator's own reaction."""
+    """Prefix reasons with ``[node_problem] ``, to which Soperator reacts."""
     max_wait_s: float = 3600.0
     return_window_s: float = 3600.0
     max_returns: int = 4
@@ -46,20 +46,20 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSituation:
-    """Everything that the decision rests on.
+    """Everything that the decision depends on.
 
-    ``node``          as slurmctld sees it now; None: it does not answer.
-    ``modes``         check name → what it may do; a check that is not named only observes.
-    ``record``        our own drain, if we made one.
-    ``clean_passes``  passes in a row, in this boot, in which every probe answered and nothing was
-                      found that drains.
-    ``gpu_recovered`` the drained GPU answers and asks for no recovery; None: could not look.
-    ``admission``     the budget's answer; None: not asked, which admits nothing.
-    ``must_withdraw`` our drain is among those beyond the budget (budget.withdrawals).
-    ``switched_off``  the kill switch for every action is set.
-    ``trial``         what came of the active check for this drain; None: it did not run.
-    ``held``          whether a test of ours keeps the node.
-    ``returns``       of this node, by its agent.
+    ``node``          as slurmctld shows it now; None: slurmctld does not answer.
+    ``modes``         check name → what it may do; a check that is not listed only observes.
+    ``record``        the drain that this node's agent set, if it set one.
+    ``clean_passes``  passes in a row, in this boot, in which every probe answered and nothing that
+                      drains was found.
+    ``gpu_recovered`` the drained GPU answers and requires no recovery action; None: unknown.
+    ``admission``     the budget's answer; None: not counted, which admits nothing.
+    ``must_withdraw`` this drain is among those beyond the budget (``budget.withdrawals``).
+    ``switched_off``  the kill switch for every action (``off/all``) is set.
+    ``trial``         the result of the active check for this drain; None: it did not run.
+    ``held``          whether a reservation for a test holds the node.
+    ``returns``       the returns of this node to service that its agent made.
     """
 
     verdict: Verdict
@@ -83,11 +83,10 @@ class Decision:
 
     ``reason``  the drain's Reason (DRAIN), or the comment's text. Empty: clear the comment
                 (COMMENT), or leave it as it is (WITHDRAW).
-    ``finding`` what a DRAIN is for.
-    ``forget``  the record describes no drain that stands any more: delete it.
-    ``over_budget``  the node should leave and may not.
-    ``returns``, ``by_hand``  of the record of a DRAIN. A DRAIN without a finding sets the drain of the
-              record again.
+    ``finding`` the fault of a DRAIN. A DRAIN without one sets the recorded drain again.
+    ``forget``  the recorded drain is gone: delete the record.
+    ``over_budget``  the node should leave service, and the budget does not admit it.
+    ``returns``, ``by_hand``  go into the record of a DRAIN (see ``DrainRecord``).
     """
 
     move: Move

@@ -1,12 +1,12 @@
-"""Law 3: whose drain is it? Pure.
+"""Law 3: did Holdfast make this drain? Pure.
 
-The proof that a drain is ours is actor, time and exact text, each as slurmctld showed it right
-after our own write. Text alone can be typed by anybody, and a node drained twice keeps the second
-reason.
+A drain is Holdfast's own if its user, time and exact text are those that slurmctld showed right after
+Holdfast's write. The text alone proves nothing: anyone can type it, and a node that is drained twice
+keeps the second reason.
 
-When a drained node stops responding, comes back rebooted, or is rebooted by ``scontrol reboot``,
-slurmctld appends its own words to the reason and makes itself its author, with a new time (seen on
-24.11.5 and 26.05.5: ``OUR TEXT : Not responding [slurm@LATER]``). That is still our drain.
+When a drained node stops responding, registers after a reboot, or is rebooted by ``scontrol reboot``,
+slurmctld appends a phrase to the reason and sets itself as its author, with a new time (seen on
+24.11.5 and 26.05.5: ``OUR TEXT : Not responding [slurm@LATER]``). That is still the same drain.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from holdfast.policy.budget import KUBE_CORDON
-from holdfast.reason import Reason, without_slurms_words
+from holdfast.reason import Reason, without_appended
 from holdfast.vocabulary import Action, NodeState, SlurmName
 
 _UNREAD = timedelta(seconds=300)
-"""How far slurmctld's clock may be from ours for a write of ours that could not be read back."""
+"""The largest difference between slurmctld's clock and this machine's for a write that could not be read
+back."""
 
 ACCOUNTED_CHARS = 255
 """slurmdbd keeps a reason in a TINYTEXT (as_mysql_cluster.c, event_table): 255 bytes, and a Reason is ASCII."""
 
 
 class NodeView(Protocol):
-    """A node as Slurm sees it (``holdfast.slurm.client.SlurmNode`` has it)."""
+    """A node as Slurm shows it (implemented by ``holdfast.slurm.client.SlurmNode``)."""
 
     @property
     def name(self) -> SlurmName: ...
@@ -50,17 +51,17 @@ class NodeView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainRecord:
-    """What an actor wrote down about its own drain.
+    """What the agent recorded about its own drain.
 
     ``reason``      the exact text that it sent.
-    ``actor``       the user that slurmctld named as the reason's author.
-    ``at``          the reason's time as slurmctld gave it back; None: it could not be read back.
-    ``written_at``  our own clock just before the write (UTC).
-    ``action``      what the fault asks for before the node may return.
+    ``actor``       the user that slurmctld showed as the reason's author.
+    ``at``          the reason's time as slurmctld showed it; None: it could not be read back.
+    ``written_at``  this machine's clock just before the write (UTC).
+    ``action``      what must happen before the node may return to service.
     ``boot_id``, ``instance_id``  of the node when it was drained; empty where unknown.
-    ``slurmctld_at``  the start of the slurmctld that showed this drain last; None: not known.
-    ``returns``     how often the node had returned in the time before it (``policy.damping``).
-    ``by_hand``     returned too often: only a person gives the node back.
+    ``slurmctld_at``  the start time of the slurmctld that showed this drain last; None: unknown.
+    ``returns``     how often the node had returned to service before it (``policy.flap_damping``).
+    ``by_hand``     the node returned too often: only a person returns it to service.
     """
 
     reason: str
@@ -79,8 +80,11 @@ class DrainRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastDrain:
-    """A drain that accounting remembers. ``end_at``: None while it stands. slurmctld's clock, whole
-    seconds. ``replaced``: another event of the node begins where this one ends, so nobody resumed it."""
+    """A drain in Slurm's accounting. Times are slurmctld's, in whole seconds.
+
+    ``end_at``    None while the node is drained.
+    ``replaced``  another event of the node starts when this one ends, so nobody resumed the node.
+    """
 
     start_at: datetime
     end_at: datetime | None
@@ -91,11 +95,12 @@ class PastDrain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undrained:
-    """What to look for after an undrain: the drain that was meant (``reason``, ``since``: when it began),
-    and the time from our last look to just after the write. slurmctld's clock, whole seconds.
+    """An undrain whose effect is to be checked. Times are slurmctld's, in whole seconds.
 
-    ``changes``: how many changes of nodes slurmctld made from before that look to after the write; 1:
-    ours alone, so nobody's drain was ended. None: not known.
+    ``reason``, ``since``      the drain that it was meant for, and when that drain started.
+    ``looked_at``, ``until``   the last read of the node before the write, and just after the write.
+    ``changes``  how many changes of nodes slurmctld made between these two; 1: only this undrain, so no
+                 other drain was ended. None: unknown.
     """
 
     reason: str
@@ -106,21 +111,21 @@ class Undrained:
 
     @property
     def alone(self) -> bool:
-        """Nobody but us changed any node in the moment of the return."""
+        """Nothing but this undrain changed any node at that time."""
         return self.changes == 1
 
 
 def overtaken(past: Iterable[PastDrain], undrained: Undrained) -> PastDrain | None:
-    """The drain that the undrain really ended: somebody else's, made since our last look. ``None``: it
-    was the one that was meant.
+    """The drain of somebody else that the undrain ended by accident, set after the last read of the node.
+    None: it ended the drain that it was meant for.
 
-    Slurm changes a node whatever it was before, so between a look and a write there are always some
-    milliseconds. Raises ``LookupError`` while accounting does not know yet what the undrain ended.
+    Slurm has no compare-and-set: a drain can arrive between the read and the write. Raises
+    ``LookupError`` while accounting does not show yet which drain the undrain ended.
     """
-    ended = [one for one in past if undrained.since <= one.start_at <= undrained.until]
+    ended = [drain for drain in past if undrained.since <= drain.start_at <= undrained.until]
     if not ended:
-        raise LookupError("no drain known")
-    last = max(ended, key=lambda one: one.start_at)
+        raise LookupError("accounting shows no drain")
+    last = max(ended, key=lambda drain: drain.start_at)
     if last.end_at is None:
         raise LookupError("the drain has not ended")
     met = last.start_at >= undrained.looked_at and last.end_at <= undrained.until
@@ -132,7 +137,7 @@ def _agents_own(kept: str, reason: str) -> bool:
     same agent that it replaced: of two drains in one second accounting may keep either text.
     """
     cut = len(kept) >= ACCOUNTED_CHARS and kept.startswith(reason[:ACCOUNTED_CHARS])
-    if cut or without_slurms_words(kept) == reason:
+    if cut or without_appended(kept) == reason:
         return True
     other, own = Reason.parse(kept), Reason.parse(reason)
     return (
@@ -145,8 +150,9 @@ def _agents_own(kept: str, reason: str) -> bool:
 
 
 def same_slurmctld(record: DrainRecord, slurmctld_at: datetime) -> bool:
-    """Whether the slurmctld that started at ``slurmctld_at`` is the one that showed the drain. It loses
-    no drain, so where the drain is gone somebody ended it.
+    """Whether the slurmctld that started at ``slurmctld_at`` is the one that showed the drain.
+
+    A running slurmctld loses no drain: if the drain is gone, somebody ended it.
     """
     if record.slurmctld_at is not None:
         return slurmctld_at == record.slurmctld_at
@@ -154,28 +160,27 @@ def same_slurmctld(record: DrainRecord, slurmctld_at: datetime) -> bool:
 
 
 def ended_before(past: Iterable[PastDrain], record: DrainRecord, slurmctld_at: datetime) -> bool:
-    """Whether accounting says that somebody resumed the node after our drain and before the slurmctld of
-    ``slurmctld_at`` started. A drain that slurmctld lost with its state stands in accounting without an
-    end.
+    """Whether, according to accounting, somebody resumed the node after the recorded drain and before
+    the slurmctld of ``slurmctld_at`` started. A drain that slurmctld lost with its state has no end there.
     """
     if record.at is None:
         return False
     since = record.at - timedelta(seconds=1)
-    later = [one for one in past if one.start_at >= since]
-    last = max(later, key=lambda one: one.start_at, default=None)
+    later = [drain for drain in past if drain.start_at >= since]
+    last = max(later, key=lambda drain: drain.start_at, default=None)
     if last is None or last.end_at is None or last.replaced:
         return False
     return last.end_at < slurmctld_at
 
 
-def is_ours(record: DrainRecord | None, node: NodeView) -> bool:
-    """True when the drain that stands on the node is the one of the record."""
+def is_own_drain(record: DrainRecord | None, node: NodeView) -> bool:
+    """True when the drain that the node has now is the one of the record."""
     if record is None or not node.drained_flag or node.reason_at is None:
         return False
-    text = without_slurms_words(node.reason)
+    text = without_appended(node.reason)
     if text != record.reason:
         return False
-    if text != node.reason:  # slurmctld is the author of what it appended to
+    if text != node.reason:  # slurmctld appended to it: then it is the author
         return record.at is None or node.reason_at >= record.at
     if node.reason_user != record.actor:
         return False

@@ -1,14 +1,14 @@
-"""What one GPU needs, out of all who say something of it: pure.
+"""The recovery action that one GPU requires, combined from all sources that report on it. Pure.
 
-Three sources speak, from the strongest to the weakest: NVML's recovery action (the driver's word on this
-moment), Xid 154 in the kernel log (its word on the last change) and the fault catalogue's row of each
-other fault (a book's word on a kind of fault). Rules:
+There are three sources, from the strongest to the weakest: NVML's recovery action (what the driver
+reports now), Xid 154 in the kernel log (what the driver reported at the last change) and the fault
+catalogue's row of each other fault (what applies to this kind of fault in general). Rules:
 
-- a consequence is heard only where no cause speaks;
-- the driver's word outranks the book's, in either direction: it knows this GPU;
-- except where the book says that hands are needed: no reset mends a missing power cable;
-- two words of the driver that disagree: the one that asks for more, since each may lag behind;
-- its word that nothing is needed takes no action away: it may not have noticed yet.
+- a consequence of another fault counts only where no cause is known;
+- the driver outranks the catalogue, in either direction: it knows this GPU;
+- except where the catalogue requires a person: no reset repairs a missing power cable;
+- if two reports of the driver differ, the stronger action counts, since either may be outdated;
+- the driver's report that nothing is required cancels no action: it may not have noticed the fault yet.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ RECOVERY_ACTIONS: Mapping[int, tuple[str, Action]] = {
     6: ("bus reset", Action.REBOOT),
     7: ("system reboot", Action.REBOOT),
 }
-"""nvmlDeviceGpuRecoveryAction_t, the number that Xid 154 writes too. IMEX is NVLink between nodes, which no
-HGX H100 has. The list grows with drivers: a value that is not here is acted on, as a reboot.
+"""nvmlDeviceGpuRecoveryAction_t; Xid 154 uses the same numbers. IMEX is NVLink between nodes, which no
+HGX H100 has. New drivers add values: an unknown value requires a reboot.
 """
 
 _TEXTS: Mapping[str, int] = {
@@ -42,60 +42,60 @@ _TEXTS: Mapping[str, int] = {
     "drain p2p": 3,
     "drain and reset": 4,
 }
-"""The words of Xid 154 in drivers 565 to 610, for records whose number is lost."""
+"""The texts of Xid 154 in drivers 565 to 610, for records without a number."""
 
 _RANK = {action: rank for rank, action in enumerate(Action)}
-_NEEDS_HANDS = (Action.REPLACE, Action.CONTACT_SUPPORT)
+_NEEDS_PERSON = (Action.REPLACE, Action.CONTACT_SUPPORT)
 
 
 class Strength(IntEnum):
-    """How much a source knows of this GPU at this moment."""
+    """How much a source knows about this GPU at this moment."""
 
-    BOOK = 0
+    CATALOGUE = 0
     LOG = 1
     DRIVER = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One source's word. ``source`` names it for people: "NVML recovery action 2 (node reboot)",
-    "Xid 79". ``cause``: False for what only follows another fault."""
+    """What one source reports. ``source`` is its name in messages: "NVML recovery action 2 (node
+    reboot)", "Xid 79". ``cause``: False for a consequence of another fault."""
 
     source: str
     action: Action
-    strength: Strength = Strength.BOOK
+    strength: Strength = Strength.CATALOGUE
     severity: Severity = Severity.FATAL
     cause: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """What is to be done, and the strongest evidence that says so."""
+class RecoveryAction:
+    """The required action, and the strongest evidence for it."""
 
     action: Action
     because: Evidence
 
 
-def fuse(evidence: Iterable[Evidence]) -> Demand | None:
-    """One action out of all evidence about one GPU; None where nobody asks for anything."""
-    asked = [item for item in evidence if item.action is not Action.NONE]
-    causes = [item for item in asked if item.cause]
-    counted = causes or asked
+def fuse(evidence: Iterable[Evidence]) -> RecoveryAction | None:
+    """One action from all evidence about one GPU; None where no action is required."""
+    required = [item for item in evidence if item.action is not Action.NONE]
+    causes = [item for item in required if item.cause]
+    counted = causes or required
     if not counted:
         return None
-    words = [item for item in counted if item.strength > Strength.BOOK]
-    hands = [
-        item for item in counted if item.action in _NEEDS_HANDS and item.severity is Severity.FATAL
+    from_driver = [item for item in counted if item.strength > Strength.CATALOGUE]
+    person = [
+        item for item in counted if item.action in _NEEDS_PERSON and item.severity is Severity.FATAL
     ]
-    best = max(words or _condemning(counted), key=_weight)
-    if hands and best.action not in _NEEDS_HANDS:
-        best = max(hands, key=_weight)
-    return Demand(action=best.action, because=best)
+    best = max(from_driver or _most_severe(counted), key=_weight)
+    if person and best.action not in _NEEDS_PERSON:
+        best = max(person, key=_weight)
+    return RecoveryAction(action=best.action, because=best)
 
 
-def _condemning(counted: list[Evidence]) -> list[Evidence]:
-    """The rows of the worst severity alone: an application's fault asks for a restart of the job, which
-    says nothing of what the GPU needs."""
+def _most_severe(counted: list[Evidence]) -> list[Evidence]:
+    """Only the rows of the worst severity: an application's fault requires a restart of the job, which is
+    no statement about the GPU."""
     worst = max(item.severity for item in counted)
     return [item for item in counted if item.severity is worst]
 
@@ -105,18 +105,18 @@ def _weight(item: Evidence) -> tuple[int, int]:
 
 
 def of_nvml(value: int | None) -> Evidence | None:
-    """NVML's recovery action (field 230); None where it is not supported or nothing is asked for."""
+    """NVML's recovery action (field 230); None where it is not supported or no action is required."""
     if not value:
         return None
-    words, action = RECOVERY_ACTIONS.get(value, ("unknown to us", Action.REBOOT))
-    source = f"NVML recovery action {value} ({words})"
+    name, action = RECOVERY_ACTIONS.get(value, ("unknown value", Action.REBOOT))
+    source = f"NVML recovery action {value} ({name})"
     return Evidence(source=source, action=action, strength=Strength.DRIVER)
 
 
 def of_xid_154(value: int | None, text: str | None) -> Evidence:
-    """An Xid 154: by its number, else by its words. What is neither known is acted on, as a reboot."""
+    """An Xid 154: by its number, else by its text. Unknown values require a reboot."""
     number = value if value is not None else _TEXTS.get((text or "").strip().lower())
-    words, action = RECOVERY_ACTIONS.get(
-        -1 if number is None else number, (text or "unknown to us", Action.REBOOT)
+    name, action = RECOVERY_ACTIONS.get(
+        -1 if number is None else number, (text or "unknown value", Action.REBOOT)
     )
-    return Evidence(source=f"Xid 154 ({words})", action=action, strength=Strength.LOG)
+    return Evidence(source=f"Xid 154 ({name})", action=action, strength=Strength.LOG)

@@ -1,37 +1,29 @@
-"""What still stands between a node of ours and its return to service. Pure."""
+"""The conditions under which a node that Holdfast drained returns to service. Pure."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from holdfast.node_states import CANNOT_RETURN
 from holdfast.policy import flap_damping
 from holdfast.policy.node_inputs import Limits, NodeSituation
 from holdfast.policy.ownership import DrainRecord, NodeView
-from holdfast.vocabulary import Action, NodeState
+from holdfast.vocabulary import Action
 
-_CANNOT_RETURN = {
-    NodeState.DOWN,
-    NodeState.FAIL,
-    NodeState.ERROR,
-    NodeState.INVALID_REG,
-    NodeState.NOT_RESPONDING,
-    NodeState.REBOOT_REQUESTED,  # somebody's `scontrol reboot ASAP` needs the same DRAIN flag
-}
-
-_ASKS_MORE = {Action.REPLACE, Action.REBOOT, Action.RESET_GPU}
-"""Once that has happened, time by itself is not waited for."""
+_REQUIRES_ACTION = {Action.REPLACE, Action.REBOOT, Action.RESET_GPU}
+"""Once the action has happened, there is no minimum time out of service."""
 
 
-def not_yet(
+def blocking_condition(
     situation: NodeSituation, node: NodeView, record: DrainRecord, limits: Limits, now: datetime
 ) -> str:
-    """What still stands against giving our node back; empty: nothing."""
+    """Why the node may not return to service yet; empty: it may."""
     if situation.verdict.blind:
-        return f"cannot look ({', '.join(situation.verdict.blind)})"
-    stuck = sorted(state.value for state in node.states & _CANNOT_RETURN)
-    if stuck:
-        return f"Slurm holds it for another cause ({'+'.join(stuck)})"
-    waiting = waits_for(situation, node, record, limits, now)
+        return f"no answer from probes ({', '.join(situation.verdict.blind)})"
+    states = sorted(state.value for state in node.states & CANNOT_RETURN)
+    if states:
+        return f"Slurm keeps it out of service for another cause ({'+'.join(states)})"
+    waiting = pending_requirement(situation, node, record, limits, now)
     if waiting:
         return waiting
     if situation.clean_passes < limits.recheck_passes:
@@ -39,10 +31,10 @@ def not_yet(
     return ""
 
 
-def waits_for(
+def pending_requirement(
     situation: NodeSituation, node: NodeView, record: DrainRecord, limits: Limits, now: datetime
 ) -> str:
-    """What the fault asked for and has not happened; empty: it has."""
+    """What the fault requires and has not happened yet; empty: it has."""
     rebooted = bool(record.boot_id and situation.boot_id) and situation.boot_id != record.boot_id
     replaced = (
         bool(record.instance_id and node.instance_id) and node.instance_id != record.instance_id
@@ -50,8 +42,8 @@ def waits_for(
     if record.by_hand and not replaced:
         within = flap_damping.span(limits.return_window_s)
         return (
-            f"needs a person: it returned {flap_damping.times(record.returns)} in {within}; find out why it comes and "
-            "goes, then resume it in Slurm"
+            f"needs a person: it returned {flap_damping.times(record.returns)} in {within}; find the "
+            "cause, then resume it in Slurm"
         )
     if record.action is Action.CONTACT_SUPPORT:
         return "needs a person: resume it in Slurm once the hardware is repaired"
@@ -63,7 +55,7 @@ def waits_for(
     if record.action is Action.RESET_GPU and not (recovered or rebooted or replaced):
         return "waits for a GPU reset or a reboot"
     returns = 0 if replaced else record.returns
-    if record.action in _ASKS_MORE and not returns:
+    if record.action in _REQUIRES_ACTION and not returns:
         return ""
     since = record.at or record.written_at
     left = timedelta(seconds=flap_damping.wait_s(returns, limits)) - (now - since)
@@ -73,7 +65,8 @@ def waits_for(
     return f"waits {left.total_seconds():.0f} s more{often}"
 
 
-def done(action: Action) -> str:
+def fulfilled_requirement(action: Action) -> str:
+    """What has happened to a node whose fault required ``action``."""
     return {
         Action.RESET_GPU: "GPU reset or node rebooted",
         Action.REBOOT: "node rebooted",

@@ -1,7 +1,7 @@
-"""A node's past drains, as accounting keeps them (``sacctmgr show event``; seen on 24.11.5 and 26.05.5).
+"""A node's past drains from accounting (``sacctmgr show event``; seen on 24.11.5 and 26.05.5).
 
-slurmctld sends each drain to slurmdbd when it is made, so also one that a later write has replaced.
-Of several in one second the last one stands there.
+slurmctld sends each drain to slurmdbd when it is set, including one that a later write replaces. Of several
+in one second only the last one is kept.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from holdfast.slurm.parse import epoch
 from holdfast.vocabulary import SlurmName
 
 _FIELDS = "TimeStart,TimeEnd,State,User,Reason"
-# A reason may hold line breaks and bars, so it comes last, and a row begins with its two times.
+# A reason may contain line breaks and bars, so it is the last field; a row begins with its two times.
 _BOOKKEEPING = "node-update"
-"""What slurmdbd itself writes when a node's instance or other facts change, with the state as it is."""
+"""The reason that slurmdbd itself writes when a node's instance or other facts change."""
 _ROW = re.compile(r"^([0-9]+)\|([0-9]+|Unknown)\|([^|\n]*)\|([^|\n]*)\|", re.MULTILINE)
 
 
@@ -29,7 +29,7 @@ def argv(name: SlurmName, since: datetime) -> list[str]:
 
 
 def past_drains(text: str) -> Iterator[PastDrain]:
-    """The events in which the node carried the DRAIN flag, in the order of the text."""
+    """The events in which the node had the DRAIN flag, in the order of the text."""
     rows = list(_ROW.finditer(text))
     ends = [row.start() for row in rows[1:]] + [len(text)]
     for row, end in zip(rows, ends, strict=False):

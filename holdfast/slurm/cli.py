@@ -1,10 +1,10 @@
-"""Slurm through its own command-line tools: nothing to install, every release, every call bounded.
+"""The Slurm client over Slurm's own commands: works with every release; each call is bounded in time.
 
 Facts that shape this module (seen on 24.11.5 and 26.05.5):
 
 * ``scontrol show … --json`` prints an empty list and exits 0 both for an unknown name and when
-  slurmctld is dead or hung. An empty list is therefore never believed: the same question is asked
-  again in text, whose error tells which of the two it was.
+  slurmctld is down or hung. So an empty list is never trusted: the same query is repeated as text,
+  whose error message distinguishes the two.
 * A hung slurmctld holds text commands for MessageTimeout and JSON ones for twice as long.
 * A job's name may hold ``JobState=…``, so jobs are read as JSON (10 ms) and never as text (5 ms).
 """
@@ -32,7 +32,7 @@ ENV: Mapping[str, str | None] = {
     "LC_ALL": "C",
     "TZ": "UTC",
     "SLURM_TIME_FORMAT": "%s",
-    # What a user or a site may have set for people and would change what we read or whom we ask.
+    # Settings of users and sites that change the output format or select another cluster.
     **dict.fromkeys(
         (
             "SCONTROL_ALL", "SCONTROL_FEDERATION", "SCONTROL_FUTURE", "SCONTROL_LOCAL",
@@ -42,7 +42,7 @@ ENV: Mapping[str, str | None] = {
         )
     ),
 }  # fmt: skip
-"""Environment of every call; ``None`` takes a variable out."""
+"""The environment of every call; ``None`` removes a variable."""
 
 _NO_ANSWER = re.compile(
     r"unable to contact|timed out|connection refused|connect failure|connection failure"
@@ -58,13 +58,13 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
 class SlurmCli:
-    """The protocol ``holdfast.slurm.client.Slurm`` over scontrol, sinfo and sdiag.
+    """The protocol ``holdfast.slurm.client.SlurmClient`` over scontrol, sinfo and sdiag.
 
-    ``timeout_s`` bounds each command; a question may take two of them. ``bin_dir`` is where the
-    tools lie, empty: along PATH. ``token_file`` holds a JSON Web Token, as ``scontrol token`` prints
-    it, with which Slurm's tools prove who they are; it is read for each command, since tokens are
-    renewed. Empty: as the cluster's AuthType says. Raises ``Unavailable`` (nobody answered, or the
-    tool is not installed, or the token cannot be read) and ``Refused`` (the answer was no).
+    ``timeout_s`` bounds each command; a query may need two of them. ``bin_dir`` is the folder of the
+    commands; empty: found along PATH. ``token_file`` contains a JSON Web Token, as ``scontrol token``
+    prints it, with which the commands authenticate; it is read for each command, since tokens are
+    renewed. Empty: the cluster's AuthType applies. Raises ``Unavailable`` (no answer, or the command is
+    not installed, or the token cannot be read) and ``Refused`` (the request was rejected).
     """
 
     def __init__(self, timeout_s: float, bin_dir: str = "", token_file: str = ""):
@@ -73,21 +73,21 @@ class SlurmCli:
         self._token_file = token_file
 
     def nodes(self, names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
-        """All nodes, or those named, sorted as Slurm does. An unknown name raises ``Refused``."""
+        """All nodes, or those named, in Slurm's order. An unknown name raises ``Refused``."""
         if len(names) == 1:
             return self._nodes_json(names)
         argv = argv_of.show_nodes(self._checked(names), json=False)
         text = self._parsed(argv, parse.nodes_text)
         exact = {node.name: node for node in text.nodes}
-        if text.doubtful:
-            exact |= {node.name: node for node in self._nodes_json(text.doubtful)}
+        if text.ambiguous:
+            exact |= {node.name: node for node in self._nodes_json(text.ambiguous)}
         return [exact[name] for name in sorted(exact, key=_natural)]
 
     def nodes_fast(self) -> list[SlurmNode]:
-        """Every node without ``instance_id`` and ``boot_at``: states, reason, who, when, comment.
+        """Every node with its states, reason, reason's user and time, and comment only.
 
-        Equal nodes come folded from slurmctld: 33 ms for 10,000 nodes where JSON takes 1 to 3 s.
-        Falls back to ``nodes()`` when a text holds the separators.
+        Slurm prints equal nodes as one record: 33 ms for 10,000 nodes, where JSON takes 1 to 3 s.
+        Falls back to ``nodes()`` when a text contains the separators.
         """
         try:
             return parse.nodes_grouped(self._run(argv_of.show_grouped()))
@@ -104,7 +104,7 @@ class SlurmCli:
         self._run(argv_of.comment(self._checked(names, some=True), _one_line(text)))
 
     def job(self, job_id: int) -> SlurmJob | None:
-        """The job, or ``None`` when slurmctld says that it does not know it."""
+        """The job, or ``None`` when slurmctld does not know it."""
         argv = argv_of.show_job(job_id, json=True)
         found = self._parsed(argv, lambda text: parse.job_json(text, job_id))
         if found is not None:
@@ -115,11 +115,11 @@ class SlurmCli:
             if _NO_JOB.search(error.output):
                 return None
             raise
-        # It answers now and did not just before.
+        # slurmctld answers now; it did not for the first query.
         return self._parsed(argv, lambda text: parse.job_json(text, job_id))
 
-    def element(self, name: str) -> int:
-        """The job number of an array's element (``4711_3``, as squeue shows it)."""
+    def array_task_job_id(self, name: str) -> int:
+        """The job number of an array task (``4711_3``, as squeue shows it)."""
         text = self._run(argv_of.show_job(name, json=False))
         found = re.match(r"JobId=([0-9]+) ", text)
         if found is None:
@@ -130,7 +130,7 @@ class SlurmCli:
         self._run(argv_of.requeue(self._exact(job_id)))
 
     def hold(self, job_id: int, why: str) -> None:
-        """Requeue the job held; ``why`` becomes its comment where the caller may write it."""
+        """Requeue the job in hold; ``why`` becomes its comment where the caller may write it."""
         job = self._exact(job_id)
         try:
             self._run(argv_of.requeue_held(job))
@@ -141,10 +141,10 @@ class SlurmCli:
         try:
             self._run(argv_of.job_comment(job, _one_line(why)))
         except CommandError:
-            pass  # the hold is what counts; the journal tells why as well
+            pass  # the hold is what matters; the journal has the reason too
 
     def _exact(self, job_id: int) -> str:
-        """How Slurm names what restarts as one: an element of an array alone, a het job as a whole.
+        """Slurm's name of what restarts together: an array task alone, a het job as a whole.
 
         Raises ``Refused`` for a job that Slurm does not know.
         """
@@ -154,12 +154,12 @@ class SlurmCli:
         return job.array_task if "_" in job.array_task else str(job_id)
 
     def admin_comment(self, job: SlurmJob, text: str) -> None:
-        """Writes the comment of exactly this job. Slurm refuses it for one that has ended."""
+        """Write the AdminComment of exactly this job. Slurm refuses it for a job that has ended."""
         name = job.array_task or str(job.job_id)
         self._run(argv_of.job_admin_comment(name, _one_line(text)))
 
-    def never_requeue(self, job_id: int) -> None:
-        self._run(argv_of.never_requeue(self._exact(job_id)))
+    def disable_requeue(self, job_id: int) -> None:
+        self._run(argv_of.disable_requeue(self._exact(job_id)))
 
     def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
         self._run(argv_of.start_now(self._exact(job_id), self._checked(exclude)))
@@ -168,15 +168,15 @@ class SlurmCli:
         return self._parsed(argv_of.clock(), parse.clock)
 
     def node_changes(self) -> parse.NodeChanges:
-        """How often anybody asked slurmctld to change a node."""
+        """How many requests to change a node slurmctld has received."""
         return self._parsed(argv_of.clock(), parse.node_changes)
 
     def slurmctld_at(self) -> datetime:
-        """When the slurmctld that answers started. `scontrol reconfigure` starts a new one."""
+        """The start time of the slurmctld that answers. `scontrol reconfigure` starts a new one."""
         return self._parsed(argv_of.config(), parse.slurmctld_at)
 
     def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
-        """What accounting knows of a node's drains that stood at ``since`` or began later."""
+        """The node's drains in accounting that were in effect at ``since`` or began later."""
         (checked,) = self._checked([name])
         return list(accounting.past_drains(self._run(accounting.argv(checked, since))))
 
@@ -190,11 +190,13 @@ class SlurmCli:
             if not missing:
                 return nodes
             if not last:
-                self._run(argv_of.show_nodes(sorted(missing), json=False))  # its error tells why
+                self._run(
+                    argv_of.show_nodes(sorted(missing), json=False)
+                )  # its error message has the cause
         raise Refused(argv, f"Slurm knows no node {', '.join(sorted(missing))}")
 
     def _checked(self, names: Sequence[SlurmName], *, some: bool = False) -> Sequence[SlurmName]:
-        """The names, none of which scontrol could read as anything else (``ALL``, a range)."""
+        """The names, after a check that none is anything else to scontrol (``ALL``, a range)."""
         wrong = [name for name in names if not _NODE_NAME.fullmatch(name) or name == "ALL"]
         if wrong or (some and not names):
             raise Refused(["scontrol"], f"not a node name: {', '.join(wrong) or 'none given'}")
@@ -204,7 +206,7 @@ class SlurmCli:
         try:
             return reader(self._run(argv))
         except parse.ParseError as error:
-            raise Unavailable(argv, f"answer not understood: {error}") from None
+            raise Unavailable(argv, f"unexpected output: {error}") from None
 
     def _run(self, argv: Sequence[str]) -> str:
         tool, *rest = argv
@@ -220,13 +222,13 @@ class SlurmCli:
                 )
                 raise Unavailable(error.argv, problem) from None
             unknown = _NO_NODE.search(error.output)
-            if unknown:  # what else it printed is about the other nodes
+            if unknown:  # the rest of its output is about the other nodes
                 raise Refused(error.argv, f"Slurm knows no node {unknown[1]}", "", 1) from None
             kind = Unavailable if _NO_ANSWER.search(error.output) else Refused
             raise kind(error.argv, error.problem, error.output, error.status) from None
 
     def _token(self, argv: Sequence[str]) -> dict[str, str]:
-        """``SLURM_JWT``, which makes Slurm's tools use auth/jwt and nothing else."""
+        """``SLURM_JWT``, which makes Slurm's commands use auth/jwt only."""
         if not self._token_file:
             return {}
         try:

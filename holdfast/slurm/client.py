@@ -1,4 +1,4 @@
-"""What Holdfast asks of Slurm: the protocol that each adapter implements, and its values."""
+"""The calls to Slurm that Holdfast makes: the protocol of every adapter, and the values in it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from holdfast.node_states import BUSY
 from holdfast.vocabulary import NodeState, SlurmName
 
 
@@ -14,11 +15,11 @@ from holdfast.vocabulary import NodeState, SlurmName
 class SlurmNode:
     """One node as slurmctld sees it.
 
-    ``states`` holds the base state and every flag. ``reason_at`` is in UTC; ``reason_user`` is who
-    set the reason. ``unknown_states`` keeps words that this version of Holdfast does not know.
-    ``boot_at`` and ``slurmd_started_at`` are by the node's own clock, as its slurmd registered them.
-    ``reservation`` (the active one it is in), ``partitions``, ``cpus`` (for jobs) and ``gpus`` (as
-    configured) are known only when Slurm was asked for single nodes.
+    ``states`` holds the base state and every flag. ``reason_at`` is in UTC; ``reason_user`` set the
+    reason. ``unknown_states`` keeps the states that this version of Holdfast does not know.
+    ``boot_at`` and ``slurmd_started_at`` are times of the node's own clock, as its slurmd registered
+    them. ``reservation`` (the active one that the node is in), ``partitions``, ``cpus`` (for jobs) and
+    ``gpus`` (as configured) are filled in only by a query for named nodes.
     """
 
     name: SlurmName
@@ -44,20 +45,17 @@ class SlurmNode:
     @property
     def busy(self) -> bool:
         """True while a job or its epilog is on the node."""
-        return bool(
-            self.states
-            & {NodeState.ALLOCATED, NodeState.MIXED, NodeState.COMPLETING, NodeState.BLOCKED}
-        )
+        return bool(self.states & BUSY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJob:
     """One job as slurmctld sees it; ``restarts`` counts requeues, ``nodes`` is a hostlist.
 
-    ``array_task`` names this job alone where ``job_id`` may mean more: one element of an array shares its
-    number with the whole array, a het job's leader with all components. Empty: the number will do.
-    ``state`` is the base state and its flags joined by ``+``: ``PENDING`` alone means that the last
-    run has left its nodes, ``PENDING+COMPLETING`` that it has not.
+    ``array_task`` names this job alone where ``job_id`` is ambiguous: one task of an array shares its
+    number with the whole array, a het job's leader with all components. Empty where ``job_id`` is
+    unambiguous. ``state`` is the base state and its flags joined by ``+``: ``PENDING`` means that the
+    last run has left its nodes, ``PENDING+COMPLETING`` that it has not.
     """
 
     job_id: int
@@ -78,38 +76,49 @@ class SlurmJob:
     array_task: str = ""
 
 
-class Slurm(Protocol):
-    """The calls that Holdfast makes. Every one is bounded in time.
+class SlurmClient(Protocol):
+    """One cluster's Slurm. Every call is bounded in time.
 
-    Raises ``Unavailable`` when slurmctld does not answer, ``Refused`` when it says no.
+    Raises ``Unavailable`` when slurmctld does not answer, ``Refused`` when it rejects the request.
     """
 
     def nodes(self, names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
-        """All nodes, or those named. A name that Slurm does not know raises ``Refused``."""
+        """All nodes, or those named. An unknown name raises ``Refused``."""
         ...
 
-    def drain(self, names: Sequence[SlurmName], reason: str) -> None: ...
+    def drain(self, names: Sequence[SlurmName], reason: str) -> None:
+        """Set the DRAIN flag and the reason. Running jobs go on."""
+        ...
 
-    def undrain(self, names: Sequence[SlurmName]) -> None: ...
+    def undrain(self, names: Sequence[SlurmName]) -> None:
+        """Clear the DRAIN flag, and nothing else (a DOWN node stays DOWN)."""
+        ...
 
-    def comment(self, names: Sequence[SlurmName], text: str) -> None: ...
+    def comment(self, names: Sequence[SlurmName], text: str) -> None:
+        """Set the node's Comment; an empty text clears it."""
+        ...
 
     def job(self, job_id: int) -> SlurmJob | None:
         """The job, or ``None`` when slurmctld no longer knows it."""
         ...
 
-    def requeue(self, job_id: int) -> None: ...
-
-    def hold(self, job_id: int, why: str) -> None:
-        """Requeue the job held, so that a person looks before it runs again."""
+    def requeue(self, job_id: int) -> None:
+        """Requeue the job: it is pending again, and its restart count grows."""
         ...
 
-    def never_requeue(self, job_id: int) -> None:
-        """Let nobody requeue the job any more (``Requeue=0``)."""
+    def hold(self, job_id: int, why: str) -> None:
+        """Requeue the job in hold: a person has to release it before it runs again."""
+        ...
+
+    def disable_requeue(self, job_id: int) -> None:
+        """Set ``Requeue=0``: Slurm does not requeue the job again."""
         ...
 
     def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
-        """Move a pending job's start time up to now, skipping Slurm's requeue delay."""
+        """Set a pending job's start time to now, which skips Slurm's requeue delay.
+
+        ``exclude`` becomes its ExcNodeList.
+        """
         ...
 
     def clock(self) -> datetime:

@@ -1,4 +1,4 @@
-"""The command lines that Holdfast gives to Slurm. Pure: values in, argv out.
+"""The command lines of Slurm that Holdfast runs. Pure: values in, argv out.
 
 Sources: man scontrol, sinfo, sdiag of 24.11; each line was run on 24.11.5 and 26.05.5.
 """
@@ -18,19 +18,19 @@ def show_nodes(names: Sequence[str], *, json: bool) -> list[str]:
 
 
 def show_grouped() -> list[str]:
-    """The whole cluster, equal nodes folded into one record: 50 times cheaper than JSON."""
+    """The whole cluster, with equal nodes in one record: 50 times faster than JSON."""
     fields = ("StateComplete", "Reason", "User", "Timestamp", "Comment")
     columns = [f"{name}:{FIELD}" for name in fields] + [f"NodeList:{RECORD}"]
     return ["sinfo", "--all", "--noheader", "--Format", ",".join(columns)]
 
 
 def drain(names: Sequence[str], reason: str) -> list[str]:
-    """DRAIN keeps running jobs running. It overwrites any reason: read first, and read after."""
+    """DRAIN lets running jobs go on. It overwrites any reason: callers read the node before and after."""
     return ["scontrol", "update", f"NodeName={compress(names)}", "State=DRAIN", f"Reason={reason}"]
 
 
 def undrain(names: Sequence[str]) -> list[str]:
-    """UNDRAIN, never RESUME or IDLE: these also clear DOWN, FAIL and reboots that others asked."""
+    """UNDRAIN, never RESUME or IDLE: these also clear DOWN, FAIL and requested reboots."""
     return ["scontrol", "update", f"NodeName={compress(names)}", "State=UNDRAIN"]
 
 
@@ -43,18 +43,18 @@ def show_job(job: int | str, *, json: bool) -> list[str]:
 
 
 def requeue(job: str) -> list[str]:
-    """``job`` as ``SlurmJob.array_task`` names it, here and below: an array's own number is that of one of
-    its elements as well, and means them all."""
+    """``job`` as in ``SlurmJob.array_task``, here and below: the number of an array is also the number of
+    one of its tasks, and scontrol applies it to all of them."""
     return ["scontrol", "requeue", job]
 
 
 def requeue_held(job: str) -> list[str]:
-    """For a job that runs or ran; Slurm refuses it for one that is pending already."""
+    """For a job that is running or has run; Slurm refuses it for one that is pending."""
     return ["scontrol", "requeuehold", job]
 
 
 def hold(job: str) -> list[str]:
-    """A user's hold, whoever sets it: the job's owner can release it."""
+    """A user hold, even when root sets it: the job's owner can release it."""
     return ["scontrol", "uhold", job]
 
 
@@ -63,20 +63,20 @@ def job_comment(job: str, text: str) -> list[str]:
 
 
 def job_admin_comment(job: str, text: str) -> list[str]:
-    """The comment that only administrators write and everybody reads. ``job``: ``array_task``, or a
+    """The comment that only administrators can write and all users can read. ``job``: ``array_task``, or a
     number."""
     return ["scontrol", "update", f"JobId={job}", f"AdminComment={text}"]
 
 
-def never_requeue(job: str) -> list[str]:
-    """As ``sbatch --no-requeue`` would have. The job's own user may do it, also while it runs."""
+def disable_requeue(job: str) -> list[str]:
+    """The effect of ``sbatch --no-requeue``. The job's own user may do it, also while it runs."""
     return ["scontrol", "update", f"JobId={job}", "Requeue=0"]
 
 
 def start_now(job: str, exclude: Sequence[str]) -> list[str]:
-    """Ends the delay after a requeue (121 s by default). The job's own user may do it."""
-    apart = [f"ExcNodeList={compress(exclude)}"] if exclude else []
-    return ["scontrol", "update", f"JobId={job}", "StartTime=now", *apart]
+    """End the delay after a requeue (121 s by default). The job's own user may do it."""
+    excluded = [f"ExcNodeList={compress(exclude)}"] if exclude else []
+    return ["scontrol", "update", f"JobId={job}", "StartTime=now", *excluded]
 
 
 def clock() -> list[str]:

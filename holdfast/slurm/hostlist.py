@@ -1,6 +1,6 @@
 """Slurm's hostlist notation: ``worker-[0-3,7],gpu[01-02]`` ↔ node names. Pure.
 
-Covers what slurmctld prints and takes for nodes: any number of brackets in a name, ranges with
+Supports what slurmctld prints and accepts for nodes: any number of brackets in a name, ranges with
 leading zeros, commas between and inside.
 """
 
@@ -14,11 +14,11 @@ _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
 _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 _TAIL = re.compile(r"(.*?)([0-9]{1,9})", re.DOTALL)
 MAX_NODES = 1_000_000
-"""No cluster has as many; a range beyond is a spoofed or garbled record."""
+"""No cluster has as many nodes; a larger range comes from a forged or damaged record."""
 
 
 def expand(text: str) -> list[str]:
-    """The names in the order of the text. Raises ``ValueError`` on what is no hostlist."""
+    """The names in the order of the text. Raises ``ValueError`` for an invalid hostlist."""
     names: list[str] = []
     for item in _split(text):
         names += _expand_one(item)
@@ -28,7 +28,7 @@ def expand(text: str) -> list[str]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The items between commas that stand outside brackets."""
+    """The items between commas outside brackets."""
     depth = start = 0
     for i, char in enumerate(text):
         depth += (char == "[") - (char == "]")
@@ -70,7 +70,7 @@ def _numbers(ranges: str) -> Iterator[str]:
 
 
 def compress(names: Iterable[str]) -> str:
-    """One hostlist of these names, each once, sorted; ``expand`` gives back the same set.
+    """One hostlist of these names, each once, sorted; ``expand`` returns the same set.
 
     Law 6: Slurm's writes are grouped. 10,000 names fit into one argument this way.
     """
@@ -79,7 +79,7 @@ def compress(names: Iterable[str]) -> str:
     for name in names:
         match = _TAIL.fullmatch(name)
         if match:
-            # Width tells 1 from 01; numbers that start without a zero share the width 0.
+            # The width distinguishes 1 from 01; numbers without a leading zero have width 0.
             width = len(match[2]) if match[2].startswith("0") and match[2] != "0" else 0
             groups.setdefault((match[1], width), set()).add(int(match[2]))
         else:

@@ -1,11 +1,11 @@
-"""What scontrol, sinfo and sdiag print, read into values. Pure, and defensive.
+"""Parse the output of scontrol, sinfo and sdiag. Pure.
 
-Facts, seen on Slurm 24.11.5 and 26.05.5 (tests/data/slurm holds recordings of both):
+Facts, seen on Slurm 24.11.5 and 26.05.5 (tests/data/slurm has recordings of both):
 
 * A number in JSON is ``{"set": …, "infinite": …, "number": …}`` or plain, by release and field.
-* Free text (reason, comment, extra, job name) may hold anything, newlines and text that looks like
-  another field or another record included. A text record that could be read in two ways is reported
-  as doubtful, never guessed: the caller asks for that node again as JSON, which is exact.
+* Free text (reason, comment, extra, job name) may contain anything, including newlines and text that
+  looks like another field or record. A text record that can be read in two ways is reported as ambiguous,
+  never guessed: the caller queries that node again as JSON, which is unambiguous.
 * With ``SLURM_TIME_FORMAT=%s`` every time in text output is in epoch seconds.
 """
 
@@ -23,7 +23,7 @@ from holdfast.vocabulary import NodeState, SlurmName
 
 FIELD = "\x1f"
 RECORD = "\x1e"
-"""Separators that ``sinfo`` is told to print: control characters that no sane text holds."""
+"""Separators for the output of ``sinfo``: control characters that no normal text contains."""
 
 _ALIASES = {
     "INVAL": NodeState.INVALID_REG,
@@ -33,7 +33,7 @@ _ALIASES = {
     "MIX": NodeState.MIXED,
     "COMP": NodeState.COMPLETING,
 }
-# What scontrol and sinfo may append to the base state (man sinfo, NODE STATE CODES).
+# Symbols that scontrol and sinfo may append to the base state (man sinfo, NODE STATE CODES).
 _SIGNS = {
     "*": NodeState.NOT_RESPONDING,
     "~": NodeState.POWERED_DOWN,
@@ -51,18 +51,18 @@ _KNOWN = {state.value: state for state in NodeState} | _ALIASES
 
 
 class ParseError(ValueError):
-    """The output is not what these releases of Slurm print."""
+    """The output does not have the format of the supported Slurm releases."""
 
 
 class NodesText(NamedTuple):
-    """Nodes read from text; those of ``doubtful`` must be asked for again as JSON."""
+    """Nodes read from text; those in ``ambiguous`` have to be queried again as JSON."""
 
     nodes: list[SlurmNode]
-    doubtful: list[SlurmName]
+    ambiguous: list[SlurmName]
 
 
 def states(words: Iterable[str]) -> tuple[frozenset[NodeState], tuple[str, ...]]:
-    """Base state and flags from words like ``IDLE``, ``drain``, ``DOWN*``; and unknown words."""
+    """Base state and flags from words like ``IDLE``, ``drain``, ``DOWN*``; and the unknown words."""
     found: set[NodeState] = set()
     unknown: list[str] = []
     for word in words:
@@ -112,12 +112,12 @@ def _rows(text: str, key: str) -> list[Mapping[str, Any]]:
     except (ValueError, KeyError, TypeError) as error:
         raise ParseError(f"not the JSON of {key}: {error}") from None
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise ParseError(f"not the JSON of {key}: no list of objects")
+        raise ParseError(f"not the JSON of {key}: not a list of objects")
     return rows
 
 
 def nodes_json(text: str) -> list[SlurmNode]:
-    """``scontrol show nodes --json``. An empty list proves nothing: see ``slurm_cli``."""
+    """``scontrol show nodes --json``. An empty list proves nothing: see ``holdfast.slurm.cli``."""
     return [_node(row) for row in _rows(text, "nodes")]
 
 
@@ -166,12 +166,12 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
         partition=_text(row.get("partition")),
         work_dir=_text(row.get("current_working_directory")),
         admin_comment=_text(row.get("admin_comment")),
-        array_task=_exact(row),
+        array_task=_array_task(row),
     )
 
 
-def _exact(row: Mapping[str, Any]) -> str:
-    """``ARRAY_TASK`` or ``LEADER+OFFSET`` as scontrol takes them; empty for a job like any other."""
+def _array_task(row: Mapping[str, Any]) -> str:
+    """``ARRAY_TASK`` or ``LEADER+OFFSET`` as scontrol takes them; empty for any other job."""
     array, task = _number(row.get("array_job_id")), _number(row.get("array_task_id"))
     if array and task is not None:
         return f"{array}_{task}"
@@ -190,7 +190,7 @@ def _exit_code(value: Any) -> str:
     return f"{_number(value.get('return_code')) or 0}:{number or 0}"
 
 
-# One record of `scontrol show nodes -o`, fixed part first. OS= holds blanks but never " State=".
+# One record of `scontrol show nodes -o`, fixed part first. OS= may have blanks, never " State=".
 _HEAD = re.compile(
     r"NodeName=(?P<name>\S+) .*? State=(?P<state>\S+) .*? BootTime=(?P<boot>\S+)"
     r"(?: SlurmdStartTime=(?P<slurmd>\S+))? .*? AveWatts=\S+(?P<tail>.*)"
@@ -210,11 +210,11 @@ _STAMP = re.compile(r" \[\S+@\w+\]")
 def nodes_text(text: str) -> NodesText:
     """``scontrol show nodes -o`` under ``SLURM_TIME_FORMAT=%s``.
 
-    Raises ``ParseError`` when the output as a whole is something else. A node is doubtful when
-    its record spans lines, or a free text of it holds what looks like a field.
+    Raises ``ParseError`` when the output as a whole is something else. A node is ambiguous when its
+    record spans lines, or a free text contains something that looks like a field.
     """
     found: dict[str, SlurmNode] = {}
-    doubtful: set[str] = set()
+    ambiguous: set[str] = set()
     last = ""
     for line in text.splitlines():
         match = _HEAD.fullmatch(line) if line.startswith("NodeName=") else None
@@ -223,16 +223,16 @@ def nodes_text(text: str) -> NodesText:
                 continue
             if not last:
                 raise ParseError(f"not a node record: {line[:80]!r}")
-            doubtful.add(last)
+            ambiguous.add(last)
             continue
         last = match["name"]
         node = _node_text(match)
-        if node is None or last in found or last in doubtful:
-            doubtful.add(last)
+        if node is None or last in found or last in ambiguous:
+            ambiguous.add(last)
         else:
             found[last] = node
-    nodes = [node for name, node in found.items() if name not in doubtful]
-    return NodesText(nodes, sorted(SlurmName(name) for name in doubtful))
+    nodes = [node for name, node in found.items() if name not in ambiguous]
+    return NodesText(nodes, sorted(SlurmName(name) for name in ambiguous))
 
 
 def _node_text(match: re.Match[str]) -> SlurmNode | None:
@@ -260,7 +260,7 @@ def _node_text(match: re.Match[str]) -> SlurmNode | None:
 def nodes_grouped(text: str) -> list[SlurmNode]:
     """``sinfo`` grouped: state, reason, user, time, comment and hostlist of each group of nodes.
 
-    Raises ``ParseError`` when a record has not exactly these six fields or a node comes twice.
+    Raises ``ParseError`` when a record does not have exactly these six fields or a node is listed twice.
     """
     nodes: dict[str, SlurmNode] = {}
     for record in text.split(f"{RECORD}\n"):
@@ -275,7 +275,7 @@ def _group(record: str, nodes: dict[str, SlurmNode]) -> None:
         raise ParseError(f"expected 6 fields of sinfo, got {len(fields)}: {record[:80]!r}")
     state, reason, user, at, comment, hosts = fields
     known, unknown = states(state.split("+"))
-    # A reason "none" without a time is sinfo's word for no reason; with a time, somebody typed it.
+    # Without a time, sinfo prints "none" for no reason; with a time, somebody typed it.
     when = epoch(at)
     for name in expand(hosts):
         if name in nodes:
@@ -292,8 +292,8 @@ def _group(record: str, nodes: dict[str, SlurmNode]) -> None:
 
 
 class NodeChanges(NamedTuple):
-    """How many changes of nodes slurmctld was asked for since it began to count, at a moment of its
-    clock. It begins again at midnight (UTC) and with a restart."""
+    """How many requests to change a node slurmctld has counted, at a time of its clock. The count starts
+    again at midnight (UTC) and with each restart."""
 
     at: datetime
     counted_since: int
@@ -305,11 +305,11 @@ _CHANGES = re.compile(r"^\s*REQUEST_UPDATE_NODE\s+\(\s*\d+\)\s+count:(\d+)", re.
 
 
 def node_changes(text: str) -> NodeChanges:
-    """From ``sdiag``: its requests to change a node, whoever sent them and whatever node they name."""
-    since, found = _COUNTED_SINCE.search(text), _CHANGES.search(text)
+    """From ``sdiag``: the requests to change a node, from any user and for any node."""
+    since, changes = _COUNTED_SINCE.search(text), _CHANGES.search(text)
     if since is None:
-        raise ParseError(f"no beginning in the output of sdiag: {text[:80]!r}")
-    return NodeChanges(clock(text), int(since[1]), int(found[1]) if found else 0)
+        raise ParseError(f'no "Data since" in the output of sdiag: {text[:80]!r}')
+    return NodeChanges(clock(text), int(since[1]), int(changes[1]) if changes else 0)
 
 
 _CLOCK = re.compile(r"^sdiag output at .*\((\d{9,12})\)", re.MULTILINE)
@@ -328,7 +328,7 @@ _BOOT_TIME = re.compile(r"^BOOT_TIME\s*= (\d{9,12})$", re.MULTILINE)
 
 
 def slurmctld_at(text: str) -> datetime:
-    """slurmctld's own start from ``scontrol show config``: BOOT_TIME, which is not the machine's."""
+    """slurmctld's start time from ``scontrol show config``: BOOT_TIME, which is not the machine's."""
     match = _BOOT_TIME.search(text)
     at = epoch(match[1]) if match else None
     if at is None:

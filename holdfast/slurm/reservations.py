@@ -1,14 +1,14 @@
-"""Maintenance reservations, and jobs inside them: how active checks keep users' jobs off a node.
+"""Maintenance reservations and jobs inside them, with which active checks keep users' jobs off a node.
 
 Facts that shape this module (seen on 24.11.5 and 26.05.5):
 
 * A reservation keeps other jobs off its nodes from the moment of its creation, but the nodes show
   it (RESERVED, MAINTENANCE, its name) only up to three seconds later, and then drained nodes too.
 * A drained node runs no job, not even one in its reservation: it has to be undrained for the test.
-* ``scontrol delete`` says "in use" as long as a job of the reservation runs or completes.
+* ``scontrol delete`` reports "in use" as long as a job of the reservation is running or completing.
 * The JSON of 24.11 leaves a reservation's comment out, so reservations are read as text.
 * ``Duration=UNLIMITED`` means a year.
-* ``srun`` inside a job makes a step of that job: our own SLURM_* variables must not reach it.
+* ``srun`` inside a job starts a step of that job: SLURM_* variables of this process are not passed on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EXISTS = re.compile(r"duplicate reservation name", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """One reservation as slurmctld sees it; ``nodes`` expanded, times in UTC."""
+    """One reservation as slurmctld shows it; ``nodes`` expanded, times in UTC."""
 
     name: str
     nodes: tuple[SlurmName, ...]
@@ -48,13 +48,13 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestJob:
-    """A job to run in a reservation, on all of its nodes at once and with nothing beside it.
+    """A job to run in a reservation, exclusively on all of its nodes.
 
-    ``time_limit_s`` is Slurm's limit, ``start_s`` how long it may wait for its start. ``cpus`` and
-    ``gpus`` are those of each node; 0: not asked for. ``mpi`` as in ``srun --mpi``.
+    ``time_limit_s`` is Slurm's limit, ``start_s`` the longest wait for its start. ``cpus`` and
+    ``gpus`` are requested on each node; 0: not requested. ``mpi`` as in ``srun --mpi``.
     """
 
-    __test__ = False  # no test class, whatever pytest thinks
+    __test__ = False  # not a test class for pytest
 
     name: str
     reservation: str
@@ -70,7 +70,7 @@ class TestJob:
 
 
 def reserve_argv(name: str, nodes: Sequence[str], comment: str, minutes: int | None) -> list[str]:
-    """MAINT: no user's job, and the nodes say so. IGNORE_JOBS: made also where a job still runs."""
+    """MAINT: no user's job, and the nodes show MAINTENANCE. IGNORE_JOBS: also where a job still runs."""
     duration = "UNLIMITED" if minutes is None else str(minutes)
     return [
         "scontrol", "create", "reservation", f"ReservationName={name}",
@@ -80,7 +80,7 @@ def reserve_argv(name: str, nodes: Sequence[str], comment: str, minutes: int | N
 
 
 def job_argv(job: TestJob) -> list[str]:
-    """``srun`` that allocates the whole node, runs the task on each, and prints what it printed."""
+    """``srun`` that allocates whole nodes, runs the task on each, and prints the tasks' output."""
     minutes = max(1, -(-int(job.time_limit_s) // 60))
     words = [
         "srun", f"--reservation={job.reservation}", f"--nodelist={compress(job.nodes)}",
@@ -99,8 +99,8 @@ def job_argv(job: TestJob) -> list[str]:
 
 
 def parse_reservations(text: str) -> list[Reservation]:
-    """``scontrol show reservation -o`` under ``SLURM_TIME_FORMAT=%s``. Lines that are none of these
-    ("No reservations in the system") hold none.
+    """``scontrol show reservation -o`` under ``SLURM_TIME_FORMAT=%s``. Other lines ("No reservations in
+    the system") are ignored.
     """
     found = []
     for line in text.splitlines():
@@ -128,14 +128,12 @@ class SlurmMaintenance(SlurmCli):
     def reservations(self, prefix: str = "") -> list[Reservation]:
         """All reservations whose name begins with ``prefix``."""
         found = parse_reservations(self._run(["scontrol", "show", "reservation", "--oneliner"]))
-        return [one for one in found if one.name.startswith(prefix)]
+        return [reservation for reservation in found if reservation.name.startswith(prefix)]
 
     def reserve(
         self, name: str, nodes: Sequence[SlurmName], comment: str, *, minutes: int | None
     ) -> bool:
-        """Keep ``nodes`` for root for so many minutes (None: a year). False: there is one already
-        with this name.
-        """
+        """Reserve ``nodes`` for root for ``minutes`` (None: a year). False: the name is taken."""
         nodes = self._checked(nodes, some=True)
         if not _NAME.fullmatch(name):
             raise Refused(["scontrol"], f"not a reservation name: {name!r}")
@@ -148,7 +146,7 @@ class SlurmMaintenance(SlurmCli):
         return True
 
     def unreserve(self, name: str) -> bool:
-        """True: it is gone, or was already. False: a job of it has not ended yet."""
+        """Delete the reservation. True: it does not exist any more. False: a job in it has not ended yet."""
         try:
             self._run(["scontrol", "delete", f"ReservationName={name}"])
         except Refused as error:
@@ -159,7 +157,7 @@ class SlurmMaintenance(SlurmCli):
         return True
 
     def cancel_in(self, reservation: str) -> None:
-        """End every job of the reservation. Fine when there is none."""
+        """Cancel every job of the reservation, if there is one."""
         if not _NAME.fullmatch(reservation):
             raise Refused(["scancel"], f"not a reservation name: {reservation!r}")
         try:
@@ -169,7 +167,7 @@ class SlurmMaintenance(SlurmCli):
                 raise
 
     def run_job(self, job: TestJob, *, timeout_s: float) -> Completed:
-        """Run it and wait for its end. Raises ``Unavailable`` after ``timeout_s``; it may still run."""
+        """Run the job until it ends. Raises ``Unavailable`` after ``timeout_s``; the job may still run."""
         self._checked(job.nodes, some=True)
         tool, *rest = job_argv(job)
         full = [str(Path(self._bin) / tool) if self._bin else tool, *rest]
@@ -180,7 +178,9 @@ class SlurmMaintenance(SlurmCli):
 
 
 def outside_any_job(environ: Mapping[str, str]) -> dict[str, str | None]:
-    """The environment of a new job: what ties us to a job that we ourselves run in is left out."""
+    """The environment of a new job, without the variables of a job that this process runs in."""
     kept = ("SLURM_CONF", "SLURM_JWT")
-    ours = {key: None for key in environ if key.startswith(("SLURM", "SRUN_")) and key not in kept}
-    return {**ENV, **ours}
+    removed = {
+        key: None for key in environ if key.startswith(("SLURM", "SRUN_")) and key not in kept
+    }
+    return {**ENV, **removed}

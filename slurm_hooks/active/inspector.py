@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from holdfast.drain_owner import Owner, standing
+from holdfast.drain_owner import Owner, drain_status
 from holdfast.errors import CommandError, HoldfastError
-from holdfast.reason import without_slurms_words
+from holdfast.node_states import CANNOT_RUN_JOBS
+from holdfast.reason import without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
@@ -22,12 +23,6 @@ from slurm_hooks.active.page import Inspected
 from slurm_hooks.active.pairs import Pair, Wave
 from slurm_hooks.active.reservation_text import Purpose
 from slurm_hooks.active.result import Result, Verdict, could_not_run
-
-_GONE = {
-    NodeState.DOWN, NodeState.FAIL, NodeState.ERROR, NodeState.NOT_RESPONDING, NodeState.POWERED_DOWN,
-    NodeState.POWERING_DOWN, NodeState.POWERING_UP, NodeState.INVALID_REG, NodeState.FUTURE,
-    NodeState.UNKNOWN, NodeState.REBOOT_ISSUED, NodeState.REBOOT_REQUESTED,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +37,13 @@ class Candidate:
 
 def candidate(node: SlurmNode, *, idle_only: bool) -> Candidate:
     """Whether the node may be tested now: idle in service, or drained by the agent and empty. Pure."""
-    said = standing(node)
+    said = drain_status(node)
     was = f"drained: {said.reason.code}" if said.reason and node.drained_flag else "in service"
     if node.drained_flag and said.owner is not Owner.AGENT:
         was = f"drained by {node.reason_user or 'somebody'}"
         skip = f"not ours to touch: {node.reason or 'no reason'}"
         return Candidate(name=node.name, was=was, skip=skip)
-    gone = sorted(state.value for state in node.states & _GONE)
+    gone = sorted(state.value for state in node.states & CANNOT_RUN_JOBS)
     if gone:
         return Candidate(name=node.name, was="+".join(gone), skip="Slurm cannot run a job there")
     if node.busy:
@@ -57,7 +52,7 @@ def candidate(node: SlurmNode, *, idle_only: bool) -> Candidate:
         return Candidate(name=node.name, was="reserved", skip="it is in a reservation")
     if node.drained_flag:
         skip = "drained, and only idle nodes were asked for" if idle_only else ""
-        reason = without_slurms_words(node.reason)
+        reason = without_appended(node.reason)
         return Candidate(name=node.name, was=was, drained=reason, skip=skip)
     return Candidate(name=node.name, was="idle")
 

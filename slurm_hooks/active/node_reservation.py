@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import CommandError, HoldfastError, Unavailable
-from holdfast.reason import without_slurms_words
+from holdfast.reason import without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance, TestJob
 from holdfast.vocabulary import NodeState, SlurmName
@@ -184,7 +184,7 @@ class NodeReservation:
         for node in nodes:
             if node.busy:
                 raise Occupied(f"{node.name}: a job started meanwhile")
-            if drained and not (node.drained_flag and without_slurms_words(node.reason) == drained):
+            if drained and not (node.drained_flag and without_appended(node.reason) == drained):
                 raise Occupied(f"{node.name}: no longer drained with that reason")
             if not drained and node.drained_flag:
                 raise Occupied(f"{node.name}: drained meanwhile ({node.reason})")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
-from holdfast.policy.recovery_action import Demand, Evidence, Strength, fuse, of_nvml
+from holdfast.policy.recovery_action import Evidence, RecoveryAction, Strength, fuse, of_nvml
 from holdfast.vocabulary import Action
 from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
@@ -45,7 +45,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG00
         yield replace(found, action=asked.action)
 
 
-def _asked(gpu: GpuFacts) -> Demand | None:
+def _asked(gpu: GpuFacts) -> RecoveryAction | None:
     evidence = []
     if gpu.state_code == _RESET_REQUIRED:
         source = "GPU reset (NVML code 16)"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.faults import fault_of
 from holdfast.findings import Finding
-from holdfast.policy.recovery_action import Demand, Evidence, fuse, of_nvml, of_xid_154
+from holdfast.policy.recovery_action import Evidence, RecoveryAction, fuse, of_nvml, of_xid_154
 from holdfast.vocabulary import Action, FaultClass, Severity
 from slurm_hooks.checks import Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
@@ -126,7 +126,7 @@ def _evidence(xid: int, found: Finding) -> Evidence:
     )
 
 
-def _with_demand(found: Finding, own: str, demand: Demand | None) -> Finding:
+def _with_demand(found: Finding, own: str, demand: RecoveryAction | None) -> Finding:
     """A fatal fault asks for what the GPU needs by all that is known, and names who says so."""
     if demand is None or found.severity is not Severity.FATAL:
         return found

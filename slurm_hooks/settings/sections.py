@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from holdfast.config.bounds import within
-from holdfast.policy.return_test import GateBack
+from holdfast.policy.return_test import ReturnTestMode
 from holdfast.vocabulary import Mode
 
 L = TypeVar("L")
@@ -135,7 +135,7 @@ class AgentConfig:
     """
     act_retry_s: float = 2.0
     """Time until a failed write to Slurm is tried again."""
-    gate_back: GateBack = GateBack.OFF
+    gate_back: ReturnTestMode = ReturnTestMode.OFF
     """Whether an active check (a job that loads the node) runs before a node's return: off, observe
     (it runs and is recorded), require (the node returns only if it passed; if its program is
     missing the node stays drained).

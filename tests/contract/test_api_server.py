@@ -35,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture(scope="module")
 def bridge(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the bridge logs in with."""
+    """The bridge's credentials."""
     file = tmp_path_factory.mktemp("bridge") / "kubeconfig"
     file.write_text(bridge_kubeconfig(server.kubectl, server.plane))
     return file
@@ -110,7 +110,7 @@ def test_the_bridge_may_do_its_work(server: ApiServer, bridge: Path) -> None:
 
 
 def patch_status(kubeconfig: Path, node: str, patch: object) -> None:
-    """One PATCH and nothing else: kubectl would ask for the right to read the status first."""
+    """A single PATCH: kubectl would need the right to read the status first."""
     config = json.loads(kubeconfig.read_text())
     cluster = config["clusters"][0]["cluster"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
@@ -154,7 +154,7 @@ def test_a_stranger_learns_nothing(server: ApiServer, tmp_path: Path) -> None:
         server.kubectl("get", "nodes", kubeconfig=stranger)
 
 
-def test_the_audit_log_tells_who_wrote_to_a_node(server: ApiServer, bridge: Path) -> None:
+def test_the_audit_log_shows_who_wrote_to_a_node(server: ApiServer, bridge: Path) -> None:
     server.kubectl("label", "node", "computeinstance-2", "holdfast.dev/test=audit")
     server.kubectl("cordon", "computeinstance-2", kubeconfig=bridge)
     server.kubectl("uncordon", "computeinstance-2", kubeconfig=bridge)
@@ -172,7 +172,7 @@ def test_the_audit_log_tells_who_wrote_to_a_node(server: ApiServer, bridge: Path
     assert not any(write["verb"] in ("get", "list", "watch") for write in writes)
 
 
-def test_an_api_server_that_comes_back_has_all_its_data(server: ApiServer, bridge: Path) -> None:
+def test_a_restarted_api_server_has_all_its_data(server: ApiServer, bridge: Path) -> None:
     server.kubectl("label", "node", "computeinstance-1", "holdfast.dev/test=kept")
     server.stop()
     with pytest.raises(KubectlError, match="refused"):
@@ -208,7 +208,7 @@ def test_daemons_of_a_killed_test_run_are_gone(tmp_path: Path) -> None:
 
 
 def _runs(pid: int) -> bool:
-    """A dead process that nobody has waited for yet does not count."""
+    """A zombie process does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -69,7 +69,7 @@ FORBIDDEN: dict[str, Patch] = {
 
 @pytest.fixture(scope="module")
 def admin(api_server: ApiServer) -> Iterator[ApiServer]:
-    """The API server, with a Node that has what others put on it; more than a machine has."""
+    """The API server, with a Node that has fields of other clients."""
     images = [{"names": [f"registry.example.org/{i}@sha256:{i:064}"]} for i in range(100)]
     notes = {"theirs": "kept", **{f"example.org/{i}": "x" * 200 for i in range(50)}}
     patch = {"metadata": {"annotations": notes}, "spec": {"taints": TAINTS}}
@@ -101,7 +101,7 @@ def from_rest(admin: ApiServer, kube: KubeApi, decide: Callable[[KubeNode], Edit
 
 
 def until_denied(write: Callable[[], object]) -> None:
-    """The API server takes up a new policy within a second or so."""
+    """A new policy takes effect within about a second."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         try:
@@ -118,9 +118,7 @@ def node(admin: ApiServer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_what_is_not_the_bridges_it_cannot_write(
-    admin: ApiServer, kube: KubeApi, what: str
-) -> None:
+def test_the_bridge_cannot_write_anything_else(admin: ApiServer, kube: KubeApi, what: str) -> None:
     path, kind, patch = FORBIDDEN[what]
     before = node(admin)
     with pytest.raises(KubeRefused, match=r"403: .*'holdfast-bridge' denied request: of a Node's"):
@@ -199,7 +197,7 @@ spec: {policyName: somebodys, validationActions: [Deny]}
 """
 
 
-def test_a_denial_with_422_is_a_refusal_and_a_late_patch_is_none(
+def test_a_denial_with_422_is_a_rejection_and_a_late_patch_is_a_conflict(
     admin: ApiServer, kube: KubeApi
 ) -> None:
     """A policy that gives no reason is answered with 422, as a failed test in a JSON Patch is."""

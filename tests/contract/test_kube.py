@@ -1,4 +1,4 @@
-"""What the bridge's fake API server does to a Node, a real one does as well.
+"""The bridge's fake API server changes a Node as a real one does.
 
 Each test runs on the fake of the unit tests and through the real adapter, with the rights of the
 bridge's own account, on a real kube-apiserver.
@@ -20,7 +20,7 @@ from k8s_bridge.api import Edit, Kube, KubeNotFound
 from k8s_bridge.kube import KubeApi
 from k8s_bridge.names import DRAINED, FIELD_MANAGER, READY
 from k8s_bridge.ownership import Origin, Record
-from k8s_bridge.plan import Announcement
+from k8s_bridge.plan import NodeEvent
 from k8s_bridge.snapshot import Condition, KubeNode
 from tests.unit.k8s_bridge.fake_cluster import Clock, FakeKube
 
@@ -29,12 +29,12 @@ AT = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 RECORD = Record(
     origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=AT, cordon=True, taint=True
 )
-TOLD = Announcement(reason="SlurmDrained", note="holdfast:XID79: x", warning=True, since="")
+EVENT = NodeEvent(reason="SlurmDrained", note="holdfast:XID79: x", warning=True, since="")
 SINCE = "2026-01-01T00:00:00Z"
 
 
 class Side(ABC):
-    """An API server, and the hands of a person at kubectl."""
+    """An API server, and a person with kubectl."""
 
     kube: Kube
 
@@ -121,7 +121,7 @@ def test_cordon_taint_and_record_are_one_write_and_undone_by_one(side: Side) -> 
     assert side.taints(C0) == before
 
 
-def test_a_cordon_by_kubectl_is_told_from_ours(side: Side) -> None:
+def test_a_cordon_by_kubectl_is_distinguished_from_the_bridges(side: Side) -> None:
     side.kube.edit(C0, lambda _: Edit(unschedulable=True, record=RECORD))
     side.cordon(C0, on=False)
     side.cordon(C0, on=True)
@@ -157,11 +157,11 @@ def test_our_conditions_leave_those_of_others_alone(side: Side) -> None:
     assert side.foreign_conditions(C0) == before
 
 
-def test_an_event_told_twice_is_one_event(side: Side) -> None:
+def test_an_event_created_twice_is_one_event(side: Side) -> None:
     node = side.kube.patch_label(C1, "drained")
     assert node.label == "drained"
-    side.kube.announce(node, [TOLD])
-    side.kube.announce(node, [TOLD])
+    side.kube.create_events(node, [EVENT])
+    side.kube.create_events(node, [EVENT])
     assert side.events(C1) == ["SlurmDrained"]
 
 

@@ -1,4 +1,4 @@
-"""What only a real API server shows of the bridge's hands: rights, pages, the watch, renewed tokens."""
+"""What needs a real API server: the bridge's rights, pages, the watch, renewed tokens."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_selector_hides_other_nodes(server: ApiServer, policy: BridgeConfig) -
     assert [node.name for node in KubeApi(chosen).list_nodes()[0]] == [C1]
 
 
-def test_errors_are_told_apart(kube: KubeApi, policy: BridgeConfig, server: ApiServer) -> None:
+def test_errors_are_distinguished(kube: KubeApi, policy: BridgeConfig, server: ApiServer) -> None:
     with pytest.raises(KubeNotFound):
         kube.node(KubeName("nowhere"))
     with pytest.raises(KubeRefused, match="forbidden"):
@@ -78,7 +78,7 @@ def watch(kube: KubeApi, wake: threading.Event) -> Iterator[NodeWatch]:
     begun.stop()
 
 
-def test_the_watch_tells_a_change_at_once(
+def test_the_watch_reports_a_change_at_once(
     server: ApiServer, watch: NodeWatch, wake: threading.Event
 ) -> None:
     wake.clear()
@@ -90,7 +90,7 @@ def test_the_watch_tells_a_change_at_once(
     server.kubectl("uncordon", C1)
 
 
-def test_a_dead_api_server_is_no_view_and_comes_back(
+def test_without_an_api_server_there_is_no_view_until_it_returns(
     server: ApiServer, kube: KubeApi, watch: NodeWatch
 ) -> None:
     server.stop()

@@ -1,4 +1,4 @@
-"""What `holdfast render` prints for Kubernetes, taken by a real API server without a warning."""
+"""A real API server accepts what `holdfast render` prints for Kubernetes, without a warning."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def test_the_rights_and_the_deployment(server: ApiServer) -> None:
     )
     server.kubectl("create", "namespace", "123")
     assert "created" in dry_run(server, render_text("deployment", image=IMAGE, namespace="123"))
-    said = dry_run(server, render_text("deployment", image=IMAGE))
-    assert "deployment.apps/holdfast-bridge created (server dry run)" in said
-    assert "configmap/holdfast-bridge created (server dry run)" in said
+    output = dry_run(server, render_text("deployment", image=IMAGE))
+    assert "deployment.apps/holdfast-bridge created (server dry run)" in output
+    assert "configmap/holdfast-bridge created (server dry run)" in output
 
 
 def test_the_daemonset(server: ApiServer) -> None:
-    said = dry_run(server, render_text("daemonset", image=IMAGE))
-    assert "daemonset.apps/holdfast-agent created (server dry run)" in said
-    assert "configmap/holdfast-agent created (server dry run)" in said
+    output = dry_run(server, render_text("daemonset", image=IMAGE))
+    assert "daemonset.apps/holdfast-agent created (server dry run)" in output
+    assert "configmap/holdfast-agent created (server dry run)" in output
     every_node = render_text("daemonset", image=IMAGE, node_selector="", max_unavailable="3")
     assert "daemonset.apps/holdfast-agent created" in dry_run(server, every_node)
 
@@ -55,7 +55,7 @@ def test_the_inspections(server: ApiServer, claim: str) -> None:
 
 
 def test_a_key_that_kubernetes_does_not_know_is_refused(server: ApiServer) -> None:
-    """Else the tests here would pass on anything."""
+    """Otherwise the tests here would accept anything."""
     text = render_text("deployment", image=IMAGE)
     with pytest.raises(KubectlError, match="replicaz"):
         dry_run(server, text.replace("replicas:", "replicaz:"))

@@ -1,4 +1,4 @@
-"""What the fakes of Slurm in the unit tests say of drains, slurmctld says as well.
+"""The fakes of Slurm in the unit tests handle drains as slurmctld does.
 
 Each test runs on the bridge's fake, on the agent's, and through the real adapter on a real slurmctld
 (in a sandbox box, which needs root). A fake that fails here makes its unit tests worth nothing.
@@ -29,7 +29,7 @@ NODE = SlurmName("worker-1")
 
 
 class Drains(Protocol):
-    """The calls under contract: those with which nodes leave and return."""
+    """The tested calls: those with which nodes leave and return to service."""
 
     def nodes(self, names: Sequence[SlurmName]) -> list[SlurmNode]: ...
     def drain(self, names: Sequence[SlurmName], reason: str) -> None: ...
@@ -37,7 +37,7 @@ class Drains(Protocol):
 
 
 class Side(ABC):
-    """A Slurm, and the hands of a person who works on it without us."""
+    """A Slurm, and a person who changes it without Holdfast."""
 
     slurm: Drains
 
@@ -100,7 +100,7 @@ class Real(Side):
 
 
 class Contract:
-    """The tests; whoever inherits says which side."""
+    """The tests; each subclass sets the side."""
 
     def test_a_drain_has_a_reason_an_author_and_a_whole_second(self, side: Side) -> None:
         side.slurm.drain([NODE], "contract: one")
@@ -118,7 +118,7 @@ class Contract:
         assert not node.drained_flag
         assert (node.reason, node.reason_user, node.reason_at) == ("", "", None)
 
-    def test_whoever_drains_later_overwrites_the_reason(self, side: Side) -> None:
+    def test_a_later_drain_overwrites_the_reason(self, side: Side) -> None:
         side.slurm.drain([NODE], "contract: one")
         side.human_drains("swapping a DIMM")
         assert side.node.drained_flag
@@ -134,9 +134,7 @@ class Contract:
         side.slurm.drain([NODE], "contract: one")
         assert side.node.states == before | {NodeState.DRAIN}
 
-    def test_those_asked_for_come_back_each_once_and_an_unknown_one_is_refused(
-        self, side: Side
-    ) -> None:
+    def test_named_nodes_are_returned_once_and_an_unknown_one_is_rejected(self, side: Side) -> None:
         names = [SlurmName(f"worker-{index}") for index in range(3)]
         assert [node.name for node in side.slurm.nodes(names)] == names
         with pytest.raises(Refused, match="worker-77"):

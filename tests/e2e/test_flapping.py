@@ -49,7 +49,7 @@ def test_a_mount_that_flaps_asks_for_a_person(damped_box: Box) -> None:
         lambda: cluster.scene(box),
     )
     told = box.node(NODE).run(["holdfast", "explain", NODE], check=False).stdout
-    assert "A person: it returned 2 times before" in told, told
+    assert "Needs a person: it returned 2 times before" in told, told
     assert "resume by hand" in box.run(["holdfast", "nodes", "--out"]).stdout
     metrics = box.node(NODE).run(["cat", "/run/holdfast/metrics.prom"]).stdout
     assert "holdfast_node_resume_by_hand 1" in metrics

@@ -139,7 +139,7 @@ def test_an_incomplete_state_file_has_a_spare_copy(node: Node) -> None:
     agent.terminate()
     _, said = agent.communicate(timeout=20)
     assert said.count(b"tracked state read from its spare copy") == 1
-    assert said.count(b"not whole JSON") == 1
+    assert said.count(b"incomplete JSON") == 1
 
 
 def test_after_a_lost_state_old_kernel_records_do_not_count(node: Node) -> None:

@@ -137,7 +137,7 @@ class ReturnTest:
         trial = self.trial
         assert trial is not None  # noqa: S101 - just concluded
         return AuditEntry(
-            text=f"active check before the return: {trial.said}",
+            text=f"active check before the return: {trial.summary}",
             event=ACTIVE_CHECK,
             code=self._code,
             check=trial.check,

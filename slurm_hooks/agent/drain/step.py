@@ -18,9 +18,9 @@ from holdfast.policy import budget
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide, drain_lost
 from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
-from holdfast.policy.ownership import DrainRecord, Undrained, is_ours
+from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
 from holdfast.policy.return_test import Held
-from holdfast.reason import Reason, without_slurms_words
+from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
@@ -85,7 +85,7 @@ class Step:
         # A drain needs the whole node table for the budget: one call returns the table and this node.
         table = self._table() if inputs.worst else self.slurm.nodes([self.name])
         node = self._this_node(table)
-        if restore and (not node.drained_flag or (drained and is_ours(drained.record, node))):
+        if restore and (not node.drained_flag or (drained and is_own_drain(drained.record, node))):
             return StepResult(slurm_status=self._restore(restore))
         drained = self._reappeared(node, drained)
         self._holding = tests.look(self.slurm, self.name, node, drained)
@@ -223,7 +223,7 @@ class Step:
         if decision.forget and drained is not None:
             yield partial(self._save, None)
             yield self._note(None, f"drain record removed: {decision.why}")
-        elif drained is not None and is_ours(drained.record, node):
+        elif drained is not None and is_own_drain(drained.record, node):
             yield partial(self._confirm, drained, node)
 
     def _drain(self, decision: Decision, inputs: DrainInputs, node: SlurmNode) -> SlurmStatus:
@@ -297,10 +297,10 @@ class Step:
         """The record of Holdfast's drain that is set. A slurmctld that was restored from an older
         state may have the last drain again, which the agent had already ended.
         """
-        if not node.drained_flag or (drained is not None and is_ours(drained.record, node)):
+        if not node.drained_flag or (drained is not None and is_own_drain(drained.record, node)):
             return drained
         last = self.records.load_last()
-        if last is None or last.record.at is None or not is_ours(last.record, node):
+        if last is None or last.record.at is None or not is_own_drain(last.record, node):
             return drained
         self._save(last)
         text = "slurmctld restarted with a drain by Holdfast that had already ended"
@@ -363,7 +363,7 @@ class Step:
             self.slurm.undrain([self.name])
             return
         undrained = Undrained(
-            reason=without_slurms_words(node.reason),
+            reason=without_appended(node.reason),
             since=node.reason_at,
             # Slurm reports whole seconds, so times may differ by one second.
             looked_at=before.at - timedelta(seconds=1),
@@ -480,7 +480,7 @@ def _recovered(inputs: DrainInputs, gpu: int | None) -> bool | None:
 def _slurm_status(
     decision: Decision, node: SlurmNode, drained: Drained | None, *, written: bool = True
 ) -> SlurmStatus:
-    own_drain = drained is not None and is_ours(drained.record, node)
+    own_drain = drained is not None and is_own_drain(drained.record, node)
     action = "none"
     wrote_comment = decision.move is Move.COMMENT and written
     commented = bool(decision.reason) if wrote_comment else _has_own_comment(node)

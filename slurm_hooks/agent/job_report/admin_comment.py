@@ -55,7 +55,7 @@ def add(
         job = slurm.job(request.job)
         if job is None:
             return "Slurm no longer knows the job"
-        if not incidents.is_ours(job.admin_comment):
+        if not incidents.may_write(job.admin_comment):
             return "not written: its AdminComment is not Holdfast's"
         there = incidents.parse(job.admin_comment)
         text = incidents.render(incidents.merge(there, request.entries))

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from holdfast.config.location import ALL, is_off
 from holdfast.errors import CommandError, Refused
-from holdfast.slurm.client import Slurm, SlurmJob
+from holdfast.slurm.client import SlurmClient, SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.jobs.tracked_job import TrackedJob
 from slurm_hooks.job import marker as markers
@@ -81,7 +81,7 @@ class Requeuer:
 
     def __init__(  # noqa: PLR0913 - what is not Slurm's by name
         self,
-        slurm: Slurm,
+        slurm: SlurmClient,
         run_dir: Path,
         config: JobConfig,
         *,

@@ -5,7 +5,6 @@ limit.
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import shutil
 import sys
@@ -21,6 +20,7 @@ from holdfast.findings import Finding, Verdict
 from holdfast.policy.node import draining
 from holdfast.remedy import to_do
 from holdfast.vocabulary import Mode, Severity
+from holdfast.wording import suggest
 from slurm_hooks import checks
 from slurm_hooks.cli.check.row import BLIND, EFFECTS, OK, UNSEEN, Look, Row, linked
 from slurm_hooks.cli.check.table import is_bad, page
@@ -88,9 +88,7 @@ def _wanted(names: Sequence[str], config: Settings) -> Table:
         return config.active()
     for name in names:
         if name not in checks.CATALOGUE:
-            close = difflib.get_close_matches(name, checks.CATALOGUE, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(checks.CATALOGUE)}"
-            raise UsageError(f"no check is called {name!r}; {hint}")
+            raise UsageError(f"no check is called {name!r}{suggest(name, checks.CATALOGUE)}")
     return {name: config.checks[name] for name in checks.CATALOGUE if name in names}
 
 

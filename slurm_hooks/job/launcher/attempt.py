@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.slurm.client import Slurm
+from holdfast.slurm.client import SlurmClient
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
@@ -27,7 +27,7 @@ class Job:
 class Tools:
     """What the launcher works with."""
 
-    slurm: Slurm
+    slurm: SlurmClient
     journal: Journal
     config: JobConfig
     run_dir: Path

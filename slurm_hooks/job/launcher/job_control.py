@@ -54,7 +54,7 @@ class JobControl:
         if self._agent.last is None:
             return
         try:
-            self._tools.slurm.never_requeue(self._context.job_id)
+            self._tools.slurm.disable_requeue(self._context.job_id)
         except CommandError as error:
             say(f"not told that this job has ended: agent and Slurm ({error.problem})")
 

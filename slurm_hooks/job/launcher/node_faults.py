@@ -11,11 +11,11 @@ from holdfast import incidents
 from holdfast.errors import CommandError
 from holdfast.faults import severity_of
 from holdfast.incidents import Incident
+from holdfast.node_states import JOBS_LOST
 from holdfast.reason import Reason
-from holdfast.slurm.client import Slurm, SlurmJob, SlurmNode
-from holdfast.vocabulary import NodeState, Severity, SlurmName
+from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
+from holdfast.vocabulary import Severity, SlurmName
 
-_LOST = frozenset({NodeState.DOWN, NodeState.FAIL, NodeState.POWERED_DOWN, NodeState.POWERING_DOWN})
 _PAUSE_S = 0.25
 
 ENDED_BY_SLURM = frozenset(
@@ -77,7 +77,7 @@ def fault_of(node: SlurmNode) -> NodeFault | None:
     """What is wrong with a node, if Slurm or Holdfast says so. A human's drain is no fault (law
     3).
     """
-    if node.states & _LOST:
+    if node.states & JOBS_LOST:
         return NodeFault(node=node.name, code="DOWN", detail=node.reason, fatal=True)
     reason = Reason.parse(node.reason) if node.drained_flag else None
     if reason is None:
@@ -125,7 +125,7 @@ class Sight:
         return self.job is not None and bool(ENDED_BY_SLURM & set(self.job.state.split("+")))
 
 
-def look(slurm: Slurm, job_id: int, nodes: Sequence[SlurmName]) -> Sight:
+def look(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> Sight:
     """One look, never raises."""
     try:
         job = slurm.job(job_id)

@@ -1,4 +1,4 @@
-"""The one line in a job's AdminComment: reads back, merges, never over somebody else's text."""
+"""The line in a job's AdminComment: it is read back, merged, and never overwrites another text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.incidents import (
     MAX_CHARS,
     Attribution,
     Incident,
-    is_ours,
+    may_write,
     merge,
     parse,
     render,
@@ -53,14 +53,14 @@ def test_what_is_written_reads_back(found: list[Incident]) -> None:
 
 @patient
 @given(st.text(max_size=300))
-def test_no_comment_breaks_the_reader(text: str) -> None:
+def test_no_comment_crashes_the_reader(text: str) -> None:
     for entry in parse(text) + parse(f"holdfast: {text}"):
         assert parse(render([entry])) == (entry,)
 
 
 @patient
 @given(st.lists(entries, max_size=40))
-def test_a_long_story_is_cut_at_whole_entries(found: list[Incident]) -> None:
+def test_a_long_comment_is_cut_after_a_whole_entry(found: list[Incident]) -> None:
     text = render(found)
     assert len(text) <= MAX_CHARS + len("; and 40 more")
     assert list(parse(text)) == found[: len(parse(text))]
@@ -68,14 +68,16 @@ def test_a_long_story_is_cut_at_whole_entries(found: list[Incident]) -> None:
 
 @patient
 @given(st.lists(entries, max_size=8), st.lists(entries, max_size=8))
-def test_merging_forgets_nothing_and_settles(old: list[Incident], new: list[Incident]) -> None:
+def test_merging_keeps_every_entry_and_is_idempotent(
+    old: list[Incident], new: list[Incident]
+) -> None:
     both = merge(old, new)
     assert {one.key for one in both} == {one.key for one in (*old, *new)}
     assert merge(both, new) == both
     assert merge(both, old) == both
 
 
-def test_the_later_word_and_the_larger_count_stay() -> None:
+def test_the_later_entry_and_the_larger_count_are_kept() -> None:
     later = Incident(code="XID13", node="worker-1", gpu=3, step="0", pid=9, count=1, run=1, at=120)
     (one,) = merge([XID13], [later])
     assert (one.pid, one.count, one.at) == (9, 2, 120)
@@ -88,13 +90,13 @@ def test_the_worst_of_the_newest_run_comes_first() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "holdfast: XID13 node=a", "holdfast: anything"])
-def test_we_write_over_nothing_and_over_ourselves(text: str) -> None:
-    assert is_ours(text)
+def test_only_empty_comments_and_holdfasts_own_are_overwritten(text: str) -> None:
+    assert may_write(text)
 
 
 @pytest.mark.parametrize("text", ["ticket 1234", "see holdfast: XID13", "Holdfast: no"])
-def test_somebody_elses_text_is_left_alone(text: str) -> None:
-    assert not is_ours(text)
+def test_other_texts_are_not_parsed(text: str) -> None:
+    assert not may_write(text)
     assert parse(text) == ()
 
 

@@ -1,4 +1,4 @@
-"""What users wrote never acts on the terminal of who reads it."""
+"""Text from users has no effect on the terminal that shows it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def harmless(text: str, kept: str = "") -> bool:
 
 
 @given(ANY)
-def test_no_text_gets_a_control_character_through(text: str) -> None:
+def test_no_control_character_is_printed(text: str) -> None:
     assert harmless(printable.line(text))
     assert harmless(printable.page(text), "\n\t")
     assert printable.page(text).count("\n") == text.count("\n")
@@ -43,7 +43,7 @@ def test_json_stays_the_same_json(value: object) -> None:
     assert json.loads(text) == value
 
 
-def test_ordinary_words_stay_as_they_are() -> None:
+def test_ordinary_text_is_unchanged() -> None:
     for text in ("GPU 3 fell off", "größer als 4 ± 2 …", "日本語", "back\\slash"):
         assert printable.line(text) == printable.page(text) == text
     assert printable.line(HOSTILE) == r"a\x1b]0;owned\x07\x9b31m\u202egpj.exe\rb"
@@ -55,17 +55,17 @@ def test_values_are_made_safe_at_any_depth() -> None:
     }
 
 
-def test_the_console_escapes_whatever_it_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_escapes_its_output(capsys: pytest.CaptureFixture[str]) -> None:
     console.say(f"first\n{HOSTILE}")
     console.complain(HOSTILE)
     console.say_json({"why": HOSTILE})
     console.say(console.table([("A", "B"), (HOSTILE, "b\nc")]))
-    said = capsys.readouterr()
-    assert harmless(said.out + said.err, "\n")
-    assert "b c" in said.out
+    captured = capsys.readouterr()
+    assert harmless(captured.out + captured.err, "\n")
+    assert "b c" in captured.out
 
 
-def test_only_colours_pass_where_there_are_colours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_colours_are_not_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     console.say_coloured(f"\x1b[1;31mfatal\x1b[0m \x1b[2J{TITLE}")
     assert capsys.readouterr().out == "\x1b[1;31mfatal\x1b[0m \\x1b[2J\\x1b]0;owned\\x07\n"
 

@@ -1,4 +1,4 @@
-"""The Reason string: what we write reads back as itself, and nobody else's text reads as ours."""
+"""The Reason string: it is decoded unchanged, and no other text is decoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.reason import MAX_CHARS, Reason, without_slurms_words
+from holdfast.reason import MAX_CHARS, Reason, without_appended
 
 CODES = st.from_regex(r"[A-Z][A-Z0-9_]{0,31}", fullmatch=True)
 KEYS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
@@ -18,7 +18,7 @@ NASTY = ("boot=1", "a=b=c", ": Not responding", "holdfast:X: y", "[node_problem]
 
 
 def _arbitrary(seed: random.Random) -> str:
-    """A detail out of words, pairs, Slurm's own words and any character at all."""
+    """A detail from words, pairs, Slurm's own phrases and any character."""
     parts = []
     for _ in range(seed.randrange(40)):
         kind = seed.randrange(4)
@@ -33,7 +33,7 @@ def _arbitrary(seed: random.Random) -> str:
     return seed.choice((" ", "", " : ")).join(parts)
 
 
-def test_five_thousand_arbitrary_details_come_back_as_they_were_written() -> None:
+def test_five_thousand_arbitrary_details_are_decoded_unchanged() -> None:
     seed = random.Random(79)
     for number in range(5000):
         pairs = {"boot": "abcdef01", "gpu": str(number % 8)} if number % 3 else {}
@@ -49,14 +49,14 @@ def test_five_thousand_arbitrary_details_come_back_as_they_were_written() -> Non
 
 @settings(max_examples=200, deadline=None)
 @given(CODES, st.text(max_size=300), st.dictionaries(KEYS, VALUES, max_size=3), st.booleans())
-def test_any_code_and_pairs_come_back(
+def test_any_code_and_pairs_are_decoded_unchanged(
     code: str, detail: str, pairs: dict[str, str], node_problem: bool
 ) -> None:
     reason = Reason(code, detail, pairs, node_problem)
     assert Reason.parse(str(reason)) == reason
 
 
-def test_five_thousand_foreign_texts_parse_as_nobodys_of_ours() -> None:
+def test_five_thousand_foreign_texts_do_not_parse() -> None:
     seed = random.Random(80)
     for _ in range(5000):
         text = _arbitrary(seed)
@@ -89,23 +89,23 @@ def test_five_thousand_foreign_texts_parse_as_nobodys_of_ours() -> None:
         "holdfast:XID79: " + "x" * 300,
     ],
 )
-def test_what_is_only_nearly_ours_is_not(text: str) -> None:
+def test_a_similar_text_does_not_parse(text: str) -> None:
     parsed = Reason.parse(text)
-    # Words of another tool behind ours are part of the text: then the text is not what we wrote,
-    # which the ownership proof sees by comparing it with the record.
+    # What another tool appends is part of the text: then the text differs from the record, and the
+    # ownership proof fails.
     assert parsed is None or str(parsed) == text
 
 
-def test_slurmctlds_own_words_are_taken_off_again() -> None:
+def test_what_slurmctld_appended_is_removed() -> None:
     text = "holdfast:XID79: x boot=1"
-    assert without_slurms_words(f"{text} : Not responding") == text
-    assert without_slurms_words(f"{text} : Node unexpectedly rebooted : Not responding") == text
-    assert without_slurms_words(f"{text} : reboot issued : reboot complete") == text
-    assert without_slurms_words(f"{text} : reboot issued : reboot timed out") == text
-    assert without_slurms_words(f"{text} : Kill task failed") != text
+    assert without_appended(f"{text} : Not responding") == text
+    assert without_appended(f"{text} : Node unexpectedly rebooted : Not responding") == text
+    assert without_appended(f"{text} : reboot issued : reboot complete") == text
+    assert without_appended(f"{text} : reboot issued : reboot timed out") == text
+    assert without_appended(f"{text} : Kill task failed") != text
 
 
-def test_a_detail_that_ends_in_slurms_words_is_not_cut_when_read() -> None:
+def test_a_detail_that_ends_like_slurmctlds_text_is_not_cut() -> None:
     reason = Reason("IB_DOWN", "port mlx5_0 : Not responding")
     assert Reason.parse(str(reason)) == reason
 

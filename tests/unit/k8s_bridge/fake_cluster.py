@@ -1,5 +1,5 @@
-"""A small Slurm and a small API server that behave: who wrote what is remembered, and the bridge
-may not undo what is not its own. Every write can be the bridge's last.
+"""A fake Slurm and a fake API server with the behaviour of the real ones. They record who wrote what, and
+fail a test in which the bridge undoes a change of somebody else. The bridge can be killed at every write.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from k8s_bridge.api import (
     KubeInvalid,
     KubeNotFound,
     KubeRefused,
-    Sighting,
+    WatchEvent,
 )
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL, TAINT
-from k8s_bridge.plan import Announcement, Change, plan
+from k8s_bridge.plan import Change, NodeEvent, plan
 from k8s_bridge.snapshot import Condition, KubeNode, project
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 HUMAN, AGENT, BRIDGE = "anna", "root", "holdfast"
 
 
-class Died(BaseException):
+class Killed(BaseException):
     """kill -9: nothing after this runs."""
 
 
@@ -44,23 +44,23 @@ class Clock:
     def __init__(self) -> None:
         self.now = NOON
         self.writes_left: int | None = None
-        self.dies_before_last = False
+        self.killed_before_last = False
         self.writes = 0
 
     def write(self, act: Callable[[], None]) -> None:
-        """One write of the bridge, maybe its last, done or not."""
+        """One write of the bridge. The bridge may be killed just before or just after it."""
         if self.writes_left is not None:
             self.writes_left -= 1
             if self.writes_left < 0:
-                if not self.dies_before_last:
+                if not self.killed_before_last:
                     act()
-                raise Died
+                raise Killed
         self.writes += 1
         act()
 
 
 class FakeSlurm:
-    """slurmctld with its manners: a drain overwrites any reason, UNDRAIN clears it."""
+    """slurmctld's behaviour: a drain overwrites any reason, UNDRAIN clears it."""
 
     def __init__(self, clock: Clock):
         self._clock = clock
@@ -107,7 +107,7 @@ class FakeSlurm:
         self.by_name[name] = replace(node, reason=text, reason_user=user, reason_at=self._clock.now)
 
     def lose(self, name: SlurmName, words: str = "Not responding") -> None:
-        """slurmctld appends its own words, under its own user and a new time."""
+        """slurmctld appends to the reason, under its own user and with a new time."""
         node = self.by_name[name]
         text = f"{node.reason} : {words}" if node.reason else words
         if not node.reason.endswith(words):
@@ -152,7 +152,7 @@ class FakeSlurm:
     def hold(self, job_id: int, why: str) -> None:
         raise Violation("the bridge holds nothing")
 
-    def never_requeue(self, job_id: int) -> None:
+    def disable_requeue(self, job_id: int) -> None:
         raise Violation("the bridge ends no requeue")
 
     def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
@@ -160,7 +160,7 @@ class FakeSlurm:
 
 
 class FakeKube:
-    """An API server that keeps raw Nodes and knows JSON Patch with ``test``, and who cordoned."""
+    """An API server with raw Nodes that supports JSON Patch with ``test`` and records who cordoned."""
 
     def __init__(self, clock: Clock, *, tracked: bool = True):
         self._clock, self._tracked = clock, tracked
@@ -168,9 +168,9 @@ class FakeKube:
         self.events: dict[str, dict[str, Any]] = {}
         self.refuses_events = False
         self.denied: set[str] = set()
-        """Nodes that an admission policy guards against every write of the bridge."""
+        """Nodes for which an admission policy denies every write of the bridge."""
         self.asked: list[str] = []
-        """Nodes that the bridge tried to write, each time."""
+        """The Nodes that the bridge tried to write, one entry for each attempt."""
         self.cordoned_by: dict[str, str] = {}
         self.before_patch: Callable[[], None] = lambda: None
         self._version = 0
@@ -209,7 +209,7 @@ class FakeKube:
     def list_nodes(self) -> tuple[list[KubeNode], str]:
         return [self.node(KubeName(name)) for name in self.raw], str(self._version)
 
-    def watch_nodes(self, version: str) -> Iterator[Sighting]:
+    def watch_nodes(self, version: str) -> Iterator[WatchEvent]:
         raise NotImplementedError("the plan is tested without a watch")
 
     def node(self, name: KubeName) -> KubeNode:
@@ -263,9 +263,9 @@ class FakeKube:
         self._clock.write(act)
         return self.node(name)
 
-    def announce(self, node: KubeNode, announcements: Iterable[Announcement]) -> None:
-        for told in announcements:
-            event = patches.event(node, told, "pod", self._clock.now)
+    def create_events(self, node: KubeNode, events: Iterable[NodeEvent]) -> None:
+        for new in events:
+            event = patches.event(node, new, "pod", self._clock.now)
             self._clock.write(lambda e=event: self._create(e))  # type: ignore[misc]
 
     def _create(self, event: dict[str, Any]) -> None:
@@ -320,8 +320,8 @@ def _apply(document: dict[str, Any], op: dict[str, Any]) -> None:
         parent[last] = op["value"]
 
 
-class World:
-    """Nodes ``worker-i`` on ``computeinstance-i``, and a bridge without a memory."""
+class FakeCluster:
+    """Nodes ``worker-i`` on ``computeinstance-i``, and a stateless bridge."""
 
     def __init__(self, nodes: int = 1, policy: BridgeConfig | None = None, *, tracked: bool = True):
         self.policy = policy or BridgeConfig()
@@ -335,7 +335,7 @@ class World:
         return plan(self.slurm.nodes(), self.kube.list_nodes()[0], self.policy, self.clock.now)
 
     def round(self) -> int:
-        """One look by a bridge that was just born. The number of writes."""
+        """One pass of a bridge that has just started. Returns the number of writes."""
         return self.apply(self.plan())
 
     def apply(self, changes: Sequence[Change]) -> int:
@@ -345,7 +345,7 @@ class World:
         return self.clock.writes - before
 
     def settle(self, rounds: int = 2) -> None:
-        """After ``rounds`` looks nothing may be left to do."""
+        """After ``rounds`` passes no change may be left."""
         for _ in range(rounds):
             self.wait(1)
             self.round()
@@ -353,12 +353,12 @@ class World:
         if left:
             raise Violation(f"no fixed point after {rounds} rounds: {left}")
 
-    def round_that_dies(self, after: int, *, before_last: bool) -> bool:
-        """True when the bridge died at that write; False when it had fewer to do."""
-        self.clock.writes_left, self.clock.dies_before_last = after, before_last
+    def round_that_is_killed(self, after: int, *, before_last: bool) -> bool:
+        """True when the bridge was killed at that write; False when it had fewer writes."""
+        self.clock.writes_left, self.clock.killed_before_last = after, before_last
         try:
             self.round()
-        except Died:
+        except Killed:
             return True
         finally:
             self.clock.writes_left = None

@@ -1,4 +1,4 @@
-"""Any order of people, faults, lost contact and dying bridges: nothing of others is undone."""
+"""Any order of people's actions, faults, lost contact and killed bridges: no change of others is undone."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.ownership import Origin, cordon_reason, same_drain
 from k8s_bridge.plan import Change
-from tests.unit.k8s_bridge.fake_cluster import AGENT, BRIDGE, HUMAN, World
+from tests.unit.k8s_bridge.fake_cluster import AGENT, BRIDGE, HUMAN, FakeCluster
 
 W, C = SlurmName("worker-0"), "computeinstance-0"
 
 
-class Story:
-    """What happens to one node. ``World`` raises ``Violation`` where the bridge oversteps; the
-    checks here hold what people want against what is.
+class Scenario:
+    """What happens to one node. ``FakeCluster`` raises ``Violation`` where the bridge undoes a change of
+    somebody else; the checks here compare what people want with the state.
     """
 
     def __init__(self, policy: BridgeConfig, *, tracked: bool):
-        self.world = World(1, policy, tracked=tracked)
+        self.cluster = FakeCluster(1, policy, tracked=tracked)
         self.words: str | None = None
         self.human_cordon = False
         self.drains = 0
-        self.uncordoned_in_drain = self.uncordoned_ours_in_drain = 0
+        self.uncordoned_in_drain = self.bridge_uncordoned_in_drain = 0
         self.untainted_in_drain = 0
         self.lifted = False
         self.decided: list[Change] = []
@@ -39,120 +39,120 @@ class Story:
     def human_drains(self) -> None:
         self._drained_by_human("swapping DIMM")
 
-    def human_drains_without_a_word(self) -> None:
+    def human_drains_without_a_reason(self) -> None:
         self._drained_by_human("")
 
-    def human_drains_with_our_words(self) -> None:
-        """Of another moment: with the same words of the same second, and contact lost before the
-        next look, nobody could tell.
+    def human_drains_with_the_bridges_text(self) -> None:
+        """At another time: with the same text in the same second, and contact lost before the next pass,
+        the two drains could not be distinguished.
         """
-        self.world.wait(1)
-        text = cordon_reason(self.world.clock.now)
-        self.world.wait(1)
+        self.cluster.wait(1)
+        text = cordon_reason(self.cluster.clock.now)
+        self.cluster.wait(1)
         self._drained_by_human(text)
 
     def human_undrains(self) -> None:
-        record = self.world.view().record
+        record = self.cluster.view().record
         known = record is not None and record.origin is Origin.KUBERNETES
-        if self.world.slurm.drained_by.get(W) == BRIDGE and known and self.human_cordon:
+        if self.cluster.slurm.drained_by.get(W) == BRIDGE and known and self.human_cordon:
             self.lifted = True
-        self.world.slurm.clear_drain(W)
+        self.cluster.slurm.clear_drain(W)
         self.words = None
 
     def human_notes(self) -> None:
-        if not self.world.node().drained_flag:
-            self.world.slurm.note(W, "ask Anna first", HUMAN)
+        if not self.cluster.node().drained_flag:
+            self.cluster.slurm.note(W, "ask Anna first", HUMAN)
 
     def human_cordons(self) -> None:
-        self.human_cordon |= not self.world.view().unschedulable
-        self.world.kube.cordon(C, True)
+        self.human_cordon |= not self.cluster.view().unschedulable
+        self.cluster.kube.cordon(C, True)
 
     def human_uncordons(self) -> None:
-        record = self.world.view().record
-        mirrored = record is not None and same_drain(self.world.node(), record)
-        if self.world.kube.cordoned_by.get(C) == BRIDGE and mirrored:
-            self.uncordoned_ours_in_drain = self.drains
+        record = self.cluster.view().record
+        mirrored = record is not None and same_drain(self.cluster.node(), record)
+        if self.cluster.kube.cordoned_by.get(C) == BRIDGE and mirrored:
+            self.bridge_uncordoned_in_drain = self.drains
         self.uncordoned_in_drain = self.drains
         self.human_cordon = self.lifted = False
-        self.world.kube.cordon(C, False)
+        self.cluster.kube.cordon(C, False)
 
     def human_untaints(self) -> None:
-        self.world.kube.untaint(C)
+        self.cluster.kube.untaint(C)
         self.untainted_in_drain = self.drains
 
     # what machines do
 
     def agent_drains(self) -> None:
-        """Not over a person's words, but over the bridge's."""
-        if self.words is None and self.world.slurm.drained_by.get(W) != AGENT:
-            self.world.wait(1)
+        """Never over a person's reason, but over the bridge's."""
+        if self.words is None and self.cluster.slurm.drained_by.get(W) != AGENT:
+            self.cluster.wait(1)
             self.drains += 1
             self.lifted = False
-            self.world.slurm.set_drain(W, str(Reason("XID79", "gpu 3", {"boot": "ab"})), AGENT)
+            self.cluster.slurm.set_drain(W, str(Reason("XID79", "gpu 3", {"boot": "ab"})), AGENT)
 
     def agent_gives_back(self) -> None:
-        if self.world.slurm.drained_by.get(W) == AGENT:
-            self.world.slurm.clear_drain(W)
+        if self.cluster.slurm.drained_by.get(W) == AGENT:
+            self.cluster.slurm.clear_drain(W)
 
     def slurm_loses_contact(self) -> None:
-        if self.world.node().drained_flag:
-            self.world.slurm.lose(W)
+        if self.cluster.node().drained_flag:
+            self.cluster.slurm.lose(W)
             if self.words is not None:
-                self.words = self.world.node().reason
+                self.words = self.cluster.node().reason
 
     def time_passes(self) -> None:
-        self.world.wait(90)
+        self.cluster.wait(90)
 
     # what the bridge does
 
     def bridge_looks(self) -> None:
-        self.world.round()
+        self.cluster.round()
 
     def bridge_decides(self) -> None:
-        """And is slow: anything may happen before it acts."""
-        self.decided = self.world.plan()
+        """The bridge is slow: anything may happen before it acts."""
+        self.decided = self.cluster.plan()
 
     def bridge_acts_late(self) -> None:
-        self.world.apply(self.decided)
+        self.cluster.apply(self.decided)
         self.decided = []
 
     def bridge_dies_at_once(self) -> None:
-        self.world.round_that_dies(0, before_last=True)
+        self.cluster.round_that_is_killed(0, before_last=True)
 
     def bridge_dies_after_a_write(self) -> None:
-        self.world.round_that_dies(0, before_last=False)
+        self.cluster.round_that_is_killed(0, before_last=False)
 
     def bridge_dies_later(self) -> None:
-        self.world.round_that_dies(2, before_last=False)
+        self.cluster.round_that_is_killed(2, before_last=False)
 
     def all_settles(self) -> None:
-        self.world.settle()
+        self.cluster.settle()
         self._check_settled()
 
     # what must hold
 
     def check(self) -> None:
-        node, raw = self.world.node(), self.world.kube.raw[C]
+        node, raw = self.cluster.node(), self.cluster.kube.raw[C]
         if self.words is not None:
             assert node.drained_flag, "a person's drain was undone"
             assert node.reason == self.words
         if self.human_cordon:
-            assert self.world.view().unschedulable, "a person's cordon was undone"
+            assert self.cluster.view().unschedulable, "a person's cordon was undone"
         if self.lifted:
-            owner = self.world.slurm.drained_by.get(W)
+            owner = self.cluster.slurm.drained_by.get(W)
             assert owner != BRIDGE, "drained again what a person undrained"
         assert raw["metadata"]["annotations"]["other/key"] == "theirs"
         assert {"key": "other/taint", "effect": "NoExecute"} in raw["spec"]["taints"]
         assert {"type": "Ready", "status": "True"} in raw["status"]["conditions"]
 
     def _drained_by_human(self, text: str) -> None:
-        self.world.slurm.set_drain(W, text, HUMAN)
+        self.cluster.slurm.set_drain(W, text, HUMAN)
         self.words, self.lifted = text, False
 
     def _check_settled(self) -> None:
-        node, view, policy = self.world.node(), self.world.view(), self.world.policy
-        owner = self.world.slurm.drained_by.get(W)
-        cordoned_by = self.world.kube.cordoned_by.get(C)
+        node, view, policy = self.cluster.node(), self.cluster.view(), self.cluster.policy
+        owner = self.cluster.slurm.drained_by.get(W)
+        cordoned_by = self.cluster.kube.cordoned_by.get(C)
         if owner is None:
             assert cordoned_by != BRIDGE, "our cordon is orphaned"
             assert view.taint is None, "our taint is orphaned"
@@ -162,24 +162,24 @@ class Story:
         if owner == BRIDGE and not node.reason.endswith("Not responding"):
             assert view.unschedulable, "our drain is orphaned"
         if owner == AGENT and not node.reason.endswith("Not responding"):
-            # With Slurm's words behind it, a new drain with the same text looks like the last one.
+            # With Slurm's addition, a new drain with the same text looks like the previous one.
             self._check_isolated()
         assert len(view.conditions) == 3
 
     def _check_isolated(self) -> None:
-        view, policy = self.world.view(), self.world.policy
+        view, policy = self.cluster.view(), self.cluster.policy
         if policy.taint and self.untainted_in_drain != self.drains:
             assert view.taint == "XID79"
-        if self.uncordoned_ours_in_drain == self.drains:
-            cordoned_by = self.world.kube.cordoned_by.get(C)
+        if self.bridge_uncordoned_in_drain == self.drains:
+            cordoned_by = self.cluster.kube.cordoned_by.get(C)
             assert cordoned_by != BRIDGE, "cordoned again what a person uncordoned"
         elif policy.cordon and self.uncordoned_in_drain != self.drains:
             assert view.unschedulable
 
 
-STEPS: dict[str, Callable[[Story], None]] = {
+STEPS: dict[str, Callable[[Scenario], None]] = {
     name: step
-    for name, step in vars(Story).items()
+    for name, step in vars(Scenario).items()
     if name.startswith(("human_", "agent_", "slurm_", "time_", "bridge_", "all_"))
 }
 POLICIES = [
@@ -190,45 +190,45 @@ POLICIES = [
 ]
 
 
-def tell(names: Sequence[str], policy: BridgeConfig, *, tracked: bool) -> None:
-    story = Story(policy, tracked=tracked)
+def run_steps(names: Sequence[str], policy: BridgeConfig, *, tracked: bool) -> None:
+    scenario = Scenario(policy, tracked=tracked)
     for name in names:
-        STEPS[name](story)
-        story.check()
-    story.all_settles()
-    story.check()
+        STEPS[name](scenario)
+        scenario.check()
+    scenario.all_settles()
+    scenario.check()
 
 
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=12), st.sampled_from(POLICIES))
 @settings(max_examples=150, deadline=None, derandomize=True)
-def test_any_short_story_ends_well(names: list[str], policy: BridgeConfig) -> None:
-    tell(names, policy, tracked=True)
+def test_any_short_scenario_ends_consistent(names: list[str], policy: BridgeConfig) -> None:
+    run_steps(names, policy, tracked=True)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_wrong_action_in_many_long_stories(seed: int) -> None:
+def test_no_wrong_action_in_many_long_scenarios(seed: int) -> None:
     chance = random.Random(seed)
     steps = sorted(STEPS)
     for _ in range(600):
         names = chance.choices(steps, k=chance.randint(3, 20))
         policy = POLICIES[0] if chance.random() < 0.7 else chance.choice(POLICIES)
         try:
-            tell(names, policy, tracked=True)
+            run_steps(names, policy, tracked=True)
         except Exception as error:
             raise AssertionError(f"{policy}: {' → '.join(names)}") from error
 
 
-def test_without_the_writers_name_the_record_is_believed() -> None:
+def test_without_a_field_manager_the_record_is_trusted() -> None:
     """An API server that recorded no managers (a Node made without any field): one person who
-    uncordons and cordons again between two looks cannot be told from the bridge's own cordon.
+    uncordons and cordons again between two looks cannot be distinguished from the bridge's own cordon.
     """
     chance = random.Random(7)
     steps = sorted(set(STEPS) - {"human_uncordons"})
     for _ in range(300):
-        tell(chance.choices(steps, k=12), POLICIES[0], tracked=False)
+        run_steps(chance.choices(steps, k=12), POLICIES[0], tracked=False)
 
 
-STORIES = {
+SCENARIOS = {
     "a fault goes through and comes back": "agent_drains all_settles agent_gives_back",
     "a cordon goes through and comes back": "human_cordons all_settles human_uncordons",
     "drained by a person while the bridge wants to give back": (
@@ -265,24 +265,24 @@ STORIES = {
         "human_cordons bridge_dies_after_a_write human_uncordons"
     ),
     "a person drains with our own words": (
-        "human_cordons all_settles human_drains_with_our_words all_settles human_uncordons"
+        "human_cordons all_settles human_drains_with_the_bridges_text all_settles human_uncordons"
     ),
     "a person's note is kept": "human_notes human_cordons all_settles human_uncordons",
 }
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
-def test_story(story: str) -> None:
-    tell(story.split(), POLICIES[0], tracked=True)
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS.keys())
+def test_scenario(scenario: str) -> None:
+    run_steps(scenario.split(), POLICIES[0], tracked=True)
 
 
-def test_a_machine_that_rebooted_while_cordoned_is_given_back() -> None:
-    """Slurm's own words on our drain bring another actor and time; the record vouches for it."""
-    story = Story(BridgeConfig(), tracked=True)
+def test_a_machine_that_rebooted_while_cordoned_returns() -> None:
+    """When Slurm appends to the bridge's drain, user and time change; the record is the proof."""
+    scenario = Scenario(BridgeConfig(), tracked=True)
     for step in ("human_cordons", "all_settles", "slurm_loses_contact", "all_settles"):
-        STEPS[step](story)
-    assert story.world.node().reason.endswith(" : Not responding")
-    assert story.world.node().reason_user != BRIDGE
-    STEPS["human_uncordons"](story)
-    story.world.settle()
-    assert not story.world.node().drained_flag
+        STEPS[step](scenario)
+    assert scenario.cluster.node().reason.endswith(" : Not responding")
+    assert scenario.cluster.node().reason_user != BRIDGE
+    STEPS["human_uncordons"](scenario)
+    scenario.cluster.settle()
+    assert not scenario.cluster.node().drained_flag

@@ -1,4 +1,4 @@
-"""What goes over the wire: patches that touch only what is ours, streams that break anywhere."""
+"""Requests and streams: patches that change only the bridge's fields, streams that are cut anywhere."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_lines_survive_any_chunks(lines: list[bytes], data: st.DataObject) -> No
 )
 def test_a_watch_that_ends_in_error(line: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        patches.sighting(line.encode())
+        patches.watch_event(line.encode())
 
 
 def test_a_bookmark_moves_the_version_and_nothing_else() -> None:
     line = '{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "77"}}}'
-    seen = patches.sighting(line.encode())
+    seen = patches.watch_event(line.encode())
     assert (seen.node, seen.version) == (None, "77")
 
 
@@ -60,11 +60,11 @@ def test_a_patch_names_the_version_it_was_made_for() -> None:
     ]
 
 
-def test_nothing_to_write_is_no_patch() -> None:
+def test_no_change_is_no_patch() -> None:
     assert patches.edit_patch({"metadata": {}}, Edit(unschedulable=False, untaint=True)) == []
 
 
-def test_the_condition_patch_is_a_list_of_ours_only() -> None:
+def test_the_condition_patch_has_only_the_bridges_conditions() -> None:
     patch = patches.conditions_patch([], NOON)
     assert patch == {"status": {"conditions": []}}
 
@@ -80,7 +80,7 @@ def test_a_record_survives_its_annotation(reason: str, cordon: bool, taint: bool
 
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists)))
-def test_garbage_in_the_annotation_is_no_record(garbage: object) -> None:
+def test_an_invalid_annotation_is_no_record(garbage: object) -> None:
     text = garbage if isinstance(garbage, str) else json.dumps(garbage)
     assert Record.load(text) is None
 

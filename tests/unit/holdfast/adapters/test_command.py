@@ -1,4 +1,4 @@
-"""A command that does not end is left behind, and collected once it has."""
+"""A command that does not end is killed, and reaped once it has ended."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def _children() -> list[str]:
     return found
 
 
-def test_what_was_killed_stays_no_zombie() -> None:
-    """A bridge, or a launcher, may ask a silent slurmctld for days."""
+def test_a_killed_process_is_reaped() -> None:
+    """A bridge or a launcher may query a hung slurmctld for days."""
     before = len(_children())
     for _ in range(5):
         with pytest.raises(Unavailable):

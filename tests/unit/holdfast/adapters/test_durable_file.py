@@ -1,4 +1,4 @@
-"""A record stays where the disk takes nothing: over full disks, read-only ones and deaths in between."""
+"""A record survives full disks, read-only disks and a kill in between."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from holdfast.adapters import durable_file
 from holdfast.adapters.durable_file import DurableFile
 
-SAID = {"reason": "é", "at": 1.5}
+VALUE = {"reason": "é", "at": 1.5}
 LATER = {"reason": "later"}
 
 
@@ -25,15 +25,15 @@ def blocked(_write: Callable[[], None]) -> str:
 
 
 def test_the_disk_alone_has_it_where_it_takes_it(kept: DurableFile) -> None:
-    assert kept.save(SAID) == ""
+    assert kept.save(VALUE) == ""
     assert not kept.unwritten
-    assert kept.load() == (SAID, None)
+    assert kept.load() == (VALUE, None)
     assert kept.save(None) == ""
     assert kept.load() == (None, None)
 
 
 def test_memory_has_it_where_the_disk_does_not(kept: DurableFile) -> None:
-    kept.save(SAID)
+    kept.save(VALUE)
     assert kept.save(LATER, blocked) == "No space left on device"
     again = DurableFile(kept.disk, kept.memory, version=1)  # the agent after this one
     assert again.load() == (LATER, None)
@@ -43,22 +43,22 @@ def test_memory_has_it_where_the_disk_does_not(kept: DurableFile) -> None:
     assert again.load() == (LATER, None)
 
 
-def test_what_was_forgotten_stays_so_although_the_disk_still_has_it(kept: DurableFile) -> None:
-    kept.save(SAID)
+def test_a_removed_value_stays_removed_while_the_disk_has_it(kept: DurableFile) -> None:
+    kept.save(VALUE)
     kept.save(None, blocked)
     assert DurableFile(kept.disk, kept.memory, version=1).load() == (None, None)
     kept.settle()
     assert not kept.disk.exists()
 
 
-def test_neither_disk_nor_memory_is_a_line_and_no_error(kept: DurableFile, tmp_path: Path) -> None:
+def test_without_disk_and_memory_one_line_is_returned(kept: DurableFile, tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no folder")
     (tmp_path / "run").write_text("no folder")
-    assert "File exists" in kept.save(SAID) or "Not a directory" in kept.save(SAID)
+    assert "File exists" in kept.save(VALUE) or "Not a directory" in kept.save(VALUE)
     assert kept.load().value is None
 
 
-def test_room_that_was_set_aside_needs_no_new_file(
+def test_a_reserved_file_needs_no_new_file(
     kept: DurableFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept.set_aside()
@@ -67,17 +67,17 @@ def test_room_that_was_set_aside_needs_no_new_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(durable_file, "write_atomic", full)
-    for said in (SAID, LATER, None, SAID, None, LATER, SAID, LATER):
-        assert kept.save(said) == ""
+    for value in (VALUE, LATER, None, VALUE, None, LATER, VALUE, LATER):
+        assert kept.save(value) == ""
         kept.memory.unlink(missing_ok=True)
-        assert kept.load().value == said
+        assert kept.load().value == value
 
 
 def test_a_death_between_the_two_names_leaves_the_old_content(
     kept: DurableFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept.set_aside()
-    kept.save(SAID)
+    kept.save(VALUE)
 
     def dies(*_args: object) -> None:
         raise OSError(5, "dead")
@@ -86,7 +86,7 @@ def test_a_death_between_the_two_names_leaves_the_old_content(
         during.setattr(os, "replace", dies)
         during.setattr(DurableFile, "hand_over", lambda _self, _value: "")
         assert kept.save(LATER) != ""
-    assert kept.load().value == SAID
-    for said in (LATER, SAID, LATER):
-        assert kept.save(said) == ""
-        assert kept.load().value == said
+    assert kept.load().value == VALUE
+    for value in (LATER, VALUE, LATER):
+        assert kept.save(value) == ""
+        assert kept.load().value == value

@@ -22,7 +22,7 @@ def test_values_with_blanks_quotes_and_newlines_stay_one_field() -> None:
     assert "\n" not in text
 
 
-def test_a_log_that_cannot_be_written_stops_nobody() -> None:
+def test_a_log_that_cannot_be_written_raises_nothing() -> None:
     stream = io.StringIO()
     stream.close()
     Log("agent", stream).error("still alive")

@@ -1,4 +1,4 @@
-"""A filesystem that is full still takes what was reserved. On a real tmpfs (needs root)."""
+"""Reserved files can be written on a full filesystem. On a real tmpfs (needs root)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_with_room_it_is_an_ordinary_replacement(tmp_path: Path) -> None:
     assert (tmp_path / "verdict").stat().st_mode & 0o777 == 0o644
 
 
-def test_another_error_than_no_room_is_raised(tmp_path: Path) -> None:
+def test_other_errors_than_a_full_disk_are_raised(tmp_path: Path) -> None:
     reserve = ReservedSpace(tmp_path, "verdict", size=8192, count=2)
     with pytest.raises(FileNotFoundError):
         reserve.write(tmp_path / "gone" / "verdict", "one\n")
@@ -62,7 +62,7 @@ _FULL = """
         assert len(path.read_text()) == 16384
     try:
         reserve.write(path, "z" * 16385)
-        raise SystemExit("longer than the reserve, and nobody said so")
+        raise SystemExit("longer than the reserve, and no error was raised")
     except OSError as error:
         assert error.errno == errno.ENOSPC, error
     assert path.read_text().startswith("turn 19 ")

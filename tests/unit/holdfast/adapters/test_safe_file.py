@@ -1,4 +1,4 @@
-"""Files that a user made: nothing about them can hold, mislead or fill up who reads them."""
+"""Files that a user created cannot block, mislead or overload their reader."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def refusal(path: Path) -> str:
 
 
 def test_a_file_is_read_with_its_owner(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"said")
+    (tmp_path / "a").write_bytes(b"text")
     file, size_bytes, owner = safe_file.open_regular(tmp_path / "a")
     with file:
-        assert (file.read(), size_bytes, owner) == (b"said", 4, os.geteuid())
+        assert (file.read(), size_bytes, owner) == (b"text", 4, os.geteuid())
 
 
 def _pipe(path: Path) -> None:
@@ -42,7 +42,7 @@ def _socket(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (_pipe, "a named pipe"),
         (_socket, "a socket"),
@@ -50,11 +50,11 @@ def _socket(path: Path) -> None:
         (lambda path: path.mkdir(), "a folder"),
     ],
 )
-def test_what_is_no_regular_file_is_refused_unopened(
-    make: Callable[[Path], None], said: str, tmp_path: Path
+def test_a_file_that_is_not_regular_is_never_opened(
+    make: Callable[[Path], None], message: str, tmp_path: Path
 ) -> None:
     make(tmp_path / "a")
-    assert refusal(tmp_path / "a") == f"not a regular file: {said}"
+    assert refusal(tmp_path / "a") == f"not a regular file: {message}"
 
 
 def test_a_larger_file_is_refused_however_little_was_written(tmp_path: Path) -> None:
@@ -65,10 +65,10 @@ def test_a_larger_file_is_refused_however_little_was_written(tmp_path: Path) -> 
 
 def test_a_users_own_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder/a").write_bytes(b"said")
+    (tmp_path / "folder/a").write_bytes(b"text")
     (tmp_path / "there").symlink_to("folder")
     (tmp_path / "b").symlink_to(tmp_path / "there/../there/a")
-    assert safe_file.read_bytes(tmp_path / "b", max_bytes=4) == b"said"
+    assert safe_file.read_bytes(tmp_path / "b", max_bytes=4) == b"text"
 
 
 def test_a_circle_of_links_ends(tmp_path: Path) -> None:
@@ -88,16 +88,16 @@ def test_root_follows_no_link_that_a_user_made(of_folder: bool, tmp_path: Path) 
     path = link / "log" if of_folder else link
     assert safe_file.read_bytes(path, max_bytes=100) == b"secret", "root's own link"
     os.lchown(link, BOB, BOB)
-    said = refusal(path)
-    assert said.startswith(
+    message = refusal(path)
+    assert message.startswith(
         f"{link.name} is a symbolic link of uid 2002, which root does not follow"
     )
 
 
 @as_root
-def test_a_user_follows_anybodys_link(tmp_path: Path) -> None:
+def test_a_user_follows_any_link(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    (tmp_path / "real").write_bytes(b"said")
+    (tmp_path / "real").write_bytes(b"text")
     (tmp_path / "log").symlink_to("real")
     os.lchown(tmp_path / "log", BOB, BOB)
     code = (
@@ -106,11 +106,11 @@ def test_a_user_follows_anybodys_link(tmp_path: Path) -> None:
     )
     argv = [sys.executable, "-c", code, str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.stdout == "b'said'\n", done.stderr
+    assert done.stdout == "b'text'\n", done.stderr
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"said")
+    (tmp_path / "a").write_bytes(b"text")
     os.mkfifo(tmp_path / "pipe")
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
@@ -151,7 +151,7 @@ def test_a_library_gets_no_more_than_its_limit(tmp_path: Path) -> None:
         Limited(file, 50).readline()
 
 
-def test_a_refusal_survives_the_way_back_from_a_worker() -> None:
+def test_the_error_can_be_pickled_for_a_worker() -> None:
     error = safe_file.not_readable("a reason", Path("/a"))
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert (type(again), again.strerror) == (NotReadable, "a reason")

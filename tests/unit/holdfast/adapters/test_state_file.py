@@ -9,7 +9,7 @@ import pytest
 from holdfast.adapters.state_file import forget, read_state, write_atomic, write_state
 
 
-def test_what_was_written_comes_back(tmp_path: Path) -> None:
+def test_written_values_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "drain.json"
     write_state(path, {"reason": "é", "at": 1.5}, version=1)
     assert read_state(path, version=1) == ({"reason": "é", "at": 1.5}, None)
@@ -36,7 +36,7 @@ def test_garbage_is_one_clear_line_and_nothing(tmp_path: Path, content: bytes) -
     assert path.read_bytes() == content  # left for a person to look at
 
 
-def test_another_version_is_not_guessed_at(tmp_path: Path) -> None:
+def test_another_version_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "s"
     write_state(path, {"a": 1}, version=2)
     value, problem = read_state(path, version=1)
@@ -45,7 +45,7 @@ def test_another_version_is_not_guessed_at(tmp_path: Path) -> None:
     assert "version 2, expected 1" in problem
 
 
-def test_a_folder_in_its_place_is_a_problem_and_no_crash(tmp_path: Path) -> None:
+def test_a_folder_in_its_place_is_a_problem(tmp_path: Path) -> None:
     assert read_state(tmp_path, version=1).problem is not None
 
 
@@ -81,7 +81,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
     assert problems <= {None}
 
 
-def test_forget_removes_once_and_twice(tmp_path: Path) -> None:
+def test_forget_is_idempotent(tmp_path: Path) -> None:
     path = tmp_path / "drain.json"
     write_state(path, {}, version=1)
     forget(path)

@@ -1,4 +1,4 @@
-"""JSON back into dataclasses: what fits its type comes back, what does not is named."""
+"""JSON to dataclasses: valid values are read back, an invalid one is named in the error."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ WHOLE = Whole(
 )
 
 
-def said(**changes: Any) -> dict[str, Any]:
+def written(**changes: Any) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(json.dumps({**asdict(WHOLE), "words": ["a"]}))
     return {**document, **changes}
 
 
-def test_what_was_written_comes_back() -> None:
-    assert typed(said(words=[]), Whole) == WHOLE
+def test_written_values_are_read_back() -> None:
+    assert typed(written(words=[]), Whole) == WHOLE
     assert typed({"moment": 0}["moment"], datetime) == datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -83,10 +83,10 @@ def test_other_versions_may_know_less_or_more() -> None:
 )
 def test_what_does_not_fit_is_named(key: str, value: Any, where: str) -> None:
     with pytest.raises(ValueError, match=f"^{where} (should be|is missing)"):
-        typed(said(**{key: value}), Whole)
+        typed(written(**{key: value}), Whole)
 
 
 @pytest.mark.parametrize("seconds", [1e30, -1.0, 10**40, "now"])
-def test_no_time_that_a_clock_cannot_show(seconds: Any) -> None:
+def test_impossible_times_are_rejected(seconds: Any) -> None:
     with pytest.raises(ValueError, match="should be"):
         typed(seconds, datetime)

@@ -1,4 +1,4 @@
-"""``holdfast explain`` and ``holdfast nodes`` on real recordings: who, why, and what gives it back."""
+"""``holdfast explain`` and ``holdfast nodes`` on real recordings: who, why, and what returns a node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.cli.console import table
 from holdfast.cli.explain_files import local_verdict, read_journal
 from holdfast.cli.explain_text import job_page, node_page
 from holdfast.cli.nodes import as_json
-from holdfast.drain_owner import AgentReport, Owner, asked_in, standing
+from holdfast.drain_owner import AgentReport, Owner, drain_status, required_action_in
 from holdfast.policy.ownership import DrainRecord
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
@@ -42,21 +42,26 @@ def node(*states: NodeState, reason: str = "", user: str = "root") -> SlurmNode:
         ((NodeState.IDLE,), "", Owner.NOBODY, ""),
         ((NodeState.IDLE,), "holdfast:XID79: left over", Owner.NOBODY, ""),
         ((NodeState.IDLE, NodeState.DRAIN), "holdfast:XID79: x", Owner.AGENT, "Reboot the node"),
-        ((NodeState.IDLE, NodeState.DRAIN), "holdfast:KUBE_CORDON: x", Owner.BRIDGE, "If it is"),
-        ((NodeState.IDLE, NodeState.DRAIN), "swap DIMM", Owner.OTHER, "Only root"),
-        ((NodeState.IDLE, NodeState.DRAIN), "", Owner.OTHER, "Only root"),
-        ((NodeState.DOWN,), "Not responding", Owner.SLURM, "Slurm's own"),
+        (
+            (NodeState.IDLE, NodeState.DRAIN),
+            "holdfast:KUBE_CORDON: x",
+            Owner.BRIDGE,
+            "If Holdfast drained it",
+        ),
+        ((NodeState.IDLE, NodeState.DRAIN), "swap DIMM", Owner.OTHER, "Drained by root; resume it"),
+        ((NodeState.IDLE, NodeState.DRAIN), "", Owner.OTHER, "Drained by root; resume it"),
+        ((NodeState.DOWN,), "Not responding", Owner.SLURM, "by Slurm itself"),
         ((NodeState.IDLE, NodeState.NOT_RESPONDING), "", Owner.SLURM, "returns by itself"),
         ((NodeState.DOWN, NodeState.NOT_RESPONDING), "Not responding", Owner.SLURM, "by itself"),
         ((NodeState.IDLE, NodeState.MAINTENANCE), "", Owner.SLURM, "end of its reservation"),
-        ((NodeState.DRAIN,), "Kill task failed", Owner.SLURM, "Slurm's own"),
-        ((NodeState.DRAIN,), "holdfast:XID54: power", Owner.AGENT, "A person"),
+        ((NodeState.DRAIN,), "Kill task failed", Owner.SLURM, "by Slurm itself"),
+        ((NodeState.DRAIN,), "holdfast:XID54: power", Owner.AGENT, "Needs a person"),
     ],
 )
-def test_owner_and_way_back(
+def test_the_owner_and_what_returns_the_node(
     states: tuple[NodeState, ...], reason: str, owner: Owner, back: str
 ) -> None:
-    found = standing(node(*states, reason=reason))
+    found = drain_status(node(*states, reason=reason))
     assert found.owner is owner
     assert back in found.undo
     assert found.out_of_service is (owner is not Owner.NOBODY)
@@ -85,9 +90,9 @@ def made(action: Action = Action.RESET_GPU, reason: str = REASON) -> DrainRecord
     )
 
 
-def test_the_agents_record_says_whose_the_drain_is_and_what_it_asks_for() -> None:
-    word = AgentReport(made=made(), at=AT.timestamp() + 60)
-    found = standing(drained(), word)
+def test_the_agents_record_confirms_the_drain_and_its_required_action() -> None:
+    report = AgentReport(made=made(), at=AT.timestamp() + 60)
+    found = drain_status(drained(), report)
     assert (found.owner, found.confirmed, found.required_action) == (
         Owner.AGENT,
         True,
@@ -96,33 +101,35 @@ def test_the_agents_record_says_whose_the_drain_is_and_what_it_asks_for() -> Non
     assert found.undo.startswith("Reset the GPU or reboot the node")
 
 
-def test_a_humans_drain_in_our_words_is_a_humans() -> None:
+def test_a_persons_drain_with_holdfasts_text_is_the_persons() -> None:
     typed = drained("holdfast:XID79: my own words")
     for record in (None, made()):
-        found = standing(typed, AgentReport(made=record, at=AT.timestamp() + 60))
+        found = drain_status(typed, AgentReport(made=record, at=AT.timestamp() + 60))
         assert (found.owner, found.confirmed, found.fault) == (Owner.OTHER, False, None)
-        assert "its agent made no such drain" in found.undo
-    again = standing(
+        assert "its agent has no record of this drain" in found.undo
+    again = drain_status(
         drained(at=AT + timedelta(hours=1)), AgentReport(made=made(), at=AT.timestamp() + 7200)
     )
     assert again.owner is Owner.OTHER, "our own words, typed again later by somebody else"
 
 
-def test_without_the_agents_word_nothing_is_claimed() -> None:
-    found = standing(drained())
+def test_without_the_agents_report_nothing_is_confirmed() -> None:
+    found = drain_status(drained())
     assert (found.owner, found.confirmed, found.required_action) == (
         Owner.AGENT,
         False,
         Action.RESET_GPU,
     )
-    assert found.undo.startswith("If it is Holdfast's: Reset the GPU")
+    assert found.undo.startswith("If Holdfast drained it: Reset the GPU")
 
 
-def test_a_word_from_before_the_drain_or_of_a_dead_agent_denies_nothing() -> None:
-    assert standing(drained(), AgentReport(made=None, at=AT.timestamp())).owner is Owner.AGENT
+def test_an_old_report_or_one_of_a_dead_agent_denies_nothing() -> None:
+    assert drain_status(drained(), AgentReport(made=None, at=AT.timestamp())).owner is Owner.AGENT
     late = AT.timestamp() + 60
-    assert standing(drained(), AgentReport(made=None, at=late, fresh=False)).owner is Owner.AGENT
-    assert standing(drained(), AgentReport(made=made(), at=late, fresh=False)).confirmed
+    assert (
+        drain_status(drained(), AgentReport(made=None, at=late, fresh=False)).owner is Owner.AGENT
+    )
+    assert drain_status(drained(), AgentReport(made=made(), at=late, fresh=False)).confirmed
 
 
 @pytest.mark.parametrize(
@@ -139,29 +146,31 @@ def test_a_word_from_before_the_drain_or_of_a_dead_agent_denies_nothing() -> Non
         ("no such words", None),
     ],
 )
-def test_what_a_reason_asks_for_is_read_from_its_words(detail: str, asked: str | None) -> None:
-    assert asked_in(Reason("XID154", detail)) == asked
+def test_the_required_action_is_read_from_the_reason(detail: str, asked: str | None) -> None:
+    assert required_action_in(Reason("XID154", detail)) == asked
 
 
-def test_a_node_that_returned_too_often_asks_for_a_person() -> None:
+def test_a_node_that_returned_too_often_needs_a_person() -> None:
     detail = "returned 4 times in 60 min, resume by hand: /mnt/training: gone"
-    undo = standing(drained(str(Reason("MOUNT_GONE", detail, {"returns": "4"})))).undo
-    assert "A person: it returned 4 times before" in undo
+    undo = drain_status(drained(str(Reason("MOUNT_GONE", detail, {"returns": "4"})))).undo
+    assert "Needs a person: it returned 4 times before" in undo
     assert "scontrol update nodename=n1 state=resume" in undo
 
 
-def test_a_node_that_returned_before_says_that_it_takes_longer() -> None:
-    undo = standing(
+def test_a_node_that_returned_before_waits_longer() -> None:
+    undo = drain_status(
         drained(str(Reason("MOUNT_GONE", "/mnt/training: gone", {"returns": "1"})))
     ).undo
     assert "later than usual, as it returned once before" in undo
 
 
-def test_a_fault_of_the_past_tells_until_when_and_that_a_resume_is_honoured() -> None:
-    word = AgentReport(made=made(Action.WAIT), at=AT.timestamp() + 60, until=AT.timestamp() + 86400)
-    undo = standing(drained(), word).undo
+def test_a_past_fault_shows_its_end_and_how_to_acknowledge_it() -> None:
+    report = AgentReport(
+        made=made(Action.WAIT), at=AT.timestamp() + 60, until=AT.timestamp() + 86400
+    )
+    undo = drain_status(drained(), report).undo
     assert f"{(AT + timedelta(days=1)).astimezone():%Y-%m-%d %H:%M}" in undo
-    assert "scontrol update nodename=n1 state=resume is honoured" in undo
+    assert "To return it earlier: scontrol update nodename=n1 state=resume;" in undo
 
 
 @pytest.fixture
@@ -216,11 +225,11 @@ def verdict(
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     status = main.main(words)
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
 
 
-def test_a_node_of_ours(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_that_holdfast_drained(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = replace(made(Action.REBOOT, N2), at=datetime.fromtimestamp(N2_AT, timezone.utc))
     why = "out of service for XID79: waits for a reboot (a new boot id)"
     verdict(cluster, made=plain(record), why=why)
@@ -228,27 +237,33 @@ def test_a_node_of_ours(cluster: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert status == 0
     assert f"decision  drain: {why}" in out
     assert "facts     GPUs 7 of 8 answer; mounts 2 in order" in out
-    assert "(mode observe: drains nothing); counts until" in out
+    assert "(mode observe: does not drain); counts until" in out
     assert out.count("mode observe") == 1
-    assert "nothing is written down yet" in out
+    assert "history   no events yet" in out
     assert "n2: out of service (IDLE+DRAIN)" in out
     assert "Holdfast's agent on this node (user root)" in out
     assert "XID79: GPU has fallen off the bus" in out
     assert "verdict   bad" in out
     assert "XID79 fatal on GPU-3: fell off" in out
-    assert "back      Reboot the node; then its agent's re-check" in out
+    assert "return    Reboot the node; then its agent's re-check" in out
 
 
-def test_a_reservation_is_a_persons_and_of_no_known_time() -> None:
+def test_a_reservation_shows_its_creator_and_no_time() -> None:
     states = (NodeState.IDLE, NodeState.RESERVED, NodeState.MAINTENANCE)
     there = node(*states, user="")
     page = node_page(
-        {**as_json(there, standing(there)), "slurm": "", "fault": None, "undo": "", "verdict": None}
+        {
+            **as_json(there, drain_status(there)),
+            "slurm": "",
+            "fault": None,
+            "undo": "",
+            "verdict": None,
+        }
     )
-    assert "owner     whoever made its reservation (scontrol show reservation)\n" in page
+    assert "owner     the creator of its reservation (scontrol show reservation)\n" in page
 
 
-def test_a_decision_that_was_made_before_the_node_came_back_says_so(
+def test_a_decision_from_before_the_return_is_marked(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verdict(cluster, "ok 130 b-1 holdfast/1", "n1", action="none", why="drained by root (x)")
@@ -257,33 +272,33 @@ def test_a_decision_that_was_made_before_the_node_came_back_says_so(
     detail.write_text(f"{first}\n{json.dumps({**json.loads(rest), 'drained': True})}\n")
     _, out, _ = run(capsys, "explain", "n1")
     assert "n1: in service" in out
-    assert "decision  none: drained by root (x) (before it came back)" in out
+    assert "decision  none: drained by root (x) (before it returned to service)" in out
 
 
-def test_an_older_agents_verdict_proves_nothing_and_hides_nothing(
+def test_the_verdict_of_an_older_agent_confirms_nothing_and_is_shown(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verdict(cluster)
     _, out, _ = run(capsys, "explain", "n2")
-    assert "owner     looks like Holdfast's agent (user root)" in out
+    assert "owner     probably Holdfast's agent (reason text only) (user root)" in out
     assert "decision  drain: r" in out
-    assert "back      If it is Holdfast's: Reboot the node" in out
+    assert "return    If Holdfast drained it: Reboot the node" in out
 
 
 @pytest.mark.parametrize("broken", [{"reason": 5}, [], "x", {"at": "soon"}])
-def test_a_record_that_cannot_be_read_proves_nothing(
+def test_an_unreadable_record_confirms_nothing(
     cluster: Path, capsys: pytest.CaptureFixture[str], broken: object
 ) -> None:
     verdict(cluster, made=broken)
     status, out, _ = run(capsys, "explain", "n2")
     assert status == 0
-    assert "looks like Holdfast's agent" in out
+    assert "probably Holdfast's agent" in out
 
 
-def test_a_typed_reason_is_told_as_the_humans_on_the_node_itself(
+def test_a_typed_reason_is_a_persons_on_the_node_itself(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdict(cluster, made=None, why="drained by root: not ours to touch")
+    verdict(cluster, made=None, why="drained by root, not by Holdfast")
     _, out, _ = run(capsys, "explain", "n2")
     assert "owner     a person or another tool (user root)" in out
     assert "Reboot the node" not in out
@@ -294,7 +309,7 @@ def silence(cluster: Path) -> None:
     tool.write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
 
 
-def test_a_slurm_that_does_not_answer_hides_no_verdict(
+def test_the_verdict_is_shown_while_slurm_does_not_answer(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     silence(cluster)
@@ -312,7 +327,7 @@ def test_a_slurm_that_does_not_answer_hides_no_verdict(
     )
 
 
-def test_a_slurm_that_does_not_answer_hides_no_journal(
+def test_the_journal_is_shown_while_slurm_does_not_answer(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     silence(cluster)
@@ -323,7 +338,7 @@ def test_a_slurm_that_does_not_answer_hides_no_journal(
     assert "bad node n2" in out
 
 
-def test_a_bad_configuration_is_told_last_and_the_defaults_do(
+def test_an_invalid_configuration_is_reported_last_and_defaults_apply(
     cluster: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (cluster / "holdfast.yaml").write_text("slurm: {timeout_s: no}\n")
@@ -332,18 +347,15 @@ def test_a_bad_configuration_is_told_last_and_the_defaults_do(
     status, out, err = run(capsys, "explain", "n2")
     assert status == 2
     assert "n2: out of service" in out
-    assert "the history cannot be read: " in out
-    assert "the configuration is bad, defaults used: " in err
+    assert "history   cannot be read: " in out
+    assert "the configuration is invalid, using defaults: " in err
 
 
 def test_the_controller_names_the_command_and_reads_the_shared_history(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, out, _ = run(capsys, "explain", "n2")
-    assert (
-        "on the node itself (by ssh or kubectl exec); its findings, there: holdfast explain n2"
-        in out
-    )
+    assert "verdict   only on the node itself (by ssh or kubectl exec): holdfast explain n2" in out
     assert "on the node itself (by ssh or kubectl exec): holdfast history n2" in out
     config = cluster / "holdfast.yaml"
     config.write_text(config.read_text().replace("paths: {", f"paths: {{history: {cluster}/h, "))
@@ -366,22 +378,22 @@ def test_the_controller_names_the_command_and_reads_the_shared_history(
 
 
 def test_a_node_in_service_elsewhere(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    verdict(cluster)  # of n2, while we ask for n1
+    verdict(cluster)  # of n2, while n1 is explained
     status, out, _ = run(capsys, "explain", "n1", "--json")
     report = json.loads(out)
     assert status == 0
     assert (report["owner"], report["out_of_service"], report["verdict"]) == ("nobody", False, None)
 
 
-def test_a_humans_node(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_that_a_person_drained(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "explain", "n4")
     assert status == 0
     assert "a person or another tool" in out
-    assert "Holdfast never undoes what it did not do" in out
+    assert "resume it manually: scontrol update" in out
 
 
 @pytest.mark.parametrize("what", ["zz", "a b", "99999", "99999_2", "-5"])
-def test_what_slurm_does_not_know_is_one_line(
+def test_an_unknown_name_is_one_line(
     cluster: Path, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
     status, out, err = run(capsys, "explain", what)
@@ -435,10 +447,10 @@ def test_a_job_with_its_journal(cluster: Path, capsys: pytest.CaptureFixture[str
     assert "verdict at the end of attempt 1: n2 XID79 (fatal, out of service): gone" in out
     assert "cause in the output of attempt 1: NCCL WARN timeout" in out
     assert "step 40" in out
-    assert "holdfast-agent" in out  # the node that it left, and who drained it
+    assert "holdfast-agent" in out  # the node of its first attempt, and who drained it
 
 
-def test_an_arrays_element_is_found_by_the_name_that_squeue_shows(
+def test_an_array_task_is_found_by_squeues_name(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out, _ = run(capsys, "explain", "7_1", "--json")
@@ -446,19 +458,19 @@ def test_an_arrays_element_is_found_by_the_name_that_squeue_shows(
 
 
 @pytest.mark.parametrize(("array_task", "name"), [("", "12"), ("9_3", "9_3"), ("12+0", "12")])
-def test_of_a_held_job_the_page_says_how_to_go_on(exact: str, name: str) -> None:
+def test_the_page_of_a_held_job_shows_how_to_release_it(array_task: str, name: str) -> None:
     job = {
         "name": "train", "user": "alice", "state": "PENDING", "state_reason": "JobHeldUser",
-        "restarts": 1, "requeue": True, "nodes": "", "excluded": "", "array_task": exact,
+        "restarts": 1, "requeue": True, "nodes": "", "excluded": "", "array_task": array_task,
     }  # fmt: skip
     report = {
         "job_id": 12, "job": job, "journal": None, "attempts": [], "incidents": [], "report": None,
         "nodes": [], "slurm": "",
     }  # fmt: skip
-    assert f"  back      scontrol release {name}, when" in job_page(report)
+    assert f"  release   scontrol release {name}, once" in job_page(report)
 
 
-def test_a_job_that_slurm_forgot_is_told_from_its_journal(
+def test_a_job_that_slurm_does_not_know_is_shown_from_its_journal(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     journal(cluster / "ckpt")
@@ -492,10 +504,10 @@ def test_nodes_lists_and_filters(cluster: Path, capsys: pytest.CaptureFixture[st
         ("bad 130 b-1 holdfast/1", ""),
         ("bad 50 b-1 holdfast/1", "expired 50 s ago"),
         ("bad 130 b-0 holdfast/1", "before the last boot"),
-        ("bad soon b-1 holdfast/1", "cannot be told"),
+        ("bad soon b-1 holdfast/1", "is unknown"),
     ],
 )
-def test_a_verdict_that_may_not_be_believed_is_blind(cluster: Path, first: str, why: str) -> None:
+def test_an_outdated_verdict_is_blind(cluster: Path, first: str, why: str) -> None:
     verdict(cluster, first)
     found = local_verdict(cluster / "run", cluster / "proc", "n2")
     assert found is not None
@@ -506,7 +518,7 @@ def test_a_verdict_that_may_not_be_believed_is_blind(cluster: Path, first: str, 
 @pytest.mark.parametrize(
     "text", ["", "bad", "bad 1 b holdfast/1", "bad 1 b holdfast/1\n[]", "\n{}"]
 )
-def test_a_broken_verdict_file_is_no_verdict(cluster: Path, text: str) -> None:
+def test_an_invalid_verdict_file_is_no_verdict(cluster: Path, text: str) -> None:
     (cluster / "run" / "verdict").write_text(text)
     assert local_verdict(cluster / "run", cluster / "proc", "n2") is None
 
@@ -520,7 +532,7 @@ def test_a_journal_is_found_near_the_working_folder(tmp_path: Path) -> None:
     assert read_journal(JOB + 1, tmp_path / "run/ckpt", tmp_path) is None
 
 
-def test_a_table_lines_up_and_folds_newlines() -> None:
+def test_a_table_is_aligned_and_has_no_newlines_in_cells() -> None:
     assert table([("A", "B"), ("x\ny", "")]) == "A    B\nx y"
 
 
@@ -529,7 +541,7 @@ def test_nodes_with_their_lemon_scores(cluster: Path, capsys: pytest.CaptureFixt
     config.write_text(config.read_text().replace("paths: {", f"paths: {{history: {cluster}/h, "))
     status, out, err = run(capsys, "nodes", "--lemons")
     assert status == 0
-    assert "no lemon scores: nothing has been written down yet" in err
+    assert "no lemon scores: no events recorded yet" in err
     assert out.splitlines()[0].split()[:2] == ["NODE", "PAST"]
     (cluster / "h").mkdir()
     drained = [

@@ -1,4 +1,4 @@
-"""``holdfast faults``: one runbook, a search, clear words for what is not there."""
+"""``holdfast faults``: one runbook, a search, a clear message for an unknown code."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from holdfast.faults import FAULTS
 
 def ran(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
     status = faults.main(argv)
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_a_code_in_any_spelling_prints_its_runbook(
     status, out, _ = ran(capsys, *argv)
     assert status == 0
     assert out.startswith(f"{code}: {FAULTS[code].title}")
-    told = " ".join(out.split())
-    assert " ".join(FAULTS[code].runbook.split()) in told
-    assert FAULTS[code].source in told
+    page = " ".join(out.split())
+    assert " ".join(FAULTS[code].runbook.split()) in page
+    assert FAULTS[code].source in page
     assert max(map(len, out.splitlines())) <= 100
 
 
 @pytest.mark.parametrize("code", FAULTS)
-def test_every_page_says_what_is_needed(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_page_has_the_required_action(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = ran(capsys, code)
     assert status == 0
     assert [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2] != " "] == (
@@ -78,13 +78,13 @@ def test_a_class_alone_lists_all_of_it(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["XID1000"], ["XID1000 is not in the catalogue", "never drains"]),
         (["SXID20033"], ["SXID20033 is not in the catalogue"]),
-        (["GPU_LOTS"], ["did you mean GPU_LOST?"]),
+        (["GPU_LOTS"], ["did you mean 'GPU_LOST'?"]),
         (["zzz"], ["`holdfast faults` lists them all"]),
-        (["--class", "host", "nvswitch"], ["no fault of class host speaks of 'nvswitch'"]),
+        (["--class", "host", "nvswitch"], ["no fault of class host matches 'nvswitch'"]),
         (["99999999999999999999"], ["no fault '99999999999999999999'"]),
     ],
 )
-def test_what_is_not_there_gets_one_line_and_a_suggestion(
+def test_an_unknown_code_gets_one_line_and_a_suggestion(
     argv: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out, err = ran(capsys, *argv)
@@ -95,7 +95,7 @@ def test_what_is_not_there_gets_one_line_and_a_suggestion(
 
 
 @pytest.mark.parametrize("word", ["XID9999", "SXID20033", "9999"])
-def test_a_number_has_no_number_that_looks_like_it(
+def test_no_other_number_is_suggested_for_a_number(
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "did you mean" not in ran(capsys, word)[2]

@@ -1,4 +1,4 @@
-"""The program as people meet it: what it says, its exit statuses, and that it starts light."""
+"""The program: its messages, its exit statuses, and its imports at start."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]) ->
     assert "example" in capsys.readouterr().out
 
 
-def test_no_option_may_be_shortened() -> None:
-    """A new option would change what the short form means; a misspelt one must not pass for another."""
+def test_options_cannot_be_abbreviated() -> None:
+    """A new option could change the meaning of an abbreviation; a misspelt one must not match another."""
     calls = [
         (file, ast.unparse(call))
         for folder in ("holdfast", "slurm_hooks", "k8s_bridge", "scripts")
@@ -53,7 +53,7 @@ def test_no_option_may_be_shortened() -> None:
     assert [call for call in calls if "allow_abbrev=False" not in call[1]] == []
 
 
-def test_no_words_show_the_commands_and_count_as_used_wrongly(
+def test_without_arguments_the_commands_are_shown_and_the_status_is_2(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main.main([]) == 2
@@ -66,18 +66,18 @@ def test_the_version_is_the_projects() -> None:
     assert f'version = "{VERSION}"' in (ROOT / "pyproject.toml").read_text()
 
 
-def test_a_misspelt_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explian", "worker-1"]) == 2
-    assert "did you mean explain?" in capsys.readouterr().err
+    assert "did you mean 'explain'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "message"),
     [
         (ConfigError("f.yaml:1: a\nf.yaml:2: b"), 2, "holdfast x: f.yaml:2: b"),
         (UsageError("no such folder"), 2, "holdfast x: no such folder"),
         (Refused(["scontrol"], "no"), 1, "holdfast x: scontrol: no"),
-        (KeyError("oops"), 1, "a fault of ours: KeyError: 'oops'"),
+        (KeyError("oops"), 1, "internal error: KeyError: 'oops'"),
         (SystemExit(2), 2, ""),
         (KeyboardInterrupt(), 130, ""),
     ],
@@ -85,7 +85,7 @@ def test_a_misspelt_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> No
 def test_errors_are_lines_and_statuses(
     error: BaseException,
     status: int,
-    said: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -101,9 +101,9 @@ def test_errors_are_lines_and_statuses(
         main.Command("failing:main", ""),
     )
     assert main.main(["x"]) == status
-    told = capsys.readouterr().err
-    assert said in told
-    assert "Traceback" not in told
+    output = capsys.readouterr().err
+    assert message in output
+    assert "Traceback" not in output
 
 
 def python(code: str) -> str:
@@ -145,7 +145,7 @@ def test_a_missing_configuration_needs_no_yaml() -> None:
     assert python(code) == "False\n"
 
 
-def test_a_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     argv = f"{shlex.quote(sys.executable)} -m holdfast faults --json | head -1"
     done = subprocess.run(

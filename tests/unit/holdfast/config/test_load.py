@@ -1,4 +1,4 @@
-"""The loader: every problem at once, each with its line, and nothing half-read."""
+"""The loader: all problems at once, each with its line, and no partial values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.cli import config
 from holdfast.config.bounds import within
-from holdfast.config.load import check, load_section, load_table
+from holdfast.config.load import Document, check, load_section
 from holdfast.config.schema import load_cluster
 from holdfast.errors import ConfigError
 from holdfast.vocabulary import Mode
@@ -165,28 +165,28 @@ def test_a_refusal_of_the_whole_section_has_the_sections_line(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{low: -1, high: 101}", ["low: must be between 0", "high: must be between 0"]),
         ("{low: -1, high: 101, unit: blue}", ["unit: 'blue' is", "low: must be", "high: must be"]),
         ("{low: x, high: 101, lo: 3}", ["lo: unknown", "low: expected", "high: must be"]),
         ("{low: 9, high: 3}", ["high: must be at least low (9), got 3"]),
-        # Against the default of what is wrong already, nothing is held.
+        # A wrong field gets its default, against which no other field is checked.
         ("{low: x, high: 0}", ["low: expected"]),
         ("{low: 101, high: 0}", ["low: must be between 0 and 100"]),
         ("{low: 20}", [": high must be at least low (20), got 10"]),
     ],
 )
-def test_no_field_that_is_wrong_hides_another(tmp_path: Path, text: str, said: list[str]) -> None:
+def test_every_wrong_field_is_reported(tmp_path: Path, text: str, message: list[str]) -> None:
     path = write(tmp_path, f"s: {text}\n")
     found = check(path, {"s": Span})
-    assert len(found) == len(said), found
-    for line, words in zip(found, said, strict=True):
+    assert len(found) == len(message), found
+    for line, words in zip(found, message, strict=True):
         assert f"s.{words}" in line or f"s{words}" in line
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "colour:",
@@ -198,13 +198,11 @@ def test_no_field_that_is_wrong_hides_another(tmp_path: Path, text: str, said: l
         ("colour: green", "s.colour: 'green' is not one of red, off"),
     ],
 )
-def test_a_value_that_is_nothing_or_nearly_right_is_told(
-    tmp_path: Path, text: str, said: str
-) -> None:
-    assert problems(tmp_path, text) == [f"2: {said}"]
+def test_an_empty_or_misspelt_value_is_reported(tmp_path: Path, text: str, message: str) -> None:
+    assert problems(tmp_path, text) == [f"2: {message}"]
 
 
-def test_a_section_that_is_nothing_is_its_defaults(tmp_path: Path) -> None:
+def test_an_empty_section_has_its_defaults(tmp_path: Path) -> None:
     assert sample(tmp_path, "inner:\nmany:\nnumbers:\ntable:\nmaybe:") == Sample(maybe=None)
 
 
@@ -218,14 +216,14 @@ def test_nothing_means_defaults(tmp_path: Path, text: str) -> None:
     assert load_section(write(tmp_path, text), "s", Sample) == Sample()
 
 
-def test_no_file_means_defaults_but_a_folder_or_no_right_is_an_error(tmp_path: Path) -> None:
+def test_no_file_means_defaults_but_an_unreadable_path_is_an_error(tmp_path: Path) -> None:
     assert load_section(tmp_path / "none.yaml", "s", Sample) == Sample()
     with pytest.raises(ConfigError, match="cannot be read"):
         load_section(tmp_path, "s", Sample)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"a: [1\n", r":\d: not valid YAML: "),
         (b"slurm:\n\ttimeout_s: 1\n", ":2: not valid YAML: "),
@@ -239,15 +237,17 @@ def test_no_file_means_defaults_but_a_folder_or_no_right_is_an_error(tmp_path: P
         (b"? [1, 2]\n: 3\n", "unknown section"),
     ],
 )
-def test_what_is_no_configuration_is_one_clear_line(tmp_path: Path, text: bytes, said: str) -> None:
+def test_an_invalid_file_is_one_clear_line(tmp_path: Path, text: bytes, message: str) -> None:
     path = tmp_path / "h.yaml"
     path.write_bytes(text)
-    with pytest.raises(ConfigError, match=said) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         load_section(path, "slurm", Sample)
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_misspelt_section_is_everybodys_problem_and_a_bad_one_is_not(tmp_path: Path) -> None:
+def test_a_misspelt_section_stops_every_reader_and_an_invalid_one_only_its_own(
+    tmp_path: Path,
+) -> None:
     path = write(tmp_path, "s: {name: y}\nbridge: {poll_s: never}\n")
     assert load_section(path, "s", Sample).name == "y"
     path = write(tmp_path, "s: {name: y}\nbrigde: {}\n")
@@ -255,20 +255,19 @@ def test_a_misspelt_section_is_everybodys_problem_and_a_bad_one_is_not(tmp_path:
         load_section(path, "s", Sample)
 
 
-def test_a_catalogue_of_checks_with_limits_of_their_own(tmp_path: Path) -> None:
+def test_a_section_of_checks_has_limits_for_each_check(tmp_path: Path) -> None:
     table: Mapping[str, Any] = {"gpu_xid": Checked[Inner], "mounts": Checked[Sample]}
     path = write(tmp_path, "checks: {gpu_xid: {mode: drain, limits: {size: 5}}, mounts: }\n")
-    found = load_table(path, "checks", table)
+    found = Document(path, ["checks"]).section("checks", table)
     assert found["gpu_xid"] == Checked(limits=Inner(size=5), mode=Mode.DRAIN)
     assert found["mounts"] == Checked(limits=Sample())
     path = write(tmp_path, "checks: {gpu_xit: {mode: drain}, mounts: {mode: dry}}\n")
-    with pytest.raises(ConfigError) as caught:
-        load_table(path, "checks", table)
-    assert "checks.gpu_xit: unknown key; did you mean 'gpu_xid'?" in str(caught.value)
-    assert "checks.mounts.mode: 'dry' is not one of off, observe" in str(caught.value)
+    problems = "\n".join(check(path, {"checks": table}))
+    assert "checks.gpu_xit: unknown key; did you mean 'gpu_xid'?" in problems
+    assert "checks.mounts.mode: 'dry' is not one of off, observe" in problems
 
 
-def test_a_value_without_a_default_must_be_there(tmp_path: Path) -> None:
+def test_a_value_without_a_default_is_required(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"s\.token: missing"):
         load_section(write(tmp_path, "s: {}\n"), "s", Needy)
 
@@ -284,9 +283,7 @@ def test_the_shared_sections(tmp_path: Path) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="abs:{}[]-,&*!<'\"\n #01.|>?%@\t", max_size=60))
-def test_no_text_at_all_breaks_the_loader(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
+def test_no_text_crashes_the_loader(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_text(text)
     for line in check(path, {"s": Sample}):
@@ -294,12 +291,12 @@ def test_no_text_at_all_breaks_the_loader(
         assert "\n" not in line
 
 
-def test_config_check_tells_good_bad_and_missing(
+def test_config_check_distinguishes_valid_invalid_and_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = write(tmp_path, "cluster: demo\njob: {max_attempts: 5}\n")
     assert config.main(["check", str(good)]) == 0
-    assert "good" in capsys.readouterr().out
+    assert "valid" in capsys.readouterr().out
     bad = write(tmp_path, "cluster: demo\njob: {max_atempts: 5}\nnode: {expected_gpus: many}\n")
     assert config.main(["check", str(bad)]) == 1
     out = capsys.readouterr().out.splitlines()

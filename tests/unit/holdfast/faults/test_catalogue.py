@@ -1,4 +1,4 @@
-"""Table, code and page hold each other: what can be said has a row, what has a row can be said, and the page
+"""Table, code and page agree: each code that is used has a row, each row is used, and the page
 shows the table.
 """
 
@@ -94,7 +94,7 @@ def test_every_code_of_the_kernel_log_has_a_row_and_a_check() -> None:
     assert of_the_log == ALL_CODES
 
 
-def test_every_row_is_said_by_somebody_or_is_a_number() -> None:
+def test_every_row_is_used_in_the_code_or_is_a_number() -> None:
     silent = [code for code in FAULTS if not _NUMBER.fullmatch(code) and code not in SAID]
     assert silent == []
 
@@ -119,7 +119,7 @@ def test_the_page_has_each_row_of_the_table_and_no_other() -> None:
         assert (title.replace("\\|", "|"), runbook.replace("\\|", "|")) == (row.title, row.runbook)
 
 
-def test_no_code_in_prose_is_unknown() -> None:
+def test_every_code_in_a_runbook_exists() -> None:
     """A runbook that sends an admin to another code sends them to one that exists."""
     for row in FAULTS.values():
         for word in re.findall(r"\b[A-Z]{2,}(?:_[A-Z]{2,})+\b", row.runbook):
@@ -148,13 +148,13 @@ CORRECTED_IN_THE_GUIDE = (
 
 
 @pytest.mark.parametrize("number", FATAL_IN_THE_GUIDE)
-def test_a_fatal_sxid_asks_for_a_reset(number: int) -> None:
+def test_a_fatal_sxid_requires_a_reset(number: int) -> None:
     row = FAULTS[f"SXID{number}"]
     assert (row.severity, row.action, row.drains) == (Severity.FATAL, Action.RESET_GPU, True)
 
 
 @pytest.mark.parametrize("number", ALWAYS_FATAL_IN_THE_GUIDE)
-def test_an_always_fatal_sxid_asks_for_a_reboot(number: int) -> None:
+def test_an_always_fatal_sxid_requires_a_reboot(number: int) -> None:
     row = FAULTS[f"SXID{number}"]
     assert (row.severity, row.action) == (Severity.FATAL, Action.REBOOT)
     assert row.fault_class is FaultClass.SWITCH
@@ -177,7 +177,7 @@ def test_sxids_are_in_order_and_each_kind_is_used() -> None:
     assert used == set(KINDS)
 
 
-def test_consequences_are_marked_and_never_condemn() -> None:
+def test_consequences_are_marked_and_never_drain() -> None:
     marked = {row.code for row in FAULTS.values() if row.consequence}
     assert marked == {f"XID{number}" for number in CONSEQUENCES}
     for code in marked:

@@ -9,13 +9,13 @@ from holdfast.faults import FAULTS, fault_of, is_known, severity_of
 from holdfast.reason import Reason
 from holdfast.vocabulary import Action, FaultClass, Severity
 
-# Health-check reference, section 2a: what an H100's Xids ask for.
+# Health-check reference, section 2a: what an H100's Xids require.
 RESET = (46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 158)
 JOB = (8, 11, 13, 25, 31, 32, 39, 69, 80, 94, 96, 105, 139)
 IGNORED = (37, 43, 44, 45, 63, 66, 67, 92, 106, 107, 121, 141, 152, 153, 171, 172)
 
 
-def test_every_row_fits_the_wire_format_and_says_what_to_do() -> None:
+def test_every_row_fits_the_wire_format_and_has_a_runbook() -> None:
     for code, row in FAULTS.items():
         assert row.code == code
         assert Reason.parse(str(Reason(code, row.title))) is not None
@@ -24,7 +24,7 @@ def test_every_row_fits_the_wire_format_and_says_what_to_do() -> None:
         assert row.source
 
 
-def test_what_is_fatal_drains_and_asks_for_something() -> None:
+def test_fatal_faults_drain_and_require_an_action() -> None:
     for row in FAULTS.values():
         if row.severity is Severity.FATAL:
             assert row.drains

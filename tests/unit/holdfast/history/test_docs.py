@@ -1,4 +1,4 @@
-"""docs/reference/history.md says what the code does."""
+"""docs/reference/history.md agrees with the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.history import event, lemon
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "history.md").read_text()
 
 
-def test_the_scores_table_is_the_codes() -> None:
+def test_the_documented_score_equals_the_code() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \| ([0-9.]+) \|[^|]*\| ([0-9]+) \|$", PAGE, re.MULTILINE)
     assert {name: float(weight) for name, weight, _ in rows} == lemon.WEIGHTS
     assert {name: float(much) for name, _, much in rows} == lemon.REFERENCE
@@ -23,7 +23,7 @@ def test_the_scores_table_is_the_codes() -> None:
     assert (lemon.EVICTIONS, lemon.WINDOW_S, lemon.BURST_S) == (2, 28 * 86400, 180)
 
 
-def test_every_event_is_explained() -> None:
+def test_every_event_is_documented() -> None:
     names = {
         value
         for name, value in vars(event).items()

@@ -17,21 +17,21 @@ DAY = 86400.0
 
 
 def event(name: str, days_ago: float = 1.0, code: str = "XID79", **facts: Any) -> Event:
-    said = {"gpu_uuid": "GPU-3", **{k: facts.pop(k) for k in ("gpu_uuid", "node") if k in facts}}
-    return Event(t=NOW - days_ago * DAY, event=name, code=code, facts=facts, **said)
+    known = {"gpu_uuid": "GPU-3", **{k: facts.pop(k) for k in ("gpu_uuid", "node") if k in facts}}
+    return Event(t=NOW - days_ago * DAY, event=name, code=code, facts=facts, **known)
 
 
 def counts(*events: Event) -> dict[str, int]:
     return {name: n for name, n in lemon.count_of(events, NOW).items() if n}
 
 
-def test_nothing_is_good() -> None:
+def test_no_events_are_good() -> None:
     found = lemon.score([], NOW)
-    assert (found.value, found.word) == (0.0, Rating.GOOD)
+    assert (found.value, found.rating) == (0.0, Rating.GOOD)
     assert set(found.counts) == lemon.ALWAYS
 
 
-def test_each_signal_counts_what_it_says() -> None:
+def test_each_signal_counts_its_events() -> None:
     assert counts(event("finding_opened")) == {"faults": 1}
     assert counts(event("finding_opened", action="replace")) == {"faults": 1, "repairs": 1}
     assert counts(event("drained")) == {"outs": 1}
@@ -55,7 +55,7 @@ def test_each_signal_counts_what_it_says() -> None:
         event("boot", code=""),
     ],
 )
-def test_what_is_not_the_hardwares_fault_makes_no_lemon(harmless: Event) -> None:
+def test_a_fault_that_is_not_of_the_hardware_makes_no_lemon(harmless: Event) -> None:
     assert counts(harmless) == {}
 
 
@@ -76,15 +76,15 @@ def test_a_burst_counts_once_and_two_gpus_count_twice() -> None:
     assert counts(*both) == {"faults": 2}
 
 
-def test_what_is_older_than_the_window_is_forgotten() -> None:
+def test_events_before_the_window_do_not_count() -> None:
     assert counts(event("drained", 27.9), event("drained", 28.1)) == {"outs": 1}
     assert counts(event("drained", -1)) == {}, "a clock that was wrong"
 
 
-def test_two_drains_that_stood_are_a_lemon_whatever_the_score() -> None:
+def test_two_drains_make_a_lemon_with_any_score() -> None:
     found = lemon.score([event("drained", 9), event("drained", 2)], NOW)
     assert found.value < lemon.LEMON_AT
-    assert found.word is Rating.LEMON
+    assert found.rating is Rating.LEMON
 
 
 def test_the_formula() -> None:
@@ -93,10 +93,10 @@ def test_the_formula() -> None:
     expected = (0.2 * 3 / 4 + 0.15 * 1 / 3) / (0.2 + 0.15 + 0.15)
     found = lemon.score(past, NOW)
     assert found.value == pytest.approx(expected)
-    assert found.word is Rating.WATCH
+    assert found.rating is Rating.WATCH
 
 
-def test_an_unknown_signal_is_not_a_zero() -> None:
+def test_an_unknown_signal_is_not_zero() -> None:
     past = [event("finding_opened", n) for n in range(1, 5)]
     alone = lemon.score(past, NOW)
     with_jobs = lemon.score(past, NOW, known=lemon.known_signals([event("job_hit")]))
@@ -105,7 +105,7 @@ def test_an_unknown_signal_is_not_a_zero() -> None:
     assert "jobs_hit" not in alone.counts
 
 
-def test_a_fleet_says_itself_what_is_much() -> None:
+def test_the_fleet_sets_the_reference_values() -> None:
     few = [lemon.count_of([], NOW)] * 19
     assert lemon.reference_of(few) is lemon.REFERENCE
     noisy = lemon.count_of([event("finding_opened", n) for n in range(1, 11)], NOW)

@@ -1,4 +1,4 @@
-"""Lines that last: appended, rotated, read back, and never lost to a neighbour that is broken."""
+"""The history files: appended, rotated, read back; an invalid line does not affect the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def line(t: float, event: str = "drained", **more: object) -> bytes:
     return jsonl.encode({"t": t, "event": event, "node": "w", **more})
 
 
-def test_what_was_appended_is_read_oldest_first(tmp_path: Path) -> None:
+def test_appended_events_are_read_oldest_first(tmp_path: Path) -> None:
     store.append(tmp_path / "new", "w", line(2) + line(1), max_bytes=MAX)
     store.append(tmp_path / "new", "x", line(1.5, gpu_uuid="GPU-1"), max_bytes=MAX)
     reading = store.read(tmp_path / "new")
@@ -33,7 +33,7 @@ def test_what_was_appended_is_read_oldest_first(tmp_path: Path) -> None:
     assert (found.t, found.gpu_uuid) == (1.5, "GPU-1")
 
 
-def test_a_half_written_line_is_counted_once_and_never_swallows_the_next(tmp_path: Path) -> None:
+def test_an_incomplete_line_is_counted_once_and_the_next_line_is_whole(tmp_path: Path) -> None:
     path = store.file_of(tmp_path, "w")
     path.write_bytes(line(1) + line(2)[:-9])
     before = path.read_bytes()
@@ -64,7 +64,7 @@ def test_garbage_is_skipped_with_a_count(tmp_path: Path, garbage: bytes) -> None
     assert ([event.t for event in reading.events], reading.skipped) == ([1, 2], 1)
 
 
-def test_a_write_that_was_repeated_counts_once(tmp_path: Path) -> None:
+def test_a_repeated_write_counts_once(tmp_path: Path) -> None:
     store.append(tmp_path, "w", line(1) + line(2), max_bytes=MAX)
     store.append(tmp_path, "w", line(1) + line(2) + line(3), max_bytes=MAX)
     assert [event.t for event in store.read(tmp_path).events] == [1, 2, 3]
@@ -82,13 +82,13 @@ def test_rotation_bounds_the_folder_and_keeps_the_newest(tmp_path: Path) -> None
     assert len(times) > 200
 
 
-def test_a_name_from_outside_cannot_leave_the_folder(tmp_path: Path) -> None:
+def test_a_node_name_cannot_leave_the_folder(tmp_path: Path) -> None:
     for name in ("../../etc/passwd", ".hidden", "", "a/b"):
         assert store.file_of(tmp_path, name).parent == tmp_path
         assert not store.file_of(tmp_path, name).name.startswith(".")
 
 
-def test_what_cannot_be_read_is_told_and_hides_nothing_else(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     store.file_of(tmp_path, "v").mkdir()
     store.append(tmp_path, "w", line(1), max_bytes=MAX)
     reading = store.read(tmp_path)
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_told_and_hides_nothing_else(tmp_path: Path) -> N
     assert store.read(tmp_path / "none") == store.Reading([])
 
 
-def test_a_full_disk_is_an_error_and_the_lines_stay_whole(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_the_lines_stay_complete(tmp_path: Path) -> None:
     store.append(tmp_path, "w", line(1), max_bytes=MAX)
     path = store.file_of(tmp_path, "w")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -126,22 +126,22 @@ def _pipe(path: Path, secret: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_link, _second_name, _pipe])
-def test_what_a_user_put_in_the_files_place_is_not_written_to(
+def test_a_file_that_a_user_put_there_is_not_written(
     make: Callable[[Path, Path], None], tmp_path: Path
 ) -> None:
-    """A history to which every node writes as nobody is in a folder to which users can write."""
+    """A history that every node writes as user nobody is in a folder that users can write to."""
     secret = tmp_path / "secret"
     secret.write_text("root:x:0:0\n")
     folder = tmp_path / "history"
     folder.mkdir()
     make(store.file_of(folder, "w"), secret)
-    with pytest.raises(OSError, match=r"not written to|symbolic link"):
+    with pytest.raises(OSError, match=r"not written|symbolic link"):
         store.append(folder, "w", line(1), max_bytes=MAX)
     assert secret.read_text() == "root:x:0:0\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes another user's links")
-def test_a_users_link_leads_neither_reader_nor_writer_elsewhere(tmp_path: Path) -> None:
+def test_neither_reader_nor_writer_follows_a_users_link(tmp_path: Path) -> None:
     real = tmp_path / "real"
     store.append(real, "w", line(1), max_bytes=MAX)
     folder = tmp_path / "history"
@@ -155,7 +155,7 @@ def test_a_users_link_leads_neither_reader_nor_writer_elsewhere(tmp_path: Path) 
     assert "root does not follow" in reading.problems[0]
 
 
-def test_a_pipe_among_the_files_holds_no_reader(tmp_path: Path) -> None:
+def test_a_pipe_among_the_files_does_not_block_the_reader(tmp_path: Path) -> None:
     os.mkfifo(store.file_of(tmp_path, "v"))
     store.append(tmp_path, "w", line(1), max_bytes=MAX)
     reading = store.read(tmp_path)
@@ -180,7 +180,7 @@ _EVENTS = st.builds(
 
 
 @given(_EVENTS)
-def test_an_event_survives_its_line(event: Event) -> None:
+def test_an_event_is_read_back_unchanged(event: Event) -> None:
     encoded = jsonl.encode(event.record())
     assert encoded.count(b"\n") == 1
     again = of_record(json.loads(encoded))

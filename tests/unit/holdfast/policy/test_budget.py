@@ -1,4 +1,4 @@
-"""Law 4: what Holdfast takes out stays within the budget, whoever counts and whenever."""
+"""Law 4: the nodes that Holdfast takes out of service stay within the budget, whichever agent counts."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def test_humans_drains_do_not_use_up_the_budget() -> None:
     assert ask(0, table).admitted
 
 
-def test_past_the_budget_nobody_leaves_and_who_is_out_stays_admitted() -> None:
+def test_beyond_the_budget_no_node_leaves_and_drained_nodes_stay_admitted() -> None:
     table = [node(0), node(1, OURS), node(2, OURS)]
     refused = ask(0, table)
     assert not refused.admitted
-    assert refused.why == "2 of at most 2 nodes are out by Holdfast"
+    assert refused.why == "2 of at most 2 nodes are out of service by Holdfast"
     assert ask(1, table).admitted
 
 
@@ -104,20 +104,23 @@ def test_users_have_a_part_of_the_budget(
     assert allowed_by_users(Budget(max_nodes, share, users), 4) == expected
 
 
-def test_full_disks_do_not_use_up_what_hardware_needs() -> None:
+def test_full_disks_do_not_use_up_the_budget_for_hardware() -> None:
     table = [node(0), node(1, FULL), node(2)]
     assert is_by_users(table[1])
     refused = ask(0, table, "DISK_FULL")
     assert not refused.admitted
-    assert refused.why == "1 of at most 1 nodes are out by Holdfast for faults that users can cause"
+    assert (
+        refused.why
+        == "1 of at most 1 nodes are out of service by Holdfast for faults that users can cause"
+    )
     assert not ask(0, table, "JOB_LEFTOVER").admitted, "one part for all that users can cause"
     assert ask(0, table, "XID79").admitted
     assert ask(1, table, "DISK_FULL").admitted, "who is out stays"
 
 
-def test_hardware_counts_against_the_whole_alone() -> None:
+def test_hardware_counts_only_against_the_whole_budget() -> None:
     table = [node(0), node(1, OURS), node(2, OURS)]
-    assert ask(0, table, "DISK_FULL").why == "2 of at most 2 nodes are out by Holdfast"
+    assert ask(0, table, "DISK_FULL").why == "2 of at most 2 nodes are out of service by Holdfast"
     assert ask(0, table[:2], "DISK_FULL").admitted
 
 
@@ -142,7 +145,7 @@ def test_after_the_withdrawals_exactly_the_budget_is_out(
     shuffled = list(table)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     leaving = withdrawals(table, budget)
-    # Every agent computes the same, in whatever order Slurm printed the table.
+    # Every agent computes the same result, in whatever order Slurm printed the table.
     assert withdrawals(shuffled, budget) == leaving
     out = {row.name for row in table if is_charged(row)}
     assert set(leaving) <= out
@@ -173,7 +176,7 @@ def test_agents_that_ask_one_after_the_other_never_exceed_it(
 def test_users_never_take_what_is_kept_for_hardware(
     table: list[SlurmNode], budget: Budget, asking: list[int]
 ) -> None:
-    """Whatever users bring about, and wherever: the rest of the budget is there for hardware."""
+    """Whatever users cause, on any node: the rest of the budget remains for hardware."""
     table = [row if row.reason != FULL else node(i) for i, row in enumerate(table)]
     hardware = sum(map(is_charged, table))
     for number in asking:
@@ -191,7 +194,7 @@ def test_users_never_take_what_is_kept_for_hardware(
 def test_agents_that_all_drain_at_once_settle_within_it(
     table: list[SlurmNode], budget: Budget
 ) -> None:
-    """Each saw room, all drained in the same second, each counts again and obeys."""
+    """Each agent was within the budget, all drained in the same second, and each counts again."""
     drained = [
         row if row.drained_flag else node(i, (OURS, FULL)[i % 2], 9) for i, row in enumerate(table)
     ]

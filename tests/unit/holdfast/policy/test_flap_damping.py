@@ -1,4 +1,4 @@
-"""How long a node waits that returned before, and when a person is asked."""
+"""How long a node waits that returned before, and when it needs a person."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.policy import flap_damping
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.node_inputs import Limits, NodeSituation
 from holdfast.policy.ownership import DrainRecord
-from holdfast.policy.return_conditions import waits_for
+from holdfast.policy.return_conditions import pending_requirement
 from holdfast.reason import Reason
 from holdfast.vocabulary import Action
 from tests.unit.holdfast.policy.node_examples import HEALTHY, IDLE
@@ -64,19 +64,19 @@ def test_a_site_without_a_wait_gets_one_from_the_second_time_on() -> None:
     ("returns", "most", "asks"), [(3, 4, False), (4, 4, True), (9, 4, True), (9, 0, False)]
 )
 def test_when_a_person_is_asked(returns: int, most: int, asks: bool) -> None:
-    assert flap_damping.asks_person(returns, Limits(max_returns=most)) is asks
+    assert flap_damping.needs_person(returns, Limits(max_returns=most)) is asks
 
 
-def test_the_reason_says_so_and_reads_back() -> None:
-    """In front: a reason that is too long loses its end."""
+def test_the_reason_asks_for_a_person_and_is_decoded() -> None:
+    """At the start: a reason that is too long is cut at the end."""
     text = flap_damping.prefix(4, LIMITS) + "/mnt/training: gone" + "." * 300
     reason = Reason.parse(str(Reason("MOUNT_GONE", text, {"boot": "aaaaaaaa", "returns": "4"})))
     assert reason is not None
     assert reason.detail.startswith("returned 4 times in 60 min, resume by hand: /mnt/training")
-    assert flap_damping.says_by_hand(reason)
+    assert flap_damping.is_by_hand(reason)
     assert flap_damping.returns_in(reason) == 4
     other = Reason("MOUNT_GONE", "/mnt/training: gone, resume by hand: no", {"returns": "x"})
-    assert not flap_damping.says_by_hand(other)
+    assert not flap_damping.is_by_hand(other)
     assert flap_damping.returns_in(other) == 0
 
 
@@ -96,7 +96,7 @@ def record(action: Action = Action.WAIT, returns: int = 0, by_hand: bool = False
 
 
 @pytest.mark.parametrize(
-    ("record", "boot", "instance", "after_s", "said"),
+    ("record", "boot", "instance", "after_s", "requirement"),
     [
         (record(), "boot-1", "i-1", 29, "waits 1 s more"),
         (record(), "boot-1", "i-1", 30, ""),
@@ -110,17 +110,20 @@ def record(action: Action = Action.WAIT, returns: int = 0, by_hand: bool = False
         (record(Action.REBOOT, 1), "boot-2", "i-1", 60, ""),
         (record(Action.REPLACE, 3, True), "boot-2", "i-2", 0, ""),
         (record(by_hand=True, returns=4), "boot-2", "i-1", 10**7,
-         "needs a person: it returned 4 times in 60 min; find out why it comes and goes, then resume it in "
+         "needs a person: it returned 4 times in 60 min; find the cause, then resume it in "
          "Slurm"),
         (record(by_hand=True, returns=4), "boot-2", "i-2", 30, ""),
     ],
 )  # fmt: skip
-def test_what_a_node_waits_for(
-    record: DrainRecord, boot: str, instance: str, after_s: float, said: str
+def test_pending_requirements_of_a_node(
+    record: DrainRecord, boot: str, instance: str, after_s: float, requirement: str
 ) -> None:
     situation = NodeSituation(verdict=HEALTHY, node=None, boot_id=boot)
     view = replace(IDLE, instance_id=instance)
-    assert waits_for(situation, view, record, LIMITS, NOW + timedelta(seconds=after_s)) == said
+    assert (
+        pending_requirement(situation, view, record, LIMITS, NOW + timedelta(seconds=after_s))
+        == requirement
+    )
 
 
 @pytest.mark.parametrize(

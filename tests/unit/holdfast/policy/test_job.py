@@ -1,4 +1,4 @@
-"""What follows a failed attempt: sentences about budgets, progress and whose decision stands."""
+"""What follows a failed attempt: limits, progress, and decisions of others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.policy.job import (
     NodeEvidence,
     PastAttempt,
     decide,
-    failures_alike,
+    same_failures,
 )
 from holdfast.vocabulary import SlurmName
 
@@ -46,7 +46,7 @@ def test_success_finishes() -> None:
 
 
 @pytest.mark.parametrize("who", ["CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED"])
-def test_what_somebody_else_ended_stays_ended(who: str) -> None:
+def test_a_job_that_somebody_ended_stays_ended(who: str) -> None:
     bad = (NodeEvidence(node=A, code="XID79", fatal=True),)
     assert ask(ended_by=who, nodes=bad).next is Next.FAIL
     assert ask(ended_by=who, exit_code=0).next is Next.FAIL
@@ -55,7 +55,7 @@ def test_what_somebody_else_ended_stays_ended(who: str) -> None:
 @pytest.mark.parametrize(
     ("about", "word"), [({"exit_code": 93}, "93"), ({"requeue": False}, "--no")]
 )
-def test_the_jobs_own_word_counts_even_on_a_bad_node(about: dict[str, object], word: str) -> None:
+def test_the_jobs_exit_code_counts_even_on_a_bad_node(about: dict[str, object], word: str) -> None:
     bad = (NodeEvidence(node=A, code="XID79", fatal=True),)
     decision = ask(nodes=bad, **about)  # type: ignore[arg-type]
     assert decision.next is Next.FAIL
@@ -100,7 +100,7 @@ def test_unknown_progress_is_not_zero_progress() -> None:
     unknown = failed(progressed=None)
     assert ask(unknown, unknown, unknown).next is Next.RESTART
     assert ask(failed(), failed(), current=unknown).next is Next.RESTART
-    # ... and it is no progress either: it does not reset what is known.
+    # ... and it is no progress either: it does not reset the counters.
     assert ask(failed(), unknown, failed()).next is Next.HOLD
 
 
@@ -115,7 +115,7 @@ def test_an_error_of_the_user_is_held_after_the_second() -> None:
     assert ask(failed(), kind=FailureKind.USER).next is Next.HOLD
 
 
-def test_attempts_are_bounded_whatever_their_kind_and_forgotten_after_a_day() -> None:
+def test_attempts_of_any_kind_are_limited_within_a_day() -> None:
     limits = Limits(max_attempts=3)
     past = [failed(node_fault=True), failed(node_fault=True)]
     bad = (NodeEvidence(node=A, code="XID79", fatal=True),)
@@ -124,7 +124,7 @@ def test_attempts_are_bounded_whatever_their_kind_and_forgotten_after_a_day() ->
     assert ask(*old, limits=limits, nodes=bad).next is Next.REQUEUE
 
 
-def test_two_failures_alike_that_blame_one_node_leave_it() -> None:
+def test_two_equal_failures_attributed_to_one_node_exclude_it() -> None:
     blaming = failed(suspects=frozenset({B}))
     decision = ask(blaming, current=blaming)
     assert (decision.next, decision.exclude) == (Next.REQUEUE, (B,))
@@ -136,8 +136,8 @@ def test_a_preempted_attempt_is_not_charged() -> None:
     assert ask(failed(charged=False), failed(charged=False)).next is Next.RESTART
 
 
-def test_could_not_look_is_said() -> None:
-    assert "could not be asked" in ask(nodes=None).why
+def test_unknown_node_states_are_reported() -> None:
+    assert "did not report" in ask(nodes=None).why
 
 
 ATTEMPTS = st.builds(
@@ -163,7 +163,7 @@ FACTS = st.builds(
                 node=st.sampled_from([A, B]),
                 code=st.just("XID79"),
                 fatal=st.booleans(),
-                out=st.booleans(),
+                out_of_service=st.booleans(),
             ),
             max_size=2,
         ).map(tuple),
@@ -176,7 +176,7 @@ FACTS = st.builds(
 
 @settings(max_examples=500, deadline=None)
 @given(FACTS)
-def test_whatever_happened_the_guards_hold(facts: JobFacts) -> None:
+def test_the_limits_hold_in_any_situation(facts: JobFacts) -> None:
     decision = decide(facts, Limits(), NOON)
     goes_on = decision.next in (Next.RESTART, Next.REQUEUE)
     if facts.ended_by or facts.requeue is False or facts.exit_code == 93:
@@ -185,5 +185,5 @@ def test_whatever_happened_the_guards_hold(facts: JobFacts) -> None:
         assert len(facts.past) + 1 < Limits().max_attempts
     if decision.next is Next.RESTART:
         assert not facts.nodes  # nothing is started on a suspect node
-        assert failures_alike(facts) < Limits().max_same_failure
+        assert same_failures(facts) < Limits().max_same_failure
     assert decision.why

@@ -1,4 +1,4 @@
-"""One action out of NVML's recovery action, Xid 154 and the fault catalogue."""
+"""One action from NVML's recovery action, Xid 154 and the fault catalogue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def book(action: Action, *, cause: bool = True, severity: Severity = Severity.FA
     return Evidence(source=f"book {action.value}", action=action, cause=cause, severity=severity)
 
 
-def test_nobody_asks_for_anything() -> None:
+def test_no_evidence_requires_no_action() -> None:
     assert fuse([]) is None
     assert fuse([book(Action.NONE), of_xid_154(0, "None")]) is None
     assert of_nvml(None) is None
@@ -39,7 +39,7 @@ def test_the_book_alone() -> None:
 
 
 @pytest.mark.parametrize("asked", [1, 2])
-def test_the_drivers_word_outranks_the_book_in_either_direction(asked: int) -> None:
+def test_the_driver_outranks_the_catalogue_in_either_direction(asked: int) -> None:
     word = of_nvml(asked)
     assert word is not None
     for action in (Action.RESET_GPU, Action.REBOOT):
@@ -49,7 +49,7 @@ def test_the_drivers_word_outranks_the_book_in_either_direction(asked: int) -> N
         assert demand.because is word
 
 
-def test_two_words_of_the_driver_that_disagree() -> None:
+def test_of_two_different_reports_of_the_driver_the_stronger_counts() -> None:
     nvml = of_nvml(1)
     assert nvml is not None
     demand = fuse([of_xid_154(2, "Node Reboot Required"), nvml])
@@ -61,7 +61,7 @@ def test_two_words_of_the_driver_that_disagree() -> None:
     assert same.because is nvml, "the strongest of those that agree is named"
 
 
-def test_where_hands_are_needed_no_reset_helps() -> None:
+def test_a_fault_that_needs_a_person_needs_no_reset() -> None:
     word = of_nvml(1)
     assert word is not None
     demand = fuse([book(Action.CONTACT_SUPPORT), word])
@@ -73,7 +73,7 @@ def test_where_hands_are_needed_no_reset_helps() -> None:
     assert demand.action is Action.RESET_GPU, "a replacement to be planned can wait"
 
 
-def test_an_applications_fault_does_not_say_what_the_gpu_needs() -> None:
+def test_an_application_fault_is_no_statement_about_the_gpu() -> None:
     restart = book(Action.RESTART_JOB, severity=Severity.INFO)
     demand = fuse([restart, book(Action.RESET_GPU)])
     assert demand is not None
@@ -99,7 +99,7 @@ def test_an_applications_fault_does_not_say_what_the_gpu_needs() -> None:
         (None, None, Action.REBOOT),
     ],
 )
-def test_xid_154_by_its_number_else_by_its_words(
+def test_xid_154_by_its_number_else_by_its_text(
     value: int | None, text: str | None, action: Action
 ) -> None:
     assert of_xid_154(value, text).action is action
@@ -123,7 +123,9 @@ evidence = st.builds(
 
 
 @given(st.lists(evidence, max_size=6))
-def test_order_changes_no_action_and_what_is_named_said_it(items: list[Evidence]) -> None:
+def test_the_order_changes_no_action_and_the_named_source_requires_it(
+    items: list[Evidence],
+) -> None:
     demand = fuse(items)
     for order in itertools.islice(itertools.permutations(items), 24):
         other = fuse(order)

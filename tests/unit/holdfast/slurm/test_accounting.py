@@ -1,4 +1,4 @@
-"""Accounting's word on what an undrain ended, as ``sacctmgr`` of 24.11.5 and 26.05.5 printed it."""
+"""Which drain an undrain ended, from accounting, as ``sacctmgr`` of 24.11.5 and 26.05.5 printed it."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_rows_with_bars_and_line_breaks_in_their_reasons() -> None:
     assert down == drain(50, None, f"{OURS} : Not responding")
 
 
-def test_slurmdbds_own_bookkeeping_is_no_drain() -> None:
-    """Seen on 26.05.5 after a node's boot, with the state of the drain that stood."""
+def test_slurmdbds_own_events_are_no_drains() -> None:
+    """Seen on 26.05.5 after a node's boot, with the state of the drain at that time."""
     assert list(past_drains("1795267430|1795267436|IDLE+DRAIN|root(0)|node-update\n")) == []
 
 
-def test_nothing_shown_is_nothing_known() -> None:
+def test_without_events_nothing_is_known() -> None:
     assert list(past_drains("")) == []
 
 
@@ -64,9 +64,9 @@ AT_ONCE = replace(UNDRAINED, looked_at=at(32), until=at(34))
         [drain(33, 60)],
         [drain(10, 20, "ticket 7"), drain(33, 60)],
         [drain(33, 50), drain(50, 59, f"{OURS} : Not responding")],
-        # words of Slurm's, or of anybody's, that stood there when we looked
+        # a reason of Slurm's or of anyone that was there when the node was read
         [drain(33, 40), drain(40, 60, "power saving")],
-        # a person drained it after our undrain in that second, and resumed it later
+        # a person drained it after the undrain in that second, and resumed it later
         [drain(33, 60), drain(60, 65, "ticket 9")],
     ],
     ids=[
@@ -90,7 +90,7 @@ def test_our_own_drain_was_meant(past: list[PastDrain]) -> None:
     ],
     ids=["in one second", "just before", "in any order"],
 )
-def test_somebody_elses_was_met(past: list[PastDrain]) -> None:
+def test_a_drain_of_somebody_else_was_ended(past: list[PastDrain]) -> None:
     found = overtaken(past, UNDRAINED)
     assert found is not None
     assert found.reason == "ticket 9"

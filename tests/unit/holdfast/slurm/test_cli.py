@@ -19,7 +19,7 @@ N1, N2 = SlurmName("n1"), SlurmName("n2")
 
 
 class Tools:
-    """A folder with shell scripts in the place of Slurm's commands; ``calls`` is what they got."""
+    """A folder with shell scripts that replace Slurm's commands; ``calls`` has their arguments."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -91,7 +91,7 @@ def test_a_name_that_scontrol_would_read_as_more_is_refused_unasked(
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("output", "kind"),
     [
         ("slurm_update error: Unable to contact slurm controller (connect failure)", Unavailable),
         ("slurm_load_node error: Socket timed out on send/recv operation", Unavailable),
@@ -104,8 +104,10 @@ def test_a_name_that_scontrol_would_read_as_more_is_refused_unasked(
         ("some words of a release to come", Refused),
     ],
 )
-def test_no_answer_and_no_are_told_apart(tools: Tools, said: str, kind: type[Exception]) -> None:
-    tools.install("scontrol", f"echo '{said}' >&2; exit 1")
+def test_no_answer_and_a_rejection_are_distinguished(
+    tools: Tools, output: str, kind: type[Exception]
+) -> None:
+    tools.install("scontrol", f"echo '{output}' >&2; exit 1")
     with pytest.raises(kind) as caught:
         tools.slurm.drain([N1], "x")
     assert "\n" not in str(caught.value)
@@ -116,7 +118,7 @@ def test_a_missing_tool_is_named_with_the_remedy(tools: Tools) -> None:
         tools.slurm.nodes()
 
 
-def test_a_hung_controller_holds_nobody_beyond_the_bound(tools: Tools) -> None:
+def test_a_hung_controller_blocks_no_call_beyond_its_timeout(tools: Tools) -> None:
     tools.install("scontrol", "sleep 30")
     begun = time.monotonic()
     with pytest.raises(Unavailable, match="no answer"):
@@ -124,7 +126,7 @@ def test_a_hung_controller_holds_nobody_beyond_the_bound(tools: Tools) -> None:
     assert time.monotonic() - begun < 5
 
 
-def test_an_empty_list_of_a_dead_controller_is_not_an_unknown_job(tools: Tools) -> None:
+def test_an_empty_list_while_the_controller_is_down_is_not_an_unknown_job(tools: Tools) -> None:
     tools.install(
         "scontrol",
         f'case "$*" in *--json) cat {QUOTED}/job-unknown.json ;; '
@@ -134,7 +136,7 @@ def test_an_empty_list_of_a_dead_controller_is_not_an_unknown_job(tools: Tools) 
         tools.slurm.job(7)
 
 
-def test_an_unknown_job_is_none_only_when_slurm_says_so(tools: Tools) -> None:
+def test_a_job_is_unknown_only_if_slurm_reports_it(tools: Tools) -> None:
     tools.install(
         "scontrol",
         f'case "$*" in *--json) cat {QUOTED}/job-unknown.json ;; '
@@ -149,7 +151,7 @@ def test_an_unknown_node_is_refused_with_its_name_alone(tools: Tools) -> None:
         tools.slurm.nodes([N1, SlurmName("zz")])
 
 
-def test_all_nodes_come_from_text_and_only_doubtful_ones_from_json(tools: Tools) -> None:
+def test_all_nodes_come_from_text_and_only_ambiguous_ones_from_json(tools: Tools) -> None:
     tools.install(
         "scontrol",
         f'case "$*" in *--json) cat {QUOTED}/nodes.json ;; *) cat {QUOTED}/nodes.txt ;; esac',
@@ -247,7 +249,7 @@ def test_what_a_person_set_for_their_eyes_does_not_reach_slurm(
     assert seen == "gone %s UTC /etc/other/slurm.conf\n"
 
 
-def test_an_answer_that_cannot_be_understood_is_no_answer(tools: Tools) -> None:
+def test_unexpected_output_counts_as_no_answer(tools: Tools) -> None:
     tools.install("sdiag", "echo surprise")
-    with pytest.raises(Unavailable, match="not understood"):
+    with pytest.raises(Unavailable, match="unexpected output"):
         tools.slurm.clock()

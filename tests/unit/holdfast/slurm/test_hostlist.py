@@ -29,7 +29,7 @@ def test_expand(text: str, names: list[str]) -> None:
     "text",
     ["n[1", "n1]", "n[1-]", "n[2-1]", "n[a-b]", "n[]", ",", "a,,b", "n[0-99999999]", "n[[1]]"],
 )
-def test_what_is_no_hostlist_is_refused(text: str) -> None:
+def test_an_invalid_hostlist_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="hostlist"):
         expand(text)
 

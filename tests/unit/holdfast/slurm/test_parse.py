@@ -1,4 +1,4 @@
-"""Recordings of real Slurm releases, and what no parser may be fooled by."""
+"""Recordings of real Slurm releases, and texts that must not mislead a parser."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_text_agrees_with_json_and_what_could_be_read_in_two_ways_is_doubtful(
     exact = {str(node.name): node for node in parse.nodes_json(recorded(slurm, "nodes.json"))}
     text = parse.nodes_text(recorded(slurm, "nodes.txt"))
     # n3's reason spans lines; n4's holds what looks like slurmctld's signature.
-    assert text.doubtful == ["n3", "n4"]
+    assert text.ambiguous == ["n3", "n4"]
     assert text.nodes == [exact["n1"], exact["n2"]]
 
 
@@ -134,7 +134,7 @@ def test_states(words: list[str], states: set[NodeState], unknown: tuple[str, ..
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"nodes": 1}', '{"nodes": [1]}', "slurm_load"])
-def test_what_is_no_json_of_nodes_is_said_so(text: str) -> None:
+def test_invalid_json_of_nodes_is_an_error(text: str) -> None:
     with pytest.raises(parse.ParseError):
         parse.nodes_json(text)
 
@@ -156,23 +156,23 @@ def line(name: str, tail: str = "") -> str:
     ],
 )
 def test_free_text_that_could_be_read_in_two_ways_is_never_guessed(tail: str) -> None:
-    assert parse.nodes_text(line("n1") + line("n2", tail)).doubtful == ["n2"]
+    assert parse.nodes_text(line("n1") + line("n2", tail)).ambiguous == ["n2"]
 
 
-def test_a_reason_ends_only_at_its_stamp_and_comes_before_all_else() -> None:
+def test_a_reason_ends_only_at_its_user_and_time() -> None:
     (node,) = parse.nodes_text(line("n1", "Reason=x Comment=y [root@1795229437]")).nodes
     assert (node.reason, node.comment) == ("x Comment=y", "")
     (node,) = parse.nodes_text(line("n1", "Comment=x Reason=y [root@1795229437]")).nodes
     assert (node.reason, node.comment) == ("", "x Reason=y [root@1795229437]")
 
 
-def test_a_record_that_comes_twice_is_doubtful() -> None:
+def test_a_repeated_record_is_ambiguous() -> None:
     found = parse.nodes_text(line("n1") + line("n2") + line("n1", "Comment=spoofed"))
     assert [node.name for node in found.nodes] == ["n2"]
-    assert found.doubtful == ["n1"]
+    assert found.ambiguous == ["n1"]
 
 
-def test_output_that_is_no_node_record_is_an_error() -> None:
+def test_output_without_a_node_record_is_an_error() -> None:
     with pytest.raises(parse.ParseError):
         parse.nodes_text("slurm_load_node error: whatever\n")
     assert parse.nodes_text("") == ([], [])
@@ -232,10 +232,10 @@ def test_rows_of_any_shape_are_read_defensively(rows: list[object]) -> None:
         ({"het_job_id": 8, "het_job_offset": 1}, "8+1"),
     ],
 )  # fmt: skip
-def test_a_number_that_means_more_than_one_job_has_an_exact_name(
-    row: dict[str, object], exact: str
+def test_a_number_of_several_jobs_has_an_unambiguous_name(
+    row: dict[str, object], array_task: str
 ) -> None:
-    """Seen on 24.11.5: ``scontrol update JobId=7`` changes every element of the array 7."""
+    """Seen on 24.11.5: ``scontrol update JobId=7`` changes every task of the array 7."""
     found = parse.job_json(json.dumps({"jobs": [{"job_id": 7, **row}]}), 7)
     assert found is not None
-    assert found.array_task == exact
+    assert found.array_task == array_task

@@ -101,7 +101,7 @@ def test_what_befell_the_whole_node_is_no_departure_of_its_gpu(
     assert "node drained" not in said(capsys, "w")
     assert "1 hardware fault (" in page
     assert "1 time out of service" in page
-    assert "0 for a person" in page
+    assert "0 repairs by a person" in page
     assert "1 GPU\n" in page
 
 
@@ -140,7 +140,7 @@ def test_all_nodes_the_worst_first(cluster: Cluster, capsys: pytest.CaptureFixtu
         cluster.note("bad", "finding_opened", days_ago, code="XID48", action="reset-gpu")
         cluster.note("bad", "drained", days_ago, code="XID48", action="reset-gpu")
     head, first, second = said(capsys).splitlines()
-    assert head.split()[:3] == ["NODE", "SCORE", "SAYS"]
+    assert head.split()[:3] == ["NODE", "SCORE", "RATING"]
     assert first.split()[:6] == ["bad", "0.60", "lemon", "3", "3", "XID48"]
     assert second.split()[:3] == ["good", "0.00", "good"]
     rows = json.loads(said(capsys, "--json"))

@@ -15,7 +15,7 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.ownership import PastDrain
-from holdfast.policy.return_test import GateBack, Trial
+from holdfast.policy.return_test import ReturnTestMode, Trial
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.parse import NodeChanges
 from holdfast.slurm.reservations import Reservation, SlurmMaintenance
@@ -537,7 +537,7 @@ def kept_by(
 
 
 def gated(bench: Bench) -> None:
-    agent = replace(bench.config.agent, gate_back=GateBack.REQUIRE)
+    agent = replace(bench.config.agent, gate_back=ReturnTestMode.REQUIRE)
     bench.config = replace(bench.config, agent=agent)
     bench.run(fault())
     bench.boot_id = NEXT_BOOT

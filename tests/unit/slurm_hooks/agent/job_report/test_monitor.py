@@ -211,7 +211,7 @@ def test_an_incomplete_baseline_is_one_log_line_and_no_judgement(
     time.sleep(0.02)
     site.agent()
     said = capfd.readouterr().err
-    assert said.count("not whole JSON") == 1
+    assert said.count("incomplete JSON") == 1
     assert book.with_suffix(".unreadable").exists(), "kept for inspection"
     site.look(facts(uncorrected=9))
     site.note("end")
@@ -220,7 +220,7 @@ def test_an_incomplete_baseline_is_one_log_line_and_no_judgement(
     assert (found["judged"], found["why_not"]) == (False, "its baseline was lost")
     assert (found["counters"], site.comment) == ([], "")
     site.agent()
-    assert "not whole JSON" not in capfd.readouterr().err, "reported once"
+    assert "incomplete JSON" not in capfd.readouterr().err, "reported once"
 
 
 def test_a_late_baseline_is_reported_as_such(site: Site) -> None:

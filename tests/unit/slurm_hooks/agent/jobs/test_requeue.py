@@ -77,7 +77,7 @@ class FakeSlurm:
     def hold(self, job_id: int, why: str) -> None:
         raise AssertionError("the agent holds no job")
 
-    def never_requeue(self, job_id: int) -> None:
+    def disable_requeue(self, job_id: int) -> None:
         raise AssertionError("the launcher's, not the agent's")
 
     def nodes(self, names: object = ()) -> list[SlurmNode]:

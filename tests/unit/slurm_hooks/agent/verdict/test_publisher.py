@@ -6,9 +6,9 @@ import json
 from datetime import datetime, timezone
 from pathlib import Path
 
-from holdfast.cli.explain_files import agents_word, local_verdict
+from holdfast.cli.explain_files import agent_report, local_verdict
 from holdfast.config.schema import ClusterConfig, PathsConfig
-from holdfast.drain_owner import Owner, standing
+from holdfast.drain_owner import Owner, drain_status
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.ownership import DrainRecord
 from holdfast.slurm.client import SlurmNode
@@ -80,16 +80,16 @@ def test_the_published_record_proves_the_agents_drain_to_a_reader(tmp_path: Path
     verdict = local_verdict(places.run, places.procfs, ME)
     assert verdict is not None
     assert verdict["findings"][0]["left_s"] == 600.0
-    word = agents_word(json.loads(json.dumps(verdict)))
+    word = agent_report(json.loads(json.dumps(verdict)))
     assert word is not None
     assert word.made == RECORD
-    said = standing(node, word)
+    said = drain_status(node, word)
     assert (said.confirmed, said.required_action) == (True, Action.RESET_GPU)
     records.save(records.path_in(places.state), None)
     node = published()
-    word = agents_word(local_verdict(places.run, places.procfs, ME))
+    word = agent_report(local_verdict(places.run, places.procfs, ME))
     assert word is not None
-    assert standing(node, word).owner is Owner.OTHER
+    assert drain_status(node, word).owner is Owner.OTHER
 
 
 def test_the_kill_switch_is_published_as_the_decision(tmp_path: Path) -> None:

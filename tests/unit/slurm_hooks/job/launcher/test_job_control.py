@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from holdfast.errors import CommandError
-from holdfast.slurm.client import Slurm
+from holdfast.slurm.client import SlurmClient
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
@@ -30,7 +30,7 @@ class Answers:
         self._status = status
         self.spared: list[int] = []
 
-    def never_requeue(self, job_id: int) -> None:
+    def disable_requeue(self, job_id: int) -> None:
         self.spared.append(job_id)
 
     def requeue(self, _job_id: int) -> None:
@@ -42,7 +42,7 @@ class Answers:
 
 def desk(run_dir: Path, slurm: Answers) -> JobControl:
     tools = Tools(
-        slurm=cast("Slurm", slurm),
+        slurm=cast("SlurmClient", slurm),
         journal=Journal(run_dir / "journal.jsonl", lambda: 0.0),
         config=JobConfig(slurm_patience_s=0),
         run_dir=run_dir,
