@@ -1,8 +1,8 @@
-"""Lines of logs → the cause of a failure. Pure.
+"""Finds the cause of a failure in the lines of a log. Pure.
 
-The earliest line that is no consequence of another wins (recovery.md section 3.3): what NCCL,
-torchrun and srun print while a job falls apart never does. A log that several attempts share is
-read as its last attempt that shows a cause.
+The cause is the earliest line that is not a consequence of another (recovery.md section 3.3). What
+NCCL, torchrun and srun print while a job fails is a consequence. In a log with several attempts, the
+last attempt that shows a cause counts.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Signature, Suspe
 
 _MAX_LINE_CHARS = 4000
 _NO_LOG_LINE = frozenset({"L07", "P01", "P02", "P03"})
-"""L07 is text of a node's Reason; the P rows show progress."""
+"""L07 is the text of a node's Reason; the P rows show progress."""
 _WEAK = frozenset({"L05", "L06", "R02"})
-"""A task died, or could not be started: any other line says more."""
+"""A task failed, or could not be started: any other line is a better cause."""
 
 _HINTS = (
     "error", "fail", "xid", "fatal", "fallen off", "nvswitch", "uncorrect", "machine check",
@@ -41,8 +41,8 @@ _HINTS = (
     "collective", "collectives", "client error", "root", "system", "context", "temperature",
     "power", "module", "credential", "execve", "can't open", "cannot open", "can't find",
 )  # fmt: skip
-"""Every signature needs one of these words in lower case (a test proves it): most lines have
-none.
+"""Every signature contains one of these words in lower case (a test checks it). Most lines contain
+none, so most lines need no pattern.
 """
 
 _ATTEMPT = re.compile(r"^holdfast: attempt \d+ of job \d+ starts ")
@@ -70,7 +70,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """The line that explains the failure. ``host`` and ``rank`` are None where it names none."""
+    """The line that explains the failure. ``host`` and ``rank`` are None if the line has none."""
 
     signature: Signature
     line: Line
@@ -79,14 +79,14 @@ class Cause:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for lines that say the same of other numbers, addresses and paths."""
+        """Equal for lines that differ only in numbers, addresses and paths."""
         return f"{self.signature.code}:{_CHANGING.sub('#', self.line.text)[:200]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """``cause`` None: nothing explains it. ``others``: code → lines that also match, causes and
-    not.
+    """``cause`` None: no line explains the failure. ``others``: code → count of other lines that match,
+    consequences included.
     """
 
     cause: Cause | None
@@ -96,11 +96,11 @@ class Diagnosis:
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[tuple[Signature, re.Pattern[str]], ...]:
-    """Compiled when first needed: 100 patterns take some 50 ms."""
-    usable = [one for one in SIGNATURES if one.code not in _NO_LOG_LINE]
-    # Consequences last: a line that also says something of its own is no mere consequence.
-    ordered = sorted(usable, key=lambda one: one.kind is Kind.CASCADE)
-    return tuple((one, re.compile(one.pattern)) for one in ordered)
+    """Compiled on first use: 100 patterns take about 50 ms."""
+    usable = [row for row in SIGNATURES if row.code not in _NO_LOG_LINE]
+    # Consequences come last: a line that also matches another row is more than a consequence.
+    ordered = sorted(usable, key=lambda row: row.kind is Kind.CASCADE)
+    return tuple((row, re.compile(row.pattern)) for row in ordered)
 
 
 def match(text: str) -> tuple[Signature, re.Match[str]] | None:
@@ -126,7 +126,7 @@ def diagnose(lines: Iterable[Line]) -> Diagnosis:
 
 
 class _Attempt:
-    """What one attempt's lines matched."""
+    """The lines of one attempt that match a signature."""
 
     def __init__(self) -> None:
         self.hits: list[Cause] = []
@@ -134,7 +134,7 @@ class _Attempt:
 
     def add(self, line: Line, signature: Signature, found: re.Match[str]) -> None:
         self._counts[signature.code] += 1
-        # The first of each kind is all that counts; a log may hold a million of one.
+        # Only the first few of each code count; a log may hold a million of them.
         if self._counts[signature.code] <= 8:
             named = found.groupdict()
             rank = named.get("rank") or _first(_RANK, "rank", line.text)
@@ -145,7 +145,7 @@ class _Attempt:
 
     @property
     def strong(self) -> list[Cause]:
-        """Possible causes that say more than that a task died."""
+        """Possible causes other than a failed task."""
         return [
             hit
             for hit in self.hits
@@ -179,11 +179,11 @@ def _attempts(lines: Iterable[Line]) -> Iterator[_Attempt]:
 
 
 def _suspects(cause: Cause, possible: list[Cause]) -> Iterator[str]:
-    """Hosts that the cause speaks against. A victim's own host is none (``NAMED_RANK``)."""
+    """Hosts that the cause makes suspect. The host of a victim is not suspect (``NAMED_RANK``)."""
     if cause.host is None:
         return
-    same = [one for one in possible if one.signature.code == cause.signature.code]
-    hosts = {one.host for one in same}
+    same = [other for other in possible if other.signature.code == cause.signature.code]
+    hosts = {other.host for other in same}
     match cause.signature.suspect:
         case Suspect.YES | Suspect.BOTH_ENDS:
             yield cause.host
@@ -191,7 +191,7 @@ def _suspects(cause: Cause, possible: list[Cause]) -> Iterator[str]:
             if len(same) > 1 and hosts == {cause.host}:
                 yield cause.host
         case Suspect.NO | Suspect.NAMED_RANK | Suspect.ONE_NODE:
-            return  # of the last, a log alone does not tell how many nodes there were
+            return  # for ONE_NODE, a log does not show how many nodes the job had
 
 
 def _first(patterns: Iterable[re.Pattern[str]], group: str, text: str) -> str | None:
@@ -220,7 +220,7 @@ CLASS_OF: dict[Kind, str] = {
     Kind.CASCADE: "unknown",
     Kind.PROGRESS: "unknown",
 }
-"""The class that ``holdfast diagnose`` answers (design.md section 6)."""
+"""The class that ``holdfast diagnose`` prints (design.md section 6)."""
 
 RETRY_OF: dict[Retry, str] = {
     Retry.PLAIN: "same",

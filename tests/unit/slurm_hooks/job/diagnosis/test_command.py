@@ -1,4 +1,4 @@
-"""Logs are explained by their earliest line that is no consequence."""
+"""The cause in a log is its earliest line that is not a consequence."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ EXAMPLES = dict(
     for line in (Path(__file__).parents[4] / "data" / "signatures.tsv").read_text().splitlines()
 )
 OVERLAPS = {"N16": "S01", "C09": "C08"}
-"""Intended: /dev/shm is full; an allocation that failed is told by two rows."""
+"""Intended: /dev/shm is full; a failed allocation matches two rows."""
 
 
-@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda one: one.code)
-def test_every_signature_fits_its_example(signature: Signature) -> None:
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda row: row.code)
+def test_every_signature_matches_its_example(signature: Signature) -> None:
     assert re.search(signature.pattern, EXAMPLES[signature.code])
 
 
 @pytest.mark.parametrize(
     "signature",
-    [one for one in SIGNATURES if one.code not in _NO_LOG_LINE],
-    ids=lambda one: one.code,
+    [row for row in SIGNATURES if row.code not in _NO_LOG_LINE],
+    ids=lambda row: row.code,
 )
-def test_every_example_is_told_as_its_own(signature: Signature) -> None:
+def test_every_example_gets_its_own_code(signature: Signature) -> None:
     found = match(EXAMPLES[signature.code])
     assert found is not None
     assert found[0].code in (signature.code, OVERLAPS.get(signature.code))
 
 
-def test_codes_are_unique_and_every_kind_has_its_class() -> None:
-    assert len({one.code for one in SIGNATURES}) == len(SIGNATURES) == len(EXAMPLES)
+def test_codes_are_unique_and_every_kind_has_a_class() -> None:
+    assert len({row.code for row in SIGNATURES}) == len(SIGNATURES) == len(EXAMPLES)
     assert set(CLASS_OF) == set(Kind)
     assert set(RETRY_OF) == set(Retry)
 
 
 def _needs_hint(sequence: Any, constants: Any) -> bool:
-    """True when every text that matches holds a hint; walks the pattern as ``re`` parsed it."""
+    """True when every matching text contains a hint; walks the pattern as ``re`` parsed it."""
     run = ""
     for operator, value in sequence:
         if operator is constants.LITERAL:
@@ -64,7 +64,9 @@ def _needs_hint(sequence: Any, constants: Any) -> bool:
         run = ""
         if operator is constants.SUBPATTERN and _needs_hint(value[3], constants):
             return True
-        if operator is constants.BRANCH and all(_needs_hint(one, constants) for one in value[1]):
+        if operator is constants.BRANCH and all(
+            _needs_hint(branch, constants) for branch in value[1]
+        ):
             return True
         repeats = operator in (constants.MAX_REPEAT, constants.MIN_REPEAT) and value[0] >= 1
         if repeats and _needs_hint(value[2], constants):
@@ -75,8 +77,8 @@ def _needs_hint(sequence: Any, constants: Any) -> bool:
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="re's parser has another name before 3.11")
 @pytest.mark.parametrize(
     "signature",
-    [one for one in SIGNATURES if one.code not in _NO_LOG_LINE],
-    ids=lambda one: one.code,
+    [row for row in SIGNATURES if row.code not in _NO_LOG_LINE],
+    ids=lambda row: row.code,
 )
 def test_no_signature_can_match_a_line_without_a_hint(signature: Signature) -> None:
     from re import _constants, _parser  # type: ignore[attr-defined]
@@ -91,7 +93,7 @@ def _lines(text: str) -> list[Line]:
     ]
 
 
-def test_consequences_never_win() -> None:
+def test_a_consequence_is_never_the_cause() -> None:
     found = diagnose(
         _lines(
             "[rank2]: recvValue failed on SocketImpl(fd=72): Failed to recv, got 0 bytes.\n"
@@ -105,7 +107,7 @@ def test_consequences_never_win() -> None:
     assert found.others == {"R01": 1, "L05": 1}
 
 
-def test_a_dead_task_is_the_cause_only_when_nothing_says_more() -> None:
+def test_a_failed_task_is_the_cause_only_if_there_is_no_other() -> None:
     found = diagnose(_lines("srun: error: worker-7: task 56: Killed"))
     assert found.cause is not None
     assert (found.cause.signature.code, found.cause.host) == ("L05", "worker-7")
@@ -125,7 +127,7 @@ def test_a_dead_task_is_the_cause_only_when_nothing_says_more() -> None:
         "/usr/bin/sh: 0: cannot open /mnt/training/nosuch.sh: No such file",
     ],
 )
-def test_a_program_that_is_not_there_is_the_users_to_mend(line: str) -> None:
+def test_a_missing_program_is_a_user_error(line: str) -> None:
     found = diagnose(_lines(f"{line}\nsrun: error: worker-1: task 1: Exited with exit code 2\n"))
     assert found.cause is not None
     assert found.cause.signature.code == "U07"
@@ -144,12 +146,12 @@ def test_a_program_that_is_not_there_is_the_users_to_mend(line: str) -> None:
         ("FileNotFoundError: [Errno 2] No such file or directory: '/mnt/training/x.bin'", None),
     ],
 )
-def test_a_filestore_that_fails_is_not_a_missing_program(line: str, code: str | None) -> None:
+def test_a_failing_filesystem_is_not_a_missing_program(line: str, code: str | None) -> None:
     cause = diagnose(_lines(line)).cause
     assert (cause and cause.signature.code) == code
 
 
-def test_rank_and_host_are_told() -> None:
+def test_rank_and_host_are_found() -> None:
     found = diagnose(_lines("[rank3]: TypeError: forward() got an unexpected keyword argument"))
     assert found.cause is not None
     assert (found.cause.rank, CLASS_OF[found.cause.signature.kind]) == (3, "user")
@@ -157,7 +159,7 @@ def test_rank_and_host_are_told() -> None:
     assert lost.cause is not None
 
 
-def test_only_the_last_attempt_with_a_cause_counts() -> None:
+def test_the_last_attempt_with_a_cause_counts() -> None:
     text = (
         "holdfast: attempt 1 of job 7 starts from the beginning: no checkpoint yet\n"
         "OSError: [Errno 28] No space left on device: '/mnt/x'\n"
@@ -186,7 +188,7 @@ def test_ordinary_training_lines_match_nothing() -> None:
     assert (found.cause, found.others) == (None, {})
 
 
-def test_fingerprints_forget_numbers_and_paths() -> None:
+def test_fingerprints_ignore_numbers_and_paths() -> None:
     one = diagnose(_lines("OSError: [Errno 28] No space left on device: '/mnt/a/iter_12'")).cause
     two = diagnose(_lines("OSError: [Errno 28] No space left on device: '/mnt/b/iter_900'")).cause
     assert one is not None
@@ -222,11 +224,11 @@ def test_the_command_merges_logs_by_time(
     assert answer["others"] == [{"code": "C11", "lines": 1}]
 
 
-def test_the_command_says_when_it_does_not_know(
+def test_without_a_cause_the_exit_status_is_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a").write_bytes(b"all well\n\xff\n")
     assert command.main([str(tmp_path / "a")]) == 1
-    assert "no line explains" in capsys.readouterr().out
+    assert "no cause found; retry is safe" in capsys.readouterr().out
     assert command.main([str(tmp_path / "nowhere")]) == 2
     assert "No such file" in capsys.readouterr().err
