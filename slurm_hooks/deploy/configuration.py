@@ -15,40 +15,40 @@ _WIDTH = 100
 _HGX_NVSWITCHES = "4"
 
 VALUES: Mapping[str, Value] = {
-    "cluster": Value(r"[\w.-]+", "cluster", "how this cluster is called"),
+    "cluster": Value(r"[\w.-]+", "cluster", "name of this cluster"),
     "gpus": Value(r"[0-9]|[1-5][0-9]|6[0-4]", "8", "GPUs of each node, 0 to 64"),
     "mounts": Value(
-        r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, with commas between"
+        r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, separated by commas"
     ),
     "nvswitches": Value(
         r"([0-9]|[1-5][0-9]|6[0-4])?",
         "",
-        "NVSwitches that each node must have; empty: 4 with 8 GPUs (HGX H100), else those that were "
-        "seen; 0 where a hypervisor keeps them",
+        "NVSwitches that each node must have; empty: 4 with 8 GPUs (HGX H100), else those found at "
+        "first; 0 where a hypervisor owns them",
     ),
     "history": Value(
         r"(/[\w./@+-]+)?",
         "",
-        "folder for nodes' and GPUs' past, on a filesystem that all nodes share",
+        "folder for the history of nodes and GPUs, on a filesystem that all nodes share",
     ),
 }
 
 
 def text(values: Mapping[str, str]) -> str:
-    """The file. Raises KeyError without the values of ``VALUES``."""
+    """The text of the file. Raises KeyError if a value of ``VALUES`` is missing."""
     mounts = ", ".join(path for path in values["mounts"].split(",") if path)
     return "".join(
         (
             "# Holdfast's configuration; all keys: docs/reference/configuration.md.\n",
-            "# `holdfast config check FILE` before it goes out. A running agent takes it over by itself.\n",
+            "# Run `holdfast config check FILE` before you install it. A running agent reloads it.\n",
             f"cluster: {json.dumps(values['cluster'])}\n",
             *_history(values["history"]),
             "node:\n",
             f"  expected_gpus: {values['gpus']}\n",
             f"  mounts: [{mounts}]\n",
-            "  # What Holdfast may take out of service at once: the larger of the two.\n",
+            "  # Nodes that Holdfast may have drained at the same time: the larger of the two.\n",
             "  budget: {max_nodes: 2, max_share: 0.1}\n",
-            "# off, observe (look, touch nothing), comment (say it in Slurm), drain.\n",
+            "# off, observe (report only), comment (comment in Slurm), drain.\n",
             "checks:\n",
             *_checks(_limits(values)),
         )
@@ -56,9 +56,9 @@ def text(values: Mapping[str, str]) -> str:
 
 
 def _history(folder: str) -> Iterator[str]:
-    """Left to a person where it is not told: which filesystem is shared nobody can guess."""
-    yield "# What happened to nodes and GPUs. On a filesystem that all nodes share (root writes there), and\n"
-    yield "# `holdfast history` and `explain` know it everywhere, and a GPU keeps its past when it moves.\n"
+    """A commented line if no folder is given: the shared filesystem is not known."""
+    yield "# The history of nodes and GPUs. Put it on a filesystem that all nodes share (root writes there):\n"
+    yield "# `holdfast history` and `explain` then work on every node, and a GPU keeps its history when moved.\n"
     yield (
         f"paths: {{history: {folder}}}\n"
         if folder
@@ -67,7 +67,7 @@ def _history(folder: str) -> Iterator[str]:
 
 
 def _limits(values: Mapping[str, str]) -> Mapping[str, str]:
-    """Of the checks that cannot know by themselves what a new node must have."""
+    """Limits of the checks that cannot find out by themselves what a new node must have."""
     nvswitches = values["nvswitches"] or (_HGX_NVSWITCHES if values["gpus"] == "8" else "0")
     return {} if nvswitches == "0" else {"pci_devices": f"nvswitches: {nvswitches}"}
 
@@ -75,7 +75,7 @@ def _limits(values: Mapping[str, str]) -> Mapping[str, str]:
 def _checks(limits: Mapping[str, str]) -> Iterator[str]:
     width = max(map(len, checks.CATALOGUE))
     for name in checks.CATALOGUE:
-        # The blank keeps two braces apart, which Helm would take for one of its own.
+        # The space separates two braces, which Helm would read as its own.
         own = f", limits: {{{limits[name]}}} " if name in limits else ""
         entry = f"{f'{name}:':{width + 1}} {{mode: {Mode.OBSERVE.value}{own}}}"
         about = first_sentence(inspect.getdoc(checks.load(name)) or "")

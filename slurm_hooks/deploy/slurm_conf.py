@@ -1,8 +1,8 @@
-"""The lines of slurm.conf that call the hooks; what is there already is kept.
+"""The lines of slurm.conf that call the hooks; existing settings are kept.
 
-``SchedulerParameters`` and ``PrologFlags`` are lists, and a second line of one replaces the first,
-while a second ``Prolog`` or ``Epilog`` line adds a script (seen on Slurm 24.11 and 26.05). So with
-``onto`` the file is read, the lists are joined, and only lines that have to change are printed.
+``SchedulerParameters`` and ``PrologFlags`` are lists, and a second line replaces the first, while a
+second ``Prolog`` or ``Epilog`` line adds a script (seen on Slurm 24.11 and 26.05). So with ``onto``
+the file is read, the lists are merged, and only the lines that must change are printed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INCLUDES_DEEP = 8
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One setting as a file has it."""
+    """One setting in a file."""
 
     key: str
     value: str
@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One setting that Holdfast needs. ``kind``: how it meets one that is there already."""
+    """One setting that Holdfast needs. ``kind``: how it is combined with an existing value."""
 
     key: str
     value: str
@@ -42,19 +42,19 @@ def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
     hooks = values["hooks"].rstrip("/")
     return (
         Wanted("Prolog", f"{hooks}/prolog", _SCRIPTS, "no job starts on a bad node"),
-        Wanted("Epilog", f"{hooks}/epilog", _SCRIPTS, "what a job left behind"),
+        Wanted("Epilog", f"{hooks}/epilog", _SCRIPTS, "checks what a job left behind"),
         Wanted(
             "HealthCheckProgram",
             f"{hooks}/health_check",
             _ONE,
-            "starts the agent, and again when it is gone",
+            "starts the agent, and restarts it if it has exited",
         ),
         Wanted("HealthCheckInterval", values["health_check_interval_s"], _ONE, "seconds"),
         Wanted(
             "HealthCheckNodeState",
             "ANY",
             _ONE,
-            "also nodes that are down or drained: these are the ones to give back",
+            "also nodes that are down or drained: Holdfast returns them to service",
         ),
         Wanted(
             "PrologFlags",
@@ -62,14 +62,14 @@ def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
             _LIST,
             "runs the prolog on each node of a job before any step of it; implies Alloc",
         ),
-        Wanted("JobRequeue", "1", _ONE, "jobs may go back to the queue"),
+        Wanted("JobRequeue", "1", _ONE, "jobs may be requeued"),
         Wanted(
             "SchedulerParameters",
             "nohold_on_prolog_fail",
             _LIST,
             "a job whose prolog found a bad node is requeued, not held",
         ),
-        Wanted("KillOnBadExit", "1", _ONE, "a step ends when one of its ranks does"),
+        Wanted("KillOnBadExit", "1", _ONE, "a step ends when one of its ranks fails"),
     )
 
 
@@ -82,9 +82,9 @@ def _text(values: Mapping[str, str]) -> str:
 
 
 def _plain(settings: tuple[Wanted, ...]) -> Iterator[str]:
-    yield "# Holdfast's lines of slurm.conf. A hook answers by the node's verdict; a fault of Holdfast\n"
-    yield "# itself leaves the node in service.\n"
-    yield "# Is there a slurm.conf already? `holdfast render slurm-conf --set onto=FILE` joins the two:\n"
+    yield "# Holdfast's lines of slurm.conf. The hooks' exit status follows the node's verdict; an error\n"
+    yield "# of Holdfast itself leaves the node in service.\n"
+    yield "# To merge with an existing slurm.conf: `holdfast render slurm-conf --set onto=FILE`;\n"
     yield "# a second SchedulerParameters or PrologFlags line would replace your list.\n"
     yield "# Soperator and Slinky write slurm.conf themselves: `holdfast render soperator`, `… slinky`.\n"
     for one in settings:
@@ -94,7 +94,7 @@ def _plain(settings: tuple[Wanted, ...]) -> Iterator[str]:
 def _merged(settings: tuple[Wanted, ...], lines: list[Line], path: Path) -> Iterator[str]:
     yield f"# What {path} still needs for Holdfast. Then: scontrol reconfigure\n"
     changes = [text for one in settings for text in _change(one, lines)]
-    yield from changes or ["# Nothing: all of it is there.\n"]
+    yield from changes or ["# Nothing: all settings are there.\n"]
 
 
 def _change(one: Wanted, lines: list[Line]) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _change(one: Wanted, lines: list[Line]) -> Iterator[str]:
         yield f"# {one.why}\n{one.key}={one.value}\n"
     elif one.kind == _SCRIPTS:
         if one.value not in (line.value for line in same):
-            yield f"# {one.why}; beside {_names(same)}, which stays: a second line adds a script\n"
+            yield f"# {one.why}; in addition to {_names(same)}: a second line adds a script\n"
             yield f"{one.key}={one.value}\n"
     elif one.kind == _LIST:
         words = [word for word in last.value.split(",") if word]
@@ -117,10 +117,10 @@ def _change(one: Wanted, lines: list[Line]) -> Iterator[str]:
 
 def _instead(one: Wanted, last: Line) -> Iterator[str]:
     if one.key == "HealthCheckProgram":
-        yield f"# {last.place} names {last.value}, and there can be only one: name a script that runs\n"
+        yield f"# {last.place} sets {last.value}, and Slurm runs only one: set a script that runs\n"
         yield f"# {one.value} first and then `exec {last.value}`\n"
     elif one.key == "HealthCheckInterval":
-        yield f"# {last.place}: every {last.value} s; that is how long a dead agent stays dead\n"
+        yield f"# {last.place}: every {last.value} s, the longest time until an agent that exited is restarted\n"
     else:
         yield f"# instead of {last.place} ({last.key}={last.value}): {one.why}\n"
         yield f"{one.key}={one.value}\n"
@@ -131,7 +131,7 @@ def _names(lines: list[Line]) -> str:
 
 
 def read(path: Path, depth: int = 0) -> Iterator[Line]:
-    """The settings of a slurm.conf, in order, with what it includes. Raises ``UsageError``."""
+    """The settings of a slurm.conf and of the files that it includes. Raises ``UsageError``."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -148,7 +148,7 @@ def read(path: Path, depth: int = 0) -> Iterator[Line]:
 
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines; one that ends in a backslash goes on in the next."""
+    """Numbered lines. A line that ends in a backslash continues in the next."""
     begun, rest = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         begun = begun or number
@@ -167,6 +167,6 @@ LINES = Document(
     values={
         "onto": Value(rf"({PATH})?", "", "a slurm.conf: print only what it still needs"),
         "hooks": Value(PATH, "/opt/holdfast/hooks", "the folder of the hooks, on a local disk"),
-        "health_check_interval_s": Value(NUMBER, "30", "how long a dead agent stays dead"),
+        "health_check_interval_s": Value(NUMBER, "30", "longest time until an agent is restarted"),
     },
 )

@@ -56,21 +56,21 @@ def test_a_word_that_is_there_is_not_asked_for_again(tmp_path: Path, word: str) 
 def test_another_prolog_stays_beside_ours(tmp_path: Path) -> None:
     text = onto(tmp_path, "Prolog=/site/prolog\nEpilog=/opt/holdfast/hooks/epilog\n")
     assert settings(text)["Prolog"] == "/opt/holdfast/hooks/prolog"
-    assert "beside /site/prolog" in text
+    assert "in addition to /site/prolog" in text
     assert "Epilog" not in settings(text)
 
 
 def test_there_is_only_one_health_check(tmp_path: Path) -> None:
     text = onto(tmp_path, "HealthCheckProgram=/usr/sbin/nhc\n")
     assert "HealthCheckProgram" not in settings(text)
-    assert "name a script that runs" in text
+    assert "set a script that runs" in text
     assert "exec /usr/sbin/nhc" in text
 
 
 def test_an_interval_of_the_sites_own_stays(tmp_path: Path) -> None:
     text = onto(tmp_path, "HealthCheckInterval=300\n")
     assert "HealthCheckInterval" not in settings(text)
-    assert "every 300 s; that is how long a dead agent stays dead" in text
+    assert "every 300 s, the longest time until an agent that exited is restarted" in text
 
 
 def test_a_switch_the_other_way_is_said_with_its_line(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_switch_the_other_way_is_said_with_its_line(tmp_path: Path) -> None:
 
 
 def test_what_is_whole_needs_nothing(tmp_path: Path) -> None:
-    assert "# Nothing: all of it is there." in onto(tmp_path, render_text("slurm-conf"))
+    assert "# Nothing: all settings are there." in onto(tmp_path, render_text("slurm-conf"))
 
 
 def test_included_files_comments_and_broken_lines_are_read_as_slurm_does(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def row(
         limit=limit,
         verdict=verdict,
         code=code,
-        remedy="Style at fans and air flow." if code or verdict == BLIND else "",
+        remedy="Look at fans and air flow." if code or verdict == BLIND else "",
         effect="Holdfast reports only (mode observe)" if code else "",
     )
 
@@ -264,7 +264,7 @@ def test_the_json_keys_are_stable() -> None:
         ("value", "margin 58 C"),
         ("limit", "> -2 C"),
         ("verdict", "warn"),
-        ("what_to_do", "A: Style at fans and air flow."),
+        ("what_to_do", "A: Look at fans and air flow."),
         ("name", "GPU 0"),
         ("code", "A"),
         ("needs", "none"),
