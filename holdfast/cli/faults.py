@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ examples:
   holdfast faults                   every fault
   holdfast faults XID79             its runbook; so does 79
   holdfast faults SXID12028         an NVSwitch's; so does 12028
+  holdfast faults C04               a code of holdfast diagnose
   holdfast faults nvlink training   every fault that speaks of both words
   holdfast faults --class storage --json
 
@@ -59,6 +61,10 @@ def main(argv: Sequence[str]) -> int:
     asked = parser.parse_args(argv)
     rows = [row for row in FAULTS.values() if asked.of in (None, row.fault_class.value)]
     page = _one(asked.words)
+    signature = None if page or asked.of else _signature(asked.words)
+    if signature is not None:
+        say_json([signature]) if asked.json else say(_signature_page(signature))
+        return 0
     if page is not None:
         rows = [page]
     elif asked.words:
@@ -84,6 +90,25 @@ def _code(words: Sequence[str]) -> str:
 def _one(words: Sequence[str]) -> Fault | None:
     """The row that the words name exactly."""
     return FAULTS.get(_code(words)) if words else None
+
+
+def _signature(words: Sequence[str]) -> dict[str, str] | None:
+    """The row of a code that ``holdfast diagnose`` prints, where the node part is installed."""
+    try:
+        catalogue = importlib.import_module("slurm_hooks.job.diagnosis.catalogue")
+    except ModuleNotFoundError:
+        return None
+    text = "".join(words)
+    # DOWN and LOST are also ordinary words to search for.
+    found: dict[str, str] | None = catalogue.describe(text if text.isalpha() else text.upper())
+    return found
+
+
+def _signature_page(row: dict[str, str]) -> str:
+    facts = [(name, row[name]) for name in ("class", "suspect", "retry", "pattern")]
+    return "\n".join(
+        [f"{row['code']}: {row['title']}", *(_line(name, text) for name, text in facts)]
+    )
 
 
 def _speaks_of(row: Fault, words: Sequence[str]) -> bool:

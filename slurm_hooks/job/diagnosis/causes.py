@@ -2,7 +2,8 @@
 
 The cause is the earliest line that is not a consequence of another (recovery.md section 3.3). What
 NCCL, torchrun and srun print while a job fails is a consequence. In a log with several attempts, the
-last attempt that shows a cause counts.
+last attempt that shows a cause counts. A bad node that the launcher names outranks other lines, since
+Slurm or the node's agent confirmed it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from slurm_hooks.job.diagnosis.launcher_lines import PREFIX, is_confirmed, node_fault_in
 from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Signature, Suspect
 
 _MAX_LINE_CHARS = 4000
@@ -46,6 +48,12 @@ none, so most lines need no pattern.
 """
 
 _ATTEMPT = re.compile(r"^holdfast: attempt \d+ of job \d+ starts ")
+_REQUEUED = "DUE TO JOB REQUEUE"
+"""The end of a line of L02 that follows a requeue. Any other line is a better cause."""
+
+_PREFIX = r"(?P<prefix>(?:(?:\[\w+\]|\d{1,6}): ?)*(?: *\|)?)"
+_SOURCE_FILE = re.compile(rf"^{_PREFIX}(?P<indent> +)File \".*\", line \d+")
+_INDENTED = re.compile(rf"^{_PREFIX}(?P<indent> *)")
 _RANK = (
     re.compile(r"^\s*(?P<rank>\d{1,6}): "),  # srun --label
     re.compile(r"\[rank(?P<rank>\d+)\]"),
@@ -106,8 +114,10 @@ def _patterns() -> tuple[tuple[Signature, re.Pattern[str]], ...]:
 def match(text: str) -> tuple[Signature, re.Match[str]] | None:
     """The first signature that fits a line, and its match."""
     text = text[:_MAX_LINE_CHARS]
+    if text.startswith(PREFIX):
+        return node_fault_in(text)
     lowered = text.lower()
-    if not any(hint in lowered for hint in _HINTS) or text.startswith("holdfast: "):
+    if not any(hint in lowered for hint in _HINTS):
         return None
     for signature, pattern in _patterns():
         found = pattern.search(text)
@@ -145,15 +155,15 @@ class _Attempt:
 
     @property
     def strong(self) -> list[Cause]:
-        """Possible causes other than a failed task."""
-        return [
-            hit
-            for hit in self.hits
-            if hit.signature.kind is not Kind.CASCADE and hit.signature.code not in _WEAK
+        """Possible causes other than a failed task or a requeue; a confirmed bad node alone."""
+        strong = [
+            hit for hit in self.hits if hit.signature.kind is not Kind.CASCADE and not _is_weak(hit)
         ]
+        confirmed = [hit for hit in strong if is_confirmed(hit.signature.code, hit.line.text)]
+        return confirmed or strong
 
     def diagnosis(self) -> Diagnosis:
-        possible = self.strong or [hit for hit in self.hits if hit.signature.code in _WEAK]
+        possible = self.strong or [hit for hit in self.hits if _is_weak(hit)]
         cause = possible[0] if possible else None
         others = dict(self._counts)
         if cause:
@@ -165,9 +175,34 @@ class _Attempt:
         )
 
 
+def _is_weak(hit: Cause) -> bool:
+    return hit.signature.code in _WEAK or _REQUEUED in hit.line.text
+
+
+def _without_source(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines without the source code in tracebacks: the exception's own line is the cause.
+
+    A traceback shows a ``File`` line and below it, indented further, the source code. Ranks that
+    print at the same time are told apart by their prefix (``[rank3]:``, ``3:``).
+    """
+    open_files: dict[str, int] = {}
+    for line in lines:
+        text = line.text[:_MAX_LINE_CHARS]
+        indented = _INDENTED.match(text)
+        prefix, indent = (indented["prefix"], len(indented["indent"])) if indented else ("", 0)
+        if prefix in open_files and indent > open_files[prefix] and text.strip():
+            continue
+        open_files.pop(prefix, None)
+        found = _SOURCE_FILE.match(text)
+        if found:
+            open_files[prefix] = indent
+            continue
+        yield line
+
+
 def _attempts(lines: Iterable[Line]) -> Iterator[_Attempt]:
     attempt = _Attempt()
-    for line in lines:
+    for line in _without_source(lines):
         if _ATTEMPT.match(line.text):
             yield attempt
             attempt = _Attempt()
@@ -230,4 +265,5 @@ RETRY_OF: dict[Retry, str] = {
     Retry.UNDECIDED: "same",
     Retry.EXCLUDING: "exclude",
     Retry.NEVER: "hold",
+    Retry.NOT_AT_ALL: "fail",
 }

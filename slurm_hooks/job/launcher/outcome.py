@@ -97,6 +97,8 @@ def _kind(cause: Cause | None) -> FailureKind:
         return FailureKind.UNKNOWN
     if cause.signature.kind in _INFRASTRUCTURE:
         return FailureKind.INFRASTRUCTURE
+    if cause.signature.retry is Retry.NOT_AT_ALL:
+        return FailureKind.PROGRAM
     return FailureKind.USER if cause.signature.retry is Retry.NEVER else FailureKind.UNKNOWN
 
 

@@ -51,6 +51,9 @@ class Retry(Enum):
     ROLLED_BACK = "rolled-back"
     """From a checkpoint before the newest one."""
     NEVER = "never"
+    """Not without a person: the job is held."""
+    NOT_AT_ALL = "not-at-all"
+    """The program itself must be corrected: the job fails."""
     UNDECIDED = "undecided"
 
 

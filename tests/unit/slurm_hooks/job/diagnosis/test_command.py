@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.cli import faults
+from holdfast.policy.job import JobFacts, NodeEvidence, PastAttempt, decide
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.diagnosis import command
 from slurm_hooks.job.diagnosis.causes import (
     _HINTS,
@@ -174,6 +180,125 @@ def test_the_last_attempt_with_a_cause_counts() -> None:
     )
     assert good.cause is not None
     assert good.cause.signature.code == "C02"
+
+
+BAD_NODE = NodeEvidence(node=SlurmName("worker-1"), code="XID79", fatal=True)
+REQUEUE = "slurmstepd: error: *** JOB 7 ON worker-0 CANCELLED AT 2026-11-21T22:17:51 DUE TO JOB REQUEUE ***"
+
+
+def _decision(node: NodeEvidence = BAD_NODE) -> str:
+    facts = JobFacts(
+        exit_code=1, current=PastAttempt(fingerprint="x", progressed=False), nodes=(node,)
+    )
+    decision = decide(facts, JobConfig(), datetime(2026, 1, 1, tzinfo=timezone.utc))
+    return f"holdfast: decision: {decision.next.value}: {decision.why}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "holdfast: step ended: bad node: worker-1 (XID79: GPU 3 fell off the bus)",
+        "holdfast: not started: bad node in this job: worker-1 (XID79: GPU 3 fell off the bus)",
+        _decision(),
+    ],
+)
+def test_a_requeue_by_holdfast_is_explained_by_the_fault_of_the_node(line: str) -> None:
+    timeout = EXAMPLES["N01"]
+    found = diagnose(_lines(f"{timeout}\n{line}\n{REQUEUE}\n"))
+    assert found.cause is not None
+    assert (found.cause.signature.code, found.cause.host) == ("XID79", "worker-1")
+    assert (CLASS_OF[found.cause.signature.kind], command.retry_of(found)) == (
+        "hardware",
+        "exclude",
+    )
+    assert found.suspects == ("worker-1",)
+    assert found.others == {"N01": 1, "L02": 1}
+
+
+def test_a_requeue_does_not_hide_the_cause_of_an_earlier_attempt() -> None:
+    text = (
+        "holdfast: attempt 1 of job 7 starts from the beginning: no checkpoint yet\n"
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+        "holdfast: attempt 2 of job 7 starts from the beginning: no checkpoint yet\n"
+        f"{REQUEUE}\n"
+    )
+    found = diagnose(_lines(text))
+    assert found.cause is not None
+    assert found.cause.signature.code == "C04"
+
+
+def test_a_requeue_alone_is_still_the_cause() -> None:
+    found = diagnose(_lines(REQUEUE))
+    assert found.cause is not None
+    assert (found.cause.signature.code, command.retry_of(found)) == ("L02", "fail")
+
+
+def test_a_degraded_node_does_not_hide_an_error_of_the_program() -> None:
+    line = _decision(replace(BAD_NODE, code="ROW_REMAP_PENDING", fatal=False))
+    found = diagnose(_lines(f"TypeError: x\n{line}\n"))
+    assert found.cause is not None
+    assert found.cause.signature.code == "U01"
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/mnt/train.py", line 3, in <module>
+    raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+    ^^^^^^^^^^^^^^^^^^
+  File "/mnt/No space left on device.py", line 9, in save
+    assert x.is_finite(), "non-finite loss, No space left on device"
+ValueError: bad input
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank3]: ", "3: ", "3: [rank3]: "])
+def test_source_code_in_a_traceback_is_not_the_cause(prefix: str) -> None:
+    lines = TRACEBACK.splitlines()
+    text = "\n".join(prefix + line for line in lines)
+    found = diagnose(_lines(text))
+    assert found.cause is not None
+    assert (found.cause.signature.code, found.cause.line.number) == ("U01", len(lines))
+    assert found.others == {}
+
+
+def test_tracebacks_of_two_ranks_may_be_mixed() -> None:
+    pairs = [[f"{rank}: {line}" for rank in (0, 1)] for line in TRACEBACK.splitlines()]
+    found = diagnose(_lines("\n".join(line for pair in pairs for line in pair)))
+    assert found.cause is not None
+    assert (found.cause.signature.code, found.others) == ("U01", {"U01": 1})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ModuleNotFoundError: No module named 'torchx'",
+        "[rank1]: ImportError: cannot import name 'x' from 'y' (/mnt/y.py)",
+        "SyntaxError: invalid syntax",
+        "IndentationError: unexpected indent",
+        "/usr/bin/python3: No module named train",
+    ],
+)
+def test_a_program_that_cannot_be_imported_is_a_user_error_without_a_retry(line: str) -> None:
+    found = diagnose(_lines(f"{line}\nsrun: error: worker-1: task 1: Exited with exit code 1\n"))
+    assert found.cause is not None
+    assert found.cause.signature.code == "U08"
+    assert (CLASS_OF[found.cause.signature.kind], command.retry_of(found)) == ("user", "fail")
+
+
+def test_a_missing_shared_library_may_be_the_nodes() -> None:
+    cause = diagnose(_lines(EXAMPLES["U02"])).cause
+    assert cause is not None
+    assert cause.signature.code == "U02"
+
+
+@pytest.mark.parametrize("code", [*EXAMPLES, "DOWN", "LOST"])
+def test_every_code_is_described_by_holdfast_faults(
+    code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert faults.main([code]) == 0
+    assert capsys.readouterr().out.startswith(f"{code}: ")
+    assert faults.main([code, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["code"] == code
 
 
 def test_ordinary_training_lines_match_nothing() -> None:

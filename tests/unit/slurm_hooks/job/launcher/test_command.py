@@ -140,6 +140,20 @@ def test_the_cause_of_a_user_error_is_logged(job: Path, capfd: pytest.CaptureFix
     assert "holdfast: cause: TypeError: int() argument" in capfd.readouterr().err
 
 
+def test_a_program_with_a_missing_module_fails_at_once(
+    job: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    argv = [PYTHON, "-c", "import no_such_module_here"]
+    assert command.main(["--checkpoints", str(job / "c"), "--", *argv]) == 1
+    log = capfd.readouterr().err
+    assert (
+        "holdfast: cause: ModuleNotFoundError: No module named 'no_such_module_here' (U08)" in log
+    )
+    assert "holdfast: decision: fail: user error: " in log
+    assert _events(job / "c").count("step_start") == 1
+    assert _events(job / "c")[-1] == "finish"
+
+
 def test_an_invalid_configuration_is_replaced_by_the_defaults(
     job: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,6 +63,21 @@ def test_a_program_that_no_node_has_is_tried_once_more_and_then_held(output: str
     assert after(this, 2).next is Next.HOLD
 
 
+@pytest.mark.parametrize("error", ["ModuleNotFoundError: No module named 'x'", "SyntaxError: x"])
+def test_a_program_that_cannot_be_imported_fails_at_once(error: str) -> None:
+    """Also where only one node's task printed it before the others were ended."""
+    this = ended(f"{error}\nsrun: error: worker-1: task 1: Exited with exit code 1\n")
+    assert (this.kind, this.suspects) == (FailureKind.PROGRAM, frozenset())
+    decision = after(this, 1)
+    assert (decision.next, decision.why.partition(":")[0]) == (Next.FAIL, "user error")
+
+
+def test_a_bad_node_outranks_a_program_that_cannot_be_imported() -> None:
+    this = ended("ModuleNotFoundError: No module named 'x'\n")
+    lost = NodeFault(node=NODES[1], code="MOUNT_GONE", detail="", fatal=True)
+    assert after(this, 1, (lost,)).next is Next.REQUEUE
+
+
 def test_on_a_job_of_one_node_a_missing_program_is_a_user_error() -> None:
     assert ended(ON_ONE_NODE, NODES[1:]).kind is FailureKind.USER
 
