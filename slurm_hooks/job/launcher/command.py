@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -89,9 +90,24 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
             "the folder that the command saves to"
         )
     checkpoints = Path.cwd() / folder
-    if checkpoints.exists() and not checkpoints.is_dir():
-        raise UsageError(f"--checkpoints {checkpoints}: not a folder; name the folder, not a file")
+    problem = _folder_problem(checkpoints)
+    if problem:
+        raise UsageError(f"--checkpoints {checkpoints}: {problem}")
     return Job(context=context, command=tuple(command), checkpoints=checkpoints)
+
+
+def _folder_problem(folder: Path) -> str:
+    """Why the command cannot save to ``folder``; empty if it can, or could create the folder."""
+    try:
+        mode = folder.stat().st_mode
+    except FileNotFoundError:
+        parent = next(parent for parent in folder.parents if parent.is_dir())
+        if os.access(parent, os.W_OK | os.X_OK):
+            return ""
+        return f"does not exist, and you cannot create it in {parent}"
+    except OSError as error:
+        return f"{error.strerror}; give a folder that you can write to"
+    return "" if stat.S_ISDIR(mode) else "not a folder; give the folder, not a file"
 
 
 def _why_not_runnable(command: str) -> str:

@@ -84,6 +84,35 @@ def test_a_file_is_not_a_checkpoint_folder(job: Path, capsys: pytest.CaptureFixt
     assert "not a folder" in capsys.readouterr().err
 
 
+def test_a_checkpoint_folder_without_permission_is_a_usage_error(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As ``--checkpoints /root/ck`` for a user; the tests may run as root, which can read anything."""
+
+    def refused(*_: object, **__: object) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", refused)
+        assert command.main(["--checkpoints", "/root/ck", "--", "true"]) == 2
+    error = capsys.readouterr().err
+    assert "--checkpoints /root/ck: Permission denied; give a folder that you can write" in error
+    assert error.count("\n") == 1
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr("shutil.which", lambda _: "/bin/true")
+    assert command.main(["--checkpoints", str(job / "new" / "ck"), "--", "true"]) == 2
+    assert f"does not exist, and you cannot create it in {job}\n" in capsys.readouterr().err
+
+
+def test_a_path_that_cannot_exist_is_a_usage_error(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (job / "file").touch()
+    for path in (job / "file" / "ck", job / ("x" * 300)):
+        assert command.main(["--checkpoints", str(path), "--", "true"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_command_succeeds_even_without_slurm(
     job: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
