@@ -20,6 +20,7 @@ from holdfast.policy.node import draining
 from holdfast.remedy import to_do
 from holdfast.vocabulary import Mode, Severity
 from slurm_hooks import checks
+from slurm_hooks.cli.check.notes import notes
 from slurm_hooks.cli.check.row import BLIND, EFFECTS, OK, UNSEEN, Row, Style, linked
 from slurm_hooks.cli.check.table import is_bad, page
 from slurm_hooks.evaluation.judge import Table, judge
@@ -80,10 +81,13 @@ def main(argv: Sequence[str]) -> int:
     wanted = _wanted(args.names, config)
     facts = probe_once(config, wanted)
     rows = linked(list(rows_of(wanted, facts)))
+    below = list(notes(config))
     if args.json:
+        for note in below:
+            complain(f"holdfast check: {note}")
         say_json([row.plain for row in rows])
     else:
-        say_coloured(page(machine.node_name(), rows, _terminal_style(args.all)))
+        say_coloured(page(machine.node_name(), rows, _terminal_style(args.all), below))
     return 1 if is_bad(rows) else 0
 
 
@@ -95,7 +99,13 @@ def _wanted(names: Sequence[str], config: Settings) -> Table:
             close = difflib.get_close_matches(name, checks.CATALOGUE, n=1)
             hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(checks.CATALOGUE)}"
             raise UsageError(f"unknown check {name!r}; {hint}")
-    return {name: config.checks[name] for name in checks.CATALOGUE if name in names}
+    return {name: _effective(name, config) for name in checks.CATALOGUE if name in names}
+
+
+def _effective(name: str, config: Settings) -> CheckConfig[Any]:
+    """The check with the mode that it really has: the kill switches change it."""
+    off = replace(config.checks[name], mode=Mode.OFF)
+    return config.active().get(name, off)
 
 
 def probe_once(config: Settings, wanted: Table) -> NodeFacts:

@@ -24,12 +24,15 @@ def is_bad(rows: Iterable[Row]) -> bool:
     return any(row.verdict in BAD for row in rows)
 
 
-def page(node: str, rows: Sequence[Row], style: Style) -> str:
-    """The table, and below it a summary, required actions and effects."""
+def page(node: str, rows: Sequence[Row], style: Style, notes: Sequence[str] = ()) -> str:
+    """The table, and below it a summary, required actions, effects and ``notes``."""
     shown = list(rows) if style.all_rows else list(condensed(rows))
     shown = [row for row in shown if row.verdict != UNSEEN or style.all_rows]
     shown = _in_order(shown)
-    return "\n".join((*lines(shown, style), *map(one_line, _below(node, rows, style))))
+    below = [*_below(node, rows, style)]
+    for note in notes:
+        below += textwrap.wrap(note, style.width)
+    return "\n".join((*lines(shown, style), *map(one_line, below)))
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
