@@ -16,6 +16,7 @@ class JobContext:
     ``started_at``  when this run of the job started, epoch seconds (0: not known).
     ``nodes``       hostlist expression of the allocation, of a het job with all its components.
     ``node_count``  nodes of the component that the script runs in.
+    ``gpus``        GPUs of these nodes together, if each has as many as this one; 0: not known.
     """
 
     job_id: int
@@ -24,6 +25,7 @@ class JobContext:
     node_count: int
     host: str
     started_at: float
+    gpus: int = 0
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> JobContext:
@@ -39,13 +41,17 @@ class JobContext:
                 "started under srun (SLURM_STEP_ID is set), so once for each task; start srun under "
                 "holdfast run instead: holdfast run -- srun …"
             )
+        node_count = _whole(environ, "SLURM_JOB_NUM_NODES")
+        per_node = environ.get("SLURM_GPUS_ON_NODE", "")
+        gpus = int(per_node) if per_node.isascii() and per_node.isdigit() else 0
         return cls(
             job_id=_whole(environ, "SLURM_JOB_ID"),
             restarts=_whole(environ, "SLURM_RESTART_COUNT"),
             nodes=_nodes(environ),
-            node_count=_whole(environ, "SLURM_JOB_NUM_NODES"),
+            node_count=node_count,
             host=environ.get("SLURMD_NODENAME", ""),
             started_at=float(_whole(environ, "SLURM_JOB_START_TIME")),
+            gpus=gpus * node_count,
         )
 
 

@@ -17,8 +17,9 @@ from holdfast.policy.job import Decision, Next, decide
 from holdfast.slurm.hostlist import expand
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
+from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice
-from slurm_hooks.job.launcher import resume
+from slurm_hooks.job.launcher import losses, resume
 from slurm_hooks.job.launcher.agent_incidents import since, with_incidents
 from slurm_hooks.job.launcher.attempt import Job, Tools, child_environment
 from slurm_hooks.job.launcher.job_control import JobControl
@@ -56,7 +57,12 @@ class Run:
         self.last_code = 0
 
     def run_to_end(self) -> int:
-        """The exit status for the batch script."""
+        """Runs attempts until the job ends here. Returns the exit status for the batch script."""
+        if self._job.context.restarts and losses.is_output_overwritten():
+            say(
+                "the output of earlier runs was overwritten; to keep it, submit with "
+                "sbatch --open-mode=append"
+            )
         while True:
             code = self._attempt()
             if code is not None:
@@ -184,11 +190,27 @@ class Run:
         if end.cancelled_step and self._nodes_are_healthy(snapshot):
             why = f"{self._cancelled(end)}; not restarted"
             return self._finish(end.exit_code or 143, why, cancelled=True)
-        newest = resume.newest_step(self._job.checkpoints)
-        ended = attempt_end(end, choice, newest, self._nodes)
+        newest = resume.newest(self._job.checkpoints)
+        ended = attempt_end(end, choice, newest.step if newest else None, self._nodes)
         if ended.cause:
             say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")
+        self._report_loss(end, newest, history)
         return self._act(self._decide(snapshot, ended, history), code=end.exit_code)
+
+    def _report_loss(
+        self, end: StepEnd, newest: Checkpoint | None, history: Sequence[Past]
+    ) -> None:
+        seconds = losses.lost_s(end, newest)
+        say(losses.loss_text(seconds, self._job.context.gpus, newest))
+        self._tools.journal.add(
+            "loss", attempt=self._number, lost_s=round(seconds, 3), gpus=self._job.context.gpus
+        )
+        fruitless = losses.attempts_without_checkpoint(history, newest)
+        if fruitless > 1:
+            say(
+                f"no checkpoint after {fruitless} attempts: does the command save to "
+                f"{self._job.checkpoints}?"
+            )
 
     def _succeeded(self, end: StepEnd) -> int:
         """Exit code 0 is success only if Slurm has not ended the job: in a job that is cancelled,

@@ -41,14 +41,13 @@ def choose(folder: Path, history: Sequence[Past], journal: Journal, number: int)
     return choice
 
 
-def newest_step(folder: Path) -> int | None:
-    """The step of the newest complete checkpoint, ``None`` when there is none or it is not known."""
+def newest(folder: Path) -> Checkpoint | None:
+    """The newest complete checkpoint, ``None`` when there is none or the folder cannot be listed."""
     try:
         # No task is writing any more, so no checkpoint needs a second look.
-        chosen = last_good(folder, now=time.time() + 3600, sleep=time.sleep).chosen
+        return last_good(folder, now=time.time() + 3600, sleep=time.sleep).chosen
     except OSError:
         return None
-    return chosen.step if chosen else None
 
 
 def report(choice: Choice, folder: Path, title: str) -> None:

@@ -144,6 +144,8 @@ def test_a_repeated_failure_is_restarted_and_then_held(
     assert "decision: restart: " in message
     assert "decision: hold: the same failure 2 times without a new checkpoint" in message
     assert "Slurm refused the hold" in message
+    assert message.count("work lost: 0:00:0") == 2
+    assert f"no checkpoint after 2 attempts: does the command save to {folder}?" in message
     assert _events(folder).count("step_start") == 2
     assert _events(folder)[-1] == "finish"
 
@@ -167,6 +169,21 @@ def test_the_cause_of_a_user_error_is_logged(job: Path, capfd: pytest.CaptureFix
     argv = [PYTHON, "-c", "int(None)"]
     command.main(["--checkpoints", str(job / "c"), "--", *argv])
     assert "holdfast: cause: TypeError: int() argument" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("restarts", "warned"), [("0", False), ("1", True)])
+def test_overwritten_output_is_reported_once(
+    restarts: str,
+    warned: bool,
+    job: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+    command.main(["--checkpoints", str(job / "c"), "--", "sh", "-c", "exit 7"])
+    log = capfd.readouterr().err
+    assert log.count("submit with sbatch --open-mode=append") == warned
+    assert log.count("attempt 2 of job 42") == 1
 
 
 def test_a_program_with_a_missing_module_fails_at_once(
