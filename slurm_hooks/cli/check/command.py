@@ -168,8 +168,8 @@ def _rows_of(name: str, config: CheckConfig[Any], facts: NodeFacts) -> Iterator[
     for reading in checks.load(name).show(facts, config.limits):
         shown.setdefault(reading.subject, []).append(reading)
     for subject, readings in shown.items():
-        for reading, finding in _paired(readings, found.pop(subject, [])):
-            yield _row(name, config.mode, reading, finding, facts)
+        for reading, match in _paired(readings, found.pop(subject, [])):
+            yield _row(name, config.mode, reading, match, facts)
     for rest in found.values():
         for left in rest:
             yield _row(name, config.mode, _detail(left), left, facts)

@@ -201,7 +201,8 @@ class Run:
         self, end: StepEnd, newest: Checkpoint | None, history: Sequence[Past]
     ) -> None:
         seconds = losses.lost_s(end, newest)
-        say(losses.loss_text(seconds, self._job.context.gpus, newest))
+        if seconds >= losses.MIN_REPORTED_S:
+            say(losses.loss_text(seconds, self._job.context.gpus, newest))
         self._tools.journal.add(
             "loss", attempt=self._number, lost_s=round(seconds, 3), gpus=self._job.context.gpus
         )

@@ -13,6 +13,9 @@ from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.launcher.past_attempts import Past
 from slurm_hooks.job.step.step import StepEnd
 
+MIN_REPORTED_S = 10.0
+"""The log does not mention a smaller loss, as that of a command that fails at once."""
+
 _ATTEMPT = b"holdfast: attempt "
 _MAX_LOG_BYTES = 8 << 20
 """A log that was truncated for this run is far smaller when the launcher starts."""
@@ -53,8 +56,8 @@ def attempts_without_checkpoint(history: Sequence[Past], newest: Checkpoint | No
 def is_output_overwritten(descriptor: int = 2) -> bool:
     """True when the log of a requeued job has no line of an earlier attempt: Slurm truncated it.
 
-    Slurm shows a job's open mode nowhere, neither in the environment nor in ``scontrol show job``, so
-    only the file itself tells. False where it is no regular file or cannot be read.
+    Slurm shows a job's open mode neither in the environment nor in ``scontrol show job``, so this
+    reads the file. False where it is not a regular file or cannot be read.
     """
     try:
         found = os.fstat(descriptor)

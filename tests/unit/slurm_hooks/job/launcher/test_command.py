@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job.launcher import command
+from slurm_hooks.job.launcher import command, losses
 
 JOB = {
     "SLURM_JOB_ID": "42",
@@ -135,8 +135,9 @@ def test_exit_code_93_prevents_a_restart(job: Path, capfd: pytest.CaptureFixture
 
 
 def test_a_repeated_failure_is_restarted_and_then_held(
-    job: Path, capfd: pytest.CaptureFixture[str]
+    job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(losses, "MIN_REPORTED_S", 0.0)
     folder = job / "checkpoints"
     argv = [PYTHON, "-c", "raise SystemExit(7)"]
     assert command.main(["--checkpoints", str(folder), "--", *argv]) == 7
