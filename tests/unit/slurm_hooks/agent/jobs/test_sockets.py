@@ -156,5 +156,5 @@ def test_a_launcher_tells_nobody_but_root(agent: Agent, monkeypatch: pytest.Monk
         "slurm_hooks.job.agent_socket.markers.socket_of", lambda *_: _socket_of(agent.run_dir, ME)
     )
     monkeypatch.setattr("slurm_hooks.job.agent_socket._ROOT", ME + 2)
-    assert deliver(agent.run_dir, MARKER).endswith("is not root's")
+    assert deliver(agent.run_dir, MARKER).endswith("does not belong to root")
     assert agent.kept == []
