@@ -26,8 +26,8 @@ from slurm_hooks.job.step.step import Signals
 _EPILOG = """example, in a script for sbatch --requeue:
   holdfast run --checkpoints /mnt/training/checkpoints -- srun python train.py
 
-Environment of the command: HOLDFAST_RESUME_FROM (path of the last good checkpoint, empty if there is
-none), HOLDFAST_RESUME_STEP, HOLDFAST_ATTEMPT and HOLDFAST_JOURNAL. When the command fails, Holdfast
+Environment of the command: HOLDFAST_RESUME_FROM (path of the last good checkpoint, empty if there
+is none), HOLDFAST_RESUME_STEP, HOLDFAST_ATTEMPT and HOLDFAST_JOURNAL. When the command fails, Holdfast
 restarts it on the same nodes, requeues the job, holds it or lets it fail; lines in the job's log
 that begin with "holdfast:" state which and why. Exit code 93 of the command means: do not restart.
 
