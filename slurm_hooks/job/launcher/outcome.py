@@ -12,10 +12,13 @@ from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.diagnosis.causes import Cause, Diagnosis, Line, diagnose
 from slurm_hooks.job.launcher.node_faults import Snapshot
 from slurm_hooks.job.launcher.past_attempts import Past, is_newer
-from slurm_hooks.job.signatures import Kind, Retry, Suspect
+from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Suspect
 from slurm_hooks.job.step.step import StepEnd
 
 _INFRASTRUCTURE = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
+_CAUSES = frozenset(
+    row.code for row in SIGNATURES if row.kind not in (Kind.CASCADE, Kind.PROGRESS, Kind.SCHEDULER)
+)
 _NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instruction"})
 """Crashes that faulty memory of the node may cause: the second one there counts (recovery.md 3.1)."""
 
@@ -68,11 +71,13 @@ def attempt_end(
     # L05 (a task failed) adds nothing to the fingerprint, which holds the task's exit code.
     cause = found.cause if found.cause and found.cause.signature.code != "L05" else None
     only_node = _only_failing_node(cause, end, nodes)
+    progressed = _progressed(choice, newest_step)
+    kind = _kind_of_attempt(found, cause, end, progressed)
     return AttemptEnd(
         exit_code=end.exit_code or 1,
         fingerprint=cause.fingerprint if cause else _plain_fingerprint(end),
-        progressed=_progressed(choice, newest_step),
-        kind=FailureKind.UNKNOWN if only_node else _kind(cause),
+        progressed=progressed,
+        kind=FailureKind.UNKNOWN if only_node else kind,
         suspects=(_suspects(found, end) | only_node) & frozenset(nodes),
         cause=cause,
     )
@@ -92,13 +97,23 @@ def _progressed(choice: Choice, newest_step: int | None) -> bool | None:
     return is_newer(newest_step, start)
 
 
+def _kind_of_attempt(
+    found: Diagnosis, cause: Cause | None, end: StepEnd, progressed: bool | None
+) -> FailureKind:
+    """PROGRAM only if nothing else explains the failure: programs also log exceptions that they
+    handle, as for an optional module, and then fail for another reason."""
+    if cause is None or cause.signature.retry is not Retry.NOT_AT_ALL:
+        return _kind(cause)
+    rivals = _CAUSES & set(found.others) - {cause.signature.code}
+    alone = end.exit_code == 1 and not progressed and not rivals
+    return FailureKind.PROGRAM if alone else FailureKind.UNKNOWN
+
+
 def _kind(cause: Cause | None) -> FailureKind:
     if cause is None:
         return FailureKind.UNKNOWN
     if cause.signature.kind in _INFRASTRUCTURE:
         return FailureKind.INFRASTRUCTURE
-    if cause.signature.retry is Retry.NOT_AT_ALL:
-        return FailureKind.PROGRAM
     return FailureKind.USER if cause.signature.retry is Retry.NEVER else FailureKind.UNKNOWN
 
 

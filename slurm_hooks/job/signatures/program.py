@@ -71,7 +71,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.NOT_AT_ALL,
         r"^(?:\d+:\s*)?(?:\[[^\]]*\]:?\s*)?(?:ModuleNotFoundError|ImportError|SyntaxError"
-        r"|IndentationError|TabError)\b(?::|$)|: No module named ",
+        r"|IndentationError|TabError)\b(?::|$)|^(?:\d+:\s*)?(?:/\S*/)?python[\d.]*: No module named ",
     ),
     Signature(
         "F01",

@@ -285,6 +285,11 @@ def test_a_program_that_cannot_be_imported_is_a_user_error_without_a_retry(line:
     assert (CLASS_OF[found.cause.signature.kind], command.retry_of(found)) == ("user", "fail")
 
 
+def test_a_warning_about_an_optional_module_is_no_cause() -> None:
+    line = "A matching Triton is not available. Error caught was: No module named 'triton'"
+    assert diagnose(_lines(line)).cause is None
+
+
 def test_a_missing_shared_library_may_be_the_nodes() -> None:
     cause = diagnose(_lines(EXAMPLES["U02"])).cause
     assert cause is not None

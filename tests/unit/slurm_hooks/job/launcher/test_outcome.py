@@ -72,6 +72,20 @@ def test_a_program_that_cannot_be_imported_fails_at_once(error: str) -> None:
     assert (decision.next, decision.why.partition(":")[0]) == (Next.FAIL, "user error")
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+        "srun: error: worker-1: task 1: Exited with exit code 1\n",
+        "srun: error: worker-1: task 1: Aborted (core dumped)\n",
+    ],
+)
+def test_a_logged_import_error_before_another_failure_does_not_fail_the_job(later: str) -> None:
+    this = ended(f"ModuleNotFoundError: No module named 'x'\n{later}")
+    assert this.kind is FailureKind.UNKNOWN
+    assert after(this, 1).next is Next.RESTART
+
+
 def test_a_bad_node_outranks_a_program_that_cannot_be_imported() -> None:
     this = ended("ModuleNotFoundError: No module named 'x'\n")
     lost = NodeFault(node=NODES[1], code="MOUNT_GONE", detail="", fatal=True)
