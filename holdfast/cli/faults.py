@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -16,10 +17,11 @@ from holdfast.wording import did_you_mean
 
 EXAMPLE = """\
 examples:
-  holdfast faults                   all faults
-  holdfast faults XID79             one fault with its runbook; 79 is enough
-  holdfast faults SXID12028         a fault of an NVSwitch; 12028 is enough
-  holdfast faults nvlink training   all faults whose text has both words
+  holdfast faults                   every fault
+  holdfast faults XID79             its runbook; so does 79
+  holdfast faults SXID12028         an NVSwitch's; so does 12028
+  holdfast faults C04               a code of holdfast diagnose
+  holdfast faults nvlink training   every fault that speaks of both words
   holdfast faults --class storage --json
 
 exit status: 0 found, 1 nothing found, 2 used wrongly
@@ -58,9 +60,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="a list of rows, one object each")
     arguments = parser.parse_args(argv)
     rows = [row for row in FAULTS.values() if arguments.of in (None, row.fault_class.value)]
-    exact = _exact(arguments.words)
-    if exact is not None:
-        rows = [exact]
+    page = _exact(arguments.words)
+    signature = None if page or arguments.of else _signature(arguments.words)
+    if signature is not None:
+        say_json([signature]) if arguments.json else say(_signature_page(signature))
+        return 0
+    if page is not None:
+        rows = [page]
     elif arguments.words:
         rows = [row for row in rows if _matches(row, arguments.words)]
     if not rows:
@@ -69,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.json:
         say_json([_as_json(row) for row in rows])
     else:
-        say(_page(exact) if exact is not None else _list(rows))
+        say(_page(page) if page is not None else _list(rows))
     return 0
 
 
@@ -84,6 +90,25 @@ def _code(words: Sequence[str]) -> str:
 def _exact(words: Sequence[str]) -> Fault | None:
     """The row that the words name exactly."""
     return FAULTS.get(_code(words)) if words else None
+
+
+def _signature(words: Sequence[str]) -> dict[str, str] | None:
+    """The row of a code that ``holdfast diagnose`` prints, where the node part is installed."""
+    try:
+        catalogue = importlib.import_module("slurm_hooks.job.diagnosis.catalogue")
+    except ModuleNotFoundError:
+        return None
+    text = "".join(words)
+    # DOWN and LOST are also ordinary words to search for.
+    found: dict[str, str] | None = catalogue.describe(text if text.isalpha() else text.upper())
+    return found
+
+
+def _signature_page(row: dict[str, str]) -> str:
+    facts = [(name, row[name]) for name in ("class", "suspect", "retry", "pattern")]
+    return "\n".join(
+        [f"{row['code']}: {row['title']}", *(_line(name, text) for name, text in facts)]
+    )
 
 
 def _matches(row: Fault, words: Sequence[str]) -> bool:

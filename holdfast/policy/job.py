@@ -48,6 +48,8 @@ class FailureKind(str, Enum):
     INFRASTRUCTURE = "infrastructure"
     USER = "user"
     """Deterministic: the same command fails the same way on any node."""
+    PROGRAM = "program"
+    """The program cannot run: a syntax error or a missing module. No retry can succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +176,10 @@ def _on_other_nodes(nodes: Sequence[NodeEvidence]) -> Decision:
 
 
 def _same_nodes(facts: JobFacts, limits: Limits) -> Decision:
-    """No node is known to be bad: the crash-loop guard chooses restart, requeue or hold."""
+    """No node is known to be bad: the crash-loop guard decides between here, elsewhere and hold."""
+    if facts.kind is FailureKind.PROGRAM:
+        why = "user error: the program has a syntax error or cannot import a module"
+        return Decision(next=Next.FAIL, why=why)
     same = same_failures(facts)
     most = limits.max_same_failure
     if facts.kind is FailureKind.USER:

@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.adapters.log import Log
 from holdfast.config.location import config_path
 from holdfast.config.schema import PathsConfig
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, UsageError
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import systemd
@@ -63,10 +63,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    """Raises ConfigError."""
+    """Raises ConfigError and UsageError."""
     config = settings.usable(config_path(asked.config))
     paths = config.cluster.paths
-    paths.run.mkdir(parents=True, exist_ok=True)
+    _require_writable(paths.run)
     _prepare(paths)
     lock_path = locks.path_in(paths.run)
     lock = locks.inherited(lock_path) or locks.take(lock_path)
@@ -87,6 +87,19 @@ def _run(asked: argparse.Namespace) -> int:
         locks.hand_over(lock.fd)
         os.execv(sys.executable, restart_argv(node, config.path))  # noqa: S606 - ourselves
     return 0
+
+
+def _require_writable(run: Path) -> None:
+    """Creates paths.run. Raises UsageError for a user that cannot write there: the agent needs root."""
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        writable = os.access(run, os.W_OK | os.X_OK)
+    except PermissionError:
+        writable = False
+    if not writable:
+        raise UsageError(
+            f"cannot write to {run}; run the agent as root (the health check or systemd starts it)"
+        )
 
 
 def _prepare(paths: PathsConfig) -> None:

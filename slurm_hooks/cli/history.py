@@ -1,4 +1,4 @@
-"""``holdfast history``: what happened to a node or a GPU, how often, and what it means."""
+"""``holdfast history``: the events of a node or a GPU, their counts, and the lemon score."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from slurm_hooks.worker.worker import Worker, call
 
 EXAMPLE = """\
 examples:
-  holdfast history                        # every node, the worst first
+  holdfast history                        # all nodes, the worst first
   holdfast history worker-3
-  holdfast history GPU-5d3e8a61 --since 7d   # wherever that GPU was; a board's serial will do, too
+  holdfast history GPU-5d3e8a61 --since 7d   # this GPU on all nodes; a board's serial works too
   holdfast history worker-3 --json
 
-Reads the files of paths.history: all nodes' where that folder is shared, else this node's own.
+Reads the files in paths.history: those of all nodes if the folder is shared, else those of this node.
 
-exit status: 0 shown, 1 nothing is known of it or the folder does not answer, 2 used wrongly
+exit status: 0 shown, 1 no events recorded or the folder does not answer, 2 usage error
 """
 
 _DEADLINE_S = 30.0
@@ -37,11 +37,11 @@ _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def main(argv: Sequence[str]) -> int:
-    """The command. Raises ConfigError, UsageError, and ProbeError where the folder hangs."""
+    """Runs the command. Raises ConfigError, UsageError, and ProbeError if the folder hangs."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast history",
-        description="What happened to a node or a GPU, how often, and what it means.",
+        description="Show the events of a node or a GPU, their counts, and the lemon score.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -49,32 +49,33 @@ def main(argv: Sequence[str]) -> int:
         "what", nargs="?", metavar="NODE|GPU", help="a node's name, a GPU's UUID or serial"
     )
     parser.add_argument(
-        "--since", metavar="WHEN", help="7d, 12h or 2026-11-21: show what came later (default: 28d)"
+        "--since",
+        metavar="WHEN",
+        help="show events after this time: 7d, 12h or 2026-11-21 (default: 28d)",
     )
-    parser.add_argument("--json", action="store_true", help="one object; without NODE|GPU a list")
-    asked = parser.parse_args(argv)
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object; without NODE|GPU a list"
+    )
+    args = parser.parse_args(argv)
     now = time.time()
-    since = since_of(asked.since, now) if asked.since else now - lemon.WINDOW_S
+    since = since_of(args.since, now) if args.since else now - lemon.WINDOW_S
     folder = load_cluster(config_path()).paths.history_folder
-    reading = _read(folder, asked.what)
+    reading = _read(folder, args.what)
     for problem in reading.problems:
         complain(f"holdfast history: {problem}")
     if reading.skipped:
         complain(
-            f"holdfast history: {counted(reading.skipped, 'line is no event', 'lines are no events')}: "
-            "skipped, left as they are"
+            f"holdfast history: {counted(reading.skipped, 'invalid line', 'invalid lines')} skipped"
         )
-    if asked.what is None:
-        return _show_all(reading, now, as_json=asked.json)
-    past = _find(asked.what, reading)
+    if args.what is None:
+        return _show_all(reading, now, as_json=args.json)
+    past = _find(args.what, reading)
     if past is None:
-        complain(
-            f"holdfast history: nothing is known of {asked.what} in {folder}{_hint(asked.what)}"
-        )
+        complain(f"holdfast history: no events of {args.what} in {folder}{_hint(args.what)}")
         return 1
     score = lemon.score(past.counted, now, known=lemon.known_signals(reading.events))
     events = [event for event in past.events if event.t >= since]
-    if asked.json:
+    if args.json:
         say_json(page.as_json(past, score, events))
     else:
         say(page.past_page(past, score, events, since))
@@ -88,12 +89,12 @@ def _show_all(reading: Reading, now: float, *, as_json: bool) -> int:
     elif rows:
         say(page.ranking_page(rows))
     else:
-        complain("holdfast history: nothing has been written down yet")
+        complain("holdfast history: no events recorded yet")
     return 0 if rows else 1
 
 
 def since_of(text: str, now: float) -> float:
-    """Epoch seconds of ``7d`` (ago) or of a date or time in this machine's zone.
+    """Epoch seconds of ``7d`` (ago) or of a date or time in the local time zone.
 
     Raises ``UsageError``.
     """
@@ -103,7 +104,7 @@ def since_of(text: str, now: float) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
-        raise UsageError(f"--since {text!r}: write 30m, 12h, 7d, 4w or 2026-11-21") from None
+        raise UsageError(f"--since {text!r}: use 30m, 12h, 7d, 4w or 2026-11-21") from None
 
 
 def _find(what: str, reading: Reading) -> Past | None:
@@ -114,12 +115,12 @@ def _find(what: str, reading: Reading) -> Past | None:
 
 def _hint(what: str) -> str:
     if what.startswith("GPU-"):
-        return "; more of its UUID may tell it from others"
+        return "; if several GPUs match, give more of the UUID"
     return "; `holdfast history` lists the nodes"
 
 
 def _read(folder: Path, what: str | None) -> Reading:
-    """The part of the history that can matter. The folder may hang: the reading is contained."""
+    """Reads the relevant events. The folder may hang, so a worker process reads it."""
     worker = Worker("history", lambda: _open(folder), keep=False)
     answer = call(worker, what, deadline_s=_DEADLINE_S)
     worker.close()
@@ -136,17 +137,17 @@ def _open(folder: Path) -> Callable[[Any], Iterator[Any]]:
 
 
 def gather(folder: Path, what: str | None) -> Reading:
-    """All events (None), those of a GPU, or those of a node and of the GPUs that it has."""
+    """All events (None), those of a GPU, or those of a node and of its present GPUs."""
     if what is None:
         return store.read(folder)
     own = store.read(folder, [what])
     if what.startswith("GPU-") or not own.events:
-        named = store.read(folder, words=[what])
-        gpu = subject.of_gpu(what, named.events)
-        return store.read(folder, words=[gpu.name]) if gpu else named
+        matching = store.read(folder, words=[what])
+        gpu = subject.of_gpu(what, matching.events)
+        return store.read(folder, words=[gpu.name]) if gpu else matching
     uuids = [str(gpu["gpu_uuid"]) for gpu in subject.gpus_of(own.events)]
     if not uuids:
         return own
     others = store.read(folder, words=uuids)
-    apart = [event for event in others.events if event.node != what]
-    return Reading([*own.events, *apart], own.skipped, own.problems)
+    elsewhere = [event for event in others.events if event.node != what]
+    return Reading([*own.events, *elsewhere], own.skipped, own.problems)

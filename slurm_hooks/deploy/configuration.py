@@ -18,7 +18,7 @@ VALUES: Mapping[str, Value] = {
     "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),
     "gpus": Value(r"[0-9]|[1-5][0-9]|6[0-4]", "8", "GPUs of each node, 0 to 64"),
     "mounts": Value(
-        r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, with commas between"
+        r"(/[\w./@+-]*(,/[\w./@+-]*)*)?", "", "mount points that jobs need, separated by commas"
     ),
     "nvswitches": Value(
         r"([0-9]|[1-5][0-9]|6[0-4])?",

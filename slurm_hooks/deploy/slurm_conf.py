@@ -23,7 +23,7 @@ _BY_HAND = {"HealthCheckProgram": "name_script", "HealthCheckInterval": "keep_in
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One setting as a file has it."""
+    """One setting in a file."""
 
     key: str
     value: str
@@ -85,7 +85,7 @@ def wanted(values: Mapping[str, str]) -> tuple[Wanted, ...]:
             _LIST,
             "a job whose prolog found a bad node is requeued, not held",
         ),
-        Wanted("KillOnBadExit", "1", _ONE, "a step ends when one of its ranks does"),
+        Wanted("KillOnBadExit", "1", _ONE, "a step ends when one of its ranks fails"),
     )
 
 
@@ -118,7 +118,7 @@ def _change(setting: Wanted, lines: list[Line]) -> Change | None:
 
 
 def read(path: Path, depth: int = 0) -> Iterator[Line]:
-    """The settings of a slurm.conf, in order, with what it includes. Raises ``UsageError``."""
+    """The settings of a slurm.conf and of the files that it includes. Raises ``UsageError``."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -135,7 +135,7 @@ def read(path: Path, depth: int = 0) -> Iterator[Line]:
 
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines; one that ends in a backslash goes on in the next."""
+    """Numbered lines. A line that ends in a backslash continues in the next."""
     begun, rest = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         begun = begun or number

@@ -1,3 +1,1 @@
-"""What runs for a job: the launcher, its checkpoints and journal, the diagnosis, and what follows
-the job's end.
-"""
+"""The job's side: the launcher, checkpoints, the journal, and the diagnosis of failures."""

@@ -1,7 +1,7 @@
-"""The launcher's side of the socket: hands markers to this node's agent.
+"""The launcher's side of the socket: sends markers to this node's agent.
 
-The agent may be down, restarting or stopped: one try takes a second at most. What was not taken is
-sent again from a thread until it is, or until a newer marker is.
+The agent may be down, restarting or stopped, so one try takes a second at most. A marker that the
+agent did not accept is sent again from a thread, until the agent accepts it or a newer one.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from slurm_hooks.job import marker as markers
 from slurm_hooks.job.launcher.log import say
 from slurm_hooks.job.marker import Marker
 
-_PATIENCE_S = 1.0
-"""For one try: connect, send, hear."""
+_TIMEOUT_S = 1.0
+"""For one try: connect, send, receive."""
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_SAID_AFTER = 5
-"""Tries: the agent may open the socket a moment after the job's start, or be restarting."""
+_WARN_AFTER = 5
+"""Tries. The agent may open the socket a moment after the job's start, or be restarting."""
 _CREDENTIALS = struct.Struct("3i")
 _ROOT = 0
 _OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")
 
 
 class AgentLink:
-    """``last``: what the agent took last; ``None``: nothing yet."""
+    """``last``: the marker that the agent accepted last; ``None``: none yet."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._lock = threading.Lock()
         self._waiting: Marker | None = None
         self._thread: threading.Thread | None = None
-        self._said = False
+        self._warned = False
         self.last: Marker | None = None
 
     def send(self, marker: Marker, *, for_s: float = 0.0) -> bool:
-        """Whether the agent has taken the marker: at once, or within ``for_s`` where it has answered
-        before. Where it has not, the thread goes on."""
+        """True when the agent accepted the marker, at once or within ``for_s`` (only where the agent
+        has answered before). Otherwise the thread keeps trying."""
         with self._lock:
             until = time.monotonic() + (for_s if self.last else 0.0)
             self._waiting = marker
@@ -51,11 +51,11 @@ class AgentLink:
                 time.sleep(pause_s)
                 problem = self._try()
         if problem and (self._thread is None or not self._thread.is_alive()):
-            self._thread = threading.Thread(target=self._go_on, name="agent-link", daemon=True)
+            self._thread = threading.Thread(target=self._retry, name="agent-link", daemon=True)
             self._thread.start()
         return not problem
 
-    def _go_on(self) -> None:
+    def _retry(self) -> None:
         tries = 0
         while True:
             time.sleep(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
@@ -64,15 +64,15 @@ class AgentLink:
                 problem = self._try() if self._waiting else ""
             if not problem:
                 return
-            if tries == _SAID_AFTER and not self._said:
-                self._said = True
+            if tries == _WARN_AFTER and not self._warned:
+                self._warned = True
                 say(
-                    f"this node's agent cannot be told of this job ({problem}); trying on, until then "
-                    "a restart waits for Slurm's own delay"
+                    f"cannot reach this node's agent ({problem}); retrying. Until it answers, a "
+                    "requeued job waits for Slurm's own delay"
                 )
 
     def _try(self) -> str:
-        """Why the waiting marker was not taken; empty: it was. The lock is held."""
+        """Why the waiting marker was not accepted; empty: it was. The caller holds the lock."""
         assert self._waiting is not None  # noqa: S101 - set by both callers
         problem = deliver(self._run_dir, self._waiting)
         if not problem:
@@ -80,28 +80,28 @@ class AgentLink:
         return problem
 
 
-def deliver(run_dir: Path, marker: Marker, timeout_s: float = _PATIENCE_S) -> str:
-    """One try. Why the agent did not take the marker; empty: it did."""
+def deliver(run_dir: Path, marker: Marker, timeout_s: float = _TIMEOUT_S) -> str:
+    """One try. Why the agent did not accept the marker; empty: it did."""
     path = markers.socket_of(run_dir, os.geteuid())
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
             link.settimeout(timeout_s)
             link.connect(os.fspath(path))
-            if not _is_roots(link):
-                return f"{path} is not root's"
+            if not _is_trusted(link):
+                return f"{path} does not belong to root"
             link.send(markers.encoded(marker))
             answer = link.recv(256).decode(errors="replace").strip()
     except TimeoutError:
         return "no answer"
     except OSError as error:
         return f"{path}: {error.strerror or error}"
-    return "" if answer == markers.TAKEN else answer or "it hung up"
+    return "" if answer == markers.TAKEN else answer or "the agent closed the connection"
 
 
-def _is_roots(link: socket.socket) -> bool:
-    """Whether root listens there, or this user himself. In a container's user namespace, which has no
-    root of the machine's, that one shows as the overflow uid (user_namespaces(7))."""
+def _is_trusted(link: socket.socket) -> bool:
+    """Whether root or this user listens there. In a container's user namespace without the machine's
+    root, root shows as the overflow uid (user_namespaces(7))."""
     size = _CREDENTIALS.size
-    found = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    uid = _CREDENTIALS.unpack(found)[1]
+    peer = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    uid = _CREDENTIALS.unpack(peer)[1]
     return uid in (_ROOT, os.geteuid(), int(_OVERFLOW_UID.read_text()))

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConfig:
-    """How the launcher watches and restarts a job, and how the agent finishes what it began."""
+    """How the launcher watches and restarts a job, and how the agent completes a requeue."""
 
     max_attempts: int = 20
-    """Slurm itself has no limit: its MaxBatchRequeue counts failed launches only."""
+    """Attempts within 24 hours. Slurm has no such limit: MaxBatchRequeue counts failed launches only."""
     max_same_failure: int = 3
-    """Attempts that may end alike without a new checkpoint before the job is held."""
+    """Equal failures in a row without a new checkpoint before the job is held."""
     poll_s: float = 5.0
-    """Between two looks at the job's own nodes, for the case that an agent is dead."""
+    """Interval at which the launcher checks the job's nodes, in case an agent is not running."""
     end_grace_s: float = 3.0
-    """From a rank's death to SIGKILL for the others, where Slurm would wait for KillWait."""
+    """From a rank's failure to SIGKILL for the other ranks, where Slurm would wait for KillWait."""
     evidence_wait_s: float = 1.5
-    """How long a drain that is on its way may take after the ranks died."""
+    """How long to wait for a drain after the ranks failed."""
     slurm_patience_s: float = 300.0
-    """How long a silent slurmctld is asked again before a requeue or hold is given up."""
+    """How long to retry a requeue or hold while slurmctld does not answer."""
     max_clock_skew_s: float = 5.0
-    """A node clock further ahead of slurmctld's leaves Slurm's own requeue delay alone."""
+    """With a node clock further ahead of slurmctld's, Slurm's own requeue delay stays."""
 
     def __post_init__(self) -> None:
         for name in ("max_attempts", "max_same_failure"):

@@ -1,6 +1,4 @@
-"""What Slurm tells a batch script through its environment (sbatch(1), OUTPUT ENVIRONMENT
-VARIABLES).
-"""
+"""The environment that Slurm sets for a batch script (sbatch(1), OUTPUT ENVIRONMENT VARIABLES)."""
 
 from __future__ import annotations
 
@@ -15,9 +13,10 @@ class JobContext:
     """The job that this launcher runs in.
 
     ``restarts``    requeues so far; Slurm leaves SLURM_RESTART_COUNT unset in the first run.
-    ``started_at``  when this run of the job started, epoch seconds (0: Slurm did not say).
+    ``started_at``  when this run of the job started, epoch seconds (0: not known).
     ``nodes``       hostlist expression of the allocation, of a het job with all its components.
     ``node_count``  nodes of the component that the script runs in.
+    ``gpus``        GPUs of these nodes together, if each has as many as this one; 0: not known.
     """
 
     job_id: int
@@ -26,11 +25,12 @@ class JobContext:
     node_count: int
     host: str
     started_at: float
+    gpus: int = 0
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> JobContext:
-        """Raises ``UsageError`` outside of a job, and inside a step, where one launcher would run
-        for each task."""
+        """Raises ``UsageError`` outside of a job, and inside a step: there one launcher would run for
+        each task."""
         if not environ.get("SLURM_JOB_ID"):
             raise UsageError(
                 "not inside a Slurm job (SLURM_JOB_ID is not set); put this line into a batch script "
@@ -38,22 +38,26 @@ class JobContext:
             )
         if _is_real_step(environ.get("SLURM_STEP_ID", "")):
             raise UsageError(
-                "started under srun (SLURM_STEP_ID is set), so once for each task; turn it round: "
-                "holdfast run -- srun …"
+                "started under srun (SLURM_STEP_ID is set), so once for each task; start srun under "
+                "holdfast run instead: holdfast run -- srun …"
             )
+        node_count = _whole(environ, "SLURM_JOB_NUM_NODES")
+        per_node = environ.get("SLURM_GPUS_ON_NODE", "")
+        gpus = int(per_node) if per_node.isascii() and per_node.isdigit() else 0
         return cls(
             job_id=_whole(environ, "SLURM_JOB_ID"),
             restarts=_whole(environ, "SLURM_RESTART_COUNT"),
             nodes=_nodes(environ),
-            node_count=_whole(environ, "SLURM_JOB_NUM_NODES"),
+            node_count=node_count,
             host=environ.get("SLURMD_NODENAME", ""),
             started_at=float(_whole(environ, "SLURM_JOB_START_TIME")),
+            gpus=gpus * node_count,
         )
 
 
 def _nodes(environ: Mapping[str, str]) -> str:
-    """SLURM_JOB_NODELIST of a het job is its first component's alone. The others' names may be those
-    of the job that this one was submitted from."""
+    """SLURM_JOB_NODELIST of a het job holds the nodes of its first component only. The variables of
+    the other components may belong to the job that this one was submitted from."""
     own = environ.get("SLURM_JOB_NODELIST", "")
     groups: list[str] = []
     if environ.get("SLURM_JOB_ID_HET_GROUP_0") == environ.get("SLURM_JOB_ID"):
@@ -63,13 +67,15 @@ def _nodes(environ: Mapping[str, str]) -> str:
 
 
 def _is_real_step(step: str) -> bool:
-    """False for the batch script's own pseudo step: unset up to 24.11, -5 on 26.05; salloc's shell
-    counts from the top of 32 bits (slurm.h, SLURM_BATCH_SCRIPT and its neighbours)."""
+    """False for the batch script's own pseudo step: unset up to 24.11, -5 on 26.05. The shell of
+    salloc has an id near 2**32 (slurm.h, SLURM_BATCH_SCRIPT)."""
     return step.isascii() and step.isdigit() and int(step) < 0xFFFFFFF0
 
 
 def _whole(environ: Mapping[str, str], name: str) -> int:
     text = environ.get(name) or "0"
     if not text.isascii() or not text.isdigit():
-        raise UsageError(f"{name}={text!r} is not a whole number; Slurm sets it, do not change it")
+        raise UsageError(
+            f"{name}={text!r} is not an integer; Slurm sets this variable, do not change it"
+        )
     return int(text)

@@ -1,8 +1,8 @@
 """The job's journal: append-only JSON lines on the shared filesystem, one file for each job.
 
-Events, each with ``t`` (epoch seconds): attempt, checkpoint, step_start, step_end, evidence,
-decision, requeue, finish. A line that a crash cut short is skipped by readers and never swallows
-the next one.
+Events, each with ``t`` (epoch seconds): attempt, checkpoint, step_start, step_end, loss, evidence,
+decision, requeue, finish. Readers skip a line that a crash cut short, and it never corrupts the next
+one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Journal:
     """Appends to, and reads, one job's journal.
 
     A full or broken filesystem must not end a training job, so writing never raises: ``broken``
-    then says why, and what was written is still known to this process.
+    then holds the reason, and this process keeps the event in memory.
     """
 
     def __init__(
         self, path: Path, now: Callable[[], float], *, restarts: int = 0, job_start: float = 0.0
     ) -> None:
-        """``restarts`` and ``job_start`` name the run of the job that reads and writes."""
+        """``restarts`` and ``job_start`` identify the present run of the job."""
         self.path = path
         self.broken = ""
         self._now = now
@@ -50,7 +50,7 @@ class Journal:
             self._lost.append(record)
 
     def events(self) -> list[Event]:
-        """Every whole event of this job, oldest first; none when there is no journal yet."""
+        """Every complete event of this job, oldest first; none when there is no journal yet."""
         try:
             lines = safe_file.read_bytes(self.path, max_bytes=_MAX_BYTES).splitlines()
         except OSError:
@@ -62,10 +62,10 @@ class Journal:
 def of_this_job(events: list[Event], run: tuple[int, float]) -> list[Event]:
     """The events since this job was submitted; ``run`` is its present restart count and start time.
 
-    Slurm gives job numbers out again (a new cluster, a new state directory): a restart count that
-    falls, or one that stays while the job's start changes, can only be another job (law 10).
+    Slurm reuses job ids (a new cluster, a new state directory). A restart count that falls, or one
+    that stays while the job's start time changes, means another job (law 10).
     """
-    keys = [(index, _run_of(event)) for index, event in enumerate(events) if _begins(event)]
+    keys = [(index, _run_of(event)) for index, event in enumerate(events) if _starts_attempt(event)]
     first, before = 0, (-1, 0.0)
     for index, key in [*keys, (len(events), run)]:
         if key[0] < before[0] or (key[0] == before[0] and key[1] != before[1]):
@@ -74,7 +74,7 @@ def of_this_job(events: list[Event], run: tuple[int, float]) -> list[Event]:
     return events[first:]
 
 
-def _begins(event: Event) -> bool:
+def _starts_attempt(event: Event) -> bool:
     return bool(event["event"] == "attempt")
 
 

@@ -1,10 +1,10 @@
-"""The marker: what a job's launcher tells its node's agent, and the agent keeps in ``jobs/``.
+"""The marker: the state of a job, sent by its launcher to the node's agent and kept in ``jobs/``.
 
-The launcher, which is the user's, sends it through ``sockets/<uid>.sock`` as one packet of JSON; the
-agent answers ``taken`` or ``no: WHY`` and writes ``jobs/<job>.json``, in a folder of root's own. Who
-the owner is the kernel says, and which jobs are his the prolog. It is still a claim: believed only
-while Slurm names the same user, and even then it can ask for nothing that this user could not do
-alone.
+The launcher runs as the user. It sends the marker through ``sockets/<uid>.sock`` as one packet of
+JSON; the agent answers ``taken`` or ``no: WHY`` and writes ``jobs/<job>.json`` to a folder that only
+root can write. The kernel reports the sender's uid, and the prolog records which jobs that user has
+on the node. The content stays untrusted: the agent acts on it only while Slurm names the same user,
+and only in ways in which that user could act without Holdfast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.adapters.state_file import write_atomic
 RUNNING, REQUEUE, FINISHED = "running", "requeue", "finished"
 _STATES = (RUNNING, REQUEUE, FINISHED)
 MAX_BYTES = 4096
-"""Of one packet, and of one file: what one page of /run holds."""
+"""Of one packet and of one file: one page of memory."""
 TAKEN = "taken"
 _MAX_COUNT = 2**32 - 1
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
@@ -30,11 +30,11 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """``state``: the job is running, asked for a requeue, or ended for good.
+    """``state``: the job is running, requested a requeue, or ended for good.
 
-    ``deaths`` counts how often in a row this job's launcher died; ``exclude`` names nodes that the
-    next run avoids; ``at`` is in epoch seconds. ``owner`` is the uid that the kernel gave for the
-    sender; -1 in what is sent.
+    ``deaths``: how often in a row this job's launcher was killed. ``exclude``: nodes that the next
+    run avoids. ``at``: epoch seconds. ``owner``: the sender's uid as the kernel reports it; -1 in a
+    packet.
     """
 
     job: int
@@ -51,7 +51,7 @@ def folder(run_dir: Path) -> Path:
 
 
 def ended_folder(run_dir: Path) -> Path:
-    """Where the epilog touches a file named after each job with a marker that ended here."""
+    """Where the epilog creates a file, named after the job, for each job with a marker that ended."""
     return run_dir / "ended"
 
 
@@ -60,12 +60,12 @@ def socket_folder(run_dir: Path) -> Path:
 
 
 def socket_of(run_dir: Path, uid: int) -> Path:
-    """Where the agent listens to this user, while a job of his is on the node."""
+    """The socket of this user. It exists while a job of this user is on the node."""
     return socket_folder(run_dir) / f"{uid}.sock"
 
 
 def encoded(marker: Marker) -> bytes:
-    """One packet. Of very many nodes to exclude only the first are named: they are drained as well."""
+    """One packet. A list of nodes that does not fit is cut: those nodes are drained as well."""
     facts = asdict(marker)
     exclude = list(marker.exclude)
     while True:
@@ -76,7 +76,7 @@ def encoded(marker: Marker) -> bytes:
 
 
 def decoded(data: bytes) -> Marker:
-    """What ``encoded`` made, whoever made it. Raises ValueError for anything else."""
+    """The marker in a packet or file of any origin. Raises ValueError for anything else."""
     if len(data) > MAX_BYTES:
         raise ValueError(f"more than {MAX_BYTES} bytes")
     try:
@@ -84,18 +84,20 @@ def decoded(data: bytes) -> Marker:
     except (ValueError, RecursionError):
         raise ValueError("not JSON") from None
     if not isinstance(facts, dict):
-        raise ValueError("no JSON object")
+        raise ValueError("not a JSON object")
     state, exclude = facts.get("state"), facts.get("exclude", [])
     if state not in _STATES:
-        raise ValueError("no such state")
+        raise ValueError("unknown state")
     if not isinstance(exclude, list):
-        raise ValueError("exclude is no list")
+        raise ValueError("exclude is not a list")
     return Marker(
         job=_count(facts, "job"),
         restarts=_count(facts, "restarts"),
         state=state,
         at=_seconds(facts.get("at")),
-        exclude=tuple(one for one in exclude if isinstance(one, str) and _NODE_NAME.fullmatch(one)),
+        exclude=tuple(
+            name for name in exclude if isinstance(name, str) and _NODE_NAME.fullmatch(name)
+        ),
         deaths=_count({"deaths": 0, **facts}, "deaths"),
         owner=_owner(facts.get("owner", -1)),
     )
@@ -104,19 +106,19 @@ def decoded(data: bytes) -> Marker:
 def _count(facts: dict[str, object], name: str) -> int:
     value = facts.get(name)
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
-        raise ValueError(f"{name} is no count")
+        raise ValueError(f"{name} is not a count")
     return value
 
 
 def _owner(value: object) -> int:
     if type(value) is not int or not -1 <= value <= _MAX_COUNT:
-        raise ValueError("owner is no uid")
+        raise ValueError("owner is not a uid")
     return value
 
 
 def _seconds(value: object) -> float:
     if type(value) not in (int, float) or not 0 <= value < 1e12:  # type: ignore[operator]
-        raise ValueError("at is no time")
+        raise ValueError("at is not a time")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -127,12 +129,12 @@ def write_plainly(path: Path, text: str) -> None:
 def store(
     run_dir: Path, marker: Marker, write: Callable[[Path, str], None] = write_plainly
 ) -> None:
-    """The agent's part: the marker in its place, by rename. Raises OSError."""
+    """The agent's part: writes the marker by rename. Raises OSError."""
     write(folder(run_dir) / f"{marker.job}.json", encoded(marker).decode() + "\n")
 
 
 def listed(folder: Path, suffix: str) -> dict[int, tuple[Path, int]]:
-    """The files of jobs in a folder of root's: job → (path, when it changed in ns), in no order."""
+    """The files of jobs in a folder that root owns: job → (path, time of change in ns), unordered."""
     found: dict[int, tuple[Path, int]] = {}
     try:
         with os.scandir(folder) as entries:
@@ -143,12 +145,12 @@ def listed(folder: Path, suffix: str) -> dict[int, tuple[Path, int]]:
                     changed_ns = entry.stat(follow_symlinks=False).st_mtime_ns
                     found[int(stem)] = (Path(entry.path), changed_ns)
     except OSError:
-        return found  # not there yet, or a file that went away meanwhile: next time
+        return found  # not there yet, or a file disappeared meanwhile: next time
     return found
 
 
 def uid_of(user: str) -> int | None:
-    """The user's number on this node, or ``None`` for one that it does not know."""
+    """The user's uid on this node, or ``None`` for an unknown user."""
     if user.isdigit():
         return int(user)
     try:
@@ -158,7 +160,7 @@ def uid_of(user: str) -> int | None:
 
 
 def read(path: Path) -> Marker | None:
-    """The marker in ``path``, or ``None`` when it is none. Only root writes there."""
+    """The marker in ``path``, or ``None`` if the file holds none. Only root writes there."""
     try:
         with path.open("rb") as stream:
             marker = decoded(stream.read(MAX_BYTES + 1))

@@ -98,7 +98,7 @@ def test_exit_code_0_is_no_success_of_a_job_that_slurm_has_ended(
 ) -> None:
     job = _running(clean_box, _SAVES)
     act(clean_box, str(job.job_id))
-    job.wait(lambda: "ended from outside" in job.log(), "the launcher's last word", 30)
+    job.wait(lambda: "not requeued by Holdfast" in job.log(), "the launcher's last word", 30)
     assert "done: exit code 0" not in job.log()
     assert f"job state {state}" in job.log()
     ending = _ending(job)

@@ -99,8 +99,13 @@ def test_an_application_xid_blames_the_job_and_not_its_node(clean_box: Box) -> N
 
     seen = evidence(job)[0]
     assert (seen["attribution"], seen["faults"]) == ("job", [])
-    (told,) = seen["told"]
-    assert (told["code"], told["node"], told["gpu"], told["step"]) == ("XID13", node, 2, "0")
+    (incident,) = seen["incidents"]
+    assert (incident["code"], incident["node"], incident["gpu"], incident["step"]) == (
+        "XID13",
+        node,
+        2,
+        "0",
+    )
     assert "XID13" in job.log()
     assert cluster.in_service(box, node)
     page = box.run(["holdfast", "explain", str(job.job_id)]).stdout

@@ -16,7 +16,7 @@ from slurm_hooks.agent.job_report import hook_notes
 from slurm_hooks.agent.job_report.run_store import RunStore
 from slurm_hooks.agent.job_report.runs import Run, Runs
 from slurm_hooks.job.journal import Journal
-from slurm_hooks.job.launcher.node_faults import Sight
+from slurm_hooks.job.launcher.node_faults import Snapshot
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
 from slurm_hooks.job.launcher.past_attempts import past
 from tests.fuzz.garbage import DEEP, LONG, NUMBERS, broken, cut_short, noise, wrong_documents
@@ -171,7 +171,7 @@ def test_no_invalid_journal_keeps_a_job_from_its_checkpoints(tmp_path: Path, at:
         path.write_text("\n".join(lines) + "\n")
         try:
             found = past(Journal(path, lambda: 9.0, restarts=1, job_start=9.0).events())
-            facts(Sight(job=None, faults=()), NOT_STARTED, found, 2)
+            facts(Snapshot(job=None, faults=()), NOT_STARTED, found, 2)
         except Exception as error:
             raise AssertionError(what) from error
         assert len(found) <= 2, what

@@ -83,7 +83,7 @@ def test_checkpoints(clean_box: Box) -> None:
             "not a checkpoint: step_2.pt is a symbolic link of uid 2002",
             "not a checkpoint: .metadata: not a regular file: a named pipe",
             "cannot be read: no answer in",
-            "neither a zip nor torch's legacy format",
+            "neither a zip archive nor torch's legacy format",
         ):
             assert why in text, text
     node.run(["ln", "-s", "/", f"{HOME}/elsewhere"], user="bob")

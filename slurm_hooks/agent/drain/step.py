@@ -20,7 +20,7 @@ from holdfast.policy.node import decide, drain_lost
 from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
 from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
 from holdfast.policy.return_test import Held
-from holdfast.reason import Reason
+from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName

@@ -1,6 +1,4 @@
-"""``holdfast check``: probe this node once, as the agent would, and show every value with its
-limit.
-"""
+"""``holdfast check``: probes this node once, as the agent does, and shows each value with its limit."""
 
 from __future__ import annotations
 
@@ -22,7 +20,8 @@ from holdfast.remedy import to_do
 from holdfast.vocabulary import Mode, Severity
 from holdfast.wording import suggest
 from slurm_hooks import checks
-from slurm_hooks.cli.check.row import BLIND, EFFECTS, OK, UNSEEN, Look, Row, linked
+from slurm_hooks.cli.check.notes import notes
+from slurm_hooks.cli.check.row import BLIND, EFFECTS, OK, UNSEEN, Row, Style, linked
 from slurm_hooks.cli.check.table import is_bad, page
 from slurm_hooks.evaluation.judge import Table, judge
 from slurm_hooks.evaluation.observer import Observer
@@ -35,51 +34,60 @@ from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.tracking import store
 
-_WHEN_BLIND = "Find out why this cannot be looked at; until then nothing is known here."
+_WHEN_BLIND = "Find out why this cannot be read; until then its state is not known."
 
 _MOST_READS = 50
-"""A read gives some thousand records; a ring has hardly a hundred thousand, and a storm has no end."""
+"""A read returns some thousand records and a ring holds less than a hundred thousand. Without a limit a
+storm of records would keep this loop busy."""
 
 EXAMPLE = """\
 examples:
-  holdfast check                  # every check that is not off
-  holdfast check gpu_xid mounts   # these two, off or not
+  holdfast check                  # all checks that are not off
+  holdfast check gpu_xid mounts   # these two, also if they are off
   holdfast check --all            # a row for each GPU, port and mount
 
-What is wrong comes first, with what to do; what the agent does about it is said below. What is well
-takes one line a check.
+Problems come first, each with what to do. The last lines show what the agent does about them. A
+check without a problem takes one line.
 
-Looks once and changes nothing: no verdict is written, Slurm is not told. What takes several looks
-(a port that flaps, a GPU that stays hot) is judged with what the agent remembers.
+Runs the probes once and changes nothing: it writes no verdict and does not change Slurm. Checks that
+need several passes (a flapping port, a GPU that stays hot) use the agent's saved state.
 
-Lines are as wide as the terminal or COLUMNS, else 120; programs take --json.
+Lines are as wide as the terminal or COLUMNS, else 120 columns. Use --json in programs.
 
-exit status: 0 nothing to do, 1 something was found or could not be looked at, 2 used wrongly
+exit status: 0 no problem, 1 a problem was found or a probe failed, 2 usage error
 """
 
 
 def main(argv: Sequence[str]) -> int:
-    """The command. Raises ConfigError and UsageError."""
+    """Runs the command. Raises ConfigError and UsageError."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast check",
-        description="Probe this node once, as the agent would.",
+        description="Probe this node once, as the agent does, and show each value with its limit.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="checks (default: all not off)")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="checks to run (default: all that are not off)"
+    )
     parser.add_argument("--all", action="store_true", help="a row for each GPU, port and mount")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    parser.add_argument("--config", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
-    asked = parser.parse_args(argv)
-    config = settings.load(config_path(asked.config))
-    wanted = _wanted(asked.names, config)
-    facts = look(config, wanted)
+    parser.add_argument(
+        "--config",
+        help="configuration file (default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml)",
+    )
+    args = parser.parse_args(argv)
+    config = settings.load(config_path(args.config))
+    wanted = _wanted(args.names, config)
+    facts = probe_once(config, wanted)
     rows = linked(list(rows_of(wanted, facts)))
-    if asked.json:
+    below = list(notes(config))
+    if args.json:
+        for note in below:
+            complain(f"holdfast check: {note}")
         say_json([row.plain for row in rows])
     else:
-        say_coloured(page(machine.node_name(), rows, _terminal(asked.all)))
+        say_coloured(page(machine.node_name(), rows, _terminal_style(args.all), below))
     return 1 if is_bad(rows) else 0
 
 
@@ -88,28 +96,34 @@ def _wanted(names: Sequence[str], config: Settings) -> Table:
         return config.active()
     for name in names:
         if name not in checks.CATALOGUE:
-            raise UsageError(f"no check is called {name!r}{suggest(name, checks.CATALOGUE)}")
-    return {name: config.checks[name] for name in checks.CATALOGUE if name in names}
+            raise UsageError(f"unknown check {name!r}{suggest(name, checks.CATALOGUE)}")
+    return {name: _effective(name, config) for name in checks.CATALOGUE if name in names}
 
 
-def look(config: Settings, wanted: Table) -> NodeFacts:
-    """One pass over the probes that these checks need, with the agent's memory beside it."""
+def _effective(name: str, config: Settings) -> CheckConfig[Any]:
+    """The check with the mode that it really has: the kill switches change it."""
+    off = replace(config.checks[name], mode=Mode.OFF)
+    return config.active().get(name, off)
+
+
+def probe_once(config: Settings, wanted: Table) -> NodeFacts:
+    """Runs the probes that these checks need once, and adds the agent's saved state."""
     paths = config.cluster.paths
     memory, problem = store.load(store.path_in(paths.state))
     if problem:
         complain(f"holdfast check: {problem}")
     boot_id = machine.boot_id(paths.procfs)
     observer = Observer(config.node.expected_gpus, boot_id, memory, config.expected_hcas)
-    problem = _hear(observer, config)
+    problem = _read_kernel_log(observer, config)
     prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
     readings = prober.run(config.probes(wanted))
     prober.close()
     observer.read_probes(readings, log_problem=problem, uptime_s=machine.uptime_s(paths.procfs))
-    # What jobs left behind the agent looks for at a job's end, and nobody does here.
+    # The agent looks for leftovers of jobs at a job's end; this command does not.
     return replace(observer.facts, leftovers=None)
 
 
-def _hear(observer: Observer, config: Settings) -> str:
+def _read_kernel_log(observer: Observer, config: Settings) -> str:
     try:
         follower = KmsgFollower(config.cluster.paths.kmsg, observer.tracked.kmsg_seq)
         for _ in range(_MOST_READS):
@@ -125,7 +139,7 @@ def _hear(observer: Observer, config: Settings) -> str:
 
 
 def rows_of(wanted: Table, facts: NodeFacts) -> Iterator[Row]:
-    """Every value that these checks looked at, in the order of the catalogue."""
+    """A row for every value of these checks, in the order of the catalogue."""
     silent = {blind.probe: blind.why for blind in facts.blind}
     for name, config in wanted.items():
         needs = checks.load(name).NEEDS
@@ -152,23 +166,23 @@ def _rows_of(name: str, config: CheckConfig[Any], facts: NodeFacts) -> Iterator[
     for reading in checks.load(name).show(facts, config.limits):
         shown.setdefault(reading.subject, []).append(reading)
     for subject, readings in shown.items():
-        for reading, one in _paired(readings, found.pop(subject, [])):
-            yield _row(name, config.mode, reading, one, facts)
-    for findings in found.values():
-        for finding in findings:
-            yield _row(name, config.mode, _detail(finding), finding, facts)
+        for reading, match in _paired(readings, found.pop(subject, [])):
+            yield _row(name, config.mode, reading, match, facts)
+    for rest in found.values():
+        for left in rest:
+            yield _row(name, config.mode, _detail(left), left, facts)
     if not shown and not found:
-        nothing = checks.Reading(subject="-", value="nothing to look at", limit="-", seen=False)
+        nothing = checks.Reading(subject="-", value="nothing to check", limit="-", seen=False)
         yield _row(name, config.mode, nothing, None, facts)
 
 
 def _paired(
     readings: Sequence[checks.Reading], findings: Sequence[Finding]
 ) -> Iterator[tuple[checks.Reading, Finding | None]]:
-    """Which value goes with which finding of the same subject.
+    """Which value belongs to which finding of the same subject.
 
-    One of each belong together, and those of one code. Of others nobody knows: the findings speak for
-    themselves then, and no value of theirs is shown as if it were well.
+    A single value belongs to a single finding, and values belong to findings of the same code. Other
+    findings are shown with their own detail, and their values are not shown as ok.
     """
     if not findings:
         yield from ((reading, None) for reading in readings)
@@ -212,23 +226,23 @@ def _row(
 
 
 def _effect(name: str, mode: Mode, finding: Finding) -> str:
-    """What the agent does about it, once it has seen it as often as the check asks for."""
+    """What the agent does about the finding, after as many passes as the check requires."""
     if finding.severity is Severity.INFO:
-        return "only recorded"
+        return "recorded only"
     drains = draining(Verdict(findings=(replace(finding, check=name),)), {name: mode})
     if mode is Mode.DRAIN and drains is None:
-        return "Holdfast notes in Slurm, for no node leaves service for it alone"
+        return "Holdfast comments in Slurm (not a reason to drain)"
     return EFFECTS[mode]
 
 
 def _name(subject: str, facts: NodeFacts) -> str:
-    """The subject as people say it: a GPU by its index on this node."""
+    """The subject for people: a GPU by its index on this node."""
     gpu = next((gpu for gpu in facts.gpus if gpu.subject == subject), None)
     return subject if gpu is None or gpu.index is None else f"GPU {gpu.index}"
 
 
-def _terminal(everything: bool) -> Look:
-    """The look that standard output can take: COLUMNS, NO_COLOR and TERM=dumb are honoured."""
+def _terminal_style(all_rows: bool) -> Style:
+    """The style for standard output, by COLUMNS, NO_COLOR and TERM=dumb."""
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    width = shutil.get_terminal_size((Look().width, 24)).columns
-    return Look(width=width, colour=sys.stdout.isatty() and not plain, everything=everything)
+    width = shutil.get_terminal_size((Style().width, 24)).columns
+    return Style(width=width, colour=sys.stdout.isatty() and not plain, all_rows=all_rows)

@@ -1,4 +1,4 @@
-"""One row of ``holdfast check``, and how the table is to look."""
+"""One row of ``holdfast check``, and the style of the table."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ OK, UNSEEN, BLIND = "ok", "unseen", "blind"
 ORDER = (FATAL, WARN, BLIND, INFO, OK, UNSEEN)
 """Every verdict, the worst first."""
 BAD = frozenset({FATAL, WARN, BLIND})
-"""What somebody has to do something about."""
+"""Verdicts that require an action."""
 
 EFFECTS: Mapping[Mode, str] = {
-    Mode.OFF: "the agent does not look (mode off) for",
-    Mode.OBSERVE: "Holdfast only tells (mode observe)",
-    Mode.COMMENT: "Holdfast notes in Slurm (mode comment)",
-    Mode.DRAIN: "Holdfast takes the node out of service (mode drain) for",
+    Mode.OFF: "not checked by the agent (mode off)",
+    Mode.OBSERVE: "Holdfast reports only (mode observe)",
+    Mode.COMMENT: "Holdfast comments in Slurm (mode comment)",
+    Mode.DRAIN: "Holdfast drains the node (mode drain)",
 }
-"""What the agent does about a finding, as the beginning of a line that ends in codes."""
+"""What the agent does about a finding. The printed line appends the codes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One value that one check looked at.
+    """One value of one check.
 
-    ``verdict``: ok, info, warn, fatal, blind (its probe gave no answer) or unseen (there is nothing
-    of the kind to look at). ``name``: the subject as people say it, `GPU 3` for a UUID. ``remedy``:
-    what to do, empty where all is well. ``effect``: what Holdfast itself does about it. ``needs``:
-    what must happen before the node returns. ``cause`` False: another fault brings this one along;
-    ``follows``: the code of that one, where it is among the rows.
+    ``verdict``: ok, info, warn, fatal, blind (its probe gave no answer) or unseen (the node has
+    nothing to check). ``name``: the subject for people, `GPU 3` for a UUID. ``remedy``: what to do,
+    empty if ok. ``effect``: what Holdfast does about it. ``needs``: the action that is required
+    before the node returns to service. ``cause`` False: this fault is a consequence of another;
+    ``follows``: the code of that fault, if it is among the rows.
     """
 
     check: str
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def plain(self) -> dict[str, str]:
-        """The row for programs; these keys stay."""
+        """The row as JSON. The keys are stable."""
         return {
             "check": self.check,
             "mode": self.mode,
@@ -67,17 +67,17 @@ class Row:
 
 
 def linked(rows: Sequence[Row]) -> list[Row]:
-    """The same rows, each consequence with the cause on the same subject that it follows: of the
-    same check if there is one, the worst.
+    """The same rows; each consequence gets the code of its cause on the same subject: the worst one,
+    preferably of the same check.
     """
     causes = sorted((row for row in rows if row.code and row.cause), key=_rank)
 
     def follows(row: Row) -> Row:
-        near = [cause for cause in causes if cause.subject == row.subject]
-        if row.cause or not near:
+        same = [cause for cause in causes if cause.subject == row.subject]
+        if row.cause or not same:
             return row
-        code = min(near, key=lambda cause: cause.check != row.check).code
-        return replace(row, follows=code, remedy=f"Follows {code}.")
+        code = min(same, key=lambda cause: cause.check != row.check).code
+        return replace(row, follows=code, remedy=f"Consequence of {code}.")
 
     return [follows(row) for row in rows]
 
@@ -87,9 +87,9 @@ def _rank(row: Row) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """How to show it: the ``width`` in characters, colours, every row."""
+class Style:
+    """The style of the table: ``width`` in characters, colours, all rows."""
 
     width: int = 120
     colour: bool = False
-    everything: bool = False
+    all_rows: bool = False

@@ -1,7 +1,7 @@
-"""The table of ``holdfast check``: what an administrator reads. Pure.
+"""The table of ``holdfast check``. Pure.
 
-What is wrong comes first, each with what to do about it; what is well takes one line a check, however
-many GPUs say the same. A fault that another one brings along stands below it, and is not counted.
+Problems come first, each with what to do. A check without a problem takes one line, however many
+GPUs have the same value. A consequence comes below its cause and is not counted.
 """
 
 from __future__ import annotations
@@ -14,27 +14,30 @@ from holdfast.printable import line as one_line
 from holdfast.remedy import NEEDS
 from holdfast.vocabulary import Action
 from slurm_hooks.cli.check.layout import lines
-from slurm_hooks.cli.check.row import BAD, BLIND, FATAL, OK, ORDER, UNSEEN, Look, Row
+from slurm_hooks.cli.check.row import BAD, BLIND, FATAL, OK, ORDER, UNSEEN, Row, Style
 
 _NUMBER = re.compile(r"(?<![\w.:/-])-?\d+(?:\.\d+)?(?![\w:/]|\.\d)")
 
 
 def is_bad(rows: Iterable[Row]) -> bool:
-    """Whether somebody has to do something."""
+    """True when a row requires an action."""
     return any(row.verdict in BAD for row in rows)
 
 
-def page(node: str, rows: Sequence[Row], look: Look) -> str:
-    """The table and, as its last line, the whole in one sentence."""
-    shown = list(rows) if look.everything else list(condensed(rows))
-    shown = [row for row in shown if row.verdict != UNSEEN or look.everything]
+def page(node: str, rows: Sequence[Row], style: Style, notes: Sequence[str] = ()) -> str:
+    """The table, and below it a summary, required actions, effects and ``notes``."""
+    shown = list(rows) if style.all_rows else list(condensed(rows))
+    shown = [row for row in shown if row.verdict != UNSEEN or style.all_rows]
     shown = _in_order(shown)
-    return "\n".join((*lines(shown, look), *map(one_line, _below(node, rows, look))))
+    below = [*_below(node, rows, style)]
+    for note in notes:
+        below += textwrap.wrap(note, style.width)
+    return "\n".join((*lines(shown, style), *map(one_line, below)))
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
-    """The worst first, and together what is about one thing (one dead GPU shows in many checks), causes
-    before what follows them.
+    """The worst first, rows of one subject together (a lost GPU shows in many checks), causes before
+    their consequences.
     """
     places: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: (not row.cause, ORDER.index(row.verdict))):
@@ -48,26 +51,26 @@ def _in_order(rows: Sequence[Row]) -> list[Row]:
 
 
 def summary(node: str, rows: Sequence[Row]) -> str:
-    """The node in one sentence: how many of what, and the faults by name."""
+    """One line: the number of faults by severity, with their codes, and of checks that are ok."""
     parts = []
     for verdict in ORDER[:-2]:
-        hit = [row for row in rows if row.verdict == verdict and not row.follows]
-        if hit:
-            names = list(dict.fromkeys(row.code or row.name for row in hit))
+        matching = [row for row in rows if row.verdict == verdict and not row.follows]
+        if matching:
+            names = list(dict.fromkeys(row.code or row.name for row in matching))
             more = f" and {len(names) - 4} more" if len(names) > 4 else ""
             parts.append(f"{len(names)} {verdict} ({', '.join(names[:4])}{more})")
-    well = {row.check for row in rows if row.verdict == OK} - {
+    passed = {row.check for row in rows if row.verdict == OK} - {
         row.check for row in rows if row.verdict in BAD
     }
-    parts.append(f"{len(well)} check{'s' if len(well) != 1 else ''} ok")
+    parts.append(f"{len(passed)} check{'s' if len(passed) != 1 else ''} ok")
     return f"{node}: {', '.join(parts)}"
 
 
-def _below(node: str, rows: Sequence[Row], look: Look) -> Iterator[str]:
-    width = look.width
+def _below(node: str, rows: Sequence[Row], style: Style) -> Iterator[str]:
+    width = style.width
     unseen = sorted(set(_unseen(rows)))
-    if unseen and not look.everything:
-        yield from textwrap.wrap(f"not here, so not looked at: {', '.join(unseen)}", width)
+    if unseen and not style.all_rows:
+        yield from textwrap.wrap(f"not present, not checked: {', '.join(unseen)}", width)
     yield from textwrap.wrap(summary(node, rows), width)
     for action, what in _needed(rows).items():
         yield from textwrap.wrap(f"needs {NEEDS[action]}: {names(what, whole=True)}", width)
@@ -80,21 +83,21 @@ def _below(node: str, rows: Sequence[Row], look: Look) -> Iterator[str]:
 
 
 def _unseen(rows: Sequence[Row]) -> Iterator[str]:
-    """Checks that looked at nothing; of one that looked at something else, also what it did not see.
-    Repeated silence is not a thing that could be here.
+    """Checks that found nothing to check; of other checks, the subjects that are not present.
+    ``probe_blind`` is left out: it has no subject of its own.
     """
-    spoke = {row.check for row in rows if row.verdict != UNSEEN}
+    present = {row.check for row in rows if row.verdict != UNSEEN}
     for row in rows:
         if row.verdict == UNSEEN and row.check != "probe_blind":
-            yield f"{row.check} {row.name}" if row.check in spoke else row.check
+            yield f"{row.check} {row.name}" if row.check in present else row.check
 
 
 _STRENGTH = {action: rank for rank, action in enumerate(Action)}
 
 
 def _needed(rows: Sequence[Row]) -> dict[Action, list[str]]:
-    """What must happen to the things for which the node may leave service: to each the most that one
-    of its faults asks for, once.
+    """The required actions: for each subject with a fatal fault the strongest one that a fault
+    requires.
     """
     needed: dict[str, Action] = {}
     for row in rows:
@@ -113,9 +116,9 @@ def _needed(rows: Sequence[Row]) -> dict[Action, list[str]]:
 
 
 def condensed(rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows of one check that say the same of several subjects, as one row; numbers become ranges.
+    """Merges rows of one check that differ only in subject and numbers; numbers become ranges.
 
-    Rows whose probe is blind are one for each probe: the reason is the same for all its checks.
+    Blind rows are merged for each probe, since the reason is the same for all its checks.
     """
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
@@ -135,7 +138,7 @@ def _joined(group: Sequence[Row]) -> Row:
     checks = list(dict.fromkeys(row.check for row in group))
     remedy = first.remedy
     if first.verdict == BLIND and len(checks) > 1:
-        remedy = f"{remedy} Blind: {', '.join(checks)}."
+        remedy = f"{remedy} Affected checks: {', '.join(checks)}."
     return Row(
         check=_together(checks),
         mode=first.mode,
@@ -166,13 +169,13 @@ def _together(checks: Sequence[str]) -> str:
 
 
 def names(of: Sequence[str], *, whole: bool = False) -> str:
-    """`GPU 0-2, 5` for GPUs; else the first ones, and how many more (``whole``: all of them)."""
+    """`GPU 0-2, 5` for GPUs; of others the first one and the number of the rest (``whole``: all)."""
     indexes = sorted(int(name[4:]) for name in of if re.fullmatch(r"GPU \d+", name))
     others = [name for name in of if not re.fullmatch(r"GPU \d+", name)]
-    said = [f"GPU {_spans(indexes)}"] if indexes else []
+    gpus = [f"GPU {_spans(indexes)}"] if indexes else []
     if len(others) <= 2 or whole:
-        return ", ".join((*said, *others))
-    return f"{', '.join((*said, others[0]))} and {len(others) - 1} more"
+        return ", ".join((*gpus, *others))
+    return f"{', '.join((*gpus, others[0]))} and {len(others) - 1} more"
 
 
 def _spans(numbers: Sequence[int]) -> str:
@@ -186,7 +189,7 @@ def _spans(numbers: Sequence[int]) -> str:
 
 
 def ranged(values: Sequence[str]) -> str:
-    """Values that differ in numbers alone, as one: `margin 56 to 60 C`."""
+    """One text for values that differ only in numbers: `margin 56 to 60 C`."""
     columns = [_NUMBER.findall(value) for value in values]
 
     def span(place: int) -> str:

@@ -1,1 +1,1 @@
-"""Which checkpoints are whole, told without torch and without touching them."""
+"""Finds complete checkpoints. It needs no torch and does not change any file."""

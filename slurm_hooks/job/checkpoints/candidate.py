@@ -1,4 +1,4 @@
-"""What may be a checkpoint (Candidate) and what was found of it (Checkpoint)."""
+"""A possible checkpoint (Candidate), a checked one (Checkpoint), and how a framework checks it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """Something in the checkpoint folder that a framework may have written, not yet judged.
+    """A file or folder that may be a checkpoint, not yet checked.
 
-    ``unit``        what ``step`` counts: ``step``, ``epoch``, or ``number`` where the name does not
-                    say.
+    ``unit``        the unit of ``step``: ``step``, ``epoch``, or ``number`` where the name has none.
     ``changed_at``  last change, epoch seconds.
-    ``rejected``    why it is no candidate after all (temporary name, cannot be read), else empty.
+    ``rejected``    why it cannot be used (temporary name, cannot be read), else empty.
     """
 
     path: Path
@@ -27,9 +26,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A judged checkpoint: valid, or rejected for ``reason``.
+    """A checked checkpoint: valid, or rejected for ``reason``.
 
-    ``unreadable`` tells "could not look" from "looked and it is broken" (law 2).
+    ``unreadable``: it could not be checked; otherwise a rejected checkpoint is broken (law 2).
     """
 
     path: Path
@@ -46,11 +45,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
-    """How one framework's checkpoints are told and judged.
+    """How the checkpoints of one framework are recognised and checked.
 
-    ``owns_file`` and ``owns_folder`` look at a name and at the names inside a folder; ``fault``
-    returns why a checkpoint is not whole, or an empty string. ``fault`` may raise OSError: then
-    nobody could look.
+    ``owns_file`` gets a file's name, ``owns_folder`` the names inside a folder. ``fault`` returns why
+    a checkpoint is incomplete, or an empty string; it raises OSError when it cannot read it.
     """
 
     name: str

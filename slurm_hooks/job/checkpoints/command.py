@@ -1,4 +1,4 @@
-"""``holdfast checkpoints DIR``: what would be resumed, and why others were rejected."""
+"""``holdfast checkpoints DIR``: which checkpoint is resumed from, and why others are rejected."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from slurm_hooks.worker.child import Serve
 from slurm_hooks.worker.worker import Answer, Worker, call
 
 _ONE_S, _ALL_S = 20.0, 300.0
-"""For the listing and for each checkpoint, and for all of them."""
+"""Time limits: for the listing and for each checkpoint, and for all of them."""
 _MEMORY_BYTES = 4 << 30
-"""Address space. A pickle of a few bytes can ask for more than a machine has."""
+"""Address space. A pickle of a few bytes can allocate more than the machine has."""
 
 _EPILOG = """example:
   holdfast checkpoints /mnt/training/checkpoints
   holdfast checkpoints --json /mnt/training/checkpoints
 
-Newest first. Exit status: 0 a valid checkpoint is there, 1 none is valid, 2 DIR is not there or
-cannot be listed."""
+Newest first. Exit status: 0 at least one checkpoint is valid, 1 none is valid, 2 DIR does not exist
+or cannot be listed."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,14 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast checkpoints",
-        description="Which checkpoints of a folder are whole, without torch.",
+        description="List the checkpoints of a folder and check that they are complete. Needs no torch.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "dir", metavar="DIR", type=Path, help="the folder that the job writes its checkpoints to"
+        "dir", metavar="DIR", type=Path, help="folder that the job saves its checkpoints to"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON list, newest first")
+    parser.add_argument("--json", action="store_true", help="print a JSON list, newest first")
     args = parser.parse_args(argv)
     try:
         found = all_judged(args.dir)
@@ -50,16 +50,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"holdfast checkpoints: {args.dir}: {error.strerror}; {_remedy(error)}")
         return 2
     if args.json:
-        say_json([_record(one) for one in found], indent=None)
+        say_json([_record(checkpoint) for checkpoint in found], indent=None)
     else:
         say(_page(args.dir, found))
-    return 0 if any(one.valid for one in found) else 1
+    return 0 if any(checkpoint.valid for checkpoint in found) else 1
 
 
 def all_judged(folder: Path) -> list[Checkpoint]:
     """Every checkpoint of ``folder``, newest first. Raises OSError when it cannot be listed.
 
-    A worker looks, with a time limit and a memory limit: whatever is in the files, this ends.
+    A worker process reads the files, with a time limit and a memory limit, so no file can make this
+    hang.
     """
     worker = Worker("checkpoints", _open)
     try:
@@ -78,7 +79,7 @@ def _judged(folder: Path, worker: Worker) -> Iterator[Checkpoint]:
             raise found
     for candidate in listed.items:
         left_s = until - time.monotonic()
-        answer = Answer(error=f"no time left, the others took {_ALL_S:g} s")
+        answer = Answer(error=f"no time left: the limit for all checkpoints is {_ALL_S:g} s")
         if left_s > 0:
             answer = call(worker, candidate, deadline_s=min(_ONE_S, left_s))
         yield answer.items[0] if answer.complete else unjudged(candidate, _why(answer))
@@ -96,8 +97,7 @@ def _open() -> Serve:
 
 
 def _serve(request: Any) -> Iterator[Candidate | Checkpoint | OSError]:
-    """Answers a folder with its candidates, or with the error that hid them; a candidate with what
-    was found of it."""
+    """Yields the candidates of a folder, or the error of listing it; for a candidate its checkpoint."""
     if isinstance(request, Candidate):
         yield judge(request)
         return
@@ -109,30 +109,30 @@ def _serve(request: Any) -> Iterator[Candidate | Checkpoint | OSError]:
 
 def _remedy(error: OSError) -> str:
     if isinstance(error, PermissionError):
-        return "ask its owner for r-x"
+        return "its owner must grant r-x"
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        return "name the folder that the job saves to"
-    return "see to its filesystem first"
+        return "give the folder that the job saves to"
+    return "check its filesystem"
 
 
-def _record(one: Checkpoint) -> dict[str, object]:
+def _record(checkpoint: Checkpoint) -> dict[str, object]:
     return {
-        "path": str(one.path),
-        "framework": one.framework,
-        "step": one.step,
-        "valid": one.valid,
-        "reason": one.reason,
+        "path": str(checkpoint.path),
+        "framework": checkpoint.framework,
+        "step": checkpoint.step,
+        "valid": checkpoint.valid,
+        "reason": checkpoint.reason,
     }
 
 
 def _page(folder: Path, found: list[Checkpoint]) -> str:
     if not found:
         return f"no checkpoints in {folder}"
-    resumed = next((one for one in found if one.valid), None)
+    resumed = next((checkpoint for checkpoint in found if checkpoint.valid), None)
     rows = [("CHECKPOINT", "STEP", "FRAMEWORK", "VALID")]
-    for one in found:
-        good = "yes, resumed from here" if one is resumed else "yes"
-        step = "-" if one.step is None else str(one.step)
-        verdict = good if one.valid else f"no: {one.reason}"
-        rows.append((one.path.name, step, one.framework, verdict))
+    for checkpoint in found:
+        yes = "yes, resumes from here" if checkpoint is resumed else "yes"
+        step = "-" if checkpoint.step is None else str(checkpoint.step)
+        valid = yes if checkpoint.valid else f"no: {checkpoint.reason}"
+        rows.append((checkpoint.path.name, step, checkpoint.framework, valid))
     return table(rows)

@@ -1,7 +1,7 @@
 """Finds the checkpoints of a folder, newest first, and the last good one.
 
-Nothing of the user's is deleted, renamed or rewritten. Trackers (``latest`` and the like) and links
-inside the folder are hints that add nothing to what the files prove, so they are not followed.
+No file of the user is deleted, renamed or changed. Tracker files (``latest`` and the like) and links
+inside the folder are not followed: the checkpoints themselves show which one is complete.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from slurm_hooks.job.checkpoints.names import is_temporary, step_in
 FRAMEWORKS: tuple[Framework, ...] = (torch_dcp.FRAMEWORK, torch_file.FRAMEWORK)
 
 RECENT_S = 5.0
-"""Younger than this it may still be in the making (an old run behind a cut network), so it is
-looked at twice.
+"""A checkpoint younger than this may still be written (by an old run on an isolated node), so it is
+checked twice.
 """
 SETTLE_S = 0.25
 MAX_ENTRIES = 100_000
-"""In the folder of all checkpoints. One with more holds something else."""
+"""Entries of the checkpoint folder. A folder with more holds something else."""
 
 
 def candidates(folder: Path) -> list[Candidate]:
-    """Everything in ``folder`` that looks like a checkpoint, newest first, not judged.
+    """Everything in ``folder`` that looks like a checkpoint, newest first, not checked.
 
-    Newest is the highest step where all names count the same thing, else the last changed. Raises
+    Newest means the highest step if all names have the same unit, else the last change. Raises
     OSError when ``folder`` cannot be listed.
     """
     found = []
@@ -47,12 +47,14 @@ def _newest_first(found: list[Candidate]) -> list[Candidate]:
         for candidate in found
         if candidate.step is not None and not candidate.rejected
     }
-    if len(units) > 1:  # epoch 9 against step 400 says nothing
-        return sorted(found, key=lambda one: one.changed_at, reverse=True)
-    # A file without a number (trained_model.pt) is not known to be a checkpoint of this run: last.
-    return sorted(
-        found, key=lambda one: (-1 if one.step is None else one.step, one.changed_at), reverse=True
-    )
+    if len(units) > 1:  # epoch 9 and step 400 cannot be compared
+        return sorted(found, key=lambda candidate: candidate.changed_at, reverse=True)
+    # A file without a number (trained_model.pt) may not be a checkpoint of this run: it comes last.
+    return sorted(found, key=_step_and_age, reverse=True)
+
+
+def _step_and_age(candidate: Candidate) -> tuple[int, float]:
+    return (-1 if candidate.step is None else candidate.step, candidate.changed_at)
 
 
 def _candidate(folder: Path, entry: os.DirEntry[str]) -> Candidate | None:
@@ -64,7 +66,7 @@ def _candidate(folder: Path, entry: os.DirEntry[str]) -> Candidate | None:
         framework = _framework_of(entry.name, _names_in(path) if is_folder else None)
         changed_at = entry.stat().st_mtime
     except OSError as error:
-        return _cannot_look(path, entry, error)
+        return _unreadable(path, entry, error)
     if framework is None:
         return None
     step, unit = step_in(path.name if is_folder else path.stem)
@@ -84,26 +86,25 @@ def _names_in(folder: Path) -> frozenset[str]:
 
 def _framework_of(name: str, inside: frozenset[str] | None) -> Framework | None:
     if inside is not None:
-        return next((one for one in FRAMEWORKS if one.owns_folder(inside)), None)
-    # x.pt.tmp is told as what it was to become.
+        return next((framework for framework in FRAMEWORKS if framework.owns_folder(inside)), None)
+    # x.pt.tmp counts as x.pt, which its writer would have made of it.
     names, stem = [name], name
     while is_temporary(stem) and "." in stem.strip("."):
         stem = stem.rpartition(".")[0]
         names.append(stem)
-    return next((one for one in FRAMEWORKS if any(one.owns_file(each) for each in names)), None)
+    owners = (one for one in FRAMEWORKS if any(map(one.owns_file, names)))
+    return next(owners, None)
 
 
 def _is_inner_link(path: Path, entry: os.DirEntry[str]) -> bool:
-    """A link to a sibling (``last.pt``) would only count its target twice."""
+    """True for a link to a sibling (``last.pt``), which would count its target twice."""
     if not entry.is_symlink():
         return False
     return Path(os.path.realpath(path)).parent == Path(os.path.realpath(path.parent))
 
 
-def _cannot_look(path: Path, entry: os.DirEntry[str], error: OSError) -> Candidate | None:
-    """A checkpoint-like name that nobody may read is worth a line; any other name is not ours to
-    mention.
-    """
+def _unreadable(path: Path, entry: os.DirEntry[str], error: OSError) -> Candidate | None:
+    """A candidate for an unreadable file with the name of a checkpoint; ``None`` for other names."""
     step, unit = step_in(path.stem)
     framework = _framework_of(entry.name, None)
     if framework is None and (unit in ("", "number") or not step):
@@ -119,7 +120,7 @@ def _cannot_look(path: Path, entry: os.DirEntry[str], error: OSError) -> Candida
 
 
 def judge(candidate: Candidate) -> Checkpoint:
-    """Looks at one candidate. Never raises: what cannot be read is rejected and says so."""
+    """Checks one candidate. Never raises: a candidate that cannot be read is rejected as such."""
     reason, unreadable = candidate.rejected, candidate.rejected.startswith("cannot be read")
     if not reason:
         framework = next(one for one in FRAMEWORKS if one.name == candidate.framework)
@@ -138,7 +139,7 @@ def judge(candidate: Candidate) -> Checkpoint:
 
 
 def unjudged(candidate: Candidate, why: str) -> Checkpoint:
-    """One that nobody could look at."""
+    """A checkpoint that could not be checked."""
     return judge(replace(candidate, rejected=f"cannot be read: {why}"))
 
 
@@ -153,11 +154,11 @@ class Choice:
     rejected: tuple[Checkpoint, ...] = ()
 
     @property
-    def blind(self) -> bool:
-        """True when nothing could be chosen and something could not be read: starting anew might
-        overwrite it.
+    def unreadable(self) -> bool:
+        """True when no checkpoint could be chosen and one could not be read: a start from the
+        beginning might overwrite it.
         """
-        return self.chosen is None and any(one.unreadable for one in self.rejected)
+        return self.chosen is None and any(checkpoint.unreadable for checkpoint in self.rejected)
 
 
 def last_good(
@@ -165,12 +166,12 @@ def last_good(
     *,
     now: float,
     sleep: Callable[[float], None],
-    struck: Collection[str] = (),
+    avoid: Collection[str] = (),
 ) -> Choice:
-    """The newest whole checkpoint of ``folder``; judges no more than it needs.
+    """The newest complete checkpoint of ``folder``. Checks no more candidates than necessary.
 
-    ``struck`` holds paths from which attempts died again and again: skipped while an older one is
-    left. A folder that does not exist holds none. Raises OSError when it exists and cannot be
+    ``avoid``: paths from which attempts failed repeatedly; skipped as long as there is an older
+    checkpoint. A folder that does not exist holds none. Raises OSError when it exists and cannot be
     listed.
     """
     try:
@@ -182,15 +183,17 @@ def last_good(
     for checkpoint in _judged(found, now, sleep):
         if not checkpoint.valid:
             rejected.append(checkpoint)
-        elif str(checkpoint.path) in struck:
+        elif str(checkpoint.path) in avoid:
             fallback = fallback or checkpoint
             rejected.append(
-                replace(checkpoint, reason="attempts that resumed from it died without a new step")
+                replace(
+                    checkpoint, reason="attempts that resumed from it failed without a new step"
+                )
             )
         else:
             return Choice(chosen=checkpoint, rejected=tuple(rejected))
     if fallback:
-        rejected = [one for one in rejected if one.path != fallback.path]
+        rejected = [other for other in rejected if other.path != fallback.path]
     return Choice(chosen=fallback, rejected=tuple(rejected))
 
 
@@ -199,7 +202,7 @@ def _judged(
 ) -> Iterator[Checkpoint]:
     for candidate in found:
         checkpoint = judge(candidate)
-        # A clock ahead of ours makes the age negative: recent as well.
+        # With a writer's clock ahead of this one the age is negative: also recent.
         if checkpoint.valid and now - candidate.changed_at < RECENT_S:
             before = signature(candidate.path)
             sleep(SETTLE_S)
@@ -209,12 +212,12 @@ def _judged(
 
 
 def signature(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of change of the file, or of every file in the folder; empty when it is
-    gone.
+    """Name, size and time of change of the file, or of every file in the folder; empty if it does not
+    exist.
     """
     try:
         paths = sorted(path.iterdir()) if path.is_dir() else [path]
-        stats = [(one.name, one.stat()) for one in paths]
+        stats = [(file.name, file.stat()) for file in paths]
     except OSError:
         return ()
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)

@@ -1,7 +1,7 @@
-"""Reads the structure of a pickle without running anything that it names.
+"""Reads the structure of a pickle without running any code that it names.
 
-Every class or function that the pickle names becomes an inert stand-in that only keeps what it was
-given, so a hostile file can waste memory but can call nothing (docs.python.org, pickle:
+Every class or function that the pickle names becomes an inert stand-in, which only keeps its
+arguments. So a hostile file can use memory but cannot call anything (docs.python.org, pickle:
 "Restricting Globals").
 """
 
@@ -13,8 +13,8 @@ from typing import IO, Any
 
 
 class Inert:
-    """Stand-in for any object. ``named`` is what the pickle called it, ``given`` and ``state`` what
-    it was handed.
+    """Stand-in for any object. ``named``: its name in the pickle; ``given`` and ``state``: its
+    arguments and its state.
     """
 
     named = ""
@@ -27,23 +27,23 @@ class Inert:
         self.state = state
 
     def __setitem__(self, key: object, value: object) -> None:
-        """Items of a mapping subclass: of no interest."""
+        """Items of a mapping subclass: not used."""
 
     def append(self, item: object) -> None:
-        """Items of a list subclass: of no interest."""
+        """Items of a list subclass: not used."""
 
     def extend(self, items: object) -> None:
-        """Items of a list subclass: of no interest."""
+        """Items of a list subclass: not used."""
 
 
 class Truncated(Exception):
-    """The pickle ends early or is no pickle."""
+    """The data ends early or is not a pickle."""
 
 
 class Reader(pickle.Unpickler):
     """Loads one or more pickles from ``file``.
 
-    ``found`` holds, after a load, every stand-in of the classes in ``wanted``; ``persistent`` every
+    After a load, ``found`` holds every stand-in of the classes in ``wanted``, and ``persistent`` every
     persistent id.
     """
 
@@ -87,7 +87,7 @@ class Reader(pickle.Unpickler):
 
 
 def attributes(items: list[Inert]) -> Iterator[dict[str, object]]:
-    """The attribute dictionaries of plain objects (those without one are left out)."""
+    """The attribute dictionaries of the objects that have one."""
     for item in items:
         if isinstance(item.state, dict):
             yield item.state

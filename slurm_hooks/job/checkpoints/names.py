@@ -1,10 +1,10 @@
-"""What a checkpoint's name says: its step, or that it is not finished."""
+"""Reads a checkpoint's name: its step, or that it is a temporary name."""
 
 from __future__ import annotations
 
 import re
 
-# A word that counts, then the number: checkpoint_epoch_5, step-1000, iter_0000100, global_step200,
+# A unit, then the number: checkpoint_epoch_5, step-1000, iter_0000100, global_step200,
 # checkpoint-7.
 _COUNTED = re.compile(
     r"(?:^|[^a-z])(?P<word>global[_-]?step|step|iteration|iter|epoch|ep|checkpoint|ckpt)s?[._=-]?(?P<number>\d+)(?!\d)",
@@ -19,13 +19,13 @@ _UNIT = {"epoch": "epoch", "ep": "epoch", "checkpoint": "number", "ckpt": "numbe
 
 
 def step_in(stem: str) -> tuple[int | None, str]:
-    """The step that a name without its suffix carries, and what it counts: step, epoch or number.
+    """The step in a name without its suffix, and its unit: step, epoch or number.
 
     >>> step_in("checkpoint_epoch_5"), step_in("llama-7b-step-1200"), step_in("final")
     ((5, 'epoch'), (1200, 'step'), (None, ''))
     """
     counted = list(_COUNTED.finditer(stem))
-    # epoch=3-step=1200: the finer count orders them.
+    # epoch=3-step=1200: the finer unit counts.
     for unit in ("step", "epoch", "number"):
         for match in reversed(counted):
             if _UNIT.get(match["word"].lower(), "step") == unit:

@@ -2,9 +2,8 @@
 pickle.
 
 The coordinator writes ``.metadata`` last and by rename, after all ranks' shards
-(torch/distributed/checkpoint/ filesystem.py, ``FileSystemWriter.finish``). It names for every
-stored item a file, an offset and a length, so a missing or short shard shows without reading a
-tensor.
+(torch/distributed/checkpoint/filesystem.py, ``FileSystemWriter.finish``). It holds a file, an offset
+and a length for every stored item, so a missing or short shard is found without reading a tensor.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ _METADATA = ".metadata"
 _SHARD = ".distcp"
 _MAX_NAMED = 3
 _MAX_METADATA_BYTES = 512 << 20
-"""Some two million stored items."""
+"""About two million stored items."""
 MAX_ENTRIES = 200_000
-"""In one checkpoint's folder: each rank writes a shard or a few."""
+"""Entries of one checkpoint's folder: each rank writes one shard or a few."""
 
 
 def _owns_folder(names: frozenset[str]) -> bool:
@@ -64,9 +63,9 @@ def _shard_fault(file: IO[bytes], sizes: dict[str, int]) -> str:
         return f"missing shard {_some(missing)}"
     short = sorted(name for name, end in needed.items() if sizes[name] < end)
     if short:
-        told = [f"{name} ({sizes[name]} of {needed[name]} bytes)" for name in short]
-        return f"truncated shard {_some(told)}"
-    return "" if sizes else "no shard at all"
+        texts = [f"{name} ({sizes[name]} of {needed[name]} bytes)" for name in short]
+        return f"truncated shard {_some(texts)}"
+    return "" if sizes else "no shard"
 
 
 def _needed_bytes(file: IO[bytes]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """PyTorch ``.pt`` and ``.pth`` files, as ``torch.save`` writes them.
 
-Since torch 1.6 they are zip archives (stored, not compressed) whose central directory is written
-last: a file that was cut has none ("failed finding central directory"). ``NAME/data.pkl`` holds the
+Since torch 1.6 they are zip archives (stored, not compressed). The central directory is written
+last, so a truncated file has none ("failed finding central directory"). ``NAME/data.pkl`` holds the
 object, ``NAME/data/*`` the storages.
 """
 
@@ -19,9 +19,9 @@ from slurm_hooks.job.checkpoints.candidate import Framework
 _LOCAL_HEADER = b"PK\x03\x04"
 _MAX_PICKLE_BYTES = 64 << 20
 _MAX_DIRECTORY_BYTES = 32 << 20
-"""Of a zip's central directory: some 300,000 tensors."""
+"""For a zip's central directory: about 300,000 tensors."""
 _UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Other methods may make gigabytes of a kilobyte in one call; torch uses the first."""
+"""Other methods may expand a kilobyte to gigabytes in one call; torch uses the first."""
 
 
 def _fault(path: Path) -> str:
@@ -34,7 +34,7 @@ def _fault(path: Path) -> str:
             return "empty file"
         start = file.read(4)
         if not start.strip(b"\0"):
-            return "starts with zeros: its data never reached the disk"
+            return "starts with zeros: its data was not written to disk"
         file.seek(0)
         limited = Limited(file, _MAX_DIRECTORY_BYTES + _MAX_PICKLE_BYTES)
         if start == _LOCAL_HEADER:
@@ -48,16 +48,16 @@ def _zip_fault(file: IO[bytes], size_bytes: int) -> str:
     except OSError:
         raise
     except TooLarge:
-        return "not a checkpoint: its central directory is too large for one that torch wrote"
+        return "not a checkpoint: its central directory is larger than torch writes"
     except Exception as error:  # noqa: BLE001 - a broken zip can raise nearly anything
         return f"truncated: no central directory at its end ({error})"
     entries = archive.infolist()
     pickles = [entry for entry in entries if entry.filename.rsplit("/", 1)[-1] == "data.pkl"]
     if not pickles:
-        return "a zip without data.pkl: torch did not write it, or not all of it"
+        return "a zip without data.pkl: not written by torch, or incomplete"
     for entry in entries:
         if not 0 <= entry.header_offset <= size_bytes - entry.compress_size:
-            return f"{entry.filename} lies beyond the end of the file"
+            return f"{entry.filename} is beyond the end of the file"
     return _content_fault(
         archive, file, [pickles[0], max(entries, key=lambda entry: entry.header_offset)]
     )
@@ -66,15 +66,13 @@ def _zip_fault(file: IO[bytes], size_bytes: int) -> str:
 def _content_fault(
     archive: zipfile.ZipFile, file: IO[bytes], sampled: list[zipfile.ZipInfo]
 ) -> str:
-    """Looks at the object and at the last storage: holes that a crash left behind have no local
-    header.
-    """
+    """Checks the object and the last storage: a hole after a crash has no local header."""
     for entry in sampled:
         file.seek(entry.header_offset)
         if file.read(4) != _LOCAL_HEADER:
-            return f"{entry.filename} has no header: a hole in the file"
+            return f"{entry.filename} has no header: the file has a hole"
     if sampled[0].compress_type not in _UNPACKED:
-        return "data.pkl is compressed in a way that torch never uses"
+        return "data.pkl is compressed by a method that torch does not use"
     if sampled[0].file_size <= _MAX_PICKLE_BYTES:
         try:
             archive.read(sampled[0])

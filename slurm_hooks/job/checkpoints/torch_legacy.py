@@ -1,5 +1,4 @@
-"""The container that ``torch.save`` wrote before 1.6 (and still does on request): pickles, then raw
-storages.
+"""The legacy format of ``torch.save`` (before 1.6, and today on request): pickles, then raw storages.
 
 Layout (torch/serialization.py, ``_legacy_save``): magic number, protocol version, system facts, the
 object, the list of storage keys, each a pickle; then for each key an int64 element count and the
@@ -33,13 +32,13 @@ _ITEM_BYTES = {
 
 
 def fault(file: IO[bytes], size_bytes: int) -> str:
-    """Why this file is not a whole legacy checkpoint, or an empty string."""
+    """Why this file is not a complete legacy checkpoint, or an empty string."""
     reader = Reader(file)
     try:
         if reader.next() != _MAGIC:
-            return "neither a zip nor torch's legacy format"
+            return "neither a zip archive nor torch's legacy format"
     except Truncated:
-        return "neither a zip nor torch's legacy format"
+        return "neither a zip archive nor torch's legacy format"
     try:
         # Each pickle has its own memo, so each gets its own reader on the same file.
         parts = [Reader(file) for _ in range(4)]
@@ -48,12 +47,12 @@ def fault(file: IO[bytes], size_bytes: int) -> str:
         return f"truncated legacy file ({error})"
     keys = values[3]
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        return "a legacy file without its list of storages"
+        return "legacy file without its list of storages"
     return _storage_fault(file, keys, _item_bytes(parts[2].persistent), size_bytes)
 
 
 def _item_bytes(persistent: list[object]) -> dict[object, int | None]:
-    """Storage key → bytes of one element (None: a type that we do not know)."""
+    """Storage key → bytes of one element (None: unknown type)."""
     sizes: dict[object, int | None] = {}
     for pid in persistent:
         named = isinstance(pid, tuple) and len(pid) >= 3 and isinstance(pid[2], str)
@@ -72,7 +71,7 @@ def _storage_fault(
             return f"truncated legacy file: storage {key} is missing"
         item_bytes = sizes.get(key)
         if item_bytes is None:
-            return ""  # an element type that we do not know: nothing more can be told
+            return ""  # unknown element type: the rest cannot be checked
         (count,) = struct.unpack("<q", head)
         end = file.seek(0, os.SEEK_CUR) + count * item_bytes
         if count < 0 or end > size_bytes:

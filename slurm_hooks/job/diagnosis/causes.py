@@ -1,8 +1,9 @@
-"""Lines of logs → the cause of a failure. Pure.
+"""Finds the cause of a failure in the lines of a log. Pure.
 
-The earliest line that is no consequence of another wins (recovery.md section 3.3): what NCCL,
-torchrun and srun print while a job falls apart never does. A log that several attempts share is
-read as its last attempt that shows a cause.
+The cause is the earliest line that is not a consequence of another (recovery.md section 3.3). What
+NCCL, torchrun and srun print while a job fails is a consequence. In a log with several attempts, the
+last attempt that shows a cause counts. A bad node that the launcher names outranks other lines, since
+Slurm or the node's agent confirmed it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from slurm_hooks.job.diagnosis.launcher_lines import PREFIX, is_confirmed, node_fault_in
 from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Signature, Suspect
 
 _MAX_LINE_CHARS = 4000
 _NO_LOG_LINE = frozenset({"L07", "P01", "P02", "P03"})
-"""L07 is text of a node's Reason; the P rows show progress."""
+"""L07 is the text of a node's Reason; the P rows show progress."""
 _WEAK = frozenset({"L05", "L06", "R02"})
-"""A task died, or could not be started: any other line says more."""
+"""A task failed, or could not be started: any other line is a better cause."""
 
 _HINTS = (
     "error", "fail", "xid", "fatal", "fallen off", "nvswitch", "uncorrect", "machine check",
@@ -41,11 +43,17 @@ _HINTS = (
     "collective", "collectives", "client error", "root", "system", "context", "temperature",
     "power", "module", "credential", "execve", "can't open", "cannot open", "can't find",
 )  # fmt: skip
-"""Every signature needs one of these words in lower case (a test proves it): most lines have
-none.
+"""Every signature contains one of these words in lower case (a test checks it). Most lines contain
+none, so most lines need no pattern.
 """
 
 _ATTEMPT = re.compile(r"^holdfast: attempt \d+ of job \d+ starts ")
+_REQUEUED = "DUE TO JOB REQUEUE"
+"""The end of a line of L02 that follows a requeue. Any other line is a better cause."""
+
+_PREFIX = r"(?P<prefix>(?:(?:\[\w+\]|\d{1,6}): ?)*(?: *\|)?)"
+_SOURCE_FILE = re.compile(rf"^{_PREFIX}(?P<indent> +)File \".*\", line \d+")
+_INDENTED = re.compile(rf"^{_PREFIX}(?P<indent> *)")
 _RANK = (
     re.compile(r"^\s*(?P<rank>\d{1,6}): "),  # srun --label
     re.compile(r"\[rank(?P<rank>\d+)\]"),
@@ -70,7 +78,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """The line that explains the failure. ``host`` and ``rank`` are None where it names none."""
+    """The line that explains the failure. ``host`` and ``rank`` are None if the line has none."""
 
     signature: Signature
     line: Line
@@ -79,14 +87,14 @@ class Cause:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for lines that say the same of other numbers, addresses and paths."""
+        """Equal for lines that differ only in numbers, addresses and paths."""
         return f"{self.signature.code}:{_CHANGING.sub('#', self.line.text)[:200]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """``cause`` None: nothing explains it. ``others``: code → lines that also match, causes and
-    not.
+    """``cause`` None: no line explains the failure. ``others``: code → count of other lines that match,
+    consequences included.
     """
 
     cause: Cause | None
@@ -96,18 +104,20 @@ class Diagnosis:
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[tuple[Signature, re.Pattern[str]], ...]:
-    """Compiled when first needed: 100 patterns take some 50 ms."""
-    usable = [one for one in SIGNATURES if one.code not in _NO_LOG_LINE]
-    # Consequences last: a line that also says something of its own is no mere consequence.
-    ordered = sorted(usable, key=lambda one: one.kind is Kind.CASCADE)
-    return tuple((one, re.compile(one.pattern)) for one in ordered)
+    """Compiled on first use: 100 patterns take about 50 ms."""
+    usable = [row for row in SIGNATURES if row.code not in _NO_LOG_LINE]
+    # Consequences come last: a line that also matches another row is more than a consequence.
+    ordered = sorted(usable, key=lambda row: row.kind is Kind.CASCADE)
+    return tuple((row, re.compile(row.pattern)) for row in ordered)
 
 
 def match(text: str) -> tuple[Signature, re.Match[str]] | None:
     """The first signature that fits a line, and its match."""
     text = text[:_MAX_LINE_CHARS]
+    if text.startswith(PREFIX):
+        return node_fault_in(text)
     lowered = text.lower()
-    if not any(hint in lowered for hint in _HINTS) or text.startswith("holdfast: "):
+    if not any(hint in lowered for hint in _HINTS):
         return None
     for signature, pattern in _patterns():
         found = pattern.search(text)
@@ -126,7 +136,7 @@ def diagnose(lines: Iterable[Line]) -> Diagnosis:
 
 
 class _Attempt:
-    """What one attempt's lines matched."""
+    """The lines of one attempt that match a signature."""
 
     def __init__(self) -> None:
         self.hits: list[Cause] = []
@@ -134,7 +144,7 @@ class _Attempt:
 
     def add(self, line: Line, signature: Signature, found: re.Match[str]) -> None:
         self._counts[signature.code] += 1
-        # The first of each kind is all that counts; a log may hold a million of one.
+        # Only the first few of each code count; a log may hold a million of them.
         if self._counts[signature.code] <= 8:
             named = found.groupdict()
             rank = named.get("rank") or _first(_RANK, "rank", line.text)
@@ -145,15 +155,15 @@ class _Attempt:
 
     @property
     def strong(self) -> list[Cause]:
-        """Possible causes that say more than that a task died."""
-        return [
-            hit
-            for hit in self.hits
-            if hit.signature.kind is not Kind.CASCADE and hit.signature.code not in _WEAK
+        """Possible causes other than a failed task or a requeue; a confirmed bad node alone."""
+        strong = [
+            hit for hit in self.hits if hit.signature.kind is not Kind.CASCADE and not _is_weak(hit)
         ]
+        confirmed = [hit for hit in strong if is_confirmed(hit.signature.code, hit.line.text)]
+        return confirmed or strong
 
     def diagnosis(self) -> Diagnosis:
-        possible = self.strong or [hit for hit in self.hits if hit.signature.code in _WEAK]
+        possible = self.strong or [hit for hit in self.hits if _is_weak(hit)]
         cause = possible[0] if possible else None
         others = dict(self._counts)
         if cause:
@@ -165,9 +175,34 @@ class _Attempt:
         )
 
 
+def _is_weak(hit: Cause) -> bool:
+    return hit.signature.code in _WEAK or _REQUEUED in hit.line.text
+
+
+def _without_source(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines without the source code in tracebacks: the exception's own line is the cause.
+
+    A traceback shows a ``File`` line and below it, indented further, the source code. Ranks that
+    print at the same time are told apart by their prefix (``[rank3]:``, ``3:``).
+    """
+    open_files: dict[str, int] = {}
+    for line in lines:
+        text = line.text[:_MAX_LINE_CHARS]
+        indented = _INDENTED.match(text)
+        prefix, indent = (indented["prefix"], len(indented["indent"])) if indented else ("", 0)
+        if prefix in open_files and indent > open_files[prefix] and text.strip():
+            continue
+        open_files.pop(prefix, None)
+        found = _SOURCE_FILE.match(text)
+        if found:
+            open_files[prefix] = indent
+            continue
+        yield line
+
+
 def _attempts(lines: Iterable[Line]) -> Iterator[_Attempt]:
     attempt = _Attempt()
-    for line in lines:
+    for line in _without_source(lines):
         if _ATTEMPT.match(line.text):
             yield attempt
             attempt = _Attempt()
@@ -179,11 +214,11 @@ def _attempts(lines: Iterable[Line]) -> Iterator[_Attempt]:
 
 
 def _suspects(cause: Cause, possible: list[Cause]) -> Iterator[str]:
-    """Hosts that the cause speaks against. A victim's own host is none (``NAMED_RANK``)."""
+    """Hosts that the cause makes suspect. The host of a victim is not suspect (``NAMED_RANK``)."""
     if cause.host is None:
         return
-    same = [one for one in possible if one.signature.code == cause.signature.code]
-    hosts = {one.host for one in same}
+    same = [other for other in possible if other.signature.code == cause.signature.code]
+    hosts = {other.host for other in same}
     match cause.signature.suspect:
         case Suspect.YES | Suspect.BOTH_ENDS:
             yield cause.host
@@ -191,7 +226,7 @@ def _suspects(cause: Cause, possible: list[Cause]) -> Iterator[str]:
             if len(same) > 1 and hosts == {cause.host}:
                 yield cause.host
         case Suspect.NO | Suspect.NAMED_RANK | Suspect.ONE_NODE:
-            return  # of the last, a log alone does not tell how many nodes there were
+            return  # for ONE_NODE, a log does not show how many nodes the job had
 
 
 def _first(patterns: Iterable[re.Pattern[str]], group: str, text: str) -> str | None:
@@ -220,7 +255,7 @@ CLASS_OF: dict[Kind, str] = {
     Kind.CASCADE: "unknown",
     Kind.PROGRESS: "unknown",
 }
-"""The class that ``holdfast diagnose`` answers (design.md section 6)."""
+"""The class that ``holdfast diagnose`` prints (design.md section 6)."""
 
 RETRY_OF: dict[Retry, str] = {
     Retry.PLAIN: "same",
@@ -230,4 +265,5 @@ RETRY_OF: dict[Retry, str] = {
     Retry.UNDECIDED: "same",
     Retry.EXCLUDING: "exclude",
     Retry.NEVER: "hold",
+    Retry.NOT_AT_ALL: "fail",
 }

@@ -1,4 +1,4 @@
-"""``holdfast diagnose LOG …``: why did the job fail?"""
+"""``holdfast diagnose LOG …``: finds the cause of a job's failure in its logs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ _EPILOG = """example:
   holdfast diagnose --json train-*.err /var/log/kern.log
   zcat old.log.gz | holdfast diagnose -
 
-A LOG is a regular file, or - for standard input. Root does not follow symbolic links that a user made.
+A LOG is a regular file, or - for standard input. Root does not follow symbolic links of other users.
 Keys of --json: cause {code, class, text, file, line, host, rank}, retry, suspects, others.
 class: hardware, network, storage, infrastructure, application, user, scheduler or unknown.
-retry: same (again), exclude (elsewhere), hold (a person must look), fail (nothing to try again).
-Exit status: 0 a cause was found, 1 none was, 2 a LOG cannot be read."""
+retry: same (on the same nodes), exclude (on other nodes), hold (a person must decide), fail (no retry).
+
+Exit status: 0 a cause was found, 1 no cause was found, 2 a LOG cannot be read."""
 
 _MAX_LINE_BYTES = 64 << 10
-"""Of a longer line the rest is left out."""
+"""The rest of a longer line is ignored."""
 _READ_BYTES = 1 << 20
 _MAX_BYTES = 16 << 30
-"""Minutes of reading. A user can make a file of any size without writing a byte of it."""
+"""Takes minutes to read. A user can create a sparse file of any size."""
 _OWN_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
 
 _TIME = re.compile(r"\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast diagnose",
-        description="Finds the line that explains a job's failure.",
+        description="Find the line that explains a job's failure.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -50,16 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "logs",
         metavar="LOG",
         nargs="+",
-        help="the job's output, in any number of files; - is stdin",
+        help="the job's output, one or more files; - is standard input",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(argv)
     found: list[Diagnosis] = []
     for name in args.logs:
         try:
             found.append(diagnose(_lines(name)))
         except OSError as error:
-            complain(f"holdfast diagnose: {name}: {error.strerror}; name a log that you may read")
+            complain(f"holdfast diagnose: {name}: {error.strerror}; give a log that you can read")
             return 2
     merged = merge(found)
     say_json(record(merged)) if args.json else say(_text(merged))
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _lines(name: str) -> Iterator[Line]:
-    """Raises ``OSError``. A pipe is read only where the caller himself handed it over."""
+    """The lines of a log. Raises ``OSError``. A pipe is read only if it is an open file of the caller."""
     file: IO[bytes]
     size_bytes: int | None
     descriptor = _own_descriptor(name)
@@ -86,31 +87,31 @@ def _lines(name: str) -> Iterator[Line]:
 
 
 def _own_descriptor(name: str) -> int | None:
-    """The number of the open file that a name such as ``/dev/stdin`` stands for."""
+    """The file descriptor that a name such as ``/dev/stdin`` stands for."""
     if name in ("-", "/dev/stdin"):
         return 0
-    found = _OWN_DESCRIPTOR.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _OWN_DESCRIPTOR.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def merge(found: Sequence[Diagnosis]) -> Diagnosis:
-    """One answer from several logs: the earliest cause where all causes carry a time, else the
-    first log's.
+    """Merges the diagnoses of several logs: the earliest cause if all causes have a time, else that of
+    the first log.
     """
-    causes = [one.cause for one in found if one.cause]
+    causes = [diagnosis.cause for diagnosis in found if diagnosis.cause]
     times = [_time_in(cause.line.text) for cause in causes]
     order = list(range(len(causes)))
     if all(times):
         order.sort(key=lambda index: str(times[index]))
     cause = causes[order[0]] if causes else None
     others: dict[str, int] = {}
-    for one in found:
-        for code, count in one.others.items():
+    for diagnosis in found:
+        for code, count in diagnosis.others.items():
             others[code] = others.get(code, 0) + count
-        if one.cause and one.cause is not cause:
-            code = one.cause.signature.code
+        if diagnosis.cause and diagnosis.cause is not cause:
+            code = diagnosis.cause.signature.code
             others[code] = others.get(code, 0) + 1
-    suspects = next((one.suspects for one in found if one.cause is cause), ())
+    suspects = next((other.suspects for other in found if other.cause is cause), ())
     return Diagnosis(cause=cause, suspects=suspects, others=others)
 
 
@@ -125,7 +126,7 @@ def _time_in(text: str) -> datetime | None:
 
 
 def retry_of(found: Diagnosis) -> str:
-    """same, exclude, hold or fail. Without a known cause another try is the best experiment."""
+    """same, exclude, hold or fail. Without a known cause the job is retried."""
     if found.cause is None:
         return "same"
     if found.cause.signature.kind is Kind.SCHEDULER and _ENDED.search(found.cause.line.text):
@@ -134,7 +135,7 @@ def retry_of(found: Diagnosis) -> str:
 
 
 def record(found: Diagnosis) -> dict[str, object]:
-    """The answer for programs; without a cause its code is UNKNOWN."""
+    """The diagnosis as JSON. Without a cause its code is UNKNOWN."""
     cause = found.cause
     return {
         "cause": {
@@ -155,12 +156,12 @@ def record(found: Diagnosis) -> dict[str, object]:
 def _text(found: Diagnosis) -> str:
     cause = found.cause
     if cause is None:
-        return "no line explains the failure; nothing speaks against another try"
+        return "no cause found; retry is safe"
     where = f"{cause.line.file}:{cause.line.number}"
-    whose = [f"host {cause.host}"] if cause.host else []
-    whose += [f"rank {cause.rank}"] if cause.rank is not None else []
+    origin = [f"host {cause.host}"] if cause.host else []
+    origin += [f"rank {cause.rank}"] if cause.rank is not None else []
     lines = [
-        f"{cause.signature.code} ({CLASS_OF[cause.signature.kind]}) {' '.join([where, *whose])}",
+        f"{cause.signature.code} ({CLASS_OF[cause.signature.kind]}) {' '.join([where, *origin])}",
         f"  {cause.line.text.strip()}",
         f"retry: {retry_of(found)}"
         + (f", suspect: {', '.join(found.suspects)}" if found.suspects else ""),

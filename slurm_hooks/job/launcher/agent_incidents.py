@@ -1,8 +1,8 @@
-"""What the agents told of an attempt, and what follows for the launcher. Pure.
+"""The incidents that the nodes' agents reported for an attempt, and how they change the decision.
 
-An application's fault (an Xid 13, 31, 43 …) speaks against the job and clears its nodes: the output
-of ranks whose peer crashed often blames a host. A fault of the machine names node and GPU, also
-where the node itself could not be taken out of service (the budget).
+An application's fault (an Xid 13, 31, 43 …) is attributed to the job and clears its nodes: the
+output of ranks whose peer crashed often names a healthy host. A fault of the machine names node and
+GPU, also where the node could not be taken out of service (the budget). Pure.
 """
 
 from __future__ import annotations
@@ -14,74 +14,82 @@ from holdfast.faults import fault_of
 from holdfast.incidents import Attribution, Incident, verdict
 from holdfast.policy.job import FailureKind
 from holdfast.vocabulary import Severity, SlurmName
-from slurm_hooks.job.launcher.node_faults import NodeFault, Sight
+from slurm_hooks.job.launcher.node_faults import NodeFault, Snapshot
 from slurm_hooks.job.launcher.outcome import AttemptEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentIncidents:
-    """The entries that are new since the attempt began."""
+    """The incidents that are new since the attempt began."""
 
     entries: tuple[Incident, ...] = ()
 
     @property
-    def blames(self) -> Attribution:
+    def attribution(self) -> Attribution:
         return verdict(self.entries)
 
     @property
-    def attribution(self) -> str:
-        """The application's fault in words; empty where it is not the application's."""
-        if self.blames is not Attribution.JOB:
+    def job_fault(self) -> str:
+        """The application's fault as text; empty where it is not the application's."""
+        if self.attribution is not Attribution.JOB:
             return ""
-        return ", ".join(_words(one) for one in self.entries if one.attribution is Attribution.JOB)
+        faults = (entry for entry in self.entries if entry.attribution is Attribution.JOB)
+        return ", ".join(map(_text, faults))
 
     @property
     def fatal_nodes(self) -> frozenset[SlurmName]:
-        """Nodes whose agents say that work on them is lost."""
-        return frozenset(SlurmName(one.node) for one in self.entries if _condemns(one))
+        """Nodes whose agents report that work on them is lost."""
+        return frozenset(
+            SlurmName(entry.node) for entry in self.entries if _is_fatal_for_node(entry)
+        )
 
     def records(self) -> list[dict[str, object]]:
         """For the journal."""
         return [entry.record() for entry in self.entries]
 
-    def blames_with(self, sight: Sight) -> Attribution:
-        """Whose fault it was, by this and by what Slurm says of the nodes: a drain is quicker than a
-        comment."""
-        fatal = any(fault.fatal for fault in sight.faults or ())
-        return Attribution.NODE if fatal else self.blames
+    def attribution_with(self, snapshot: Snapshot) -> Attribution:
+        """The attribution by these incidents and by the state of the nodes in Slurm: a drain arrives
+        before a comment."""
+        fatal = any(fault.fatal for fault in snapshot.faults or ())
+        return Attribution.NODE if fatal else self.attribution
 
-    def cleared(self, ended: AttemptEnd, sight: Sight) -> AttemptEnd:
-        """How the attempt ended, in the light of this."""
-        first = next((one for one in self.entries if one.attribution is Attribution.JOB), None)
-        if self.blames_with(sight) is not Attribution.JOB or first is None:
+    def applied_to(self, ended: AttemptEnd, snapshot: Snapshot) -> AttemptEnd:
+        """How the attempt ended, corrected by these incidents: an application's fault suspects no
+        node."""
+        job_faults = (entry for entry in self.entries if entry.attribution is Attribution.JOB)
+        first = next(job_faults, None)
+        if self.attribution_with(snapshot) is not Attribution.JOB or first is None:
             return ended
-        kind = ended.kind if ended.kind is FailureKind.USER else FailureKind.UNKNOWN
+        own = ended.kind in (FailureKind.USER, FailureKind.PROGRAM)
+        kind = ended.kind if own else FailureKind.UNKNOWN
         fingerprint = ended.fingerprint if ended.cause else f"xid:{first.code}"
         return replace(ended, kind=kind, suspects=frozenset(), fingerprint=fingerprint)
 
 
-def since(before: Iterable[Incident], sight: Sight) -> AgentIncidents:
-    """What was told after ``before``. An attempt in place must not answer for the one before it."""
+def since(before: Iterable[Incident], snapshot: Snapshot) -> AgentIncidents:
+    """The incidents reported after ``before``: those of an earlier attempt do not count for this one."""
     old = set(before)
-    return AgentIncidents(entries=tuple(entry for entry in sight.told if entry not in old))
+    return AgentIncidents(entries=tuple(entry for entry in snapshot.incidents if entry not in old))
 
 
-def with_told(sight: Sight, told: AgentIncidents, nodes: Sequence[SlurmName]) -> Sight:
-    """The sight with the fatal faults of machines that Slurm does not know as out of service."""
-    if sight.faults is None and not told.entries:
-        return sight
-    known = {fault.node for fault in sight.faults or ()}
+def with_incidents(
+    snapshot: Snapshot, reported: AgentIncidents, nodes: Sequence[SlurmName]
+) -> Snapshot:
+    """The snapshot with the reported fatal faults of nodes that are still in service in Slurm."""
+    if snapshot.faults is None and not reported.entries:
+        return snapshot
+    known = {fault.node for fault in snapshot.faults or ()}
     more = {
         entry.node: _fault(entry)
-        for entry in told.entries
-        if _condemns(entry) and entry.node in nodes and SlurmName(entry.node) not in known
+        for entry in reported.entries
+        if _is_fatal_for_node(entry) and entry.node in nodes and SlurmName(entry.node) not in known
     }
     if not more:
-        return sight
-    return replace(sight, faults=(*more.values(), *(sight.faults or ())))
+        return snapshot
+    return replace(snapshot, faults=(*more.values(), *(snapshot.faults or ())))
 
 
-def _condemns(entry: Incident) -> bool:
+def _is_fatal_for_node(entry: Incident) -> bool:
     return (
         entry.attribution is Attribution.NODE
         and entry.severity is Severity.FATAL
@@ -93,14 +101,14 @@ def _fault(entry: Incident) -> NodeFault:
     return NodeFault(
         node=SlurmName(entry.node),
         code=entry.code,
-        detail=f"{fault_of(entry.code).title}, seen by the node's agent while the job ran",
+        detail=f"{fault_of(entry.code).title}, reported by the node's agent while the job ran",
         fatal=True,
         gpu=entry.gpu,
         out_of_service=False,
     )
 
 
-def _words(entry: Incident) -> str:
+def _text(entry: Incident) -> str:
     gpu = f" GPU {entry.gpu}" if entry.gpu is not None else ""
     step = f", step {entry.step}" if entry.step else ""
     times = f", {entry.count} times" if entry.count > 1 else ""

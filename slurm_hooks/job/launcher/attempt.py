@@ -1,4 +1,4 @@
-"""The values that one run of the launcher works with."""
+"""The values that one run of the launcher uses, and the environment of its command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slurm_hooks.job.step.step import KILL_ON_BAD_EXIT, Signals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the batch script asked for."""
+    """The command line of ``holdfast run`` in a job."""
 
     context: JobContext
     command: tuple[str, ...]
@@ -25,7 +25,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What the launcher works with."""
+    """The launcher's interfaces: Slurm, the journal, the agent, signals."""
 
     slurm: SlurmClient
     journal: Journal
@@ -43,30 +43,31 @@ def child_environment(
 ) -> dict[str, str]:
     """The job environment (design.md section 4) on top of the launcher's own.
 
-    Empty rather than unset where there is no checkpoint: a script under ``set -u`` may use them.
+    Without a checkpoint the variables are empty, not unset, so that scripts under ``set -u`` can use
+    them.
     """
     chosen = choice.chosen
-    # 26.05 gives batch scripts a step id (-5). Agents tell a job's tasks by it: srun must have
-    # none.
+    # 26.05 gives batch scripts a step id (-5). Agents recognise a job's tasks by their step id, so
+    # srun must not inherit this one.
     own = {name: value for name, value in environ.items() if name not in _STEP}
-    told = {
+    ours = {
         "HOLDFAST_RESUME_FROM": str(chosen.path) if chosen else "",
         "HOLDFAST_RESUME_STEP": str(chosen.step) if chosen and chosen.step is not None else "",
         "HOLDFAST_ATTEMPT": str(number),
         "HOLDFAST_JOURNAL": str(journal),
     }
     if _EXPORT in own:
-        own[_EXPORT] = _exporting(own[_EXPORT], told)
-    return {KILL_ON_BAD_EXIT: "1", **own, **told}
+        own[_EXPORT] = _exporting(own[_EXPORT], ours)
+    return {KILL_ON_BAD_EXIT: "1", **own, **ours}
 
 
-def _exporting(asked: str, names: Iterable[str]) -> str:
-    """What ``sbatch --export=NONE`` (or a list) lets srun hand to the tasks, and ``names`` besides.
+def _exporting(requested: str, names: Iterable[str]) -> str:
+    """The variables that ``sbatch --export=NONE`` (or a list) lets srun pass on, plus ``names``.
 
-    Without them a training would begin anew each time, and the agent not know its tasks. To srun a
-    list is what NONE is, and the names in it.
+    Without ``names`` a training would start from the beginning each time, and the agent would not
+    recognise its tasks. srun treats a list as NONE plus the listed names.
     """
-    if not asked or "ALL" in asked.upper().split(","):
-        return asked
-    kept = [] if asked.upper() in ("NONE", "NIL") else [asked]
+    if not requested or "ALL" in requested.upper().split(","):
+        return requested
+    kept = [] if requested.upper() in ("NONE", "NIL") else [requested]
     return ",".join([*kept, *names])

@@ -1,10 +1,11 @@
-"""``holdfast run``: starts the job's step from the last good checkpoint and answers for its end."""
+"""``holdfast run``: runs the job's command from the last good checkpoint and restarts it."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -25,17 +26,16 @@ from slurm_hooks.job.step.step import Signals
 _EPILOG = """example, in a script for sbatch --requeue:
   holdfast run --checkpoints /mnt/training/checkpoints -- srun python train.py
 
-The command finds in its environment HOLDFAST_RESUME_FROM (path of the last good checkpoint, empty
-when there is none), HOLDFAST_RESUME_STEP, HOLDFAST_ATTEMPT and HOLDFAST_JOURNAL. When it fails, the
-job is started again: at once, by a requeue, or not at all; the log says why in lines that begin
-with "holdfast:". The command's exit code 93 means "do not start me again". Exit status: the
-command's own, 2 used wrongly."""
+Environment of the command: HOLDFAST_RESUME_FROM (path of the last good checkpoint, empty if there
+is none), HOLDFAST_RESUME_STEP, HOLDFAST_ATTEMPT and HOLDFAST_JOURNAL. When the command fails, Holdfast
+restarts it on the same nodes, requeues the job, holds it or lets it fail; lines in the job's log
+that begin with "holdfast:" state which and why. Exit code 93 of the command means: do not restart.
+
+Exit status: that of the command, 2 for a usage error."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command given after ``--`` for this job. Returns the exit status for the batch
-    script.
-    """
+    """Runs the command given after ``--``. Returns the exit status for the batch script."""
     parser = _parser()
     args = parser.parse_args(sys.argv[1:] if argv is None else list(argv))
     try:
@@ -51,20 +51,20 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         prog="holdfast run",
         usage="holdfast run [--checkpoints DIR] [--spares K] -- CMD …",
-        description="Runs a job's command so that it survives bad nodes.",
+        description="Run a job's command, and restart it elsewhere when a node fails.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--checkpoints",
         metavar="DIR",
-        help="the folder that the command saves its checkpoints to (default: HOLDFAST_CHECKPOINTS)",
+        help="folder that the command saves its checkpoints to (default: HOLDFAST_CHECKPOINTS)",
     )
     parser.add_argument(
         "--spares", metavar="K", type=int, default=0, help="hot spares: not available yet"
     )
     parser.add_argument(
-        "command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --"
+        "command", metavar="CMD", nargs=argparse.REMAINDER, help="command to run, after --"
     )
     return parser
 
@@ -78,10 +78,10 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
             f"--spares {args.spares}: hot spares are not available yet; leave the option out"
         )
     if shutil.which(command[0]) is None:
-        raise UsageError(f"{command[0]}: {_why_not(command[0])}")
+        raise UsageError(f"{command[0]}: {_why_not_runnable(command[0])}")
     if args.checkpoints == "":
         raise UsageError(
-            "--checkpoints names no folder; is a variable of the script empty? (set -u tells which)"
+            "--checkpoints is empty; is a variable of the script unset? (set -u shows which)"
         )
     folder = args.checkpoints or os.environ.get("HOLDFAST_CHECKPOINTS")
     if not folder:
@@ -90,17 +90,32 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
             "the folder that the command saves to"
         )
     checkpoints = Path.cwd() / folder
-    if checkpoints.exists() and not checkpoints.is_dir():
-        raise UsageError(f"--checkpoints {checkpoints}: not a folder; name the folder, not a file")
+    problem = _folder_problem(checkpoints)
+    if problem:
+        raise UsageError(f"--checkpoints {checkpoints}: {problem}")
     return Job(context=context, command=tuple(command), checkpoints=checkpoints)
 
 
-def _why_not(command: str) -> str:
+def _folder_problem(folder: Path) -> str:
+    """Why the command cannot save to ``folder``; empty if it can, or could create the folder."""
+    try:
+        mode = folder.stat().st_mode
+    except FileNotFoundError:
+        parent = next(parent for parent in folder.parents if parent.is_dir())
+        if os.access(parent, os.W_OK | os.X_OK):
+            return ""
+        return f"does not exist, and you cannot create it in {parent}"
+    except OSError as error:
+        return f"{error.strerror}; give a folder that you can write to"
+    return "" if stat.S_ISDIR(mode) else "not a folder; give the folder, not a file"
+
+
+def _why_not_runnable(command: str) -> str:
     if Path(command).is_file() and "/" in command:
-        return "not executable; make it so (chmod +x), or name its interpreter before it"
+        return "not executable; run chmod +x, or put its interpreter before it"
     if "=" in command:
-        return "no command; put env before variables that are only for the command"
-    return "no such command on this node; check its name and PATH"
+        return "not a command; to set a variable for the command, put env before it"
+    return "command not found on this node; check the name and PATH"
 
 
 def _run(job: Job) -> int:
@@ -121,27 +136,27 @@ def _run(job: Job) -> int:
     run = Run(job, tools)
     try:
         with signals.caught():
-            return run.to_the_end()
-    except Exception as error:  # noqa: BLE001 - a fault of ours must not end a training job
-        return _without_us(job, run, error)
+            return run.run_to_end()
+    except Exception as error:  # noqa: BLE001 - an internal error must not end a training job
+        return _run_without_holdfast(job, run, error)
 
 
 def _configuration() -> tuple[ClusterConfig, JobConfig]:
-    """A broken configuration is told and costs nothing but its settings."""
+    """The configuration. If it is invalid, reports the problems and returns the defaults."""
     path = config_path()
     try:
         return load_cluster(path), load_section(path, "job", JobConfig)
     except (ConfigError, ImportError) as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"holdfast: configuration: {line}\n")
-        sys.stderr.write("holdfast: configuration: going on with the defaults\n")
+        sys.stderr.write("holdfast: configuration: using the defaults\n")
         return ClusterConfig(), JobConfig()
 
 
-def _without_us(job: Job, run: Run, error: Exception) -> int:  # noqa: RET503 - exec
-    """Holdfast gone means plain Slurm: the command is started as if we were not there."""
-    told = f"holdfast: fault of ours, please report it: {type(error).__name__}: {error}\n"
-    sys.stderr.write(told)
+def _run_without_holdfast(job: Job, run: Run, error: Exception) -> int:  # noqa: RET503 - exec
+    """Without Holdfast the job behaves as under plain Slurm: the command starts as given."""
+    what = f"{type(error).__name__}: {error}"
+    sys.stderr.write(f"holdfast: internal error, please report it: {what}\n")
     if run.started:
         return run.last_code or 1
     sys.stderr.write("holdfast: starting the command without Holdfast\n")

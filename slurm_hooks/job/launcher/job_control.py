@@ -1,4 +1,4 @@
-"""What the launcher asks of Slurm for its own job, and the markers that tell the agent of it."""
+"""The launcher's requests to Slurm for its own job, and the markers that it sends to the agent."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from slurm_hooks.job.launcher.attempt import Tools
 from slurm_hooks.job.launcher.log import say
 
 _AFTER_REQUEUE_S = 60.0
-"""Slurm ends the batch script within KillWait; until then the script must not go on."""
+"""Slurm ends the batch script within KillWait. Until then the script must not continue."""
 _BEFORE_REQUEUE_S = 1.0
 _AT_END_S = 5.0
-"""How long an agent that restarts is waited for: nobody is there to tell it later."""
+"""How long to wait for an agent that restarts: the launcher exits and cannot retry later."""
 
 
 class JobControl:
@@ -27,10 +27,10 @@ class JobControl:
         self._context, self._tools = context, tools
         self._agent = AgentLink(tools.run_dir)
         self.deaths = 0
-        """How often in a row the launcher of this job died before this one."""
+        """How often in a row the launcher of this job was killed before this one."""
 
     def mark(self, state: str) -> None:
-        """Tells the agent that the job runs, or has ended for good. Where no agent runs, Slurm's own
+        """Reports to the agent that the job runs, or has ended for good. Without an agent, Slurm's own
         requeue delay stays."""
         if state != markers.FINISHED:
             self._send(state)
@@ -49,70 +49,70 @@ class JobControl:
         return self._agent.send(marker, for_s=for_s)
 
     def _end_without_agent(self) -> None:
-        """An agent that comes back would find that the launcher of this job is gone, and requeue the
-        job if it failed: Slurm is told that this must not be."""
+        """An agent that restarts later would find the launcher gone and requeue the job if it failed.
+        Setting Requeue=0 in Slurm prevents that."""
         if self._agent.last is None:
             return
         try:
             self._tools.slurm.disable_requeue(self._context.job_id)
         except CommandError as error:
-            say(f"not told that this job has ended: agent and Slurm ({error.problem})")
+            say(f"cannot report the job's end to the agent or to Slurm ({error.problem})")
 
     def requeue(self, exclude: Sequence[str]) -> bool:
-        """Requeues the job. The marker comes first: Slurm's answer is SIGTERM. False: Slurm said
-        no.
+        """Requeues the job. The marker comes first, since Slurm answers with SIGTERM. False: Slurm
+        refused.
         """
         self._send(markers.REQUEUE, exclude, _BEFORE_REQUEUE_S)
-        return self._asked("requeue", lambda: self._tools.slurm.requeue(self._context.job_id))
+        return self._request("requeue", lambda: self._tools.slurm.requeue(self._context.job_id))
 
     def hold(self, why: str) -> bool:
-        """Requeues the job held."""
+        """Requeues and holds the job. False: Slurm refused."""
         self._send(markers.FINISHED, for_s=_BEFORE_REQUEUE_S)
-        return self._asked("hold", lambda: self._tools.slurm.hold(self._context.job_id, why))
+        return self._request("hold", lambda: self._tools.slurm.hold(self._context.job_id, why))
 
-    def _asked(self, what: str, call: Callable[[], None]) -> bool:
+    def _request(self, what: str, call: Callable[[], None]) -> bool:
         try:
-            self._patiently(call)
+            self._retry_while_silent(call)
         except CommandError as error:
-            if _ended_with_us(error):
+            if _ended_by_signal(error):
                 return True
-            say(f"{what} not taken by Slurm: {error.output.strip() or error.problem}")
+            say(f"Slurm refused the {what}: {error.output.strip() or error.problem}")
             return False
         return True
 
-    def _patiently(self, call: Callable[[], None]) -> None:
-        """Asks again while nobody answers. Raises the last error at the end of the patience."""
+    def _retry_while_silent(self, call: Callable[[], None]) -> None:
+        """Retries while slurmctld does not answer. Raises the last error after ``slurm_patience_s``."""
         end = time.monotonic() + self._tools.config.slurm_patience_s
         pause_s = 1.0
         while True:
             try:
                 return call()
             except Unavailable as error:
-                if time.monotonic() + pause_s > end or self._tools.signals.told_to_end:
+                if time.monotonic() + pause_s > end or self._tools.signals.terminated:
                     raise
-                say(f"slurmctld does not answer ({error.problem}); again in {pause_s:g} s")
+                say(f"slurmctld does not answer ({error.problem}); retrying in {pause_s:g} s")
                 self.sleep(pause_s)
                 pause_s = min(30.0, pause_s * 2)
 
     def sleep(self, seconds: float) -> None:
-        """Sleeps, and wakes early for a signal."""
+        """Sleeps; a signal ends the sleep early."""
         select.select([self._tools.signals.wake_fd], [], [], seconds)
         self._tools.signals.take()
 
     def pause(self, seconds: float) -> None:
-        """Sleeps the whole time unless told to end."""
+        """Sleeps the whole time unless SIGTERM or SIGINT arrives."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and not self._tools.signals.told_to_end:
+        while time.monotonic() < end and not self._tools.signals.terminated:
             self.sleep(max(0.0, end - time.monotonic()))
 
-    def wait_for_the_end(self) -> None:
-        """After a requeue: Slurm's SIGTERM is on its way."""
+    def wait_for_sigterm(self) -> None:
+        """Waits, after a requeue, for Slurm's SIGTERM."""
         self.pause(_AFTER_REQUEUE_S)
 
 
-def _ended_with_us(error: CommandError) -> bool:
-    """Whether a signal ended the command: Slurm's SIGTERM comes to all processes of a job that it
-    requeues, and may be there before its answer. If it was another signal, the marker stands, and the
-    agent requeues a job that then ends as failed.
+def _ended_by_signal(error: CommandError) -> bool:
+    """True when a signal ended the command. Slurm sends SIGTERM to all processes of a job that it
+    requeues, and the signal may arrive before Slurm's answer. If the signal had another source, the
+    marker remains, and the agent requeues the job after it fails.
     """
     return error.status is not None and error.status < 0

@@ -1,4 +1,4 @@
-"""The launcher's voice: short lines in the job's log, told from the job's own by ``holdfast:``."""
+"""The launcher's lines in the job's log. Each begins with ``holdfast:``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def say(text: str) -> None:
-    """One line. A log that cannot be written must not end the job."""
+    """Writes one line. A log that cannot be written must not end the job."""
     try:
         sys.stderr.write(f"holdfast: {' '.join(text.split())}\n")
         sys.stderr.flush()

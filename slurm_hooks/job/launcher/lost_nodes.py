@@ -1,13 +1,13 @@
-"""Nodes of the job that are in service and have lost its processes: power-cycled, booted, or started
-again in a new pod.
+"""Nodes of the job that are in service and have lost its processes: power-cycled, rebooted, or
+restarted in a new pod.
 
-srun does not hear of such an end. Nothing closes its connections when the power goes, and where steps
-have a manager of their own (``enable_stepmgr``) slurmctld knows no step to tell it of. The node may be
-healthy again before the next look, with its drain undone.
+srun does not notice. Nothing closes its connections when the power fails, and with
+``enable_stepmgr`` slurmctld does not know the step. The node may be healthy and back in service
+before the launcher looks at it again.
 
-That slurmd has started again since the launcher's first look only raises the question: the comparison
-is for change, because both times are by the node's clock, which may be wrong or set right meanwhile.
-A slurmd that was merely restarted finds its slurmstepds alive, so the node itself is asked.
+A slurmd that has restarted since the launcher's first look is only a hint. The launcher compares for
+change, because both times come from the node's clock, which may be wrong or be corrected meanwhile.
+If only slurmd restarted, its slurmstepds are still alive. So the launcher queries the node itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slurm_hooks.job.step.node_steps import EXTERN
 
 CODE = "LOST"
 _UNANSWERED = 3
-"""So often a node may fail to answer; then the change of its boot time decides."""
+"""After so many failed queries, the change of the node's boot time decides."""
 
 
 class _Start(NamedTuple):
@@ -33,21 +33,21 @@ class _Start(NamedTuple):
 
 
 class LostNodes:
-    """Remembers how the job's nodes were at the first look. Safe to use from several threads.
+    """Compares the job's nodes with their state at the first look. Thread-safe.
 
-    ``ask``        which steps of the job have a slurmstepd on each of these nodes; a node that does
-                   not answer is left out.
+    ``query``      returns which steps of the job have a slurmstepd on each of these nodes, without
+                   the nodes that do not answer.
     ``contained``  each node of the job has an extern step (PrologFlags=contain), so a node without
-                   any slurmstepd of the job is lost to it.
+                   any slurmstepd of the job has lost the job's processes.
     """
 
     def __init__(
         self,
-        ask: Callable[[Sequence[SlurmName]], Mapping[str, frozenset[str]]],
+        query: Callable[[Sequence[SlurmName]], Mapping[str, frozenset[str]]],
         *,
         contained: bool,
     ) -> None:
-        self._ask, self._contained = ask, contained
+        self._query, self._contained = query, contained
         self._first: dict[SlurmName, _Start] = {}
         self._answered: dict[SlurmName, tuple[_Start, bool]] = {}
         self._silent: dict[SlurmName, int] = {}
@@ -55,56 +55,56 @@ class LostNodes:
         self._lock = threading.Lock()
 
     def among(
-        self, nodes: Sequence[SlurmNode], blamed: Collection[SlurmName] = ()
+        self, nodes: Sequence[SlurmNode], reported: Collection[SlurmName] = ()
     ) -> tuple[NodeFault, ...]:
-        """The lost ones. ``blamed``: nodes whose agents say that work on them is lost; without a
-        running step they are lost, too."""
+        """The lost nodes. ``reported``: nodes whose agents report that work on them is lost; without
+        a running step these are lost as well."""
         with self._lock:
-            due = [node for node in nodes if self._is_due(node, node.name in blamed)]
-            said = self._ask([node.name for node in due]) if due else {}
+            due = [node for node in nodes if self._is_due(node, node.name in reported)]
+            steps = self._query([node.name for node in due]) if due else {}
             for node in due:
-                self._judge(node, said.get(node.name), node.name in blamed)
+                self._judge(node, steps.get(node.name), node.name in reported)
             return tuple(self._lost.values())
 
-    def _is_due(self, node: SlurmNode, blamed: bool) -> bool:
+    def _is_due(self, node: SlurmNode, reported: bool) -> bool:
         now = _Start(node.boot_at, node.slurmd_started_at)
         if node.name in self._lost or now.slurmd_at is None:
             return False
         first = self._first.setdefault(node.name, now)
-        if NodeState.NOT_RESPONDING in node.states or _is_out(node):
-            return False  # no answer to be had, or a fault without one
-        if now == first and not blamed:
+        if NodeState.NOT_RESPONDING in node.states or _is_out_of_service(node):
+            return False  # the node cannot answer, or its fault is known already
+        if now == first and not reported:
             return False
-        return self._answered.get(node.name) != (now, blamed)
+        return self._answered.get(node.name) != (now, reported)
 
-    def _judge(self, node: SlurmNode, steps: frozenset[str] | None, blamed: bool) -> None:
+    def _judge(self, node: SlurmNode, steps: frozenset[str] | None, reported: bool) -> None:
         now = _Start(node.boot_at, node.slurmd_started_at)
         booted = now.boot_at != self._first[node.name].boot_at
         if steps is None:
             self._silent[node.name] = self._silent.get(node.name, 0) + 1
             if booted and self._silent[node.name] >= _UNANSWERED:
-                self._lose(node, "its boot time changed, and it does not say what runs there")
-        elif not steps and (self._contained or booted or blamed):
-            self._lose(node, "none of the job's steps is left there")
-        elif blamed and not steps - {EXTERN}:
-            self._lose(node, "its agent found a fatal fault, and no task is left there")
+                self._mark_lost(node, "its boot time changed, and it does not report its steps")
+        elif not steps and (self._contained or booted or reported):
+            self._mark_lost(node, "no step of the job is running there")
+        elif reported and not steps - {EXTERN}:
+            self._mark_lost(node, "its agent reports a fatal fault, and no task is running there")
         else:
             self._silent.pop(node.name, None)
-            self._answered[node.name] = (now, blamed)
+            self._answered[node.name] = (now, reported)
 
-    def _lose(self, node: SlurmNode, detail: str) -> None:
+    def _mark_lost(self, node: SlurmNode, detail: str) -> None:
         first = self._first[node.name].slurmd_at
-        again = "" if node.slurmd_started_at == first else "slurmd started again; "
+        restarted = "" if node.slurmd_started_at == first else "slurmd restarted; "
         self._lost[node.name] = NodeFault(
             node=node.name,
             code=CODE,
-            detail=again + detail,
+            detail=restarted + detail,
             fatal=True,
             out_of_service=False,
-            sound=True,
+            usable_again=True,
         )
 
 
-def _is_out(node: SlurmNode) -> bool:
+def _is_out_of_service(node: SlurmNode) -> bool:
     fault = fault_of(node)
     return fault is not None and fault.fatal

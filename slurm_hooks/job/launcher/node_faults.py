@@ -1,6 +1,4 @@
-"""What is known about an attempt's end: the job's nodes in Slurm, how the step died, what its
-output says.
-"""
+"""The job and its nodes as Slurm reports them, and the faults of those nodes."""
 
 from __future__ import annotations
 
@@ -34,19 +32,19 @@ ENDED_BY_SLURM = frozenset(
         "SUSPENDED",
     }
 )
-"""Job states in which somebody else has decided already. PENDING: it is requeued. FAILED and the two
-after it: the batch script is gone, and this launcher is about to be."""
+"""Job states in which Slurm or a user has ended the job already. PENDING: it is requeued. FAILED,
+OUT_OF_MEMORY and COMPLETED: the batch script is gone, and this launcher ends soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFault:
-    """Why a node of the job must not be used: drained by Holdfast for ``code``, or ``DOWN`` to
-    Slurm, or hit by a fault of its own while the job ran there.
+    """Why a node of the job must not be used: Holdfast drained it for ``code``, Slurm has it ``DOWN``,
+    or it had a fault while the job ran there.
 
-    ``fatal``  work on it is lost; otherwise the node is degraded and running work may go on.
-    ``gpu``    index of the one GPU at fault, if it is one.
-    ``out_of_service``    Slurm gives the node to no new job by itself.
-    ``sound``  lost to this run of the job alone: the next one may have the node.
+    ``fatal``           work on it is lost; otherwise the node is degraded and running work may go on.
+    ``gpu``             index of the faulty GPU, if it is one GPU.
+    ``out_of_service``  Slurm starts no new job on the node.
+    ``usable_again``    only this run of the job lost the node; the next run may use it.
     """
 
     node: SlurmName
@@ -55,7 +53,7 @@ class NodeFault:
     fatal: bool
     gpu: int | None = None
     out_of_service: bool = True
-    sound: bool = False
+    usable_again: bool = False
 
     def record(self) -> dict[str, object]:
         """For the journal."""
@@ -66,7 +64,7 @@ class NodeFault:
             "fatal": self.fatal,
             "gpu": self.gpu,
             "out_of_service": self.out_of_service,
-            "sound": self.sound,
+            "usable_again": self.usable_again,
         }
 
     def __str__(self) -> str:
@@ -74,9 +72,7 @@ class NodeFault:
 
 
 def fault_of(node: SlurmNode) -> NodeFault | None:
-    """What is wrong with a node, if Slurm or Holdfast says so. A human's drain is no fault (law
-    3).
-    """
+    """The fault of a node according to Slurm or Holdfast. A person's drain is no fault (law 3)."""
     if node.states & JOBS_LOST:
         return NodeFault(node=node.name, code="DOWN", detail=node.reason, fatal=True)
     reason = Reason.parse(node.reason) if node.drained_flag else None
@@ -102,18 +98,16 @@ def faults(nodes: Sequence[SlurmNode]) -> tuple[NodeFault, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """The job and its nodes' faults as slurmctld tells them; ``None``: it did not answer (law
-    2).
-    """
+class Snapshot:
+    """The job and its nodes' faults as slurmctld reports them; ``None``: no answer (law 2)."""
 
     job: SlurmJob | None
     faults: tuple[NodeFault, ...] | None
     nodes: tuple[SlurmNode, ...] = ()
 
     @property
-    def told(self) -> tuple[Incident, ...]:
-        """What the agents of the job's nodes have told of this run of it, in its AdminComment."""
+    def incidents(self) -> tuple[Incident, ...]:
+        """The incidents of this run of the job, which agents write to its AdminComment."""
         if self.job is None:
             return ()
         entries = incidents.parse(self.job.admin_comment)
@@ -121,12 +115,12 @@ class Sight:
 
     @property
     def ended_by_slurm(self) -> bool:
-        """The job's state says that somebody else has decided (scancel, time limit, requeue)."""
+        """True when Slurm or a user has ended the job (scancel, time limit, requeue)."""
         return self.job is not None and bool(ENDED_BY_SLURM & set(self.job.state.split("+")))
 
 
-def look(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> Sight:
-    """One look, never raises."""
+def look(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> Snapshot:
+    """Queries slurmctld once. Never raises."""
     try:
         job = slurm.job(job_id)
     except CommandError:
@@ -134,32 +128,32 @@ def look(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> Sight:
     try:
         found = tuple(slurm.nodes(nodes))
     except CommandError:
-        return Sight(job=job, faults=None)
-    return Sight(job=job, faults=faults(found), nodes=found)
+        return Snapshot(job=job, faults=None)
+    return Snapshot(job=job, faults=faults(found), nodes=found)
 
 
-def with_lost(sight: Sight, lost: Sequence[NodeFault]) -> Sight:
-    """The sight with nodes that are in service again and lost the job's processes before."""
-    known = {fault.node for fault in sight.faults or () if fault.fatal}
+def with_lost(snapshot: Snapshot, lost: Sequence[NodeFault]) -> Snapshot:
+    """The snapshot with nodes that are in service but have lost the job's processes."""
+    known = {fault.node for fault in snapshot.faults or () if fault.fatal}
     more = tuple(fault for fault in lost if fault.node not in known)
-    return replace(sight, faults=(*more, *(sight.faults or ()))) if more else sight
+    return replace(snapshot, faults=(*more, *(snapshot.faults or ()))) if more else snapshot
 
 
 def look_until_fatal(
-    see: Callable[[], Sight],
+    look_once: Callable[[], Snapshot],
     *,
     wait_s: float,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
-) -> Sight:
+) -> Snapshot:
     """Looks again until a fatal fault shows or ``wait_s`` is over.
 
-    Ranks often die some 100 ms before their node's agent has drained it.
+    Ranks often fail some 100 ms before their node's agent has drained the node.
     """
     end = clock() + wait_s
     while True:
-        sight = see()
-        settled = sight.ended_by_slurm or any(fault.fatal for fault in sight.faults or ())
+        snapshot = look_once()
+        settled = snapshot.ended_by_slurm or any(fault.fatal for fault in snapshot.faults or ())
         if settled or clock() >= end:
-            return sight
+            return snapshot
         sleep(_PAUSE_S)

@@ -1,6 +1,4 @@
-"""From what one attempt left behind to the policy's words (``holdfast.policy.job``), and to the
-journal's.
-"""
+"""Turns the end of one attempt into the facts for ``holdfast.policy.job`` and for the journal."""
 
 from __future__ import annotations
 
@@ -12,21 +10,24 @@ from holdfast.policy.job import FailureKind, JobFacts, NodeEvidence, PastAttempt
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.diagnosis.causes import Cause, Diagnosis, Line, diagnose
-from slurm_hooks.job.launcher.node_faults import Sight
+from slurm_hooks.job.launcher.node_faults import Snapshot
 from slurm_hooks.job.launcher.past_attempts import Past, is_newer
-from slurm_hooks.job.signatures import Kind, Retry, Suspect
+from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Suspect
 from slurm_hooks.job.step.step import StepEnd
 
-_OURS = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
+_INFRASTRUCTURE = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
+_CAUSES = frozenset(
+    row.code for row in SIGNATURES if row.kind not in (Kind.CASCADE, Kind.PROGRESS, Kind.SCHEDULER)
+)
 _NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instruction"})
-"""Deaths of a rank that may be its node's memory: the second one there counts (recovery.md 3.1)."""
+"""Crashes that faulty memory of the node may cause: the second one there counts (recovery.md 3.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnd:
-    """How an attempt ended, in the terms that later attempts compare.
+    """How an attempt ended; later attempts compare their own end with it.
 
-    ``exit_code`` None: it was not started. ``cause`` None: its output does not tell.
+    ``exit_code`` None: it was not started. ``cause`` None: its output shows no cause.
     """
 
     exit_code: int | None
@@ -37,7 +38,7 @@ class AttemptEnd:
     cause: Cause | None
 
     def record(self) -> dict[str, object]:
-        """For the journal; ``history`` reads it back."""
+        """For the journal; ``past_attempts`` reads it."""
         return {
             "fingerprint": self.fingerprint,
             "progressed": self.progressed,
@@ -58,83 +59,102 @@ NOT_STARTED = AttemptEnd(
 )
 
 
-def ending(
+def attempt_end(
     end: StepEnd, choice: Choice, newest_step: int | None, nodes: Sequence[SlurmName]
 ) -> AttemptEnd:
-    """``newest_step`` is that of the newest whole checkpoint now; ``nodes`` are the job's."""
+    """How the attempt ended. ``newest_step``: step of the newest complete checkpoint now; ``nodes``:
+    the job's nodes."""
     found = diagnose(
         Line(file="stderr", number=number, text=text)
         for number, text in enumerate(end.tail, start=1)
     )
-    # That a task died is what the fingerprint says anyway, and better.
+    # L05 (a task failed) adds nothing to the fingerprint, which holds the task's exit code.
     cause = found.cause if found.cause and found.cause.signature.code != "L05" else None
-    lone = _lone_node(cause, end, nodes)
+    only_node = _only_failing_node(cause, end, nodes)
+    progressed = _progressed(choice, newest_step)
+    kind = _kind_of_attempt(found, cause, end, progressed)
     return AttemptEnd(
         exit_code=end.exit_code or 1,
         fingerprint=cause.fingerprint if cause else _plain_fingerprint(end),
-        progressed=_progressed(choice, newest_step),
-        kind=FailureKind.UNKNOWN if lone else _kind(cause),
-        suspects=(_suspects(found, end) | lone) & frozenset(nodes),
+        progressed=progressed,
+        kind=FailureKind.UNKNOWN if only_node else kind,
+        suspects=(_suspects(found, end) | only_node) & frozenset(nodes),
         cause=cause,
     )
 
 
 def _plain_fingerprint(end: StepEnd) -> str:
-    if end.deaths and not end.ended_why:
-        first = end.deaths[0]
-        return f"exit:{first.code}" if first.code is not None else f"death:{first.how}"
+    if end.failures and not end.ended_why:
+        first = end.failures[0]
+        return f"exit:{first.code}" if first.code is not None else f"killed:{first.how}"
     return f"status:{end.status}"
 
 
 def _progressed(choice: Choice, newest_step: int | None) -> bool | None:
     start = choice.chosen.step if choice.chosen else None
     if choice.chosen and start is None:
-        return None  # names without steps: cannot be told
+        return None  # names without steps: not known
     return is_newer(newest_step, start)
+
+
+def _kind_of_attempt(
+    found: Diagnosis, cause: Cause | None, end: StepEnd, progressed: bool | None
+) -> FailureKind:
+    """PROGRAM only if nothing else explains the failure: programs also log exceptions that they
+    handle, as for an optional module, and then fail for another reason."""
+    if cause is None or cause.signature.retry is not Retry.NOT_AT_ALL:
+        return _kind(cause)
+    rivals = _CAUSES & set(found.others) - {cause.signature.code}
+    alone = end.exit_code == 1 and not progressed and not rivals
+    return FailureKind.PROGRAM if alone else FailureKind.UNKNOWN
 
 
 def _kind(cause: Cause | None) -> FailureKind:
     if cause is None:
         return FailureKind.UNKNOWN
-    if cause.signature.kind in _OURS:
+    if cause.signature.kind in _INFRASTRUCTURE:
         return FailureKind.INFRASTRUCTURE
     return FailureKind.USER if cause.signature.retry is Retry.NEVER else FailureKind.UNKNOWN
 
 
 def _suspects(found: Diagnosis, end: StepEnd) -> frozenset[SlurmName]:
     hosts = set(found.suspects)
-    hosts |= {one.host for one in end.deaths[:1] if one.how in _NATIVE_CRASH}
+    hosts |= {task.host for task in end.failures[:1] if task.how in _NATIVE_CRASH}
     return frozenset(SlurmName(host) for host in hosts)
 
 
-def _lone_node(
+def _only_failing_node(
     cause: Cause | None, end: StepEnd, nodes: Sequence[SlurmName]
 ) -> frozenset[SlurmName]:
-    """The one node of several that misses what the others have: a mount may be gone there."""
+    """The only node of several on which a file is missing, as after a lost mount; else empty."""
     if cause is None or cause.signature.suspect is not Suspect.ONE_NODE or len(nodes) < 2:
         return frozenset()
-    first = end.deaths[0].code if end.deaths else None
-    failed = {SlurmName(one.host) for one in end.deaths if one.code == first is not None}
+    first = end.failures[0].code if end.failures else None
+    failed = {SlurmName(task.host) for task in end.failures if task.code == first is not None}
     return frozenset(failed) & frozenset(nodes) if len(failed) == 1 else frozenset()
 
 
 def facts(
-    sight: Sight, ended: AttemptEnd, history: Sequence[Past], node_count: int, job_fault: str = ""
+    snapshot: Snapshot,
+    ended: AttemptEnd,
+    history: Sequence[Past],
+    node_count: int,
+    job_fault: str = "",
 ) -> JobFacts:
-    """Everything that the policy decides on. ``job_fault``: the application's own fault, in words."""
-    nodes = sight.faults
+    """The input of the policy. ``job_fault``: the application's own fault as text."""
+    nodes = snapshot.faults
     evidence = None
     if nodes is not None:
-        # Drained and DOWN nodes alike: Slurm gives them to no new job; what only an agent told of is
-        # not ``out_of_service``. One that is sound again needs no exclusion either.
+        # Slurm starts no new job on drained and DOWN nodes. A node with a fault that only its agent
+        # reported is still in service. A node that is usable again needs no exclusion either.
         evidence = tuple(
             NodeEvidence(
-                node=one.node,
-                code=one.code,
-                fatal=one.fatal,
-                out_of_service=one.out_of_service or one.sound,
+                node=fault.node,
+                code=fault.code,
+                fatal=fault.fatal,
+                out_of_service=fault.out_of_service or fault.usable_again,
             )
-            for one in nodes
+            for fault in nodes
         )
     current = PastAttempt(
         fingerprint=ended.fingerprint,
@@ -145,22 +165,25 @@ def facts(
     return JobFacts(
         exit_code=ended.exit_code,
         current=current,
-        ended_by=sight.job.state.split("+")[0] if sight.job and sight.ended_by_slurm else "",
-        requeue=sight.job.requeue if sight.job else None,
+        ended_by=snapshot.job.state.split("+")[0]
+        if snapshot.job and snapshot.ended_by_slurm
+        else "",
+        requeue=snapshot.job.requeue if snapshot.job else None,
         nodes=evidence,
-        past=tuple(_past(one) for one in history),
+        past=tuple(map(_past, history)),
         kind=ended.kind,
         node_count=node_count,
         job_fault=job_fault,
     )
 
 
-def _past(one: Past) -> PastAttempt:
+def _past(attempt: Past) -> PastAttempt:
+    at = attempt.ended_at
     return PastAttempt(
-        fingerprint=one.fingerprint,
-        progressed=one.progressed,
-        node_fault=one.node_fault,
-        charged=one.started and one.ended and not one.told_to_end,
-        suspects=frozenset(SlurmName(name) for name in one.suspects),
-        ended_at=datetime.fromtimestamp(one.ended_at, tz=timezone.utc) if one.ended_at else None,
+        fingerprint=attempt.fingerprint,
+        progressed=attempt.progressed,
+        node_fault=attempt.node_fault,
+        charged=attempt.started and attempt.ended and not attempt.terminated,
+        suspects=frozenset(SlurmName(name) for name in attempt.suspects),
+        ended_at=datetime.fromtimestamp(at, tz=timezone.utc) if at else None,
     )

@@ -1,4 +1,4 @@
-"""What earlier attempts of this job teach, read from its journal. Pure."""
+"""The earlier attempts of this job, read from its journal. Pure."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 from slurm_hooks.job.journal import Event, attempts, last
 
-STRIKES = 2
-"""Attempts that may die from one checkpoint without a newer one before it is skipped."""
+MAX_FAILED_RESUMES = 2
+"""Attempts that may fail after resuming from a checkpoint, without a newer one, before it is skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """One earlier attempt.
 
-    ``started``       a step was begun; ``ended``: its launcher lived to see the end of it.
-    ``told_to_end``   scancel, requeue by somebody, time limit, preemption.
+    ``started``       a step was started; ``ended``: its launcher recorded the end of it.
+    ``terminated``    scancel, requeue by a user, time limit, preemption.
     ``resumed_path``  the checkpoint that it started from, empty for none; ``resumed_step`` its
                       step.
     ``fingerprint``   equal for failures that look alike.
-    ``progressed``    it left a newer checkpoint than it started from; None: cannot be told.
-    ``node_fault``    a node was at fault: says nothing against the checkpoint or the code.
+    ``progressed``    it left a newer checkpoint than it started from; None: not known.
+    ``node_fault``    a node was at fault: no evidence against the checkpoint or the code.
     ``ended_at``      epoch seconds of its last event.
     """
 
@@ -31,7 +31,7 @@ class Past:
     started: bool
     ended: bool
     exit_code: int | None
-    told_to_end: bool
+    terminated: bool
     resumed_path: str
     resumed_step: int | None
     fingerprint: str
@@ -42,46 +42,47 @@ class Past:
 
     @property
     def failed(self) -> bool:
-        """It ran and ended badly by itself."""
-        return self.started and not self.told_to_end and (not self.ended or bool(self.exit_code))
+        """It ran and failed by itself."""
+        return self.started and not self.terminated and (not self.ended or bool(self.exit_code))
 
     @property
-    def launcher_died(self) -> bool:
+    def launcher_lost(self) -> bool:
         return self.started and not self.ended
 
 
 def past(events: Iterable[Event]) -> list[Past]:
     """The attempts so far, oldest first."""
-    found = [_one(group) for group in attempts(events)]
-    for index, one in enumerate(found[:-1]):
-        # A launcher that died has told nothing; what the next attempt started from tells.
-        if one.progressed is None and is_newer(found[index + 1].resumed_step, one.resumed_step):
-            found[index] = replace(one, progressed=True)
+    found = [_past(group) for group in attempts(events)]
+    for index, attempt in enumerate(found[:-1]):
+        # A launcher that was killed recorded no progress. The next attempt's checkpoint shows it.
+        newer = is_newer(found[index + 1].resumed_step, attempt.resumed_step)
+        if attempt.progressed is None and newer:
+            found[index] = replace(attempt, progressed=True)
     return found
 
 
-def _one(group: Sequence[Event]) -> Past:
+def _past(group: Sequence[Event]) -> Past:
     chosen = _table((last(group, "checkpoint") or {}).get("chosen"))
     end = last(group, "step_end") or {}
     evidence = last(group, "evidence") or {}
     finish = last(group, "finish") or {}
     return Past(
-        number=_whole(group[0].get("attempt")) or 0,
+        number=_integer(group[0].get("attempt")) or 0,
         started=last(group, "step_start") is not None,
         ended=bool(end),
-        exit_code=_whole(end.get("exit_code")),
-        told_to_end=bool(end.get("told_to_end") or finish.get("cancelled")),
+        exit_code=_integer(end.get("exit_code")),
+        terminated=bool(end.get("told_to_end") or finish.get("cancelled")),
         resumed_path=str(chosen.get("path", "")),
-        resumed_step=_whole(chosen.get("step")),
+        resumed_step=_integer(chosen.get("step")),
         fingerprint=str(evidence.get("fingerprint", "")),
-        progressed=_truth(evidence.get("progressed")),
+        progressed=_bool(evidence.get("progressed")),
         node_fault=bool(evidence.get("faults")),
         suspects=tuple(map(str, _items(evidence.get("suspects")))),
-        ended_at=_moment(group[-1].get("t")),
+        ended_at=_timestamp(group[-1].get("t")),
     )
 
 
-# What the file holds may be of any kind: another version of Holdfast wrote it, or a person.
+# The file may hold values of any type: another version of Holdfast or a person may have written it.
 
 
 def _table(value: object) -> Mapping[str, Any]:
@@ -92,41 +93,42 @@ def _items(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else ()
 
 
-def _truth(value: object) -> bool | None:
+def _bool(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _moment(value: object) -> float:
-    """0 for what is no time of this millennium."""
+def _timestamp(value: object) -> float:
+    """Epoch seconds; 0 for a value that is not a plausible time."""
     return float(value) if isinstance(value, (int, float)) and 0 <= value < 32e9 else 0.0
 
 
 def is_newer(step: int | None, than: int | None) -> bool:
-    """Whether a checkpoint of ``step`` is beyond one of ``than`` (None: there is none)."""
+    """True when a checkpoint of ``step`` is newer than one of ``than`` (None: there is none)."""
     return step is not None and (than is None or step > than)
 
 
-def struck(history: Sequence[Past]) -> frozenset[str]:
-    """Checkpoints from which ``STRIKES`` attempts died with no newer one to show for it."""
+def checkpoints_to_avoid(history: Sequence[Past]) -> frozenset[str]:
+    """Checkpoints from which ``MAX_FAILED_RESUMES`` attempts failed without writing a newer one."""
     counts: Counter[str] = Counter()
-    for index, one in enumerate(history):
-        if not one.resumed_path or not one.failed or one.node_fault or one.progressed:
+    for index, attempt in enumerate(history):
+        excused = attempt.node_fault or attempt.progressed
+        if not attempt.resumed_path or not attempt.failed or excused:
             continue
         later = history[index + 1 :]
-        if not any(is_newer(after.resumed_step, one.resumed_step) for after in later):
-            counts[one.resumed_path] += 1
-    return frozenset(path for path, count in counts.items() if count >= STRIKES)
+        if not any(is_newer(after.resumed_step, attempt.resumed_step) for after in later):
+            counts[attempt.resumed_path] += 1
+    return frozenset(path for path, count in counts.items() if count >= MAX_FAILED_RESUMES)
 
 
-def launcher_deaths(history: Sequence[Past]) -> int:
-    """How many of the last attempts in a row ended with their launcher's death."""
+def lost_launchers(history: Sequence[Past]) -> int:
+    """How many of the last attempts in a row ended because their launcher was killed."""
     count = 0
-    for one in reversed(history):
-        if not one.launcher_died:
+    for attempt in reversed(history):
+        if not attempt.launcher_lost:
             break
         count += 1
     return count

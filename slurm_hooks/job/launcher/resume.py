@@ -1,4 +1,4 @@
-"""Chooses the checkpoint that an attempt starts from, and says so in the job's log and journal."""
+"""Chooses the checkpoint that an attempt starts from, and reports it in the job's log and journal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice, last_good
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.log import say
-from slurm_hooks.job.launcher.past_attempts import Past, struck
+from slurm_hooks.job.launcher.past_attempts import Past, checkpoints_to_avoid
 
-_MAX_TOLD = 5
+_MAX_SHOWN = 5
 
 
 def choose(folder: Path, history: Sequence[Past], journal: Journal, number: int) -> Choice:
-    """The last good checkpoint for attempt ``number``. A folder that cannot be listed is blind."""
+    """The last good checkpoint for attempt ``number``. A folder that cannot be listed counts as an
+    unreadable checkpoint."""
     try:
-        choice = last_good(folder, now=time.time(), sleep=time.sleep, struck=struck(history))
+        choice = last_good(
+            folder, now=time.time(), sleep=time.sleep, avoid=checkpoints_to_avoid(history)
+        )
     except OSError as error:
         unreadable = Checkpoint(
             path=folder,
@@ -33,44 +36,44 @@ def choose(folder: Path, history: Sequence[Past], journal: Journal, number: int)
         "checkpoint",
         attempt=number,
         chosen=_record(choice.chosen) if choice.chosen else None,
-        rejected=[_record(one) for one in choice.rejected],
+        rejected=[_record(checkpoint) for checkpoint in choice.rejected],
     )
     return choice
 
 
-def newest_step(folder: Path) -> int | None:
-    """The step of the newest whole checkpoint, ``None`` when there is none or it cannot be told."""
+def newest(folder: Path) -> Checkpoint | None:
+    """The newest complete checkpoint, ``None`` when there is none or the folder cannot be listed."""
     try:
-        # Nothing writes any more, so nothing needs a second look.
-        chosen = last_good(folder, now=time.time() + 3600, sleep=time.sleep).chosen
+        # No task is writing any more, so no checkpoint needs a second look.
+        return last_good(folder, now=time.time() + 3600, sleep=time.sleep).chosen
     except OSError:
         return None
-    return chosen.step if chosen else None
 
 
-def tell(choice: Choice, folder: Path, title: str) -> None:
-    """What is resumed and why not the newer ones, a few lines at most."""
-    for one in choice.rejected[:_MAX_TOLD]:
-        say(f"not {one.path.name}: {one.reason}")
-    if len(choice.rejected) > _MAX_TOLD:
-        say(f"nor {len(choice.rejected) - _MAX_TOLD} more: see holdfast checkpoints {folder}")
-    if choice.blind:
-        say(f"nothing started: checkpoints in {folder} cannot be read; ask their owner for r-x")
+def report(choice: Choice, folder: Path, title: str) -> None:
+    """Writes to the log what is resumed and why newer checkpoints were rejected, in a few lines."""
+    for checkpoint in choice.rejected[:_MAX_SHOWN]:
+        say(f"rejected {checkpoint.path.name}: {checkpoint.reason}")
+    if len(choice.rejected) > _MAX_SHOWN:
+        more = len(choice.rejected) - _MAX_SHOWN
+        say(f"rejected {more} more checkpoints; list them with: holdfast checkpoints {folder}")
+    if choice.unreadable:
+        say(f"not started: cannot read the checkpoints in {folder}; their owner must grant r-x")
         return
     if choice.chosen:
         step = "" if choice.chosen.step is None else f" (step {choice.chosen.step})"
         where = f"from {choice.chosen.path}{step}"
     else:
         where = (
-            f"from the beginning: no {'whole checkpoint' if choice.rejected else 'checkpoint yet'}"
+            f"from the beginning: no {'valid checkpoint' if choice.rejected else 'checkpoint yet'}"
         )
     say(f"{title} starts {where}")
 
 
-def _record(one: Checkpoint) -> dict[str, object]:
+def _record(checkpoint: Checkpoint) -> dict[str, object]:
     return {
-        "path": str(one.path),
-        "framework": one.framework,
-        "step": one.step,
-        "reason": one.reason,
+        "path": str(checkpoint.path),
+        "framework": checkpoint.framework,
+        "step": checkpoint.step,
+        "reason": checkpoint.reason,
     }

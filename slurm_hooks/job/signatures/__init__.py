@@ -1,7 +1,7 @@
-"""The failure catalogue: what a line of a log says about why a job failed.
+"""The failure catalogue: patterns of log lines, and what each means for the failed job.
 
-Every pattern is our own; each is tested on a line that was seen (tests/data/signatures.tsv). Adding
-one means adding a row to one of the modules below and its example to that file.
+Each pattern is tested on a line from a real log (tests/data/signatures.tsv). To add one, add a row to
+one of the modules below and an example to that file.
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ SIGNATURES: tuple[Signature, ...] = (
     *frameworks.ROWS,
     *scheduler.ROWS,
 )
-"""In the order in which they are tried; a line takes the first that fits and is no cascade."""
+"""In the order in which they are tried. A line gets the first row that matches, cascades last."""

@@ -1,4 +1,4 @@
-"""What CUDA and its libraries say in a job's output."""
+"""Errors of CUDA and its libraries in a job's output."""
 
 from __future__ import annotations
 

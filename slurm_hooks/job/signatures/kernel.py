@@ -1,4 +1,4 @@
-"""Lines of the kernel log and of the node journal."""
+"""Lines of the kernel log and of the node's system journal."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ ROWS: tuple[Signature, ...] = (
         Retry.NEVER,
         r"^(?:\d+:\s*)?(?:\[[^\]]*\]:?\s*)?(?P<e>TypeError|IndexError|KeyError|Attri"
         r"buteError|ValueError|AssertionError|NameError|ZeroDivisionError|NotImpleme"
-        r"ntedError|SyntaxError|IndentationError|UnboundLocalError)\b(?::|$)",
+        r"ntedError|UnboundLocalError)\b(?::|$)",
     ),
     Signature(
         "U02",
         Kind.ENVIRONMENT,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"ModuleNotFoundError|ImportError: .*(?:cannot open shared object|undefined "
+        r"ImportError: .*(?:cannot open shared object|undefined "
         r"symbol|GLIBC)|\bcommand not found\b|No such file or directory: .*python",
     ),
     Signature(
@@ -64,6 +64,14 @@ ROWS: tuple[Signature, ...] = (
         r"at error)|: can't open file '.*': \[Errno (?:2|13)\]|: can't find '__main__' mo"
         r"dule in |^(?:\d+: )?(?:/\S*/)?(?:ba|da)?sh: (?:.*: No such file or directory$|0"
         r": cannot open )",
+    ),
+    Signature(
+        "U08",
+        Kind.CODE,
+        Suspect.NO,
+        Retry.NOT_AT_ALL,
+        r"^(?:\d+:\s*)?(?:\[[^\]]*\]:?\s*)?(?:ModuleNotFoundError|ImportError|SyntaxError"
+        r"|IndentationError|TabError)\b(?::|$)|^(?:\d+:\s*)?(?:/\S*/)?python[\d.]*: No module named ",
     ),
     Signature(
         "F01",

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What failed. ``CASCADE`` is never a cause, ``PROGRESS`` is no failure at all."""
+    """What failed. ``CASCADE`` is a consequence, never a cause; ``PROGRESS`` is not a failure."""
 
     GPU = "gpu"
     NETWORK = "network"
@@ -28,21 +28,21 @@ class Kind(Enum):
 
 
 class Suspect(Enum):
-    """Whether the node that printed the line is suspect."""
+    """Which node the line makes suspect."""
 
     YES = "yes"
     NO = "no"
     IF_REPEATED = "if-repeated"
-    """Only when it comes again, or from one node of the job alone."""
+    """The node that printed the line, if the line is repeated or comes from one node only."""
     NAMED_RANK = "named-rank"
-    """The node of the rank that the line names or misses: its printer is a victim."""
+    """The node of the rank that the line names; the node that printed the line is a victim."""
     BOTH_ENDS = "both-ends"
     ONE_NODE = "one-node"
-    """The one node of several whose tasks failed by themselves: what they miss is missing there."""
+    """The only node of several whose tasks failed: the missing file is missing only there."""
 
 
 class Retry(Enum):
-    """What another attempt needs."""
+    """Whether and how to retry."""
 
     PLAIN = "plain"
     ONCE = "once"
@@ -51,12 +51,15 @@ class Retry(Enum):
     ROLLED_BACK = "rolled-back"
     """From a checkpoint before the newest one."""
     NEVER = "never"
+    """Not without a person: the job is held."""
+    NOT_AT_ALL = "not-at-all"
+    """The program itself must be corrected: the job fails."""
     UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A pattern (``re.search``, one line) and what a line that it matches means."""
+    """A pattern for one line (``re.search``) and the meaning of a line that matches."""
 
     code: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""Slurm, Soperator, and lines that show progress."""
+"""Slurm, Soperator, and lines that show training progress."""
 
 from __future__ import annotations
 

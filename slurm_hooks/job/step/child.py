@@ -1,5 +1,5 @@
-"""The launcher's one child: in its own process group, its standard error passed on and read along
-the way.
+"""The launcher's child process: it runs in its own process group, and its standard error is copied
+and parsed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slurm_hooks.job.step.srun_output import TaskDeath, cancelled_step_in, death_in, ended_step_in
+from slurm_hooks.job.step.srun_output import (
+    TaskFailure,
+    cancelled_step_in,
+    ended_step_in,
+    task_failure_in,
+)
 from slurm_hooks.node.process import send
 
 _PR_SET_PDEATHSIG = 1
@@ -23,12 +28,15 @@ _STAT = re.compile(r"\d+ \((?P<comm>.*)\) \S (?P<parent>\d+) (?P<group>\d+) ", r
 _TAIL_LINES = 400
 _MAX_LINE_BYTES = 16384
 
+FORWARDED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
+"""Signals that the launcher passes on to the child."""
+
 
 def _prepare(parent: int) -> Callable[[], None]:
-    """What the child does between fork and exec.
+    """Returns what the child does between fork and exec.
 
-    SIGTERM at the launcher's death: srun then ends the step, where a SIGKILLed srun would leave
-    ranks behind that nobody waits for. Set in the child because the kernel clears it at fork.
+    The child gets SIGTERM when the launcher exits: srun then ends its step, while an srun ended by
+    SIGKILL would leave its ranks running. It is set in the child because fork clears it.
     """
 
     def prepare() -> None:
@@ -36,8 +44,8 @@ def _prepare(parent: int) -> Callable[[], None]:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(127)
-        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE):
-            signal.signal(one, signal.SIG_DFL)
+        for number in (*FORWARDED, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
 
     return prepare
 
@@ -45,24 +53,28 @@ def _prepare(parent: int) -> Callable[[], None]:
 class Child:
     """A started command.
 
-    Standard error comes through a pipe, because srun tells nobody else which rank died first; each
-    byte is passed on unchanged. ``deaths`` are the tasks that srun reported, ``ended_steps`` the
-    steps that it ends for them, ``cancelled_step`` the step that somebody else cancelled, ``troubled``
-    whether srun told of an error that is no task's death, ``tail`` the last lines. Set ``being_ended``
-    before ending it: a step is then cancelled for us.
+    Standard error comes through a pipe, because only srun's output shows which rank failed first.
+    Every byte is copied unchanged.
+
+    ``failures``        failed tasks that srun reported.
+    ``ended_steps``     steps that srun ends because of them.
+    ``cancelled_step``  the step that a user cancelled.
+    ``srun_error``      srun reported an error that is not a task's failure.
+    ``tail``            the last lines.
+    ``ending_step``     set it before ending the step: a cancelled step is then the launcher's doing.
     """
 
     def __init__(
         self, argv: Sequence[str], env: Mapping[str, str], now: Callable[[], float]
     ) -> None:
-        """Starts it. Raises OSError when it cannot be started."""
+        """Starts the command. Raises OSError when it cannot be started."""
         self._now = now
-        self.deaths: list[TaskDeath] = []
+        self.failures: list[TaskFailure] = []
         self.ended_steps: set[str] = set()
         self.cancelled_step = ""
         self._aborted = False
-        self.troubled = False
-        self.being_ended = False
+        self.srun_error = False
+        self.ending_step = False
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._partial = b""
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
@@ -88,28 +100,28 @@ class Child:
         return self._process.pid
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the child's whole group; nothing when it is gone."""
+        """Sends a signal to the child's process group, if it still exists."""
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
             pass
 
     def sruns(self, procfs: Path = Path("/proc")) -> frozenset[int]:
-        """The srun of the group: the child itself, or those that a script runs just now."""
+        """The srun processes of the group: the child itself, or those that a script is running."""
         parents = {}
         for entry in procfs.iterdir():
             try:
-                pid, found = int(entry.name), _STAT.match((entry / "stat").read_text())
+                pid, stat = int(entry.name), _STAT.match((entry / "stat").read_text())
             except (OSError, ValueError):
                 continue
-            if found and found["comm"] == "srun" and int(found["group"]) == self.pid:
-                parents[pid] = int(found["parent"])
-        # srun's own helper (its shepherd) is none.
+            if stat and stat["comm"] == "srun" and int(stat["group"]) == self.pid:
+                parents[pid] = int(stat["parent"])
+        # srun forks a helper (its shepherd), which does not count.
         return frozenset(pid for pid, parent in parents.items() if parent not in parents)
 
     def kill(self, sruns: frozenset[int]) -> None:
-        """SIGKILL for what is left of ``sruns``: for the whole group where the child is one of
-        them, for the one that a script waits for. Of several at once, nobody knows which."""
+        """Sends SIGKILL to what is left of ``sruns``: to the whole group if the child is one of them,
+        else to the only one that is left. Of several, none is killed: it is not known which hangs."""
         left = sruns & self.sruns()
         if self.pid in left:
             self.signal(signal.SIGKILL)
@@ -119,11 +131,11 @@ class Child:
                 send(pid, signal.SIGKILL, lambda: pid in self.sruns())
 
     def status(self) -> int | None:
-        """Exit status as ``subprocess`` tells it (negative: a signal), ``None`` while it runs."""
+        """Exit status as in ``subprocess`` (negative: a signal), ``None`` while it runs."""
         return self._process.poll()
 
     def pass_on(self) -> bool:
-        """Copies what standard error holds now. False at its end."""
+        """Copies what standard error holds now. Returns False at end of file."""
         while True:
             try:
                 data = os.read(self.stderr_fd, 65536)
@@ -134,25 +146,26 @@ class Child:
             if not data:
                 return False
             _write_all(data)
-            self._read_along(data)
+            self._parse(data)
 
-    def _read_along(self, data: bytes) -> None:
+    def _parse(self, data: bytes) -> None:
         *lines, rest = (self._partial + data).split(b"\n")
         self._partial = rest[-_MAX_LINE_BYTES:]
         for raw in lines:
             line = raw[:_MAX_LINE_BYTES].decode("utf-8", "replace")
             self.tail.append(line)
             if "srun: error:" in line:
-                death = death_in(line, self._now())
-                if death:
-                    self.deaths.append(death)
-                self.troubled |= death is None or not death.tasks
-            elif " CANCELLED AT " in line and not self.being_ended:
-                blind = bool(self.deaths) and not self._aborted
-                self.cancelled_step = cancelled_step_in(line, blind=blind) or self.cancelled_step
+                failure = task_failure_in(line, self._now())
+                if failure:
+                    self.failures.append(failure)
+                self.srun_error |= failure is None or not failure.tasks
+            elif " CANCELLED AT " in line and not self.ending_step:
+                by_srun = bool(self.failures) and not self._aborted
+                step = cancelled_step_in(line, task_failed_before=by_srun)
+                self.cancelled_step = step or self.cancelled_step
                 self._aborted = False
             elif "srun: Job step aborted" in line:
-                self._aborted = not self.deaths
+                self._aborted = not self.failures
             elif "srun: Terminating" in line:
                 self.ended_steps |= {ended_step_in(line)} - {""}
 
@@ -161,7 +174,7 @@ class Child:
 
 
 def _write_all(data: bytes) -> None:
-    """To our own standard error, whole. A log that cannot be written must not end the training."""
+    """Writes all of it to standard error. A log that cannot be written must not end the training."""
     view = memoryview(data)
     while view:
         try:

@@ -1,10 +1,10 @@
-"""SIGKILL for this user's own tasks of one attempt of a job on this node: ``python -m
+"""Sends SIGKILL to this user's tasks of one attempt of a job on this node: ``python -m
 slurm_hooks.job.step.kill_tasks JOB JOURNAL ATTEMPT [STEP …]``.
 
 The launcher runs it on each node of the job by ``srun --overlap``. While slurmstepd waits for
-KillWait (180 s on Soperator) it answers no ``scancel --signal=KILL JOB.STEP`` (Slurm 24.11: "Socket
-timed out"), and a rank that sits in a collective never runs its SIGTERM handler. The kernel asks
-neither.
+KillWait (180 s on Soperator) it does not answer ``scancel --signal=KILL JOB.STEP`` (Slurm 24.11:
+"Socket timed out"), and a rank inside a collective never runs its SIGTERM handler. SIGKILL from
+the kernel needs neither of them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from slurm_hooks.job.step.overlap_step import python_code
@@ -23,15 +24,15 @@ from slurm_hooks.node.process import environment, process_state, send
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Which:
-    """The attempt whose processes are meant. A script may run several launchers side by side, each
-    with a journal of its own; and what ends one attempt must not reach the next."""
+class AttemptId:
+    """Identifies the processes of one attempt. A script may run several launchers side by side, each
+    with its own journal, and ending one attempt must not affect the next."""
 
     job_id: int
     journal: str
     attempt: int
 
-    def started(self, environ: Mapping[bytes, bytes]) -> bool:
+    def matches(self, environ: Mapping[bytes, bytes]) -> bool:
         return (
             environ.get(b"SLURM_JOB_ID") == b"%d" % self.job_id
             and environ.get(b"HOLDFAST_JOURNAL") == os.fsencode(self.journal)
@@ -40,16 +41,16 @@ class Which:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A process of the attempt. ``start`` in ticks since boot tells it from a later one with its pid;
-    ``step`` is ``None`` below the batch script."""
+class AttemptProcess:
+    """A process of the attempt. ``start``, in ticks since boot, distinguishes it from a later process
+    with the same pid; ``step`` is ``None`` below the batch script."""
 
     pid: int
     start: int
     step: str | None
 
 
-def processes(procfs: Path, which: Which) -> Iterator[Found]:
+def processes(procfs: Path, attempt: AttemptId) -> Iterator[AttemptProcess]:
     """The attempt's processes on this node."""
     for entry in procfs.iterdir():
         if not entry.name.isdigit():
@@ -60,55 +61,58 @@ def processes(procfs: Path, which: Which) -> Iterator[Found]:
         except OSError:
             continue  # another user's, or gone
         environ = dict(pair.split(b"=", 1) for pair in raw.split(b"\0") if b"=" in pair)
-        if state is not None and which.started(environ):
+        if state is not None and attempt.matches(environ):
             step = environ.get(b"SLURM_STEP_ID")
-            yield Found(int(entry.name), state[1], None if step is None else os.fsdecode(step))
+            name = None if step is None else os.fsdecode(step)
+            yield AttemptProcess(int(entry.name), state[1], name)
 
 
 def tasks(
-    procfs: Path, which: Which, own_step: str, steps: Collection[str] = ()
-) -> Iterator[Found]:
-    """The attempt's tasks: those of ``steps``, or of all but ``own_step``."""
-    for one in processes(procfs, which):
-        if one.step is not None and one.step != own_step and (not steps or one.step in steps):
-            yield one
+    procfs: Path, attempt: AttemptId, own_step: str, steps: Collection[str] = ()
+) -> Iterator[AttemptProcess]:
+    """The attempt's tasks: those of ``steps``, or of all steps except ``own_step``."""
+    for process in processes(procfs, attempt):
+        step = process.step
+        if step is not None and step != own_step and (not steps or step in steps):
+            yield process
 
 
-def clear_away(
-    which: Which, grace_s: float, sleep: Callable[[float], None], procfs: Path = Path("/proc")
+def end_leftovers(
+    attempt: AttemptId, grace_s: float, sleep: Callable[[float], None], procfs: Path = Path("/proc")
 ) -> None:
-    """Ends what an attempt left behind on this node; SIGTERM first: an orphaned srun then ends its
-    step. Returns when nothing is left, or ``grace_s`` later, with SIGKILL."""
-    _send(processes(procfs, which), signal.SIGTERM, procfs)
+    """Ends the processes that an attempt left on this node. SIGTERM comes first, so that an orphaned
+    srun ends its step; SIGKILL follows after ``grace_s`` at most."""
+    _send(processes(procfs, attempt), signal.SIGTERM, procfs)
     end = time.monotonic() + grace_s
-    while any(processes(procfs, which)) and time.monotonic() < end:
+    while any(processes(procfs, attempt)) and time.monotonic() < end:
         sleep(0.05)
-    _send(processes(procfs, which), signal.SIGKILL, procfs)
+    _send(processes(procfs, attempt), signal.SIGKILL, procfs)
 
 
-def _send(found: Iterable[Found], number: int, procfs: Path = Path("/proc")) -> None:
-    for one in found:
+def _send(targets: Iterable[AttemptProcess], number: int, procfs: Path = Path("/proc")) -> None:
+    for process in targets:
         with suppress(PermissionError):
-            send(one.pid, number, lambda one=one: _is(one, procfs))  # type: ignore[misc]
+            send(process.pid, number, partial(_is_alive, process, procfs))
 
 
-def _is(one: Found, procfs: Path) -> bool:
-    now = process_state(one.pid, str(procfs))
-    return now is not None and now[1] == one.start
+def _is_alive(process: AttemptProcess, procfs: Path) -> bool:
+    now = process_state(process.pid, str(procfs))
+    return now is not None and now[1] == process.start
 
 
-def command(which: Which, steps: Collection[str] = ()) -> list[str]:
+def command(attempt: AttemptId, steps: Collection[str] = ()) -> list[str]:
     """The command line for a node of the job."""
     return python_code(
-        __name__, [str(which.job_id), which.journal, str(which.attempt), *sorted(steps)]
+        __name__, [str(attempt.job_id), attempt.journal, str(attempt.attempt), *sorted(steps)]
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ends the tasks and exits 0, also when there was none."""
-    job, journal, attempt, *steps = sys.argv[1:] if argv is None else argv
-    which = Which(job_id=int(job), journal=journal, attempt=int(attempt))
-    _send(tasks(Path("/proc"), which, os.environ.get("SLURM_STEP_ID", ""), steps), signal.SIGKILL)
+    """Ends the tasks. Exits 0, also when there was none."""
+    job, journal, number, *steps = sys.argv[1:] if argv is None else argv
+    attempt = AttemptId(job_id=int(job), journal=journal, attempt=int(number))
+    own_step = os.environ.get("SLURM_STEP_ID", "")
+    _send(tasks(Path("/proc"), attempt, own_step, steps), signal.SIGKILL)
     return 0
 
 

@@ -1,11 +1,12 @@
-"""Which steps of a job run on a node: ``python -m slurm_hooks.job.step.node_steps JOB``, on that node.
+"""Prints which steps of a job run on this node: ``python -m slurm_hooks.job.step.node_steps JOB``.
 
-The launcher runs it on nodes of its job whose slurmd has started again, by ``srun --overlap``: after
-a restart of slurmd alone each step's slurmstepd lives on, after a boot or in a new pod none does. The
-title of a slurmstepd is ``slurmstepd: [4711.0]``, of the one that lives as long as the job (PrologFlags=
-contain) ``slurmstepd: [4711.extern]``, with ``stepmgr`` behind it on one node (src/slurmd/slurmstepd/
-slurmstepd.c, seen on 24.11.5 and 26.05.5). A task may overwrite its own environment and title; it
-cannot write these.
+The launcher runs it, by ``srun --overlap``, on nodes of its job whose slurmd has restarted. After a
+restart of slurmd alone each step's slurmstepd still runs; after a boot or in a new pod none does.
+
+The title of a slurmstepd is ``slurmstepd: [4711.0]``; that of the extern step, which runs as long as
+the job (PrologFlags=contain), is ``slurmstepd: [4711.extern]``, followed by ``stepmgr`` on one node
+(src/slurmd/slurmstepd/slurmstepd.c, seen on 24.11.5 and 26.05.5). A task can change its own
+environment and title, but not these.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ _NONE = "-"
 
 def steps_here(job_id: int, procfs: Path = Path("/proc")) -> frozenset[str]:
     """The job's steps that have a slurmstepd on this node, e.g. ``{"extern", "0"}``."""
-    found = set()
+    steps = set()
     for entry in procfs.iterdir():
         if not entry.name.isdigit():
             continue
         try:
             title = (entry / "cmdline").read_bytes()[:256]
         except OSError:
-            continue  # gone meanwhile
+            continue  # the process has exited
         match = _TITLE.match(title)
         if match and int(match[1]) == job_id:
-            found.add(match[2].decode("ascii", "replace"))
-    return frozenset(found)
+            steps.add(match[2].decode("ascii", "replace"))
+    return frozenset(steps)
 
 
 def steps_on(job_id: int, nodes: Collection[str], timeout_s: float) -> Mapping[str, frozenset[str]]:
-    """The job's steps on each of ``nodes`` that answered in time; the question's own is left out."""
+    """The job's steps on each of ``nodes`` that answered in time, without the step of this query."""
     argv = overlapping(job_id, len(nodes), nodes=compress(sorted(nodes)))
     argv += python_code(__name__, [str(job_id)])
     null = subprocess.DEVNULL
@@ -57,12 +58,12 @@ def steps_on(job_id: int, nodes: Collection[str], timeout_s: float) -> Mapping[s
             timeout=timeout_s,
             check=False,
         )
-        said = done.stdout
+        output = done.stdout
     except subprocess.TimeoutExpired as late:
-        said = late.stdout or b""
+        output = late.stdout or b""
     except OSError:
-        said = b""
-    return answers(said.decode("utf-8", "replace"))
+        output = b""
+    return answers(output.decode("utf-8", "replace"))
 
 
 def answers(text: str) -> Mapping[str, frozenset[str]]:
@@ -74,8 +75,8 @@ def answers(text: str) -> Mapping[str, frozenset[str]]:
 
 
 def answer(node: str, own_step: str, steps: Collection[str]) -> str:
-    """One line for the launcher; empty where this node's slurmstepds cannot be seen (hidepid, a
-    process namespace of its own): silence is no evidence."""
+    """One line for the launcher. Empty where this node's slurmstepds are not visible (hidepid, a
+    process namespace): no answer is no evidence."""
     if not node or own_step not in steps:
         return ""
     others = sorted(set(steps) - {own_step})

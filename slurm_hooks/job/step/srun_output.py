@@ -1,4 +1,4 @@
-"""What srun and slurmstepd say on standard error about dying tasks (recovery.md, rows L03 to L05).
+"""Parses srun's and slurmstepd's messages about failed tasks (recovery.md, rows L03 to L05).
 
 Wording of Slurm 24.11 to 26.05, src/srun/libsrun/task_state.c and launch.c:
 ``srun: error: worker-7: tasks 56-58: Killed``, ``srun: Terminating StepId=12.0``; and of
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_DEATH = re.compile(
+_TASK_FAILURE = re.compile(
     r"srun: error: (?P<host>[\w.\[\],-]+): tasks? (?P<tasks>[\d,\-\[\]]+): "
     r"(?P<how>Killed|Terminated|Aborted|Segmentation fault|Bus error|Floating point exception"
     r"|Illegal instruction|Out Of Memory|Exited with exit code (?P<code>\d+)|[A-Z][\w ]+?)"
@@ -27,10 +27,8 @@ _CANCELLED = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskDeath:
-    """One of srun's lines about tasks that ended badly; ``tasks`` and ``host`` may be lists in
-    Slurm's form.
-    """
+class TaskFailure:
+    """One line of srun about failed tasks. ``tasks`` and ``host`` may be lists in Slurm's notation."""
 
     host: str
     tasks: str
@@ -43,35 +41,36 @@ class TaskDeath:
         return f"{who}: {self.how}"
 
 
-def death_in(line: str, at: float) -> TaskDeath | None:
-    """The death that a line tells of, seen at ``at``; ``None`` for any other line."""
-    match = _DEATH.search(line)
+def task_failure_in(line: str, at: float) -> TaskFailure | None:
+    """The task failure that a line reports, seen at ``at``; ``None`` for any other line."""
+    match = _TASK_FAILURE.search(line)
     if match:
         code = int(match["code"]) if match["code"] else None
-        return TaskDeath(
+        return TaskFailure(
             host=match["host"], tasks=match["tasks"], how=match["how"], code=code, at=at
         )
     lost = _NODE_FAILURE.search(line)
     if lost:
-        return TaskDeath(host=lost["nodes"], tasks="", how="Node failure", code=None, at=at)
+        return TaskFailure(host=lost["nodes"], tasks="", how="Node failure", code=None, at=at)
     return None
 
 
-def cancelled_step_in(line: str, *, blind: bool) -> str:
-    """The number of the step that somebody cancelled or signalled (``scancel JOB.STEP``, ``scancel -s
+def cancelled_step_in(line: str, *, task_failed_before: bool) -> str:
+    """The number of the step that a user cancelled or signalled (``scancel JOB.STEP``, ``scancel -s
     TERM JOB``); empty for any other line.
 
-    When a task dies, srun has its step cancelled, too. 26.05 names that cause; 24.11 does not, so
-    its line does not count where a task was dead before (``blind``), unless srun itself was told to
+    srun also cancels a step whose task has failed. 26.05 names that cause; 24.11 does not, so its
+    line does not count after a task's failure (``task_failed_before``), unless srun was asked to
     abort the step before that ("Job step aborted").
     """
     match = _CANCELLED.search(line)
-    if match is None or not (match["cause"] == "to SIGNAL" or not (match["cause"] or blind)):
+    if match is None:
         return ""
-    return match["step"]
+    signalled = match["cause"] == "to SIGNAL"
+    return match["step"] if signalled or not (match["cause"] or task_failed_before) else ""
 
 
 def ended_step_in(line: str) -> str:
-    """The number of the step that srun says it is ending; empty for any other line."""
+    """The number of the step that srun reports it is ending; empty for any other line."""
     match = _TERMINATING.search(line)
     return match["step"] if match else ""

@@ -1,4 +1,4 @@
-"""``holdfast history``: over real files, as a person types it."""
+"""``holdfast history`` on real files."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return Cluster(tmp_path / "shared")
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
+def output(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
     assert main(["history", *words]) == status
     return capsys.readouterr().out
 
 
-def test_a_nodes_page_says_what_happened_how_often_and_what_it_means(
+def test_a_nodes_page_shows_events_counts_and_score(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.gpus("worker-3", "GPU-aaaa1111", "GPU-bbbb2222")
@@ -58,21 +58,21 @@ def test_a_nodes_page_says_what_happened_how_often_and_what_it_means(
         cluster.note("worker-3", "finding_opened", days_ago, detail="GPU 1 fell off", **about)
         cluster.note("worker-3", "drained", days_ago, detail="drained: holdfast:XID79", **about)
         cluster.note("worker-3", "finding_closed", days_ago - 0.5, open_s=43200.0, **about)
-    page = said(capsys, "worker-3")
+    page = output(capsys, "worker-3")
     assert page.startswith("worker-3: lemon, lemon score 0.")
     assert "2 times out of service are enough" in page
     assert "2      XID79  GPU-bbbb2222" in page
     assert page.count("XID79 on GPU 1: GPU 1 fell off") == 2
     assert "XID79 on GPU 1 after 12 h" in page
-    found = json.loads(said(capsys, "worker-3", "--json"))
+    found = json.loads(output(capsys, "worker-3", "--json"))
     assert (found["kind"], found["rating"], found["counts"]["outs"]) == ("node", "lemon", 2)
     assert [event["event"] for event in found["events"]][:2] == ["inventory", "finding_opened"]
-    late = json.loads(said(capsys, "worker-3", "--json", "--since", "5d"))
+    late = json.loads(output(capsys, "worker-3", "--json", "--since", "5d"))
     assert len(late["events"]) == 3
     assert late["score"] == found["score"], "what is shown does not change the score"
 
 
-def test_a_gpu_keeps_its_past_when_it_moves(
+def test_a_gpu_keeps_its_history_when_it_moves(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.gpus("worker-1", "GPU-aaaa1111")
@@ -80,45 +80,45 @@ def test_a_gpu_keeps_its_past_when_it_moves(
     cluster.gpus("worker-2", "GPU-aaaa1111", days_ago=5)
     cluster.note("worker-2", "finding_opened", 3, code="XID48", gpu=0, gpu_uuid="GPU-aaaa1111")
     for word in ("GPU-aaaa1111", "GPU-aaaa", "Saaaa1111"):
-        found = json.loads(said(capsys, word, "--json"))
+        found = json.loads(output(capsys, word, "--json"))
         assert (found["kind"], found["name"]) == ("gpu", "GPU-aaaa1111")
         opened = [e["node"] for e in found["events"] if e["event"] == "finding_opened"]
         assert opened == ["worker-1", "worker-2"]
         assert found["counts"]["faults"] == 2
-    node = json.loads(said(capsys, "worker-2", "--json"))
-    assert node["counts"]["faults"] == 2, "the node has it now, with all it brought along"
+    node = json.loads(output(capsys, "worker-2", "--json"))
+    assert node["counts"]["faults"] == 2, "the node has this GPU now, and its history counts"
 
 
-def test_what_befell_the_whole_node_is_no_departure_of_its_gpu(
+def test_an_event_of_the_whole_node_shows_on_its_gpus_page(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.gpus("w", "GPU-aaaa1111")
     about = {"code": "XID79", "gpu": 0, "gpu_uuid": "GPU-aaaa1111", "action": "reboot"}
     cluster.note("w", "finding_opened", 3, **about)
     cluster.note("w", "drained", 2, detail="drained: holdfast:XID79", **about)
-    page = said(capsys, "GPU-aaaa1111")
+    page = output(capsys, "GPU-aaaa1111")
     assert "  node drained  " in page
-    assert "node drained" not in said(capsys, "w")
+    assert "node drained" not in output(capsys, "w")
     assert "1 hardware fault (" in page
     assert "1 time out of service" in page
     assert "0 repairs by a person" in page
     assert "1 GPU\n" in page
 
 
-def test_a_replaced_gpu_takes_its_faults_along(
+def test_the_faults_of_a_replaced_gpu_do_not_count_for_the_node(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.gpus("w", "GPU-aaaa1111", "GPU-bbbb2222")
     cluster.note("w", "drained", 9, code="XID79", gpu=0, gpu_uuid="GPU-aaaa1111")
     cluster.note("w", "drained", 8, code="XID79", gpu=0, gpu_uuid="GPU-aaaa1111")
-    assert json.loads(said(capsys, "w", "--json"))["rating"] == "lemon"
+    assert json.loads(output(capsys, "w", "--json"))["rating"] == "lemon"
     replaced = {"gpu_uuid": "GPU-cccc3333", "replaced_uuid": "GPU-aaaa1111", "gpu": 0}
     cluster.note("w", "gpu_replaced", 2, **replaced)
     cluster.gpus("w", "GPU-cccc3333", "GPU-bbbb2222", days_ago=2)
-    node = json.loads(said(capsys, "w", "--json"))
+    node = json.loads(output(capsys, "w", "--json"))
     assert (node["rating"], node["counts"]["outs"]) == ("good", 0)
-    assert json.loads(said(capsys, "GPU-aaaa1111", "--json"))["rating"] == "lemon"
-    assert json.loads(said(capsys, "GPU-cccc3333", "--json"))["counts"]["repairs"] == 0
+    assert json.loads(output(capsys, "GPU-aaaa1111", "--json"))["rating"] == "lemon"
+    assert json.loads(output(capsys, "GPU-cccc3333", "--json"))["counts"]["repairs"] == 0
 
 
 def test_another_machine_under_the_same_name_inherits_nothing(
@@ -129,25 +129,27 @@ def test_another_machine_under_the_same_name_inherits_nothing(
     cluster.note("w", "drained", 8, code="XID79", action="reboot")
     cluster.note("w", "machine_replaced", 7)
     cluster.gpus("w", "GPU-dddd4444", days_ago=7)
-    found = json.loads(said(capsys, "w", "--json"))
+    found = json.loads(output(capsys, "w", "--json"))
     assert (found["rating"], found["counts"]["outs"]) == ("good", 0)
-    assert len(found["events"]) == 5, "it is still told"
+    assert len(found["events"]) == 5, "the events are still shown"
 
 
-def test_all_nodes_the_worst_first(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_nodes_are_listed_the_worst_first(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     cluster.note("good", "boot")
     for days_ago in (2, 4, 6):
         cluster.note("bad", "finding_opened", days_ago, code="XID48", action="reset-gpu")
         cluster.note("bad", "drained", days_ago, code="XID48", action="reset-gpu")
-    head, first, second = said(capsys).splitlines()
+    head, first, second = output(capsys).splitlines()
     assert head.split()[:3] == ["NODE", "SCORE", "RATING"]
     assert first.split()[:6] == ["bad", "0.60", "lemon", "3", "3", "XID48"]
     assert second.split()[:3] == ["good", "0.00", "good"]
-    rows = json.loads(said(capsys, "--json"))
+    rows = json.loads(output(capsys, "--json"))
     assert [row["name"] for row in rows] == ["bad", "good"]
 
 
-def test_what_is_broken_is_one_line_and_hides_nothing(
+def test_invalid_lines_are_reported_once_and_hide_nothing(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.note("w", "boot")
@@ -157,18 +159,20 @@ def test_what_is_broken_is_one_line_and_hides_nothing(
     assert main(["history", "w"]) == 0
     out, err = capsys.readouterr()
     assert "booted" in out
-    assert err == "holdfast history: 2 lines are no events: skipped, left as they are\n"
+    assert err == "holdfast history: 2 invalid lines skipped\n"
     assert path.read_bytes() == before
 
 
-def test_nobody_knows_it(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_exits_1_with_a_hint(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["history", "nowhere"]) == 1
     assert "`holdfast history` lists the nodes" in capsys.readouterr().err
     cluster.gpus("w", "GPU-aaaa1111", "GPU-aaaa2222")
     assert main(["history", "GPU-aaaa"]) == 1, "two GPUs begin so"
     assert main(["history", "w", "--since", "yesterday"]) == 2
     (line,) = capsys.readouterr().err.splitlines()[-1:]
-    assert "write 30m, 12h, 7d, 4w or 2026-11-21" in line
+    assert "use 30m, 12h, 7d, 4w or 2026-11-21" in line
 
 
 def test_since() -> None:

@@ -56,14 +56,14 @@ def test_a_word_that_is_there_is_not_asked_for_again(tmp_path: Path, word: str) 
 def test_another_prolog_stays_beside_ours(tmp_path: Path) -> None:
     text = onto(tmp_path, "Prolog=/site/prolog\nEpilog=/opt/holdfast/hooks/epilog\n")
     assert settings(text)["Prolog"] == "/opt/holdfast/hooks/prolog"
-    assert "beside /site/prolog" in text
+    assert "in addition to /site/prolog" in text
     assert "Epilog" not in settings(text)
 
 
 def test_there_is_only_one_health_check(tmp_path: Path) -> None:
     text = onto(tmp_path, "HealthCheckProgram=/usr/sbin/nhc\n")
     assert "HealthCheckProgram" not in settings(text)
-    assert "name a script that runs" in text
+    assert "set a script that runs" in text
     assert "exec /usr/sbin/nhc" in text
 
 

@@ -1,4 +1,4 @@
-"""The launcher knows its job from Slurm's environment, and says what to do where there is none."""
+"""The launcher reads its job from Slurm's environment and refuses to run elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_first_run_has_no_restart_count() -> None:
     assert context.started_at == 1795229479.0
 
 
-def test_a_later_run_has_one() -> None:
+def test_a_later_run_has_a_restart_count() -> None:
     assert JobContext.of(BATCH | {"SLURM_RESTART_COUNT": "3"}).restarts == 3
 
 
@@ -44,53 +44,53 @@ def test_a_het_job_has_the_nodes_of_all_its_components() -> None:
 
 
 @pytest.mark.parametrize("step", ["-5", "4294967291", ""])
-def test_the_batch_scripts_own_pseudo_step_is_no_step(step: str) -> None:
+def test_the_pseudo_step_of_the_batch_script_is_not_a_step(step: str) -> None:
     assert JobContext.of(BATCH | {"SLURM_STEP_ID": step}).job_id == 42
 
 
-def test_the_child_is_told_what_to_resume_and_is_no_step(tmp_path: Path) -> None:
+def test_the_child_gets_the_checkpoint_and_no_step_id(tmp_path: Path) -> None:
     chosen = Checkpoint(path=tmp_path / "step_5.pt", framework="torch", step=5, changed_at=0.0)
     environ = BATCH | {"SLURM_STEP_ID": "-5", "SLURM_STEPID": "-5", "HOLDFAST_ATTEMPT": "old"}
-    told = child_environment(environ, Choice(chosen=chosen), 3, tmp_path / "j")
-    assert "SLURM_STEP_ID" not in told
-    assert "SLURM_STEPID" not in told
-    assert told["HOLDFAST_RESUME_FROM"] == str(chosen.path)
-    assert (told["HOLDFAST_RESUME_STEP"], told["HOLDFAST_ATTEMPT"]) == ("5", "3")
-    assert (told["HOLDFAST_JOURNAL"], told["SLURM_KILL_BAD_EXIT"]) == (str(tmp_path / "j"), "1")
+    child = child_environment(environ, Choice(chosen=chosen), 3, tmp_path / "j")
+    assert "SLURM_STEP_ID" not in child
+    assert "SLURM_STEPID" not in child
+    assert child["HOLDFAST_RESUME_FROM"] == str(chosen.path)
+    assert (child["HOLDFAST_RESUME_STEP"], child["HOLDFAST_ATTEMPT"]) == ("5", "3")
+    assert (child["HOLDFAST_JOURNAL"], child["SLURM_KILL_BAD_EXIT"]) == (str(tmp_path / "j"), "1")
 
 
-def test_who_asks_srun_to_go_on_after_a_death_is_heard() -> None:
+def test_a_users_kill_on_bad_exit_0_is_kept() -> None:
     environ = BATCH | {"SLURM_KILL_BAD_EXIT": "0"}
-    told = child_environment(environ, Choice(chosen=None), 1, Path("j"))
-    assert told["SLURM_KILL_BAD_EXIT"] == "0"
+    child = child_environment(environ, Choice(chosen=None), 1, Path("j"))
+    assert child["SLURM_KILL_BAD_EXIT"] == "0"
 
 
 @pytest.mark.parametrize(
-    ("asked", "kept"),
+    ("requested", "kept"),
     [
         ("NONE", ""),
         ("nil", ""),
         ("PATH,A=1", "PATH,A=1,"),
     ],
 )
-def test_srun_hands_the_names_on_whatever_sbatch_exports(asked: str, kept: str) -> None:
+def test_srun_exports_the_variables_whatever_sbatch_exports(requested: str, kept: str) -> None:
     names = "HOLDFAST_RESUME_FROM,HOLDFAST_RESUME_STEP,HOLDFAST_ATTEMPT,HOLDFAST_JOURNAL"
-    environ = BATCH | {"SLURM_EXPORT_ENV": asked}
-    told = child_environment(environ, Choice(chosen=None), 1, Path("j"))
-    assert told["SLURM_EXPORT_ENV"] == kept + names
+    environ = BATCH | {"SLURM_EXPORT_ENV": requested}
+    child = child_environment(environ, Choice(chosen=None), 1, Path("j"))
+    assert child["SLURM_EXPORT_ENV"] == kept + names
 
 
-@pytest.mark.parametrize("asked", ["ALL", "all,A=1", ""])
-def test_what_srun_hands_on_anyway_stays(asked: str) -> None:
-    environ = BATCH | {"SLURM_EXPORT_ENV": asked}
-    told = child_environment(environ, Choice(chosen=None), 1, Path("j"))
-    assert told["SLURM_EXPORT_ENV"] == asked
+@pytest.mark.parametrize("requested", ["ALL", "all,A=1", ""])
+def test_an_export_of_all_variables_is_not_changed(requested: str) -> None:
+    environ = BATCH | {"SLURM_EXPORT_ENV": requested}
+    child = child_environment(environ, Choice(chosen=None), 1, Path("j"))
+    assert child["SLURM_EXPORT_ENV"] == requested
     assert "SLURM_EXPORT_ENV" not in child_environment(BATCH, Choice(chosen=None), 1, Path("j"))
 
 
-def test_without_a_checkpoint_the_names_are_empty() -> None:
-    told = child_environment(BATCH, Choice(chosen=None), 1, Path("j"))
-    assert (told["HOLDFAST_RESUME_FROM"], told["HOLDFAST_RESUME_STEP"]) == ("", "")
+def test_without_a_checkpoint_the_variables_are_empty() -> None:
+    child = child_environment(BATCH, Choice(chosen=None), 1, Path("j"))
+    assert (child["HOLDFAST_RESUME_FROM"], child["HOLDFAST_RESUME_STEP"]) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,11 @@ def test_without_a_checkpoint_the_names_are_empty() -> None:
     [
         ({}, "sbatch --requeue SCRIPT"),
         (BATCH | {"SLURM_STEP_ID": "0"}, "holdfast run -- srun"),
-        (BATCH | {"SLURM_JOB_ID": "x"}, "SLURM_JOB_ID='x' is not a whole number"),
+        (BATCH | {"SLURM_JOB_ID": "x"}, "SLURM_JOB_ID='x' is not an integer"),
     ],
 )
-def test_elsewhere_it_says_what_to_do(environ: dict[str, str], remedy: str) -> None:
+def test_outside_of_a_batch_script_the_error_has_a_remedy(
+    environ: dict[str, str], remedy: str
+) -> None:
     with pytest.raises(UsageError, match=remedy.replace("(", r"\(")):
         JobContext.of(environ)

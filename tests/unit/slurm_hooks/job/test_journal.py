@@ -1,11 +1,11 @@
-"""The journal survives crashes, full disks and job numbers that come back."""
+"""The journal survives crashes, full disks and reused job ids."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from slurm_hooks.job.journal import Journal, attempts, path_for
-from slurm_hooks.job.launcher.past_attempts import launcher_deaths, past, struck
+from slurm_hooks.job.launcher.past_attempts import checkpoints_to_avoid, lost_launchers, past
 
 
 def _journal(folder: Path, **run: float) -> Journal:
@@ -14,8 +14,8 @@ def _journal(folder: Path, **run: float) -> Journal:
 
 
 def _attempt(journal: Journal, number: int, **facts: object) -> None:
-    """One attempt's events; ``step``/``path``: resumed from, ``code``: how it ended (None:
-    never).
+    """Writes one attempt's events. ``step``/``path``: resumed from; ``code``: exit code (None: no end
+    was recorded).
     """
     restarts, start = facts.get("restarts", 0), facts.get("job_start", 10.0)
     journal.add("attempt", attempt=number, restarts=restarts, job_start=start)
@@ -30,7 +30,7 @@ def _attempt(journal: Journal, number: int, **facts: object) -> None:
         )
 
 
-def test_events_come_back_in_order(tmp_path: Path) -> None:
+def test_events_are_read_in_order(tmp_path: Path) -> None:
     journal = _journal(tmp_path)
     _attempt(journal, 1)
     _attempt(journal, 2)
@@ -38,7 +38,7 @@ def test_events_come_back_in_order(tmp_path: Path) -> None:
     assert not journal.broken
 
 
-def test_a_torn_last_line_costs_only_itself(tmp_path: Path) -> None:
+def test_a_truncated_last_line_does_not_affect_the_next(tmp_path: Path) -> None:
     journal = _journal(tmp_path)
     journal.add("attempt", attempt=1, restarts=0, job_start=10.0)
     journal.add("step_start", attempt=1)
@@ -65,7 +65,7 @@ def test_a_journal_that_cannot_be_written_is_kept_in_memory(tmp_path: Path) -> N
     assert len(past(journal.events())) == 1
 
 
-def test_a_job_number_that_came_back_inherits_nothing(tmp_path: Path) -> None:
+def test_a_reused_job_id_inherits_nothing(tmp_path: Path) -> None:
     _attempt(_journal(tmp_path), 1)
     _attempt(_journal(tmp_path), 2, restarts=1, job_start=20.0)
     assert len(past(_journal(tmp_path, restarts=2, job_start=30.0).events())) == 2
@@ -73,40 +73,40 @@ def test_a_job_number_that_came_back_inherits_nothing(tmp_path: Path) -> None:
     assert past(_journal(tmp_path, restarts=1, job_start=900.0).events()) == []
 
 
-def test_attempts_of_one_run_belong_together(tmp_path: Path) -> None:
+def test_attempts_of_one_run_count_together(tmp_path: Path) -> None:
     journal = _journal(tmp_path)
     _attempt(journal, 1)
     assert len(past(_journal(tmp_path).events())) == 1
 
 
-def test_two_deaths_from_one_checkpoint_strike_it(tmp_path: Path) -> None:
+def test_a_checkpoint_is_avoided_after_two_failures(tmp_path: Path) -> None:
     journal = _journal(tmp_path)
     _attempt(journal, 1, path="/c/5", step=5)
-    assert struck(past(journal.events())) == frozenset()
+    assert checkpoints_to_avoid(past(journal.events())) == frozenset()
     _attempt(journal, 2, path="/c/5", step=5)
-    assert struck(past(journal.events())) == {"/c/5"}
+    assert checkpoints_to_avoid(past(journal.events())) == {"/c/5"}
 
 
-def test_node_faults_strike_no_checkpoint(tmp_path: Path) -> None:
+def test_node_faults_do_not_count_against_a_checkpoint(tmp_path: Path) -> None:
     journal = _journal(tmp_path)
     for number in (1, 2, 3):
         _attempt(journal, number, path="/c/5", step=5, node=True)
-    assert struck(past(journal.events())) == frozenset()
+    assert checkpoints_to_avoid(past(journal.events())) == frozenset()
 
 
-def test_a_newer_checkpoint_clears_the_strikes(tmp_path: Path) -> None:
+def test_a_newer_checkpoint_resets_the_count(tmp_path: Path) -> None:
     journal = _journal(tmp_path)
     _attempt(journal, 1, path="/c/5", step=5)
     _attempt(journal, 2, path="/c/5", step=5)
     _attempt(journal, 3, path="/c/9", step=9)
-    assert struck(past(journal.events())) == frozenset()
+    assert checkpoints_to_avoid(past(journal.events())) == frozenset()
 
 
-def test_launcher_deaths_are_counted_in_a_row(tmp_path: Path) -> None:
+def test_lost_launchers_are_counted_in_a_row(tmp_path: Path) -> None:
     journal = _journal(tmp_path)
     _attempt(journal, 1, code=None)
     _attempt(journal, 2)
-    assert launcher_deaths(past(journal.events())) == 0
+    assert lost_launchers(past(journal.events())) == 0
     _attempt(journal, 3, code=None)
     _attempt(journal, 4, code=None)
-    assert launcher_deaths(past(journal.events())) == 2
+    assert lost_launchers(past(journal.events())) == 2

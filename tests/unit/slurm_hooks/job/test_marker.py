@@ -1,4 +1,4 @@
-"""Markers: made up by a user, read by root, so nothing in them is believed unseen."""
+"""Markers come from a user and root reads them, so every value is checked."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from slurm_hooks.job.marker import Marker
 MARKER = Marker(job=7, restarts=2, state="requeue", at=5.5, exclude=("worker-1",), deaths=1)
 
 
-def test_what_is_sent_is_heard() -> None:
+def test_an_encoded_marker_is_decoded_unchanged() -> None:
     assert markers.decoded(markers.encoded(MARKER)) == MARKER
 
 
-def test_what_is_stored_is_read_with_its_owner(tmp_path: Path) -> None:
+def test_a_stored_marker_is_read_with_its_owner(tmp_path: Path) -> None:
     folder = markers.folder(tmp_path)
     folder.mkdir()
-    kept = replace(MARKER, owner=2001)
-    markers.store(tmp_path, kept)
-    assert markers.read(folder / "7.json") == kept
-    assert [one.name for one in folder.iterdir()] == ["7.json"]
+    owned = replace(MARKER, owner=2001)
+    markers.store(tmp_path, owned)
+    assert markers.read(folder / "7.json") == owned
+    assert [file.name for file in folder.iterdir()] == ["7.json"]
     assert (folder / "7.json").stat().st_mode & 0o777 == 0o600
 
 
@@ -58,28 +58,28 @@ def test_what_is_stored_is_read_with_its_owner(tmp_path: Path) -> None:
         '{"job": 7, "restarts": 0, "state": "running", "at": 0}' + " " * 4096,
     ],
 )
-def test_anything_else_is_no_marker(text: str, tmp_path: Path) -> None:
+def test_anything_else_is_refused(text: str, tmp_path: Path) -> None:
     data = text.encode(errors="surrogateescape")
-    with pytest.raises(ValueError):  # noqa: PT011 - its words go to the user as they are
+    with pytest.raises(ValueError):  # noqa: PT011 - the user sees the message as it is
         markers.decoded(data)
     path = tmp_path / "7.json"
     path.write_bytes(data)
     assert markers.read(path) is None
 
 
-def test_a_marker_under_another_jobs_name_is_none(tmp_path: Path) -> None:
+def test_a_marker_in_the_file_of_another_job_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "8.json"
     path.write_bytes(markers.encoded(MARKER))
     assert markers.read(path) is None
 
 
-def test_names_that_scontrol_would_misread_are_left_out() -> None:
+def test_invalid_node_names_are_left_out() -> None:
     exclude = ["worker-1", "a,b", "n[1-4]", "x y", "", 3, "--help", "n1\nState=down"]
     facts = {"job": 7, "restarts": 0, "state": "requeue", "at": 0, "exclude": exclude}
     assert markers.decoded(json.dumps(facts).encode()).exclude == ("worker-1",)
 
 
-def test_of_very_many_nodes_as_many_are_named_as_fit() -> None:
+def test_a_list_of_nodes_that_does_not_fit_is_cut() -> None:
     many = tuple(f"worker-{number:03}.{'x' * 40}" for number in range(500))
     data = markers.encoded(replace(MARKER, exclude=many))
     found = markers.decoded(data)

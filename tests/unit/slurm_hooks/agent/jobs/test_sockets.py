@@ -158,5 +158,5 @@ def test_a_launcher_sends_markers_only_to_root(
         "slurm_hooks.job.agent_socket.markers.socket_of", lambda *_: _socket_of(agent.run_dir, ME)
     )
     monkeypatch.setattr("slurm_hooks.job.agent_socket._ROOT", ME + 2)
-    assert deliver(agent.run_dir, MARKER).endswith("is not root's")
+    assert deliver(agent.run_dir, MARKER).endswith("does not belong to root")
     assert agent.kept == []

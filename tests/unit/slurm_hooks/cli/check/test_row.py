@@ -1,4 +1,4 @@
-"""`holdfast check`: facts in, rows out."""
+"""The rows of `holdfast check` for given facts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from slurm_hooks.facts import (
 from slurm_hooks.settings.sections import CheckConfig
 
 
-def test_what_the_configuration_expects_and_nobody_saw_is_blind(
+def test_an_expected_device_without_a_probe_is_blind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "holdfast.yaml"
@@ -39,8 +39,8 @@ def test_what_the_configuration_expects_and_nobody_saw_is_blind(
     )
     asked = ["gpu_count", "gpu_lost", "pci_devices", "infiniband", "slurmd", "clock"]
     status = main([*asked, "--json", "--config", str(config)])
-    said = {row["check"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}
-    assert (status, said) == (1, dict.fromkeys(asked, BLIND))
+    output = {row["check"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}
+    assert (status, output) == (1, dict.fromkeys(asked, BLIND))
     (tmp_path / "sys/class").mkdir(parents=True)
     assert main(["infiniband", "--json", "--config", str(config)]) == 1
     assert json.loads(capsys.readouterr().out)[0]["code"] == "IB_MISSING"
@@ -63,41 +63,41 @@ def mounts(**states: MountState) -> NodeFacts:
 
 
 def test_a_value_and_its_finding_are_one_row() -> None:
-    well, ill = rows(mounts(a=MountState.OK, b=MountState.READ_ONLY), "mounts")
-    assert (well.name, well.verdict, well.code, well.remedy) == ("/mnt/a", "ok", "", "")
-    assert (ill.name, ill.verdict, ill.code) == ("/mnt/b", "fatal", "MOUNT_READ_ONLY")
-    assert ill.remedy.startswith("Mount it read-write")
+    good, bad = rows(mounts(a=MountState.OK, b=MountState.READ_ONLY), "mounts")
+    assert (good.name, good.verdict, good.code, good.remedy) == ("/mnt/a", "ok", "", "")
+    assert (bad.name, bad.verdict, bad.code) == ("/mnt/b", "fatal", "MOUNT_READ_ONLY")
+    assert bad.remedy.startswith("Mount it read-write")
 
 
 @pytest.mark.parametrize(
     ("mode", "effect"),
     [
-        (Mode.OFF, "the agent does not look (mode off) for"),
-        (Mode.OBSERVE, "Holdfast only tells (mode observe)"),
-        (Mode.COMMENT, "Holdfast notes in Slurm (mode comment)"),
-        (Mode.DRAIN, "Holdfast takes the node out of service (mode drain) for"),
+        (Mode.OFF, "not checked by the agent (mode off)"),
+        (Mode.OBSERVE, "Holdfast reports only (mode observe)"),
+        (Mode.COMMENT, "Holdfast comments in Slurm (mode comment)"),
+        (Mode.DRAIN, "Holdfast drains the node (mode drain)"),
     ],
 )
-def test_what_the_agent_does_about_it_is_said(mode: Mode, effect: str) -> None:
-    (ill,) = rows(mounts(b=MountState.READ_ONLY), "mounts", mode=mode)
-    assert ill.effect == effect
+def test_the_effect_of_a_finding_follows_the_mode(mode: Mode, effect: str) -> None:
+    (bad,) = rows(mounts(b=MountState.READ_ONLY), "mounts", mode=mode)
+    assert bad.effect == effect
 
 
-def test_a_fault_for_which_no_node_leaves_service_says_so() -> None:
-    (ill,) = rows(mounts(b=MountState.FULL), "mounts")
-    assert (ill.verdict, ill.effect) == (
+def test_a_fault_that_is_no_reason_to_drain_has_another_effect() -> None:
+    (bad,) = rows(mounts(b=MountState.FULL), "mounts")
+    assert (bad.verdict, bad.effect) == (
         "warn",
-        "Holdfast notes in Slurm, for no node leaves service for it alone",
+        "Holdfast comments in Slurm (not a reason to drain)",
     )
 
 
-def test_a_silent_probe_makes_its_checks_blind_and_nothing_well() -> None:
+def test_a_probe_without_an_answer_makes_its_checks_blind() -> None:
     facts = NodeFacts(expected_gpus=8, blind=(Blind(probe="mounts", why="no answer in 2 s"),))
     (one,) = rows(facts, "mounts")
     assert (one.verdict, one.value, one.subject) == (BLIND, "no answer in 2 s", "mounts")
 
 
-def test_xids_of_one_gpu_have_a_value_and_a_limit_each() -> None:
+def test_each_xid_of_a_gpu_has_a_value_and_a_limit() -> None:
     def event(number: int, text: str) -> XidEvent:
         return XidEvent(
             seq=number, pci="0000:86:00", xid=number, at_s=1.0, text=text, uuid="GPU-3", gpu=3
@@ -123,7 +123,7 @@ def test_a_required_service_that_cannot_be_seen_is_blind() -> None:
 
 
 @pytest.mark.parametrize(("columns", "widest"), [("80", 80), ("", 120)])
-def test_what_is_piped_is_as_wide_as_columns_say(
+def test_piped_output_is_as_wide_as_columns(
     columns: str,
     widest: int,
     tmp_path: Path,
@@ -132,34 +132,36 @@ def test_what_is_piped_is_as_wide_as_columns_say(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(
-        "slurm_hooks.cli.check.command.look", lambda *_: mounts(a=MountState.READ_ONLY)
+        "slurm_hooks.cli.check.command.probe_once", lambda *_: mounts(a=MountState.READ_ONLY)
     )
     config = tmp_path / "holdfast.yaml"
     config.write_text("cluster: a\n")
     assert main(["mounts", "--config", str(config)]) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert widest - 40 < max(map(len, said)) <= widest
+    output = capsys.readouterr().out.splitlines()
+    assert widest - 40 < max(map(len, output)) <= widest
 
 
-def test_what_is_not_there_is_unseen_not_well() -> None:
+def test_a_missing_subject_is_unseen_and_not_ok() -> None:
     (one,) = rows(NodeFacts(expected_gpus=8, mounts=()), "mounts")
     assert one.verdict == UNSEEN
 
 
 @pytest.mark.parametrize("name", list(checks.CATALOGUE))
-def test_no_check_is_well_on_a_node_where_nothing_was_looked_at(name: str) -> None:
-    """Law 2, as far as people see it: what was not looked at must not read as ok."""
+def test_no_check_is_ok_on_a_node_without_facts(name: str) -> None:
+    """Law 2: what was not probed is not shown as ok."""
     found = rows(NodeFacts(expected_gpus=8), name)
     assert [row for row in found if row.verdict == "ok" and row.subject not in ("node", "-")] == []
 
 
-def test_a_harmless_xid_that_the_driver_wants_something_for_says_what_to_do() -> None:
-    """What drains the node for Xid 63 must not be told with "nothing to do"."""
+def test_a_harmless_xid_with_a_required_recovery_has_a_remedy() -> None:
+    """An Xid 63 that drains the node must not be shown with "nothing to do"."""
     remapped = XidEvent(seq=1, pci="0000:86:00", xid=63, at_s=1.0, text="row", uuid="GPU-3", gpu=3)
-    asks = replace(remapped, seq=2, xid=154, recovery="GPU Reset Required", recovery_value=1)
+    recovery = replace(remapped, seq=2, xid=154, recovery="GPU Reset Required", recovery_value=1)
     alone, *_ = rows(NodeFacts(expected_gpus=8, kmsg=KmsgFacts(xids=(remapped,))), "gpu_xid")
-    asked, *_ = rows(NodeFacts(expected_gpus=8, kmsg=KmsgFacts(xids=(remapped, asks))), "gpu_xid")
+    required, *_ = rows(
+        NodeFacts(expected_gpus=8, kmsg=KmsgFacts(xids=(remapped, recovery))), "gpu_xid"
+    )
     assert (alone.code, alone.verdict) == ("XID63", "info")
     assert alone.remedy.startswith("Nothing to do.")
-    assert (asked.code, asked.verdict) == ("XID63", "fatal")
-    assert asked.remedy.startswith("Reset the GPU or reboot the node. XID63 by itself: Nothing")
+    assert (required.code, required.verdict) == ("XID63", "fatal")
+    assert required.remedy.startswith("Reset the GPU or reboot the node. XID63 by itself: Nothing")

@@ -1,4 +1,4 @@
-"""Whole checkpoints are chosen and torn ones are told, on files that torch itself wrote."""
+"""Complete checkpoints are chosen and truncated ones rejected, on files that torch wrote."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _reason(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("source", [ZIP, LEGACY, DCP])
-def test_what_torch_wrote_is_whole(source: str, tmp_path: Path) -> None:
+def test_a_checkpoint_written_by_torch_is_valid(source: str, tmp_path: Path) -> None:
     _put(tmp_path, source, source)
     (only,) = all_judged(tmp_path)
     assert only.valid, only.reason
@@ -64,7 +64,7 @@ def test_what_torch_wrote_is_whole(source: str, tmp_path: Path) -> None:
     ("source", "step", "framework"),
     [(ZIP, 2, "torch"), (LEGACY, 3, "torch"), (DCP, 4, "torch-dcp")],
 )
-def test_step_and_framework_are_told(
+def test_step_and_framework_are_found(
     source: str, step: int, framework: str, tmp_path: Path
 ) -> None:
     _put(tmp_path, source, source)
@@ -73,12 +73,12 @@ def test_step_and_framework_are_told(
 
 
 @pytest.mark.parametrize("source", [ZIP, LEGACY])
-def test_a_file_cut_anywhere_is_rejected(source: str, tmp_path: Path) -> None:
+def test_a_truncated_file_is_rejected(source: str, tmp_path: Path) -> None:
     whole = (RECORDED / source).read_bytes()
     target = tmp_path / "step_1.pt"
     for size in range(0, len(whole), 37):
         target.write_bytes(whole[:size])
-        assert _reason(tmp_path), f"{source} cut to {size} of {len(whole)} bytes passed as whole"
+        assert _reason(tmp_path), f"{source} cut to {size} of {len(whole)} bytes passed as valid"
 
 
 def test_a_hole_in_a_zip_is_rejected(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_a_hole_in_a_zip_is_rejected(tmp_path: Path) -> None:
     assert "data.pkl" in _reason(tmp_path)
 
 
-def test_a_changed_byte_ends_no_look_at_a_folder(tmp_path: Path) -> None:
-    """What a broken file makes of its reader must not hide the older, whole checkpoint."""
+def test_a_changed_byte_never_breaks_the_search(tmp_path: Path) -> None:
+    """An error while reading a broken file must not hide the older, valid checkpoint."""
     _put(tmp_path, ZIP, "checkpoint_epoch_1.pt")
     for source, name in ((ZIP, "checkpoint_epoch_2.pt"), (LEGACY, "checkpoint_epoch_3.pt")):
         data = (RECORDED / source).read_bytes()
@@ -104,7 +104,7 @@ def test_a_changed_byte_ends_no_look_at_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_compressed_one_that_is_damaged_is_rejected(tmp_path: Path, kind: int) -> None:
+def test_a_damaged_compressed_checkpoint_is_rejected(tmp_path: Path, kind: int) -> None:
     path = tmp_path / "checkpoint_epoch_2.pt"
     with zipfile.ZipFile(path, "w", kind) as archive:
         archive.writestr("a/data.pkl", pickle.dumps(list(range(1000)), protocol=2))
@@ -113,17 +113,17 @@ def test_a_compressed_one_that_is_damaged_is_rejected(tmp_path: Path, kind: int)
     assert _reason(tmp_path).startswith("data.pkl cannot be read")
 
 
-def test_a_method_that_makes_gigabytes_of_a_kilobyte_is_rejected(tmp_path: Path) -> None:
+def test_a_compression_method_that_torch_does_not_use_is_rejected(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "step_1.pt", "w", zipfile.ZIP_BZIP2) as archive:
         archive.writestr("a/data.pkl", pickle.dumps([1]))
-    assert _reason(tmp_path) == "data.pkl is compressed in a way that torch never uses"
+    assert _reason(tmp_path) == "data.pkl is compressed by a method that torch does not use"
 
 
-def test_a_legacy_file_with_keys_that_are_none_is_rejected(tmp_path: Path) -> None:
-    said: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {}, {}, [["0"]])
-    data = b"".join(pickle.dumps(one, protocol=2) for one in said)
+def test_a_legacy_file_with_invalid_keys_is_rejected(tmp_path: Path) -> None:
+    parts: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {}, {}, [["0"]])
+    data = b"".join(pickle.dumps(part, protocol=2) for part in parts)
     (tmp_path / "step_3.pt").write_bytes(data + bytes(24))
-    assert _reason(tmp_path) == "a legacy file without its list of storages"
+    assert _reason(tmp_path) == "legacy file without its list of storages"
 
 
 def test_a_file_of_zeros_is_rejected(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_any_other_zip_is_rejected(tmp_path: Path) -> None:
     assert "data.pkl" in _reason(tmp_path)
 
 
-def test_text_under_a_checkpoints_name_is_rejected(tmp_path: Path) -> None:
+def test_a_text_file_with_a_checkpoints_name_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "step_1.pt").write_text("hello")
     assert "neither" in _reason(tmp_path)
 
@@ -182,7 +182,9 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_newest_whole_one_is_chosen_and_rejected_ones_are_told(tmp_path: Path) -> None:
+def test_the_newest_valid_checkpoint_is_chosen_and_rejected_ones_have_a_reason(
+    tmp_path: Path,
+) -> None:
     for epoch in (5, 10, 15):
         _put(tmp_path, ZIP, f"checkpoint_epoch_{epoch}.pt")
     torn = tmp_path / "checkpoint_epoch_15.pt"
@@ -191,11 +193,11 @@ def test_the_newest_whole_one_is_chosen_and_rejected_ones_are_told(tmp_path: Pat
     choice = _choose(tmp_path)
     assert choice.chosen is not None
     assert choice.chosen.step == 10
-    assert [one.step for one in choice.rejected] == [20, 15]
+    assert [checkpoint.step for checkpoint in choice.rejected] == [20, 15]
     assert "temporary name" in choice.rejected[0].reason
 
 
-def test_names_that_count_different_things_are_ordered_by_age(tmp_path: Path) -> None:
+def test_names_with_different_units_are_ordered_by_age(tmp_path: Path) -> None:
     _put(tmp_path, ZIP, "checkpoint_epoch_9.pt", age_s=50)
     _put(tmp_path, ZIP, "step_400.pt", age_s=500)
     choice = _choose(tmp_path)
@@ -206,13 +208,13 @@ def test_names_that_count_different_things_are_ordered_by_age(tmp_path: Path) ->
 def test_a_file_without_a_number_comes_after_numbered_ones(tmp_path: Path) -> None:
     _put(tmp_path, ZIP, "trained_model.pt", age_s=10)
     _put(tmp_path, ZIP, "checkpoint_epoch_1.pt", age_s=500)
-    assert [one.step for one in candidates(tmp_path)] == [1, None]
+    assert [candidate.step for candidate in candidates(tmp_path)] == [1, None]
 
 
 def test_a_link_to_a_sibling_counts_once(tmp_path: Path) -> None:
     _put(tmp_path, ZIP, "step_1.pt")
     (tmp_path / "last.pt").symlink_to("step_1.pt")
-    assert [one.path.name for one in candidates(tmp_path)] == ["step_1.pt"]
+    assert [candidate.path.name for candidate in candidates(tmp_path)] == ["step_1.pt"]
 
 
 def test_an_empty_or_missing_folder_has_none(tmp_path: Path) -> None:
@@ -220,7 +222,7 @@ def test_an_empty_or_missing_folder_has_none(tmp_path: Path) -> None:
     assert _choose(tmp_path / "not-there") == Choice(chosen=None)
 
 
-def test_one_still_growing_is_rejected(tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_being_written_is_rejected(tmp_path: Path) -> None:
     _put(tmp_path, ZIP, "step_1.pt")
     growing = _put(tmp_path, ZIP, "step_2.pt", age_s=0)
     choice = last_good(tmp_path, now=time.time(), sleep=lambda _: os.utime(growing, (1e9, 1e9)))
@@ -229,19 +231,21 @@ def test_one_still_growing_is_rejected(tmp_path: Path) -> None:
     assert choice.rejected[0].reason == "still being written"
 
 
-def test_a_struck_checkpoint_is_skipped_while_an_older_one_is_left(tmp_path: Path) -> None:
-    struck = _put(tmp_path, ZIP, "step_2.pt")
+def test_a_checkpoint_with_failed_attempts_is_skipped_if_there_is_an_older_one(
+    tmp_path: Path,
+) -> None:
+    failing = _put(tmp_path, ZIP, "step_2.pt")
     assert (
-        _choose(tmp_path, struck={str(struck)}).chosen is not None
+        _choose(tmp_path, avoid={str(failing)}).chosen is not None
     )  # the only one: better than none
     _put(tmp_path, ZIP, "step_1.pt")
-    choice = _choose(tmp_path, struck={str(struck)})
+    choice = _choose(tmp_path, avoid={str(failing)})
     assert choice.chosen is not None
     assert choice.chosen.step == 1
-    assert "died" in choice.rejected[0].reason
+    assert "failed" in choice.rejected[0].reason
 
 
-def test_one_that_nobody_can_read_is_told_and_blocks_a_start_from_nothing(
+def test_an_unreadable_checkpoint_prevents_a_start_from_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _put(tmp_path, ZIP, "step_1.pt")
@@ -251,22 +255,22 @@ def test_one_that_nobody_can_read_is_told_and_blocks_a_start_from_nothing(
 
     monkeypatch.setattr(
         safe_file, "open_regular", refused
-    )  # the tests may run as root, who may read anything
+    )  # the tests may run as root, which can read anything
     found = judge(next(iter(candidates(tmp_path))))
     assert found.path == path
     assert found.unreadable
     assert found.reason == "cannot be read: Permission denied"
-    assert _choose(tmp_path).blind
+    assert _choose(tmp_path).unreadable
 
 
-def test_torn_ones_alone_do_not_block_a_start(tmp_path: Path) -> None:
+def test_truncated_checkpoints_do_not_prevent_a_start(tmp_path: Path) -> None:
     (tmp_path / "step_1.pt").write_bytes(b"PK\x03\x04")
     choice = _choose(tmp_path)
     assert choice.chosen is None
-    assert not choice.blind
+    assert not choice.unreadable
 
 
-def test_a_thousand_are_judged(tmp_path: Path) -> None:
+def test_a_thousand_checkpoints_are_checked(tmp_path: Path) -> None:
     for step in range(500):
         os.link(RECORDED / ZIP, tmp_path / f"step_{step}.pt")
         folder = tmp_path / f"step-{1000 + step}"
@@ -275,7 +279,7 @@ def test_a_thousand_are_judged(tmp_path: Path) -> None:
             os.link(file, folder / file.name)
     found = all_judged(tmp_path)
     assert len(found) == 1000
-    assert all(one.valid for one in found)
+    assert all(checkpoint.valid for checkpoint in found)
 
 
 @pytest.mark.parametrize(
@@ -333,15 +337,15 @@ def test_the_command_lists_newest_first(tmp_path: Path, capsys: pytest.CaptureFi
         },
     ]
     assert command.main([str(tmp_path)]) == 0
-    assert "yes, resumed from here" in capsys.readouterr().out
+    assert "yes, resumes from here" in capsys.readouterr().out
 
 
-def test_the_command_says_no_and_not_there(
+def test_the_exit_status_for_no_checkpoint_and_for_no_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main([str(tmp_path)]) == 1
     assert command.main([str(tmp_path / "nowhere")]) == 2
-    assert "No such file or directory; name the folder" in capsys.readouterr().err
+    assert "No such file or directory; give the folder" in capsys.readouterr().err
     (tmp_path / "file").touch()
     assert command.main([str(tmp_path / "file")]) == 2
-    assert "Not a directory; name the folder" in capsys.readouterr().err
+    assert "Not a directory; give the folder" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Checkpoints that a user made to hold, fill up or mislead who looks at them."""
+"""Checkpoints that a user made to block, exhaust or mislead the reader."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def good(folder: Path, name: str = "step_1.pt") -> None:
 
 
 def command_on(folder: Path, *, memory_bytes: int = 1 << 30, wait_s: float = 60.0) -> str:
-    """What the command says, in a process of its own that may not fill this machine's memory."""
+    """The command's output, from a process with limited memory."""
 
     def bound() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -58,7 +58,7 @@ def device(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("make", "kind"), [(pipe, "a named pipe"), (device, "a device")])
-def test_a_file_of_another_kind_is_no_checkpoint_and_blocks_no_start(
+def test_a_special_file_is_not_a_checkpoint_and_does_not_prevent_a_start(
     make: Callable[[Path], None], kind: str, tmp_path: Path
 ) -> None:
     make(tmp_path / "step_9.pt")
@@ -69,7 +69,9 @@ def test_a_file_of_another_kind_is_no_checkpoint_and_blocks_no_start(
 
 @pytest.mark.parametrize("name", [".metadata", "__0_0.distcp"])
 @pytest.mark.parametrize("make", [pipe, device])
-def test_in_a_folder_too(name: str, make: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_special_file_inside_a_checkpoint_folder(
+    name: str, make: Callable[[Path], None], tmp_path: Path
+) -> None:
     shutil.copytree(RECORDED / "step-4", tmp_path / "step-4")
     (tmp_path / "step-4" / name).unlink()
     make(tmp_path / "step-4" / name)
@@ -79,36 +81,36 @@ def test_in_a_folder_too(name: str, make: Callable[[Path], None], tmp_path: Path
     assert not found.unreadable
 
 
-def test_a_directory_of_a_zip_that_claims_gigabytes(tmp_path: Path) -> None:
-    """A sparse file: its end-of-directory record says that the directory is 3 GiB of zeros."""
+def test_a_zip_directory_of_gigabytes(tmp_path: Path) -> None:
+    """A sparse file whose end-of-directory record gives a directory of 3 GiB of zeros."""
     size = 3 << 30
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, size, 4, 0)
     with (tmp_path / "step_1.pt").open("wb") as file:
         file.write(b"PK\3\4")
         file.seek(size, os.SEEK_CUR)
         file.write(end)
-    assert only(tmp_path).reason.startswith("not a checkpoint: its central directory is too large")
+    assert only(tmp_path).reason.startswith(
+        "not a checkpoint: its central directory is larger than torch writes"
+    )
 
 
-def test_a_zip_of_more_entries_than_any_model_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zip_with_too_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_file, "_MAX_DIRECTORY_BYTES", 4096)
     monkeypatch.setattr(torch_file, "_MAX_PICKLE_BYTES", 64)
     with zipfile.ZipFile(tmp_path / "step_1.pt", "w") as archive:
         for number in range(200):
             archive.writestr(f"a/data/{number}", b"")
-    assert "central directory is too large" in only(tmp_path).reason
+    assert "central directory is larger" in only(tmp_path).reason
 
 
-def test_a_pickle_that_asks_for_all_memory_ends(tmp_path: Path) -> None:
-    """LONG_BINPUT with the largest index makes room for so many (pickletools, LONG_BINPUT)."""
+def test_a_pickle_that_allocates_all_memory_is_rejected(tmp_path: Path) -> None:
+    """LONG_BINPUT with the largest index allocates that many entries (pickletools, LONG_BINPUT)."""
     good(tmp_path)
     (tmp_path / "step_2.pt").write_bytes(b"\x80\x02K\x01r\xff\xff\xff\xff.")
-    said = command_on(tmp_path)
-    assert "step_2.pt" in said
-    assert "neither a zip nor torch's legacy format" in said
-    assert "yes, resumed from here" in said
+    output = command_on(tmp_path)
+    assert "step_2.pt" in output
+    assert "neither a zip archive nor torch's legacy format" in output
+    assert "yes, resumes from here" in output
 
 
 def endless() -> bytes:
@@ -118,19 +120,19 @@ def endless() -> bytes:
     return b"\x80\x02}(" + b"".join(items) + b"u."
 
 
-def test_a_pickle_without_an_end_is_left_at_its_deadline(
+def test_a_pickle_that_takes_too_long_is_rejected_at_its_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good(tmp_path)
     (tmp_path / "step_2.pt").write_bytes(endless())
     monkeypatch.setattr(command, "_ONE_S", 1.0)
     assert command.main([str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "cannot be read: no answer in 1 s" in said
-    assert "yes, resumed from here" in said
+    output = capsys.readouterr().out
+    assert "cannot be read: no answer in 1 s" in output
+    assert "yes, resumes from here" in output
 
 
-def test_all_of_them_together_have_an_end(
+def test_all_checkpoints_together_have_a_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for step in range(3):
@@ -147,13 +149,13 @@ def test_folders_with_too_many_entries(tmp_path: Path, monkeypatch: pytest.Monke
     assert only(tmp_path).reason.startswith("cannot be read: more than 2 entries")
 
 
-def test_names_do_not_act_on_the_terminal(
+def test_control_characters_in_names_are_escaped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "step_1\x1b]0;owned\x07.pt").write_bytes(b"")
     assert command.main([str(tmp_path)]) == 1
     assert command.main(["--json", str(tmp_path)]) == 1
     assert command.main([f"{tmp_path}/\x1b[2J"]) == 2
-    said = capsys.readouterr()
-    assert "\x1b" not in said.out + said.err
-    assert r"step_1\x1b]0;owned\x07.pt" in said.out
+    output = capsys.readouterr()
+    assert "\x1b" not in output.out + output.err
+    assert r"step_1\x1b]0;owned\x07.pt" in output.out

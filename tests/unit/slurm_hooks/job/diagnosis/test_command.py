@@ -1,15 +1,21 @@
-"""Logs are explained by their earliest line that is no consequence."""
+"""The cause in a log is its earliest line that is not a consequence."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.cli import faults
+from holdfast.policy.job import JobFacts, NodeEvidence, PastAttempt, decide
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.diagnosis import command
 from slurm_hooks.job.diagnosis.causes import (
     _HINTS,
@@ -27,33 +33,33 @@ EXAMPLES = dict(
     for line in (Path(__file__).parents[4] / "data" / "signatures.tsv").read_text().splitlines()
 )
 OVERLAPS = {"N16": "S01", "C09": "C08"}
-"""Intended: /dev/shm is full; an allocation that failed is told by two rows."""
+"""Intended: /dev/shm is full; a failed allocation matches two rows."""
 
 
-@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda one: one.code)
-def test_every_signature_fits_its_example(signature: Signature) -> None:
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda row: row.code)
+def test_every_signature_matches_its_example(signature: Signature) -> None:
     assert re.search(signature.pattern, EXAMPLES[signature.code])
 
 
 @pytest.mark.parametrize(
     "signature",
-    [one for one in SIGNATURES if one.code not in _NO_LOG_LINE],
-    ids=lambda one: one.code,
+    [row for row in SIGNATURES if row.code not in _NO_LOG_LINE],
+    ids=lambda row: row.code,
 )
-def test_every_example_is_told_as_its_own(signature: Signature) -> None:
+def test_every_example_gets_its_own_code(signature: Signature) -> None:
     found = match(EXAMPLES[signature.code])
     assert found is not None
     assert found[0].code in (signature.code, OVERLAPS.get(signature.code))
 
 
-def test_codes_are_unique_and_every_kind_has_its_class() -> None:
-    assert len({one.code for one in SIGNATURES}) == len(SIGNATURES) == len(EXAMPLES)
+def test_codes_are_unique_and_every_kind_has_a_class() -> None:
+    assert len({row.code for row in SIGNATURES}) == len(SIGNATURES) == len(EXAMPLES)
     assert set(CLASS_OF) == set(Kind)
     assert set(RETRY_OF) == set(Retry)
 
 
 def _needs_hint(sequence: Any, constants: Any) -> bool:
-    """True when every text that matches holds a hint; walks the pattern as ``re`` parsed it."""
+    """True when every matching text contains a hint; walks the pattern as ``re`` parsed it."""
     run = ""
     for operator, value in sequence:
         if operator is constants.LITERAL:
@@ -64,7 +70,9 @@ def _needs_hint(sequence: Any, constants: Any) -> bool:
         run = ""
         if operator is constants.SUBPATTERN and _needs_hint(value[3], constants):
             return True
-        if operator is constants.BRANCH and all(_needs_hint(one, constants) for one in value[1]):
+        if operator is constants.BRANCH and all(
+            _needs_hint(branch, constants) for branch in value[1]
+        ):
             return True
         repeats = operator in (constants.MAX_REPEAT, constants.MIN_REPEAT) and value[0] >= 1
         if repeats and _needs_hint(value[2], constants):
@@ -75,8 +83,8 @@ def _needs_hint(sequence: Any, constants: Any) -> bool:
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="re's parser has another name before 3.11")
 @pytest.mark.parametrize(
     "signature",
-    [one for one in SIGNATURES if one.code not in _NO_LOG_LINE],
-    ids=lambda one: one.code,
+    [row for row in SIGNATURES if row.code not in _NO_LOG_LINE],
+    ids=lambda row: row.code,
 )
 def test_no_signature_can_match_a_line_without_a_hint(signature: Signature) -> None:
     from re import _constants, _parser  # type: ignore[attr-defined]
@@ -91,7 +99,7 @@ def _lines(text: str) -> list[Line]:
     ]
 
 
-def test_consequences_never_win() -> None:
+def test_a_consequence_is_never_the_cause() -> None:
     found = diagnose(
         _lines(
             "[rank2]: recvValue failed on SocketImpl(fd=72): Failed to recv, got 0 bytes.\n"
@@ -105,7 +113,7 @@ def test_consequences_never_win() -> None:
     assert found.others == {"R01": 1, "L05": 1}
 
 
-def test_a_dead_task_is_the_cause_only_when_nothing_says_more() -> None:
+def test_a_failed_task_is_the_cause_only_if_there_is_no_other() -> None:
     found = diagnose(_lines("srun: error: worker-7: task 56: Killed"))
     assert found.cause is not None
     assert (found.cause.signature.code, found.cause.host) == ("L05", "worker-7")
@@ -125,7 +133,7 @@ def test_a_dead_task_is_the_cause_only_when_nothing_says_more() -> None:
         "/usr/bin/sh: 0: cannot open /mnt/training/nosuch.sh: No such file",
     ],
 )
-def test_a_program_that_is_not_there_is_the_users_to_mend(line: str) -> None:
+def test_a_missing_program_is_a_user_error(line: str) -> None:
     found = diagnose(_lines(f"{line}\nsrun: error: worker-1: task 1: Exited with exit code 2\n"))
     assert found.cause is not None
     assert found.cause.signature.code == "U07"
@@ -144,12 +152,12 @@ def test_a_program_that_is_not_there_is_the_users_to_mend(line: str) -> None:
         ("FileNotFoundError: [Errno 2] No such file or directory: '/mnt/training/x.bin'", None),
     ],
 )
-def test_a_filestore_that_fails_is_not_a_missing_program(line: str, code: str | None) -> None:
+def test_a_failing_filesystem_is_not_a_missing_program(line: str, code: str | None) -> None:
     cause = diagnose(_lines(line)).cause
     assert (cause and cause.signature.code) == code
 
 
-def test_rank_and_host_are_told() -> None:
+def test_rank_and_host_are_found() -> None:
     found = diagnose(_lines("[rank3]: TypeError: forward() got an unexpected keyword argument"))
     assert found.cause is not None
     assert (found.cause.rank, CLASS_OF[found.cause.signature.kind]) == (3, "user")
@@ -157,7 +165,7 @@ def test_rank_and_host_are_told() -> None:
     assert lost.cause is not None
 
 
-def test_only_the_last_attempt_with_a_cause_counts() -> None:
+def test_the_last_attempt_with_a_cause_counts() -> None:
     text = (
         "holdfast: attempt 1 of job 7 starts from the beginning: no checkpoint yet\n"
         "OSError: [Errno 28] No space left on device: '/mnt/x'\n"
@@ -174,6 +182,130 @@ def test_only_the_last_attempt_with_a_cause_counts() -> None:
     assert good.cause.signature.code == "C02"
 
 
+BAD_NODE = NodeEvidence(node=SlurmName("worker-1"), code="XID79", fatal=True)
+REQUEUE = "slurmstepd: error: *** JOB 7 ON worker-0 CANCELLED AT 2026-11-21T22:17:51 DUE TO JOB REQUEUE ***"
+
+
+def _decision(node: NodeEvidence = BAD_NODE) -> str:
+    facts = JobFacts(
+        exit_code=1, current=PastAttempt(fingerprint="x", progressed=False), nodes=(node,)
+    )
+    decision = decide(facts, JobConfig(), datetime(2026, 1, 1, tzinfo=timezone.utc))
+    return f"holdfast: decision: {decision.next.value}: {decision.why}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "holdfast: step ended: bad node: worker-1 (XID79: GPU 3 fell off the bus)",
+        "holdfast: not started: bad node in this job: worker-1 (XID79: GPU 3 fell off the bus)",
+        _decision(),
+    ],
+)
+def test_a_requeue_by_holdfast_is_explained_by_the_fault_of_the_node(line: str) -> None:
+    timeout = EXAMPLES["N01"]
+    found = diagnose(_lines(f"{timeout}\n{line}\n{REQUEUE}\n"))
+    assert found.cause is not None
+    assert (found.cause.signature.code, found.cause.host) == ("XID79", "worker-1")
+    assert (CLASS_OF[found.cause.signature.kind], command.retry_of(found)) == (
+        "hardware",
+        "exclude",
+    )
+    assert found.suspects == ("worker-1",)
+    assert found.others == {"N01": 1, "L02": 1}
+
+
+def test_a_requeue_does_not_hide_the_cause_of_an_earlier_attempt() -> None:
+    text = (
+        "holdfast: attempt 1 of job 7 starts from the beginning: no checkpoint yet\n"
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+        "holdfast: attempt 2 of job 7 starts from the beginning: no checkpoint yet\n"
+        f"{REQUEUE}\n"
+    )
+    found = diagnose(_lines(text))
+    assert found.cause is not None
+    assert found.cause.signature.code == "C04"
+
+
+def test_a_requeue_alone_is_still_the_cause() -> None:
+    found = diagnose(_lines(REQUEUE))
+    assert found.cause is not None
+    assert (found.cause.signature.code, command.retry_of(found)) == ("L02", "fail")
+
+
+def test_a_degraded_node_does_not_hide_an_error_of_the_program() -> None:
+    line = _decision(replace(BAD_NODE, code="ROW_REMAP_PENDING", fatal=False))
+    found = diagnose(_lines(f"TypeError: x\n{line}\n"))
+    assert found.cause is not None
+    assert found.cause.signature.code == "U01"
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/mnt/train.py", line 3, in <module>
+    raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+    ^^^^^^^^^^^^^^^^^^
+  File "/mnt/No space left on device.py", line 9, in save
+    assert x.is_finite(), "non-finite loss, No space left on device"
+ValueError: bad input
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank3]: ", "3: ", "3: [rank3]: "])
+def test_source_code_in_a_traceback_is_not_the_cause(prefix: str) -> None:
+    lines = TRACEBACK.splitlines()
+    text = "\n".join(prefix + line for line in lines)
+    found = diagnose(_lines(text))
+    assert found.cause is not None
+    assert (found.cause.signature.code, found.cause.line.number) == ("U01", len(lines))
+    assert found.others == {}
+
+
+def test_tracebacks_of_two_ranks_may_be_mixed() -> None:
+    pairs = [[f"{rank}: {line}" for rank in (0, 1)] for line in TRACEBACK.splitlines()]
+    found = diagnose(_lines("\n".join(line for pair in pairs for line in pair)))
+    assert found.cause is not None
+    assert (found.cause.signature.code, found.others) == ("U01", {"U01": 1})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ModuleNotFoundError: No module named 'torchx'",
+        "[rank1]: ImportError: cannot import name 'x' from 'y' (/mnt/y.py)",
+        "SyntaxError: invalid syntax",
+        "IndentationError: unexpected indent",
+        "/usr/bin/python3: No module named train",
+    ],
+)
+def test_a_program_that_cannot_be_imported_is_a_user_error_without_a_retry(line: str) -> None:
+    found = diagnose(_lines(f"{line}\nsrun: error: worker-1: task 1: Exited with exit code 1\n"))
+    assert found.cause is not None
+    assert found.cause.signature.code == "U08"
+    assert (CLASS_OF[found.cause.signature.kind], command.retry_of(found)) == ("user", "fail")
+
+
+def test_a_warning_about_an_optional_module_is_no_cause() -> None:
+    line = "A matching Triton is not available. Error caught was: No module named 'triton'"
+    assert diagnose(_lines(line)).cause is None
+
+
+def test_a_missing_shared_library_may_be_the_nodes() -> None:
+    cause = diagnose(_lines(EXAMPLES["U02"])).cause
+    assert cause is not None
+    assert cause.signature.code == "U02"
+
+
+@pytest.mark.parametrize("code", [*EXAMPLES, "DOWN", "LOST"])
+def test_every_code_is_described_by_holdfast_faults(
+    code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert faults.main([code]) == 0
+    assert capsys.readouterr().out.startswith(f"{code}: ")
+    assert faults.main([code, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["code"] == code
+
+
 def test_ordinary_training_lines_match_nothing() -> None:
     text = (
         "[2026-08-01 10:00:00] iteration 18230/ 500000 | lm loss: 1.93 | grad norm: 0.7 | "
@@ -186,7 +318,7 @@ def test_ordinary_training_lines_match_nothing() -> None:
     assert (found.cause, found.others) == (None, {})
 
 
-def test_fingerprints_forget_numbers_and_paths() -> None:
+def test_fingerprints_ignore_numbers_and_paths() -> None:
     one = diagnose(_lines("OSError: [Errno 28] No space left on device: '/mnt/a/iter_12'")).cause
     two = diagnose(_lines("OSError: [Errno 28] No space left on device: '/mnt/b/iter_900'")).cause
     assert one is not None
@@ -222,11 +354,11 @@ def test_the_command_merges_logs_by_time(
     assert answer["others"] == [{"code": "C11", "lines": 1}]
 
 
-def test_the_command_says_when_it_does_not_know(
+def test_without_a_cause_the_exit_status_is_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a").write_bytes(b"all well\n\xff\n")
     assert command.main([str(tmp_path / "a")]) == 1
-    assert "no line explains" in capsys.readouterr().out
+    assert "no cause found; retry is safe" in capsys.readouterr().out
     assert command.main([str(tmp_path / "nowhere")]) == 2
     assert "No such file" in capsys.readouterr().err

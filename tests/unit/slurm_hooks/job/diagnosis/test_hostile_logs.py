@@ -1,4 +1,4 @@
-"""``holdfast diagnose`` and ``holdfast explain`` on files that a user made to hold or mislead them."""
+"""``holdfast diagnose`` and ``holdfast explain`` on files that a user made to block or mislead them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAUSE = "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
 
 
 def diagnosed(*logs: str | Path, stdin: Any = subprocess.DEVNULL) -> tuple[int, str]:
-    """Exit status and what was said, of a process with half a gigabyte of memory and twenty seconds."""
+    """Exit status and output of a process with half a gigabyte of memory and twenty seconds."""
 
     def bound() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
@@ -48,56 +48,56 @@ def test_a_pipe_and_a_device_are_refused_in_one_line(tmp_path: Path) -> None:
         path = tmp_path / name
         assert diagnosed(path) == (
             2,
-            f"holdfast diagnose: {path}: not a regular file: {kind}; name a log that you may read\n",
+            f"holdfast diagnose: {path}: not a regular file: {kind}; give a log that you can read\n",
         )
 
 
-def test_a_log_that_is_one_line_of_gigabytes(tmp_path: Path) -> None:
+def test_a_log_with_one_line_of_gigabytes(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as file:
         file.truncate(1 << 30)
         file.seek(0, os.SEEK_END)
         file.write(b"\n" + CAUSE.encode())
-    status, said = diagnosed(tmp_path / "log")
-    assert status == 0, said
-    assert "C04" in said
+    status, output = diagnosed(tmp_path / "log")
+    assert status == 0, output
+    assert "C04" in output
 
 
 def test_a_log_larger_than_any_disk_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as file:
         file.truncate(1 << 40)
-    status, said = diagnosed(tmp_path / "log")
-    assert (status, said.count("\n")) == (2, 1)
-    assert "larger than 16 GiB" in said
+    status, output = diagnosed(tmp_path / "log")
+    assert (status, output.count("\n")) == (2, 1)
+    assert "larger than 16 GiB" in output
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
-def test_ones_own_pipe_is_read(name: str, tmp_path: Path) -> None:
+def test_a_pipe_of_the_caller_is_read(name: str, tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, CAUSE.encode())
     os.close(write_end)
-    status, said = diagnosed(name, stdin=read_end)
+    status, output = diagnosed(name, stdin=read_end)
     os.close(read_end)
     assert status == 0
-    assert f"{name}:1" in said
+    assert f"{name}:1" in output
 
 
-def test_ones_own_linked_log_is_read(tmp_path: Path) -> None:
+def test_a_link_of_the_caller_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real").write_text(CAUSE)
     (tmp_path / "log").symlink_to("real")
     assert diagnosed(tmp_path / "log")[0] == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes another user's links")
-def test_root_reads_no_log_behind_a_users_link(tmp_path: Path) -> None:
+def test_root_does_not_follow_a_users_link(tmp_path: Path) -> None:
     (tmp_path / "real").write_text(CAUSE)
     (tmp_path / "log").symlink_to("real")
     os.lchown(tmp_path / "log", BOB, BOB)
-    status, said = diagnosed(tmp_path / "log")
-    assert (status, said.count("\n")) == (2, 1)
-    assert "log is a symbolic link of uid 2002, which root does not follow: name what it" in said
+    status, output = diagnosed(tmp_path / "log")
+    assert (status, output.count("\n")) == (2, 1)
+    assert "log is a symbolic link of uid 2002, which root does not follow: name what it" in output
 
 
-def test_the_line_that_is_shown_does_not_act_on_the_terminal(
+def test_control_characters_in_a_log_are_escaped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "log\x1b[2J"
@@ -105,9 +105,9 @@ def test_the_line_that_is_shown_does_not_act_on_the_terminal(
     assert command.main([str(log)]) == 0
     assert command.main(["--json", str(log)]) == 0
     assert command.main([f"{log}.no"]) == 2
-    said = capsys.readouterr()
-    assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(said.out + said.err)
-    assert "uncorrectable ECC error" in said.out
+    output = capsys.readouterr()
+    assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(output.out + output.err)
+    assert "uncorrectable ECC error" in output.out
 
 
 # --- a job's journal, as holdfast explain reads it
@@ -141,17 +141,17 @@ def bounded(work_dir: Path) -> Any:
     )
     reader.start()
     reader.join(20)
-    assert found, "it hangs"
+    assert found, "reading the journal hangs"
     return found[0]
 
 
-def test_a_journal_that_is_a_pipe_is_told_and_not_read(tmp_path: Path) -> None:
+def test_a_journal_that_is_a_pipe_is_reported_and_not_read(tmp_path: Path) -> None:
     os.mkfifo(journal_file(tmp_path))
     page = job_page(report(bounded(tmp_path)))
     assert "(not read: not a regular file: a named pipe)" in page
 
 
-def test_a_journal_that_fills_memory_is_told_and_not_read(tmp_path: Path) -> None:
+def test_a_journal_that_is_too_large_is_reported_and_not_read(tmp_path: Path) -> None:
     with journal_file(tmp_path).open("wb") as file:
         file.truncate(1 << 40)
     page = job_page(report(bounded(tmp_path)))
@@ -166,7 +166,7 @@ def test_the_next_place_is_tried(tmp_path: Path) -> None:
     assert (found.problem, len(found.attempts)) == ("", 1)
 
 
-def test_a_working_folder_of_any_number_of_folders_has_an_end(tmp_path: Path) -> None:
+def test_the_search_of_a_working_folder_with_many_folders_ends(tmp_path: Path) -> None:
     for number in range(2500):
         (tmp_path / f"{number:04}").mkdir()
     journal_file(tmp_path / "9999").write_text('{"event": "attempt"}\n')
@@ -191,7 +191,7 @@ KINDS: tuple[object, ...] = (
 
 
 @pytest.mark.parametrize("value", KINDS, ids=repr)
-def test_a_journal_may_hold_anything(value: object, tmp_path: Path) -> None:
+def test_a_journal_may_hold_any_value(value: object, tmp_path: Path) -> None:
     keys = "attempt restarts t nodes chosen rejected exit_code ended_why cause_text cause faults action why"
     names = ("attempt", "checkpoint", "step_end", "evidence", "decision", "finish")
     events = [{"event": name, **dict.fromkeys(keys.split(), value)} for name in names]
@@ -202,7 +202,7 @@ def test_a_journal_may_hold_anything(value: object, tmp_path: Path) -> None:
     assert "ATTEMPT" in page
 
 
-def test_a_forged_line_stays_in_its_own(tmp_path: Path) -> None:
+def test_a_journal_cannot_forge_a_line_of_the_page(tmp_path: Path) -> None:
     why = "x\n  verdict   ok\x1b[1A"
     events = [
         {"event": "attempt", "t": 1.7e9},

@@ -1,7 +1,8 @@
-"""What the nodes' agents told of an attempt, and what the launcher makes of it."""
+"""How incidents that agents report change the launcher's decision."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
@@ -11,8 +12,8 @@ from holdfast.policy.job import FailureKind, Next, decide
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.config import JobConfig
-from slurm_hooks.job.launcher.agent_incidents import AgentIncidents, since, with_told
-from slurm_hooks.job.launcher.node_faults import NodeFault, Sight
+from slurm_hooks.job.launcher.agent_incidents import AgentIncidents, since, with_incidents
+from slurm_hooks.job.launcher.node_faults import NodeFault, Snapshot
 from slurm_hooks.job.launcher.outcome import AttemptEnd, facts
 
 NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
@@ -25,9 +26,9 @@ def entry(
     return Incident(code=code, node=node, gpu=gpu, at=100, **more)  # type: ignore[arg-type]
 
 
-def sight(
+def snapshot(
     *entries: Incident, restarts: int = 0, faults: tuple[NodeFault, ...] | None = ()
-) -> Sight:
+) -> Snapshot:
     job = SlurmJob(
         job_id=7,
         name="train",
@@ -38,7 +39,7 @@ def sight(
         requeue=True,
         admin_comment=render(entries),
     )
-    return Sight(job=job, faults=faults)
+    return Snapshot(job=job, faults=faults)
 
 
 ENDED = AttemptEnd(
@@ -52,14 +53,15 @@ ENDED = AttemptEnd(
 
 
 @pytest.mark.parametrize("code", ["XID13", "XID31", "XID43", "XID69"])
-def test_an_application_xid_blames_the_job_and_clears_its_nodes(code: str) -> None:
-    told = since((), sight(entry(code, step="0")))
-    assert told.blames is Attribution.JOB
-    after = told.cleared(ENDED, sight())
+def test_an_application_xid_is_attributed_to_the_job_and_clears_its_nodes(code: str) -> None:
+    reported = since((), snapshot(entry(code, step="0")))
+    assert reported.attribution is Attribution.JOB
+    after = reported.applied_to(ENDED, snapshot())
     assert after.suspects == frozenset()
     assert after.kind is FailureKind.UNKNOWN
     assert after.fingerprint == f"xid:{code}"
-    known = facts(with_told(sight(entry(code)), told, NODES), after, [], 2, told.attribution)
+    seen = with_incidents(snapshot(entry(code)), reported, NODES)
+    known = facts(seen, after, [], 2, reported.job_fault)
     decision = decide(known, JobConfig(), NOW)
     assert decision.next is Next.RESTART
     assert decision.exclude == ()
@@ -67,20 +69,19 @@ def test_an_application_xid_blames_the_job_and_clears_its_nodes(code: str) -> No
     assert "on worker-1 GPU 3, step 0" in decision.why
 
 
-def test_a_users_own_error_stays_one() -> None:
-    from dataclasses import replace
-
-    told = since((), sight(entry()))
-    assert told.cleared(replace(ENDED, kind=FailureKind.USER), sight()).kind is FailureKind.USER
+def test_a_user_error_stays_a_user_error() -> None:
+    reported = since((), snapshot(entry()))
+    ended = replace(ENDED, kind=FailureKind.USER)
+    assert reported.applied_to(ended, snapshot()).kind is FailureKind.USER
 
 
 def test_a_broken_gpu_names_node_and_gpu_and_explains_the_applications_xid() -> None:
-    seen = sight(entry(), entry("XID79", gpu=5))
-    told = since((), seen)
-    assert told.blames is Attribution.NODE
-    assert told.attribution == ""
-    assert told.cleared(ENDED, sight()) is ENDED
-    after = with_told(seen, told, NODES)
+    seen = snapshot(entry(), entry("XID79", gpu=5))
+    reported = since((), seen)
+    assert reported.attribution is Attribution.NODE
+    assert reported.job_fault == ""
+    assert reported.applied_to(ENDED, snapshot()) is ENDED
+    after = with_incidents(seen, reported, NODES)
     assert after.faults is not None
     (fault,) = after.faults
     assert (fault.node, fault.code, fault.gpu, fault.fatal, fault.out_of_service) == (
@@ -94,53 +95,53 @@ def test_a_broken_gpu_names_node_and_gpu_and_explains_the_applications_xid() -> 
     assert (decision.next, decision.exclude) == (Next.REQUEUE, (NODES[1],))
 
 
-def test_a_node_that_is_out_already_is_not_excluded_for_good() -> None:
+def test_a_node_that_is_out_of_service_already_is_not_excluded_permanently() -> None:
     drained = NodeFault(node=NODES[1], code="XID79", detail="", fatal=True, gpu=5)
-    seen = sight(entry("XID79", gpu=5), faults=(drained,))
-    after = with_told(seen, since((), seen), NODES)
+    seen = snapshot(entry("XID79", gpu=5), faults=(drained,))
+    after = with_incidents(seen, since((), seen), NODES)
     assert after.faults == (drained,)
     decision = decide(facts(after, ENDED, [], 2), JobConfig(), NOW)
     assert (decision.next, decision.exclude) == (Next.REQUEUE, ())
 
 
-def test_a_check_in_shadow_is_told_and_not_acted_on() -> None:
-    seen = sight(entry("XID79", observe_only=True))
-    told = since((), seen)
-    assert with_told(seen, told, NODES).faults == ()
-    assert told.records()[0]["observe_only"] is True
+def test_an_incident_of_a_check_in_observe_mode_is_recorded_and_has_no_effect() -> None:
+    seen = snapshot(entry("XID79", observe_only=True))
+    reported = since((), seen)
+    assert with_incidents(seen, reported, NODES).faults == ()
+    assert reported.records()[0]["observe_only"] is True
 
 
-def test_a_node_of_another_job_is_no_node_of_ours() -> None:
-    seen = sight(entry("XID79", node="worker-9"))
-    assert with_told(seen, since((), seen), NODES).faults == ()
+def test_a_node_that_the_job_does_not_use_is_ignored() -> None:
+    seen = snapshot(entry("XID79", node="worker-9"))
+    assert with_incidents(seen, since((), seen), NODES).faults == ()
 
 
-def test_an_attempt_in_place_does_not_answer_for_the_one_before() -> None:
+def test_incidents_of_the_attempt_before_do_not_count() -> None:
     old, again = entry(), entry(count=2)
-    assert since((old,), sight(old)).entries == ()
-    assert since((old,), sight(again)).entries == (again,)
+    assert since((old,), snapshot(old)).entries == ()
+    assert since((old,), snapshot(again)).entries == (again,)
 
 
-def test_what_befell_an_earlier_run_is_over() -> None:
-    assert since((), sight(entry(run=0), restarts=1)).entries == ()
-    assert since((), sight(entry(run=1), restarts=1)).entries == (entry(run=1),)
+def test_incidents_of_an_earlier_run_do_not_count() -> None:
+    assert since((), snapshot(entry(run=0), restarts=1)).entries == ()
+    assert since((), snapshot(entry(run=1), restarts=1)).entries == (entry(run=1),)
 
 
-def test_without_an_answer_from_slurm_nothing_is_told() -> None:
-    blind = Sight(job=None, faults=None)
+def test_without_an_answer_from_slurm_there_are_no_incidents() -> None:
+    blind = Snapshot(job=None, faults=None)
     assert since((), blind) == AgentIncidents()
-    assert with_told(blind, AgentIncidents(), NODES) is blind
+    assert with_incidents(blind, AgentIncidents(), NODES) is blind
 
 
-def test_killed_channels_blame_nobody() -> None:
-    told = since((), sight(entry("XID45", count=900)))
-    assert told.blames is Attribution.NOBODY
-    assert told.cleared(ENDED, sight()) is ENDED
+def test_killed_channels_are_attributed_to_nobody() -> None:
+    reported = since((), snapshot(entry("XID45", count=900)))
+    assert reported.attribution is Attribution.NOBODY
+    assert reported.applied_to(ENDED, snapshot()) is ENDED
 
 
-def test_a_drain_that_came_before_the_comment_blames_the_node_all_the_same() -> None:
+def test_a_drain_before_the_comment_is_attributed_to_the_node_as_well() -> None:
     drained = NodeFault(node=NODES[1], code="XID79", detail="", fatal=True, gpu=5)
-    assert AgentIncidents().blames_with(sight(faults=(drained,))) is Attribution.NODE
-    told = since((), sight(entry()))
-    assert told.blames_with(sight(faults=(drained,))) is Attribution.NODE
-    assert told.cleared(ENDED, sight(faults=(drained,))) is ENDED
+    assert AgentIncidents().attribution_with(snapshot(faults=(drained,))) is Attribution.NODE
+    reported = since((), snapshot(entry()))
+    assert reported.attribution_with(snapshot(faults=(drained,))) is Attribution.NODE
+    assert reported.applied_to(ENDED, snapshot(faults=(drained,))) is ENDED

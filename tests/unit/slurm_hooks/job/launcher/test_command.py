@@ -1,4 +1,4 @@
-"""``holdfast run`` says what is wrong in one line, and never stands in a job's way."""
+"""``holdfast run``: usage errors take one line, and a problem of Holdfast never stops a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job.launcher import command
+from slurm_hooks.job.launcher import command, losses
 
 JOB = {
     "SLURM_JOB_ID": "42",
@@ -43,30 +43,28 @@ def _events(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         ([], "no command; add it after --"),
         (["--checkpoints", "c", "--"], "no command; add it after --"),
         (["--checkpoints", "c", "--spares", "1", "--", "true"], "not available yet"),
-        (["--checkpoints", "c", "--", "no-such-command-here"], "no such command on this node"),
+        (["--checkpoints", "c", "--", "no-such-command-here"], "command not found on this node"),
         (["--", "true"], "no checkpoint folder; add --checkpoints DIR"),
-        (["--checkpoints", "", "--", "true"], "is a variable of the script empty?"),
+        (["--checkpoints", "", "--", "true"], "is a variable of the script unset?"),
         (["--checkpoints", "c", "--", "A=1", "true"], "put env before"),
-        (["--checkpoints", "c", "--", __file__], "not executable; make it so"),
+        (["--checkpoints", "c", "--", __file__], "not executable; run chmod +x"),
     ],
 )
-def test_wrong_use_gets_one_line_and_a_remedy(
-    argv: list[str], told: str, job: Path, capsys: pytest.CaptureFixture[str]
+def test_a_usage_error_is_one_line_with_a_remedy(
+    argv: list[str], message: str, job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main(argv) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert message in error
     assert error.count("\n") == 1
 
 
-def test_a_misspelt_option_is_taken_for_no_other(
-    job: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_abbreviated_option_is_refused(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         command.main(["--checkpoint", "c", "--", "true"])
     assert "unrecognized arguments: --checkpoint" in capsys.readouterr().err
@@ -80,26 +78,55 @@ def test_outside_of_a_job(
     assert "sbatch --requeue SCRIPT" in capsys.readouterr().err
 
 
-def test_a_file_is_no_checkpoint_folder(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_not_a_checkpoint_folder(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (job / "file").touch()
     assert command.main(["--checkpoints", str(job / "file"), "--", "true"]) == 2
     assert "not a folder" in capsys.readouterr().err
 
 
-def test_a_good_command_ends_good_even_without_slurm(
+def test_a_checkpoint_folder_without_permission_is_a_usage_error(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As ``--checkpoints /root/ck`` for a user; the tests may run as root, which can read anything."""
+
+    def refused(*_: object, **__: object) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", refused)
+        assert command.main(["--checkpoints", "/root/ck", "--", "true"]) == 2
+    error = capsys.readouterr().err
+    assert "--checkpoints /root/ck: Permission denied; give a folder that you can write" in error
+    assert error.count("\n") == 1
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr("shutil.which", lambda _: "/bin/true")
+    assert command.main(["--checkpoints", str(job / "new" / "ck"), "--", "true"]) == 2
+    assert f"does not exist, and you cannot create it in {job}\n" in capsys.readouterr().err
+
+
+def test_a_path_that_cannot_exist_is_a_usage_error(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (job / "file").touch()
+    for path in (job / "file" / "ck", job / ("x" * 300)):
+        assert command.main(["--checkpoints", str(path), "--", "true"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_command_succeeds_even_without_slurm(
     job: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = job / "checkpoints"
     code = "import os; print(os.environ['HOLDFAST_ATTEMPT'], os.environ['HOLDFAST_JOURNAL'])"
     assert command.main(["--checkpoints", str(folder), "--", PYTHON, "-c", code]) == 0
-    told = capfd.readouterr()
-    assert told.out == f"1 {folder}/.holdfast/job-42.jsonl\n"
-    assert "attempt 1 of job 42 starts from the beginning: no checkpoint yet" in told.err
-    assert "done: exit code 0: Slurm could not be asked for the job's state" in told.err
+    message = capfd.readouterr()
+    assert message.out == f"1 {folder}/.holdfast/job-42.jsonl\n"
+    assert "attempt 1 of job 42 starts from the beginning: no checkpoint yet" in message.err
+    assert "done: exit code 0: job state not known: slurmctld does not answer" in message.err
     assert _events(folder) == ["attempt", "checkpoint", "step_start", "step_end", "finish"]
 
 
-def test_exit_code_93_is_the_last_word(job: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_exit_code_93_prevents_a_restart(job: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = job / "checkpoints"
     argv = [PYTHON, "-c", "raise SystemExit(93)"]
     assert command.main(["--checkpoints", str(folder), "--", *argv]) == 93
@@ -107,24 +134,27 @@ def test_exit_code_93_is_the_last_word(job: Path, capfd: pytest.CaptureFixture[s
     assert "no further attempt" in capfd.readouterr().err
 
 
-def test_a_failure_is_tried_again_here_and_then_given_to_a_person(
-    job: Path, capfd: pytest.CaptureFixture[str]
+def test_a_repeated_failure_is_restarted_and_then_held(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(losses, "MIN_REPORTED_S", 0.0)
     folder = job / "checkpoints"
     argv = [PYTHON, "-c", "raise SystemExit(7)"]
     assert command.main(["--checkpoints", str(folder), "--", *argv]) == 7
-    told = capfd.readouterr().err
-    assert "decision: restart: " in told
-    assert "decision: hold: the same failure 2 times without a new checkpoint" in told
-    assert "hold not taken by Slurm" in told
+    message = capfd.readouterr().err
+    assert "decision: restart: " in message
+    assert "decision: hold: the same failure 2 times without a new checkpoint" in message
+    assert "Slurm refused the hold" in message
+    assert message.count("work lost: 0:00:0") == 2
+    assert f"no checkpoint after 2 attempts: does the command save to {folder}?" in message
     assert _events(folder).count("step_start") == 2
     assert _events(folder)[-1] == "finish"
 
 
-def test_no_attempt_starts_beside_what_the_last_one_left_behind(
+def test_processes_left_over_from_an_attempt_are_ended_before_the_next(
     job: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Ranks without srun, or the srun of a script that gave up: two would write the checkpoints."""
+    """Ranks without srun, or the srun of a script that has exited, would write the same checkpoints."""
     script = job / "train.sh"
     script.write_text(
         f'if [ "$HOLDFAST_ATTEMPT" = 1 ]; then\n'
@@ -133,26 +163,55 @@ def test_no_attempt_starts_beside_what_the_last_one_left_behind(
     )
     assert command.main(["--checkpoints", str(job / "c"), "--", "sh", str(script)]) == 0
     left = (job / "left").read_text().strip()
-    assert f"ending what attempt 1 left behind here: pid {left}\n" in capfd.readouterr().err
+    assert f"ending processes left over from attempt 1: pid {left}\n" in capfd.readouterr().err
 
 
-def test_a_users_error_is_named(job: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_cause_of_a_user_error_is_logged(job: Path, capfd: pytest.CaptureFixture[str]) -> None:
     argv = [PYTHON, "-c", "int(None)"]
     command.main(["--checkpoints", str(job / "c"), "--", *argv])
     assert "holdfast: cause: TypeError: int() argument" in capfd.readouterr().err
 
 
-def test_a_broken_configuration_costs_only_its_settings(
+@pytest.mark.parametrize(("restarts", "warned"), [("0", False), ("1", True)])
+def test_overwritten_output_is_reported_once(
+    restarts: str,
+    warned: bool,
+    job: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+    command.main(["--checkpoints", str(job / "c"), "--", "sh", "-c", "exit 7"])
+    log = capfd.readouterr().err
+    assert log.count("submit with sbatch --open-mode=append") == warned
+    assert log.count("attempt 2 of job 42") == 1
+
+
+def test_a_program_with_a_missing_module_fails_at_once(
+    job: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    argv = [PYTHON, "-c", "import no_such_module_here"]
+    assert command.main(["--checkpoints", str(job / "c"), "--", *argv]) == 1
+    log = capfd.readouterr().err
+    assert (
+        "holdfast: cause: ModuleNotFoundError: No module named 'no_such_module_here' (U08)" in log
+    )
+    assert "holdfast: decision: fail: user error: " in log
+    assert _events(job / "c").count("step_start") == 1
+    assert _events(job / "c")[-1] == "finish"
+
+
+def test_an_invalid_configuration_is_replaced_by_the_defaults(
     job: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (job / "holdfast.yaml").write_text("job: {poll_s: fast}\n")
     assert command.main(["--checkpoints", str(job / "c"), "--", "true"]) == 0
-    told = capfd.readouterr().err
-    assert "holdfast.yaml:1: job.poll_s" in told
-    assert "going on with the defaults" in told
+    message = capfd.readouterr().err
+    assert "holdfast.yaml:1: job.poll_s" in message
+    assert "using the defaults" in message
 
 
-def test_switched_off_the_command_runs_and_nothing_is_restarted(
+def test_with_the_kill_switch_on_the_command_runs_and_is_not_restarted(
     job: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (job / "off").mkdir()
@@ -163,11 +222,11 @@ def test_switched_off_the_command_runs_and_nothing_is_restarted(
     assert _events(job / "c").count("step_start") == 1
 
 
-def test_a_journal_that_cannot_be_written_stops_no_training(
+def test_a_journal_that_cannot_be_written_does_not_stop_the_command(
     job: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = job / "c"
     folder.mkdir()
     (folder / ".holdfast").write_text("in the way")
     assert command.main(["--checkpoints", str(folder), "--", "true"]) == 0
-    assert "attempts are not counted until it works" in capfd.readouterr().err
+    assert "cannot record attempts: retry limit off" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""What the launcher concludes from Slurm's answer to a request for its own job."""
+"""How the launcher handles Slurm's answer to a request for its own job."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CONTEXT = JobContext(
 
 
 class Answers:
-    """A Slurm whose scontrol ends with ``status``; ``spared``: jobs that nobody may requeue."""
+    """A Slurm whose scontrol exits with ``status``. ``no_requeue``: jobs set to Requeue=0."""
 
     def __init__(self, status: int) -> None:
         self._status = status
-        self.spared: list[int] = []
+        self.no_requeue: list[int] = []
 
     def disable_requeue(self, job_id: int) -> None:
-        self.spared.append(job_id)
+        self.no_requeue.append(job_id)
 
     def requeue(self, _job_id: int) -> None:
         raise CommandError(["scontrol", "requeue"], f"exit status {self._status}", "", self._status)
@@ -40,7 +40,7 @@ class Answers:
         self.requeue(_job_id)
 
 
-def desk(run_dir: Path, slurm: Answers) -> JobControl:
+def job_control(run_dir: Path, slurm: Answers) -> JobControl:
     tools = Tools(
         slurm=cast("SlurmClient", slurm),
         journal=Journal(run_dir / "journal.jsonl", lambda: 0.0),
@@ -51,42 +51,44 @@ def desk(run_dir: Path, slurm: Answers) -> JobControl:
     return JobControl(CONTEXT, tools)
 
 
-@pytest.mark.parametrize(("status", "taken"), [(-15, True), (-9, True), (1, False)])
-def test_a_requeue_that_ends_its_own_scontrol_was_taken(
-    status: int, taken: bool, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("status", "accepted"), [(-15, True), (-9, True), (1, False)])
+def test_a_requeue_whose_scontrol_is_killed_was_accepted(
+    status: int, accepted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Slurm's SIGTERM comes to all processes of the job, and may outrun its answer (seen on 26.05)."""
+    """Slurm sends SIGTERM to all processes of the job, possibly before its answer (seen on 26.05)."""
     with listening(42) as agent:
-        asking = desk(agent.run_dir, Answers(status))
-        assert agent.while_it_runs(lambda: asking.requeue(["worker-1"])) is taken
+        control = job_control(agent.run_dir, Answers(status))
+        assert agent.while_it_runs(lambda: control.requeue(["worker-1"])) is accepted
         (marker,) = agent.kept
     assert (marker.state, marker.exclude) == (markers.REQUEUE, ("worker-1",))
-    assert ("requeue not taken by Slurm" in capsys.readouterr().err) is not taken
+    assert ("Slurm refused the requeue" in capsys.readouterr().err) is not accepted
 
 
-def test_without_an_agent_slurm_knows_that_a_job_has_ended_for_good(
+def test_without_an_agent_the_ended_job_is_set_to_requeue_0(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The agent's next start would find a launcher gone and a job failed, and requeue it."""
+    """An agent that restarts would find the launcher gone and the job failed, and requeue the job."""
     monkeypatch.setattr("slurm_hooks.job.launcher.job_control._AT_END_S", 0.3)
     with listening(42) as agent:
         slurm = Answers(0)
-        asking = desk(agent.run_dir, slurm)
-        agent.while_it_runs(lambda: asking.mark(markers.RUNNING))
+        control = job_control(agent.run_dir, slurm)
+        agent.while_it_runs(lambda: control.mark(markers.RUNNING))
         agent.sockets.close()
-        asking.mark(markers.FINISHED)
-    assert [one.state for one in agent.kept] == [markers.RUNNING]
-    assert slurm.spared == [42]
+        control.mark(markers.FINISHED)
+    assert [marker.state for marker in agent.kept] == [markers.RUNNING]
+    assert slurm.no_requeue == [42]
 
 
-def test_where_no_agent_ever_was_nothing_is_asked_of_slurm(tmp_path: Path) -> None:
+def test_where_no_agent_ever_answered_slurm_is_not_called(tmp_path: Path) -> None:
     slurm = Answers(0)
-    asking = desk(tmp_path, slurm)
-    asking.mark(markers.RUNNING)
-    asking.mark(markers.FINISHED)
-    assert slurm.spared == []
+    control = job_control(tmp_path, slurm)
+    control.mark(markers.RUNNING)
+    control.mark(markers.FINISHED)
+    assert slurm.no_requeue == []
 
 
-@pytest.mark.parametrize(("status", "taken"), [(-15, True), (1, False)])
-def test_a_hold_likewise(tmp_path: Path, status: int, taken: bool) -> None:
-    assert desk(tmp_path, Answers(status)).hold("the same failure 3 times") is taken
+@pytest.mark.parametrize(("status", "accepted"), [(-15, True), (1, False)])
+def test_a_hold_whose_scontrol_is_killed_was_accepted(
+    tmp_path: Path, status: int, accepted: bool
+) -> None:
+    assert job_control(tmp_path, Answers(status)).hold("the same failure 3 times") is accepted

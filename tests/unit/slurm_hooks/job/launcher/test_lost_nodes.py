@@ -1,4 +1,4 @@
-"""A node in service that has lost the job's processes is told from one whose slurmd was restarted."""
+"""Distinguishes a node that has lost the job's processes from one whose slurmd has restarted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.launcher.lost_nodes import LostNodes
-from slurm_hooks.job.launcher.node_faults import Sight, faults, with_lost
+from slurm_hooks.job.launcher.node_faults import Snapshot, faults, with_lost
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
 from slurm_hooks.job.step.node_steps import answer, answers, steps_here
 from slurm_hooks.job.step.overlap_step import environment, overlapping
@@ -35,8 +35,8 @@ def node(
     )
 
 
-class Asked:
-    """Answers as the node would; ``steps`` None: it does not."""
+class Node:
+    """Answers a query as the node would; ``steps`` None: no answer."""
 
     def __init__(self, steps: frozenset[str] | None) -> None:
         self.steps, self.times = steps, 0
@@ -52,24 +52,24 @@ def after(
     *,
     looks: int = 1,
     contained: bool = True,
-    blamed: frozenset[SlurmName] = frozenset(),
+    reported: frozenset[SlurmName] = frozenset(),
 ) -> tuple[list[str], int]:
-    """Codes of the lost nodes when a node that was at rest looks like ``now``; how often it was asked."""
-    asked = Asked(steps)
-    lost = LostNodes(asked, contained=contained)
+    """Codes of the lost nodes after a node changed to ``now``, and the number of queries."""
+    query = Node(steps)
+    lost = LostNodes(query, contained=contained)
     assert lost.among([node()]) == ()
-    assert asked.times == 0
+    assert query.times == 0
     for _ in range(looks):
-        found = lost.among([now], blamed)
-    return [fault.code for fault in found], asked.times
+        found = lost.among([now], reported)
+    return [fault.code for fault in found], query.times
 
 
 @pytest.mark.parametrize(
     "now",
     [
         node(slurmd_s=60, boot_s=50),
-        node(slurmd_s=-3600, boot_s=-3610),  # its clock was an hour ahead before
-        node(slurmd_s=60),  # a new pod on a machine that has not booted
+        node(slurmd_s=-3600, boot_s=-3610),  # its clock was an hour fast before
+        node(slurmd_s=60),  # a new pod on a machine that did not boot
     ],
 )
 def test_a_node_without_any_step_of_the_job_is_lost(now: SlurmNode) -> None:
@@ -77,70 +77,70 @@ def test_a_node_without_any_step_of_the_job_is_lost(now: SlurmNode) -> None:
 
 
 @pytest.mark.parametrize("now", [node(slurmd_s=60), node(slurmd_s=60, boot_s=3600)])
-def test_a_restart_of_slurmd_alone_is_none(now: SlurmNode) -> None:
-    """Nor one after which the node's clock, and with it its boot time, was set right."""
+def test_a_restart_of_slurmd_alone_is_no_loss(now: SlurmNode) -> None:
+    """Even if the node's clock, and with it its boot time, was corrected meanwhile."""
     assert after(ALIVE, now, looks=5) == ([], 1)
 
 
-def test_nothing_is_asked_while_nothing_changes() -> None:
+def test_an_unchanged_node_is_not_queried() -> None:
     assert after(GONE, node(), looks=5) == ([], 0)
 
 
-def test_a_node_that_does_not_answer_is_judged_by_its_boot_time_in_the_end() -> None:
+def test_a_node_that_does_not_answer_three_times_is_lost_if_its_boot_time_changed() -> None:
     assert after(None, node(slurmd_s=60, boot_s=50), looks=2) == ([], 2)
     assert after(None, node(slurmd_s=60, boot_s=50), looks=3) == (["LOST"], 3)
     assert after(None, node(slurmd_s=60), looks=5) == ([], 5)
 
 
-def test_without_an_extern_step_a_node_between_two_steps_needs_a_boot() -> None:
+def test_without_an_extern_step_a_node_without_steps_is_lost_only_after_a_boot() -> None:
     assert after(GONE, node(slurmd_s=60), contained=False) == ([], 1)
     assert after(GONE, node(slurmd_s=60, boot_s=50), contained=False) == (["LOST"], 1)
 
 
-def test_a_node_that_its_agent_blames_is_lost_without_tasks() -> None:
-    """Whether or not slurmd has started again; with its tasks running it is not (the budget)."""
-    blamed = frozenset({W1})
-    assert after(frozenset({"extern"}), node(), blamed=blamed) == (["LOST"], 1)
-    assert after(ALIVE, node(), blamed=blamed, looks=3) == ([], 1)
+def test_a_node_with_a_reported_fault_is_lost_if_it_has_no_tasks() -> None:
+    """Whether or not slurmd has restarted. With tasks running it is not lost (the budget)."""
+    reported = frozenset({W1})
+    assert after(frozenset({"extern"}), node(), reported=reported) == (["LOST"], 1)
+    assert after(ALIVE, node(), reported=reported, looks=3) == ([], 1)
 
 
 @pytest.mark.parametrize("state", ["DOWN", "ALLOCATED+NOT_RESPONDING"])
-def test_what_is_down_or_silent_is_not_asked(state: str) -> None:
+def test_a_node_that_is_down_or_not_responding_is_not_queried(state: str) -> None:
     assert after(GONE, node(slurmd_s=60, boot_s=50, state=state)) == ([], 0)
 
 
-def test_a_start_that_slurm_does_not_tell_is_no_change() -> None:
-    asked = Asked(GONE)
-    lost = LostNodes(asked, contained=True)
+def test_a_missing_start_time_is_no_change() -> None:
+    query = Node(GONE)
+    lost = LostNodes(query, contained=True)
     lost.among([node()])
     lost.among([SlurmNode(name=W1, states=frozenset({NodeState.IDLE}))])
-    assert asked.times == 0
+    assert query.times == 0
 
 
 def test_a_job_with_a_lost_node_is_requeued_and_may_have_the_node_again() -> None:
-    lost = LostNodes(Asked(GONE), contained=True)
+    lost = LostNodes(Node(GONE), contained=True)
     lost.among([node()])
     now = node(slurmd_s=60, boot_s=50)
-    sight = with_lost(Sight(job=None, faults=faults([now]), nodes=(now,)), lost.among([now]))
-    known = facts(sight, NOT_STARTED, [], 2)
+    snapshot = with_lost(Snapshot(job=None, faults=faults([now]), nodes=(now,)), lost.among([now]))
+    known = facts(snapshot, NOT_STARTED, [], 2)
     assert known.nodes == (NodeEvidence(node=W1, code="LOST", fatal=True, out_of_service=True),)
     decision = decide(known, JobConfig(), T)
     assert (decision.next, decision.exclude) == (Next.REQUEUE, ())
     assert "worker-1 (LOST)" in decision.why
 
 
-def test_the_drain_of_a_node_says_more_than_that_it_was_lost() -> None:
+def test_a_drain_takes_precedence_over_a_lost_node() -> None:
     drained = node(
         slurmd_s=60, state="ALLOCATED+DRAIN", reason="holdfast:XID79: GPU 3 fell off the bus gpu=3"
     )
-    lost = LostNodes(Asked(GONE), contained=True)
+    lost = LostNodes(Node(GONE), contained=True)
     lost.among([node()])
     found = lost.among([node(slurmd_s=60)])
-    sight = with_lost(Sight(job=None, faults=faults([drained])), found)
-    assert [fault.code for fault in sight.faults or ()] == ["XID79"]
+    snapshot = with_lost(Snapshot(job=None, faults=faults([drained])), found)
+    assert [fault.code for fault in snapshot.faults or ()] == ["XID79"]
 
 
-def test_steps_are_told_by_their_slurmstepds(tmp_path: Path) -> None:
+def test_steps_are_found_by_their_slurmstepds(tmp_path: Path) -> None:
     titles = {
         "1": b"slurmstepd: [47.extern stepmgr]\0\0",
         "2": b"slurmstepd: [47.0]",
@@ -152,21 +152,21 @@ def test_steps_are_told_by_their_slurmstepds(tmp_path: Path) -> None:
     for name, title in titles.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "cmdline").write_bytes(title)
-    (tmp_path / "6").mkdir()  # gone meanwhile
+    (tmp_path / "6").mkdir()  # a process that has exited
     assert steps_here(47, tmp_path) == {"extern", "0", "3"}
 
 
-def test_a_nodes_answer_is_read_back() -> None:
-    said = answer("worker-1", "9", {"9", "extern", "0"}) + "0: " + answer("worker-2", "9", {"9"})
-    assert answers(said) == {"worker-1": ALIVE, "worker-2": GONE}
+def test_the_answers_of_several_nodes_are_parsed() -> None:
+    output = answer("worker-1", "9", {"9", "extern", "0"}) + "0: " + answer("worker-2", "9", {"9"})
+    assert answers(output) == {"worker-1": ALIVE, "worker-2": GONE}
 
 
-def test_where_slurmstepds_cannot_be_seen_nothing_is_said() -> None:
+def test_without_visible_slurmstepds_there_is_no_answer() -> None:
     assert answer("worker-1", "9", set()) == ""
     assert answers("slurmstepd: error: nonsense\n") == {}
 
 
-def test_the_question_takes_no_option_of_the_jobs_own_steps() -> None:
+def test_the_query_inherits_no_option_of_the_jobs_own_steps() -> None:
     environ = {
         "SLURM_STDOUTMODE": "/dev/null",
         "SRUN_CPUS_PER_TASK": "8",

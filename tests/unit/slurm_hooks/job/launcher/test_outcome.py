@@ -1,4 +1,4 @@
-"""A program that is not there: a typing error is the user's, a mount that is gone is its node's."""
+"""A missing program: on all nodes a user error, on one node perhaps a lost mount."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
-from slurm_hooks.job.launcher.node_faults import NodeFault, Sight
-from slurm_hooks.job.launcher.outcome import AttemptEnd, ending, facts
-from slurm_hooks.job.step.srun_output import death_in
+from slurm_hooks.job.launcher.node_faults import NodeFault, Snapshot
+from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
+from slurm_hooks.job.step.srun_output import task_failure_in
 from slurm_hooks.job.step.step import StepEnd
 
 NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
@@ -40,22 +40,22 @@ srun: error: worker-[0-1]: tasks 0-1: Exited with exit code 2
 """
 
 
-def ended(said: str, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
-    tail = tuple(said.splitlines())
-    deaths = tuple(filter(None, (death_in(line, 1.0) for line in tail)))
-    end = StepEnd(status=2, started_at=0.0, ended_at=1.0, deaths=deaths, tail=tail)
-    return ending(end, Choice(chosen=None), None, nodes)
+def ended(output: str, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
+    tail = tuple(output.splitlines())
+    failures = tuple(filter(None, (task_failure_in(line, 1.0) for line in tail)))
+    end = StepEnd(status=2, started_at=0.0, ended_at=1.0, failures=failures, tail=tail)
+    return attempt_end(end, Choice(chosen=None), None, nodes)
 
 
 def after(this: AttemptEnd, tries: int, faults: tuple[NodeFault, ...] = ()) -> Decision:
-    """What is decided when the job has ended like this ``tries`` times."""
-    known = facts(Sight(job=JOB, faults=faults), this, [], len(NODES))
+    """The decision after the job has ended like this ``tries`` times."""
+    known = facts(Snapshot(job=JOB, faults=faults), this, [], len(NODES))
     return decide(replace(known, past=[known.current] * (tries - 1)), JobConfig(), NOW)
 
 
-@pytest.mark.parametrize("said", [EVERYWHERE, AS_A_LIST])
-def test_a_program_that_no_node_has_is_tried_once_more_and_then_held(said: str) -> None:
-    this = ended(said)
+@pytest.mark.parametrize("output", [EVERYWHERE, AS_A_LIST])
+def test_a_program_that_no_node_has_is_tried_once_more_and_then_held(output: str) -> None:
+    this = ended(output)
     assert (this.kind, this.suspects) == (FailureKind.USER, frozenset())
     assert this.cause is not None
     assert this.cause.signature.code == "U07"
@@ -63,11 +63,40 @@ def test_a_program_that_no_node_has_is_tried_once_more_and_then_held(said: str) 
     assert after(this, 2).next is Next.HOLD
 
 
-def test_a_job_of_one_node_has_nothing_to_compare_with() -> None:
+@pytest.mark.parametrize("error", ["ModuleNotFoundError: No module named 'x'", "SyntaxError: x"])
+def test_a_program_that_cannot_be_imported_fails_at_once(error: str) -> None:
+    """Also where only one node's task printed it before the others were ended."""
+    this = ended(f"{error}\nsrun: error: worker-1: task 1: Exited with exit code 1\n")
+    assert (this.kind, this.suspects) == (FailureKind.PROGRAM, frozenset())
+    decision = after(this, 1)
+    assert (decision.next, decision.why.partition(":")[0]) == (Next.FAIL, "user error")
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+        "srun: error: worker-1: task 1: Exited with exit code 1\n",
+        "srun: error: worker-1: task 1: Aborted (core dumped)\n",
+    ],
+)
+def test_a_logged_import_error_before_another_failure_does_not_fail_the_job(later: str) -> None:
+    this = ended(f"ModuleNotFoundError: No module named 'x'\n{later}")
+    assert this.kind is FailureKind.UNKNOWN
+    assert after(this, 1).next is Next.RESTART
+
+
+def test_a_bad_node_outranks_a_program_that_cannot_be_imported() -> None:
+    this = ended("ModuleNotFoundError: No module named 'x'\n")
+    lost = NodeFault(node=NODES[1], code="MOUNT_GONE", detail="", fatal=True)
+    assert after(this, 1, (lost,)).next is Next.REQUEUE
+
+
+def test_on_a_job_of_one_node_a_missing_program_is_a_user_error() -> None:
     assert ended(ON_ONE_NODE, NODES[1:]).kind is FailureKind.USER
 
 
-def test_a_program_that_one_node_alone_does_not_have_points_at_the_node() -> None:
+def test_a_program_that_is_missing_on_one_node_only_makes_the_node_suspect() -> None:
     this = ended(ON_ONE_NODE)
     assert this.kind is FailureKind.UNKNOWN
     assert list(this.suspects) == ["worker-1"]
@@ -76,8 +105,8 @@ def test_a_program_that_one_node_alone_does_not_have_points_at_the_node() -> Non
     assert (again.next, again.exclude) == (Next.REQUEUE, ("worker-1",))
 
 
-@pytest.mark.parametrize("said", [EVERYWHERE, ON_ONE_NODE])
-def test_a_mount_that_is_known_to_be_gone_outranks_what_the_job_missed(said: str) -> None:
+@pytest.mark.parametrize("output", [EVERYWHERE, ON_ONE_NODE])
+def test_a_known_lost_mount_takes_precedence_over_the_missing_program(output: str) -> None:
     gone = NodeFault(node=NODES[1], code="MOUNT_GONE", detail="", fatal=True)
-    moved = after(ended(said), 2, (gone,))
+    moved = after(ended(output), 2, (gone,))
     assert (moved.next, moved.why) == (Next.REQUEUE, "bad node worker-1 (MOUNT_GONE)")

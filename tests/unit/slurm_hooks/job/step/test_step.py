@@ -1,4 +1,4 @@
-"""Steps end at once when they must: on real processes."""
+"""Ends steps on real processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.job.step import kill_tasks
-from slurm_hooks.job.step.srun_output import cancelled_step_in, death_in
+from slurm_hooks.job.step.srun_output import cancelled_step_in, task_failure_in
 from slurm_hooks.job.step.step import Signals, StepEnd, StepPlan, run_step
 
 
@@ -39,29 +39,29 @@ def _run(
         return run_step(plan, signals)
 
 
-def test_a_good_end() -> None:
+def test_a_successful_step() -> None:
     end = _run("exit 0")
-    assert (end.status, end.exit_code, end.deaths) == (0, 0, ())
+    assert (end.status, end.exit_code, end.failures) == (0, 0, ())
 
 
 def test_the_exit_code_is_kept() -> None:
     assert _run("exit 7").exit_code == 7
 
 
-def test_a_signal_reads_as_a_shell_tells_it() -> None:
+def test_a_signal_becomes_the_exit_code_of_a_shell() -> None:
     end = _run("kill -9 $$")
     assert (end.exit_code, end.how) == (137, "signal 9")
 
 
-def test_standard_error_is_passed_on_unchanged(capfd: pytest.CaptureFixture[str]) -> None:
+def test_standard_error_is_copied_unchanged(capfd: pytest.CaptureFixture[str]) -> None:
     end = _run("printf 'one\\ntwo\\0\\377 half' >&2; printf out")
-    told = capfd.readouterr()
-    assert told.out == "out"
-    assert told.err == "one\ntwo\0\ufffd half"
+    output = capfd.readouterr()
+    assert output.out == "out"
+    assert output.err == "one\ntwo\0\ufffd half"
     assert end.tail == ("one",) or end.tail[0] == "one"
 
 
-def test_what_the_first_dead_task_said_counts_more_than_sruns_highest_code() -> None:
+def test_the_exit_code_of_the_first_failed_task_counts_not_sruns_highest() -> None:
     lines = (
         "srun: error: n1: task 1: Exited with exit code 93\\nsrun: error: n2: task 2: Terminated"
     )
@@ -70,7 +70,7 @@ def test_what_the_first_dead_task_said_counts_more_than_sruns_highest_code() -> 
     assert end.how == "task 1 on n1: Exited with exit code 93"
 
 
-def test_after_a_rank_died_the_others_are_ended_within_the_grace() -> None:
+def test_after_a_rank_failed_the_others_are_ended_within_the_grace_period() -> None:
     ended: list[float] = []
     begun = time.monotonic()
     end = _run(
@@ -87,7 +87,9 @@ def test_after_a_rank_died_the_others_are_ended_within_the_grace() -> None:
     ("word", "environ"),
     [("--kill-on-bad-exit=0", {}), ("-K0", {}), ("-n2", {"SLURM_KILL_BAD_EXIT": "0"})],
 )
-def test_whoever_bears_a_death_keeps_the_other_ranks(word: str, environ: dict[str, str]) -> None:
+def test_with_kill_on_bad_exit_0_the_other_ranks_continue(
+    word: str, environ: dict[str, str]
+) -> None:
     ended: list[frozenset[str]] = []
     plan = StepPlan(
         argv=["sh", "-c", "echo 'srun: error: n1: task 1: Killed' >&2; sleep 0.5; exit 6", word],
@@ -103,7 +105,7 @@ def test_whoever_bears_a_death_keeps_the_other_ranks(word: str, environ: dict[st
     assert ended == []
 
 
-def test_of_a_script_only_the_steps_that_srun_ends_are_ended(tmp_path: Path) -> None:
+def test_in_a_script_only_the_steps_that_srun_ends_are_ended(tmp_path: Path) -> None:
     ended: list[frozenset[str]] = []
 
     def end_tasks(steps: frozenset[str]) -> None:
@@ -135,7 +137,7 @@ def test_a_script_outlives_the_srun_that_waits_for_a_lost_node(tmp_path: Path) -
     assert time.monotonic() - begun < 30
 
 
-def test_93_is_the_commands_word_whatever_died_before() -> None:
+def test_exit_code_93_counts_whatever_failed_before() -> None:
     end = _run("echo 'srun: error: n1: task 0: Exited with exit code 1' >&2; exit 93")
     assert end.exit_code == 93
 
@@ -148,7 +150,7 @@ def test_a_bad_node_ends_the_step(tmp_path: Path) -> None:
     assert end.how == "bad node: n2 (XID79)"
 
 
-def test_a_step_that_ignores_the_asking_has_its_tasks_ended() -> None:
+def test_a_step_that_ignores_sigterm_has_its_tasks_killed() -> None:
     ended = threading.Event()
     end = _run(
         "trap '' TERM; while [ ! -e $$.never ]; do sleep 0.1; [ $i ] || i=0; i=$((i+1)); "
@@ -170,10 +172,10 @@ def test_signals_reach_the_child(number: int) -> None:
     finally:
         timer.join()
     assert end.exit_code == 9
-    assert end.told_to_end == (number == signal.SIGTERM)
+    assert end.terminated == (number == signal.SIGTERM)
 
 
-def test_a_stray_grandchild_does_not_hold_the_end() -> None:
+def test_a_descendant_that_keeps_standard_error_open_does_not_delay_the_end() -> None:
     begun = time.monotonic()
     end = _run("sleep 5 & exit 3")
     assert end.exit_code == 3
@@ -222,13 +224,13 @@ def _alive(pid: int) -> bool:
         ("srun: error: Node failure on worker-1", "worker-1", "", "Node failure", None),
     ],
 )
-def test_sruns_lines_about_dead_tasks(
+def test_srun_messages_about_failed_tasks(
     line: str, host: str, tasks: str, how: str, code: int | None
 ) -> None:
-    death = death_in(line, 1.0)
-    assert death is not None
-    assert (death.host, death.tasks, death.code) == (host, tasks, code)
-    assert how in death.how
+    failure = task_failure_in(line, 1.0)
+    assert failure is not None
+    assert (failure.host, failure.tasks, failure.code) == (host, tasks, code)
+    assert how in failure.how
 
 
 _AT = "ON worker-0 CANCELLED AT 2026-11-21T22:17:51"
@@ -246,37 +248,39 @@ _AT = "ON worker-0 CANCELLED AT 2026-11-21T22:17:51"
         ("slurmstepd: error: *** STEP 9.0 ON n FAILED (non-zero exit code or …) ***", ""),
     ],
 )
-def test_slurmstepds_line_about_a_step_that_somebody_cancelled(line: str, step: str) -> None:
-    assert cancelled_step_in(line, blind=False) == step
-    named = "to SIGNAL" in line
-    assert cancelled_step_in(line, blind=True) == (step if named else "")
+def test_slurmstepd_messages_about_a_cancelled_step(line: str, step: str) -> None:
+    assert cancelled_step_in(line, task_failed_before=False) == step
+    expected = step if "to SIGNAL" in line else ""
+    assert cancelled_step_in(line, task_failed_before=True) == expected
 
 
 _CANCELLED = f"echo 'slurmstepd: error: *** STEP 9.0 {_AT} ***' >&2"
-_DEATH = "echo 'srun: error: worker-1: task 1: Killed' >&2; echo 'srun: Terminating StepId=9.0' >&2"
+_FAILURE = (
+    "echo 'srun: error: worker-1: task 1: Killed' >&2; echo 'srun: Terminating StepId=9.0' >&2"
+)
 
 
 @pytest.mark.parametrize(
     ("script", "step"),
     [
-        (f"{_CANCELLED}; {_DEATH}; exit 137", "0"),
+        (f"{_CANCELLED}; {_FAILURE}; exit 137", "0"),
         (f"{_CANCELLED}; exit 0", "0"),
-        # a task died first: srun itself has the step cancelled (24.11 says no more)
-        (f"{_DEATH}; {_CANCELLED}; exit 137", ""),
-        # scancel JOB.STEP tells srun, whose line then comes before the deaths
-        (f"echo 'srun: Job step aborted: …' >&2; {_DEATH}; {_CANCELLED}; exit 137", "0"),
-        # srun has it cancelled for a lost node, too
+        # a task failed first: srun itself cancels the step (24.11 does not name the cause)
+        (f"{_FAILURE}; {_CANCELLED}; exit 137", ""),
+        # scancel JOB.STEP signals srun, whose message then comes before the failures
+        (f"echo 'srun: Job step aborted: …' >&2; {_FAILURE}; {_CANCELLED}; exit 137", "0"),
+        # srun also cancels the step for a lost node
         (f"echo 'srun: error: Aborting, io error with …' >&2; {_CANCELLED}; exit 137", ""),
         (f"echo 'srun: error: Node failure on worker-1' >&2; {_CANCELLED}; exit 137", ""),
-        # the script went on, and its next step died
+        # the script continued, and its next step failed
         (f"{_CANCELLED}; echo 'srun: Terminating StepId=9.1' >&2; exit 1", ""),
     ],
 )
-def test_a_cancelled_step_is_told_from_one_that_srun_ends(script: str, step: str) -> None:
+def test_a_step_that_a_user_cancels_differs_from_one_that_srun_ends(script: str, step: str) -> None:
     assert _run(script, grace_s=5).cancelled_step == step
 
 
-def test_a_step_that_we_end_is_not_cancelled_by_somebody() -> None:
+def test_a_step_that_the_launcher_ends_does_not_count_as_cancelled() -> None:
     script = (
         f"trap '{_CANCELLED.replace(chr(39), chr(34))}; exit 1' TERM; while :; do sleep 0.05; done"
     )
@@ -292,48 +296,48 @@ def test_a_step_that_we_end_is_not_cancelled_by_somebody() -> None:
         "task 1: Killed",
     ],
 )
-def test_other_lines_tell_of_no_death(line: str) -> None:
-    assert death_in(line, 1.0) is None
+def test_other_lines_report_no_failure(line: str) -> None:
+    assert task_failure_in(line, 1.0) is None
 
 
-def test_only_the_jobs_own_tasks_are_ended(tmp_path: Path) -> None:
+def test_only_the_tasks_of_the_attempt_are_ended(tmp_path: Path) -> None:
     def process(pid: int, *environ: str) -> None:
         folder = tmp_path / str(pid)
         folder.mkdir()
-        (folder / "environ").write_bytes(b"\0".join(one.encode() for one in environ) + b"\0")
+        (folder / "environ").write_bytes(b"\0".join(pair.encode() for pair in environ) + b"\0")
         (folder / "stat").write_text(f"{pid} (python) S " + "0 " * 18 + "900 0")
 
-    ours = ("HOLDFAST_ATTEMPT=1", "HOLDFAST_JOURNAL=/c/j")
-    process(1, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", *ours)
-    process(2, "SLURM_JOB_ID=8", "SLURM_STEP_ID=0", *ours)
-    process(3, "SLURM_JOB_ID=7", *ours)
+    attempt = ("HOLDFAST_ATTEMPT=1", "HOLDFAST_JOURNAL=/c/j")
+    process(1, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", *attempt)
+    process(2, "SLURM_JOB_ID=8", "SLURM_STEP_ID=0", *attempt)
+    process(3, "SLURM_JOB_ID=7", *attempt)
     process(4, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0")
-    process(5, "SLURM_JOB_ID=7", "SLURM_STEP_ID=3", *ours)
+    process(5, "SLURM_JOB_ID=7", "SLURM_STEP_ID=3", *attempt)
     (tmp_path / "6").mkdir()
     process(7, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=1", "HOLDFAST_JOURNAL=/d/j")
-    process(8, "SLURM_JOB_ID=7", "SLURM_STEP_ID=12", *ours)
+    process(8, "SLURM_JOB_ID=7", "SLURM_STEP_ID=12", *attempt)
     process(9, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "HOLDFAST_ATTEMPT=2", "HOLDFAST_JOURNAL=/c/j")
-    which = kill_tasks.Which(job_id=7, journal="/c/j", attempt=1)
-    assert sorted(one.pid for one in kill_tasks.tasks(tmp_path, which, "3")) == [1, 8]
-    assert [one.pid for one in kill_tasks.tasks(tmp_path, which, "3", ["12"])] == [8]
-    left = {one.pid: one.step for one in kill_tasks.processes(tmp_path, which)}
+    first = kill_tasks.AttemptId(job_id=7, journal="/c/j", attempt=1)
+    assert sorted(task.pid for task in kill_tasks.tasks(tmp_path, first, "3")) == [1, 8]
+    assert [task.pid for task in kill_tasks.tasks(tmp_path, first, "3", ["12"])] == [8]
+    left = {process.pid: process.step for process in kill_tasks.processes(tmp_path, first)}
     assert left == {1: "0", 3: None, 5: "3", 8: "12"}
 
 
-def test_what_an_attempt_left_behind_is_ended(tmp_path: Path) -> None:
-    which = kill_tasks.Which(job_id=7, journal=str(tmp_path), attempt=3)
+def test_processes_left_over_from_an_attempt_are_ended(tmp_path: Path) -> None:
+    attempt = kill_tasks.AttemptId(job_id=7, journal=str(tmp_path), attempt=3)
     environ = {"SLURM_JOB_ID": "7", "HOLDFAST_JOURNAL": str(tmp_path), "HOLDFAST_ATTEMPT": "3"}
-    deaf = "trap '' TERM; echo up; while :; do sleep 0.1; done"
-    scripts = ["echo up; exec sleep 60", deaf]
+    stubborn = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+    scripts = ["echo up; exec sleep 60", stubborn]
     started = [
         subprocess.Popen(
             ["sh", "-c", script], env={**os.environ, **environ}, stdout=subprocess.PIPE
         )
         for script in scripts
     ]
-    for one in started:
-        assert one.stdout is not None
-        with one.stdout:
-            one.stdout.readline()
-    kill_tasks.clear_away(which, 0.3, time.sleep)
-    assert [one.wait(timeout=20) for one in started] == [-signal.SIGTERM, -signal.SIGKILL]
+    for process in started:
+        assert process.stdout is not None
+        with process.stdout:
+            process.stdout.readline()
+    kill_tasks.end_leftovers(attempt, 0.3, time.sleep)
+    assert [process.wait(timeout=20) for process in started] == [-signal.SIGTERM, -signal.SIGKILL]

@@ -1,0 +1,64 @@
+"""The codes that ``holdfast diagnose`` prints, described for ``holdfast faults``."""
+
+from __future__ import annotations
+
+from slurm_hooks.job.diagnosis.causes import CLASS_OF, RETRY_OF
+from slurm_hooks.job.diagnosis.launcher_lines import NODE_STATES, signature_of
+from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Signature, Suspect
+
+_RETRY = {
+    "same": "on the same nodes",
+    "exclude": "on other nodes",
+    "hold": "a person must decide",
+    "fail": "no retry, the program must be corrected",
+}
+_SUSPECT = {
+    Suspect.YES: "the node that printed the line",
+    Suspect.NO: "no node",
+    Suspect.IF_REPEATED: "the node that printed the line, if only that node prints it repeatedly",
+    Suspect.NAMED_RANK: "the node of the rank that the line names",
+    Suspect.BOTH_ENDS: "the nodes at both ends of the connection",
+    Suspect.ONE_NODE: "the node whose tasks alone failed",
+}
+
+_TITLES = {
+    Kind.GPU: "a GPU fault",
+    Kind.NETWORK: "a network fault",
+    Kind.HOST: "a fault of the host",
+    Kind.STORAGE: "a storage fault",
+    Kind.HOST_MEMORY: "host memory exhausted",
+    Kind.GPU_MEMORY: "GPU memory exhausted",
+    Kind.CODE: "an error of the program",
+    Kind.DATA: "invalid or unavailable data",
+    Kind.COLLECTIVE_TIMEOUT: "a timeout of a collective",
+    Kind.NUMERIC: "a numeric error",
+    Kind.HANG: "a hang",
+    Kind.CHECKPOINT: "an invalid checkpoint",
+    Kind.ENVIRONMENT: "an error of the environment",
+    Kind.SCHEDULER: "an event of the scheduler",
+    Kind.CASCADE: "a consequence of another failure",
+    Kind.PROGRESS: "training progress, not a failure",
+}
+
+
+def describe(code: str) -> dict[str, str] | None:
+    """The row of ``code`` as text for each column; ``None`` for an unknown code."""
+    if code in NODE_STATES:
+        return _row(signature_of(code), NODE_STATES[code], "the node that the line names")
+    row = next((row for row in SIGNATURES if row.code == code), None)
+    if row is None:
+        return None
+    return _row(row, f"{_TITLES[row.kind]}, found in a log", _SUSPECT[row.suspect])
+
+
+def _row(row: Signature, title: str, suspect: str) -> dict[str, str]:
+    retry = RETRY_OF[row.retry]
+    once = ", once" if row.retry is Retry.ONCE else ""
+    return {
+        "code": row.code,
+        "title": title,
+        "class": CLASS_OF[row.kind],
+        "suspect": suspect,
+        "retry": f"{retry}: {_RETRY[retry]}{once}",
+        "pattern": row.pattern,
+    }
