@@ -160,5 +160,5 @@ def _tell(line: str) -> None:
 
 
 def _catalogue() -> str:
-    rows = [(name, row.summary, load(name).NEEDS) for name, row in CATALOGUE.items()]
+    rows = [(name, row.summary, load(name).needs) for name, row in CATALOGUE.items()]
     return table([("CHECK", "WHAT", "NEEDS"), *rows])

@@ -81,8 +81,8 @@ class Inspector:
 
     def inspect(self, found: Sequence[Candidate], checks: Sequence[str]) -> list[Inspected]:
         """Every node that may be tested, with all checks, in the order of ``found``."""
-        alone = [check for check in checks if load(check).NODES == 1]
-        paired = [check for check in checks if load(check).NODES > 1]
+        alone = [check for check in checks if load(check).nodes == 1]
+        paired = [check for check in checks if load(check).nodes > 1]
         with ThreadPoolExecutor(max_workers=self._at_once) as pool:
             done = list(pool.map(lambda one: self._node(one, alone), found))
         for check in paired:

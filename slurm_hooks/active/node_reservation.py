@@ -234,14 +234,14 @@ class NodeReservation:
 
     def _judge(self, kept: Kept, check: str, *, for_gate: bool) -> Judged:
         described, active = describe(self._config, for_gate=for_gate)
-        module, level, limits = load(check), CATALOGUE[check].level, active.limits(check)
-        limit_s = module.time_limit_s(limits, level)
+        test, level, limits = load(check), CATALOGUE[check].level, active.limits(check)
+        limit_s = test.time_limit_s(limits, level)
         argv = [
             active.python or sys.executable, "-I", "-m", "slurm_hooks.active.run_on_node", check,
             "--config", str(self._config), *(["--for-gate"] if for_gate else []),
         ]  # fmt: skip
         first = kept.nodes[0]
-        ranks = module.NODES > 1 and limits.mpi != "none"
+        ranks = test.nodes > 1 and limits.mpi != "none"
         job = TestJob(
             name=f"holdfast-{check}",
             reservation=kept.name,
@@ -249,7 +249,7 @@ class NodeReservation:
             argv=tuple(argv),
             time_limit_s=limit_s + _SPARE_S,
             start_s=active.start_s,
-            tasks_per_node=max(1, described.gpus) if module.NODES > 1 else 1,
+            tasks_per_node=max(1, described.gpus) if test.nodes > 1 else 1,
             cpus=min(node.cpus for node in kept.nodes),
             gpus=min(node.gpus for node in kept.nodes),
             partition=active.partition or (first.partitions[0] if first.partitions else ""),
@@ -263,9 +263,9 @@ class NodeReservation:
         said = decode(done.out)
         if said is not None and said.check == check:
             return Judged(verdict=said.verdict, detail=said.detail, readings=said.readings)
-        if module.NODES > 1 and done.out.strip():
+        if test.nodes > 1 and done.out.strip():
             ran = Ran(status=done.status, out=done.out, err=done.err, limit_s=limit_s)
-            return module.read(ran, described, limits, level)
+            return test.read(ran, described, limits, level)
         why = one_line(done.err) or f"srun ended with {done.status}"
         return could_not_run(f"Slurm did not run it: {why}")
 

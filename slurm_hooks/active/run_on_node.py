@@ -107,7 +107,7 @@ def run(name: str, config: Path, *, for_gate: bool) -> Judged:
         argv = check.command(node, limits, level)
     except Missing as error:
         return could_not_run(str(error))
-    if check.NODES > 1:
+    if check.nodes > 1:
         _become(argv)
     limit_s = check.time_limit_s(limits, level)
     return check.read(execute(argv, limit_s), node, limits, level)

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +50,11 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             limit="confirmed",
             code="RETURN_UNCONFIRMED",
         )
+
+
+CHECK = Check(
+    name="agent_state",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

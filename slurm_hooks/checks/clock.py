@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import ClockFacts, NodeFacts
-
-NEEDS = "clock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,3 +47,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"{facts.clock.skew_s:+.1f} s (± {facts.clock.error_s:.1f})",
             limit=f"<= {limits.max_skew_s:g} s",
         )
+
+
+CHECK = Check(
+    name="clock",
+    probe="clock",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

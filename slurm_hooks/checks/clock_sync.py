@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +41,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
         error = "" if host.clock_error_s is None else f", error <= {host.clock_error_s:.3f} s"
         word = "synchronised" if host.clock_synced else "not synchronised"
         yield Reading(subject="node", value=f"{word}{error}", limit="synchronised")
+
+
+CHECK = Check(
+    name="clock_sync",
+    probe="host",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

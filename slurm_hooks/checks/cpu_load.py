@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import HostFacts, NodeFacts
-
-NEEDS = "host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +50,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         yield Reading(
             subject="node", value=f"{load:.1f} by processor", limit=f"<= {limits.max_per_cpu:g}"
         )
+
+
+CHECK = Check(
+    name="cpu_load",
+    probe="host",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

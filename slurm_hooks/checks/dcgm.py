@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import DcgmIncident, NodeFacts
-
-NEEDS = "dcgm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +57,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
             value=f"{facts.dcgm.overall}, {len(facts.dcgm.incidents)} incidents",
             limit="Healthy",
         )
+
+
+CHECK = Check(
+    name="dcgm",
+    probe="dcgm",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

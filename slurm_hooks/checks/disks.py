@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import DiskFacts, NodeFacts
-
-NEEDS = "host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +64,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"{word}, {share:.0%} free",
             limit=f">= {limits.min_free_share:.0%} free",
         )
+
+
+CHECK = Check(
+    name="disks",
+    probe="host",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

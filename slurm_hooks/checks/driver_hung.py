@@ -14,13 +14,9 @@ from dataclasses import dataclass, replace
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
 from holdfast.wording import counted
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import Blind, NodeFacts
-
-NEEDS = ""
-"""Nothing: it judges the silence itself."""
-ALSO = frozenset({"nvml", "system"})
 
 _ASLEEP = "state D"
 """How the evidence about our own worker begins where the kernel has it in uninterruptible sleep."""
@@ -134,3 +130,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         )
     elif facts.nvml is not None:
         yield Reading(subject="node", value=f"driver {facts.nvml.driver} answers", limit=limit)
+
+
+CHECK = Check(
+    name="driver_hung",
+    also=frozenset({"nvml", "system"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "nvml"
-ALSO = frozenset({"pcie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,3 +61,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
             value=f"{facts.nvml.count} GPUs{on_bus}",
             limit=f"= {facts.expected_gpus}",
         )
+
+
+CHECK = Check(
+    name="gpu_count",
+    probe="nvml",
+    also=frozenset({"pcie"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +63,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
 
 def _number(value: int | None) -> str:
     return "?" if value is None else str(value)
+
+
+CHECK = Check(
+    name="gpu_ecc",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

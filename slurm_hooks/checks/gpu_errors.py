@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 _CORRUPTED_INFOROM = 14
 """NVML_ERROR_CORRUPTED_INFOROM"""
@@ -62,3 +60,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
         if gpu.state_code is None:
             value = _said(gpu) if gpu.errors else "every call answered"
             yield Reading(subject=gpu.subject, value=value, limit="every call answered")
+
+
+CHECK = Check(
+    name="gpu_errors",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFabric, GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 _STATES = {1: "not started", 2: "in progress", 3: "completed"}
 _COMPLETED = 3
@@ -98,3 +96,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
                 value=what or said,
                 limit=f"completed within {limits.grace_s:g} s",
             )
+
+
+CHECK = Check(
+    name="gpu_fabric",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "nvml"
 
 _GPU_IS_LOST = 15
 """NVML_ERROR_GPU_IS_LOST"""
@@ -42,3 +40,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
     for gpu in facts.gpus:
         lost = gpu.state_code == _GPU_IS_LOST
         yield Reading(subject=gpu.subject, value="lost" if lost else "answers", limit="answers")
+
+
+CHECK = Check(
+    name="gpu_lost",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 _COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 _PROHIBITED = 2
@@ -103,3 +101,12 @@ def _wanted(limits: Limits) -> str:
     mode = limits.compute_mode
     words.append(f"compute {_COMPUTE_MODES[mode]}" if mode is not None else "compute allowed")
     return ", ".join(words)
+
+
+CHECK = Check(
+    name="gpu_modes",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

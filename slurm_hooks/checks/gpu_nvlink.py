@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,3 +51,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         if gpu.nvlinks is not None:
             want = limits.min_active or len(gpu.nvlinks)
             yield Reading(subject=gpu.subject, value=f"{sum(gpu.nvlinks)} up", limit=f">= {want}")
+
+
+CHECK = Check(
+    name="gpu_nvlink",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 _IDLE = 0x1
 """nvmlClocksEventReasonGpuIdle"""
@@ -79,3 +77,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             limit=f">= {limits.min_gen or gpu.pcie_max_gen or '?'} at work, "
             f"<= {limits.max_replays_per_min:g}/min",
         )
+
+
+CHECK = Check(
+    name="gpu_pcie",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

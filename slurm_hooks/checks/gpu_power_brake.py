@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 POWER_BRAKE = 0x80
 """nvmlClocksEventReasonHwPowerBrakeSlowdown"""
@@ -61,3 +59,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
                 value += f", {share:.0%} of ten minutes"
             limit = f"off, <= {limits.max_share:.0%}"
             yield Reading(subject=gpu.subject, value=value, limit=limit)
+
+
+CHECK = Check(
+    name="gpu_power_brake",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

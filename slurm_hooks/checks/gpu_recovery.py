@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from holdfast.findings import Finding
 from holdfast.policy.recovery_action import Demand, Evidence, Strength, fuse, of_nvml
 from holdfast.vocabulary import Action
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 _RESET_REQUIRED = 16
 """NVML_ERROR_RESET_REQUIRED"""
@@ -63,3 +61,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
             yield Reading(subject=gpu.subject, value=asked.because.source, limit="none")
         elif gpu.recovery_action is not None:
             yield Reading(subject=gpu.subject, value="none", limit="none")
+
+
+CHECK = Check(
+    name="gpu_recovery",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +65,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=", ".join(words) or "none",
             limit=f"none pending or failed, <= {limits.max_low_banks} banks short",
         )
+
+
+CHECK = Check(
+    name="gpu_row_remap",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 HW_SLOWDOWN, HW_THERMAL = 0x8, 0x40
 """nvmlClocksEventReasonHwSlowdown, …HwThermalSlowdown"""
@@ -81,3 +79,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
                 value=f"margin {gpu.thermal_margin_c} C{slowed}",
                 limit=(f"> {least} C" if least is not None else "any margin") + more,
             )
+
+
+CHECK = Check(
+    name="gpu_thermal",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +85,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
                 value=", ".join(f"{name} {value}" for name, value in has.items() if value),
                 limit=", ".join(f"{name} {value}" for name, value in wanted.items() if value),
             )
+
+
+CHECK = Check(
+    name="gpu_versions",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

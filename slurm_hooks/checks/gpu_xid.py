@@ -16,11 +16,9 @@ from holdfast.faults import fault_of
 from holdfast.findings import Finding
 from holdfast.policy.recovery_action import Demand, Evidence, fuse, of_nvml, of_xid_154
 from holdfast.vocabulary import Action, FaultClass, Severity
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import KmsgFacts, NodeFacts, XidEvent
-
-NEEDS = "kmsg"
 
 _TOGETHER_S = 30.0
 """An Xid 154 follows the fault that it is about within this time, an Xid 74 the failing switch."""
@@ -156,3 +154,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         yield Reading(subject=subject, value=value, limit="none", code=f"XID{xid}")
     if facts.kmsg and not events:
         yield Reading(subject="node", value="no Xid since boot", limit="none")
+
+
+CHECK = Check(
+    name="gpu_xid",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -8,12 +8,9 @@ from dataclasses import dataclass, replace
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
 from holdfast.wording import counted
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
-
-NEEDS = "infiniband"
-ALSO = frozenset({"pcie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,3 +139,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"{port.state or '?'}, {rate}, {'?' if downs is None else downs} downs",
             limit=f"ACTIVE{f', >= {want:g} Gb/s' if want else ''}, <= {limits.max_downs} downs",
         )
+
+
+CHECK = Check(
+    name="infiniband",
+    probe="infiniband",
+    also=frozenset({"pcie"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import LinkFacts, NodeFacts
-
-NEEDS = "mlxlink"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +85,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"effective {rates[0]}, symbol {rates[1]}{young}",
             limit=f"<= {limits.max_effective_ber:g}, <= {limits.max_symbol_ber:g}",
         )
+
+
+CHECK = Check(
+    name="infiniband_ber",
+    probe="mlxlink",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
-
-NEEDS = "infiniband"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,3 +104,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"BER {ber}, {more}{f', {drops:.0f} discards/s' if drops else ''}",
             limit=f"BER <= {limits.max_ber:g}",
         )
+
+
+CHECK = Check(
+    name="infiniband_errors",
+    probe="infiniband",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

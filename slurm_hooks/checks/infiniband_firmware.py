@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
-
-NEEDS = "infiniband"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +53,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         allowed = limits.versions or {usual[port.board]}
         limit = f"= {' or '.join(sorted(allowed))}"
         yield Reading(subject=device, value=port.firmware, limit=limit)
+
+
+CHECK = Check(
+    name="infiniband_firmware",
+    probe="infiniband",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
-
-NEEDS = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +77,11 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         )
     if not facts.leftovers:
         yield Reading(subject="node", value="nothing left behind", limit=limit)
+
+
+CHECK = Check(
+    name="job_leftovers",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import (
     HOUR_S,
     Most,
@@ -19,8 +19,6 @@ from slurm_hooks.checks.kernel_log import (
     show_events,
 )
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "kmsg"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +53,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits))
+
+
+CHECK = Check(
+    name="kernel_hung_task",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "system"
-ALSO = frozenset({"infiniband", "pcie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +67,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         limit = "loaded" if name in _needed(facts, limits) else "advised"
         value = "loaded" if name in loaded else "not loaded"
         yield Reading(subject=name, value=value, limit=limit)
+
+
+CHECK = Check(
+    name="kernel_modules",
+    probe="system",
+    also=frozenset({"infiniband", "pcie"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

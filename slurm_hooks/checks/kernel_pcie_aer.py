@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import (
     DAY_S,
     HOUR_S,
@@ -21,8 +21,6 @@ from slurm_hooks.checks.kernel_log import (
     show_events,
 )
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "kmsg"
 
 _TOGETHER_S = 30.0
 """So far apart the port and the driver may report the same loss of a GPU."""
@@ -66,3 +64,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits), limits.ignore)
+
+
+CHECK = Check(
+    name="kernel_pcie_aer",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "kmsg"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +40,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         yield Reading(
             subject="node", value=f"{facts.kmsg.lost_records} lost", limit=f"<= {limits.max_lost}"
         )
+
+
+CHECK = Check(
+    name="kmsg",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

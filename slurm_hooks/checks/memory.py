@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import HostFacts, NodeFacts
 
-NEEDS = "host"
 _GIB = 1 << 30
 
 
@@ -78,3 +77,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         ),
         limit=f">= {limits.min_available_share:.0%} available{total}",
     )
+
+
+CHECK = Check(
+    name="memory",
+    probe="host",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import MountFacts, MountState, NodeFacts
-
-NEEDS = "mounts"
 
 _CODES = {
     MountState.GONE: "MOUNT_GONE",
@@ -108,3 +106,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=value,
             limit=f">= {limits.min_free_share:.0%} free, <= {limits.max_latency_s:g} s",
         )
+
+
+CHECK = Check(
+    name="mounts",
+    probe="mounts",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

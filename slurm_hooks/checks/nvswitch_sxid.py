@@ -15,11 +15,9 @@ from holdfast.faults import fault_of
 from holdfast.findings import Finding
 from holdfast.vocabulary import FaultClass, Severity
 from holdfast.wording import counted
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import event_finding
 from slurm_hooks.facts import KernelEvent, NodeFacts
-
-NEEDS = "kmsg"
 
 _TOGETHER_S = 30.0
 """So far apart the switch and the driver of the GPU may report the same failure."""
@@ -76,3 +74,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         yield Reading(subject=event.subject, value=value, limit="none")
     if facts.kmsg is not None and not events:
         yield Reading(subject="node", value="no SXid since boot", limit="none")
+
+
+CHECK = Check(
+    name="nvswitch_sxid",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -9,12 +9,9 @@ from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PciKind, pci_address
-
-NEEDS = "pcie"
-ALSO = frozenset({"nvml"})
 
 _GONE = {PciKind.GPU: "PCI_GPU_GONE", PciKind.NVSWITCH: "NVSWITCH_GONE"}
 """An InfiniBand card that is gone is the check infiniband's."""
@@ -129,3 +126,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"{_many(len(devices), kind)}{f', {silent} silent' if silent else ''}",
             limit=f">= {want}" if want else "all that were there",
         )
+
+
+CHECK = Check(
+    name="pci_devices",
+    probe="pcie",
+    also=frozenset({"nvml"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

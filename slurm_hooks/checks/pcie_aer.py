@@ -10,12 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PcieFacts, pci_address
-
-NEEDS = "pcie"
-ALSO = frozenset({"nvml"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +82,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
                 f"<= {limits.max_correctable_per_min:g}/min"
             ),
         )
+
+
+CHECK = Check(
+    name="pcie_aer",
+    probe="pcie",
+    also=frozenset({"nvml"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

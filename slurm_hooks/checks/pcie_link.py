@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "pcie"
-ALSO = frozenset({"nvml"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +65,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"x{width}",
             limit=f">= x{limits.min_width or most}",
         )
+
+
+CHECK = Check(
+    name="pcie_link",
+    probe="pcie",
+    also=frozenset({"nvml"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 from holdfast.findings import Finding
 from holdfast.wording import counted
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import Blind, NodeFacts
-
-NEEDS = ""
 
 _OF_OTHERS = frozenset({"clock"})
 """A slurmctld that is away says nothing of this node."""
@@ -54,3 +52,11 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"silent {blind.passes} passes: {blind.why}",
             limit=f"<= {limits.max_passes}",
         )
+
+
+CHECK = Check(
+    name="probe_blind",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

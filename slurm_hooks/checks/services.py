@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, ServiceFacts
-
-NEEDS = "system"
 
 _CODES = {"fabricmanager": "FABRIC_MANAGER_DOWN"}
 
@@ -76,3 +74,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             seen=service.running is not None,
             expected=service.name in limits.required,
         )
+
+
+CHECK = Check(
+    name="services",
+    probe="system",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

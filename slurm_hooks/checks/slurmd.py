@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "slurmd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +48,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     value = f"{slurmd.version} answers{heard}" if slurmd.answers else slurmd.detail
     limit = f", <= {limits.max_unheard_s:g} s" if limits.max_unheard_s else ""
     yield Reading(subject="node", value=value, limit=f"answers{limit}")
+
+
+CHECK = Check(
+    name="slurmd",
+    probe="slurmd",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

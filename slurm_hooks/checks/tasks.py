@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "system"
 
 _NAMED = 3
 
@@ -57,3 +55,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         value=f"{len(tasks)} asleep, {longest:.0f} s at most, {zombies} zombies",
         limit=f"< {limits.max_asleep_s:g} s, <= {limits.max_zombies} zombies",
     )
+
+
+CHECK = Check(
+    name="tasks",
+    probe="system",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

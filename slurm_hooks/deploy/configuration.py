@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import textwrap
@@ -78,7 +79,9 @@ def _checks(limits: Mapping[str, str]) -> Iterator[str]:
         # The blank keeps two braces apart, which Helm would take for one of its own.
         own = f", limits: {{{limits[name]}}} " if name in limits else ""
         entry = f"{f'{name}:':{width + 1}} {{mode: {Mode.OBSERVE.value}{own}}}"
-        about = first_sentence(inspect.getdoc(checks.load(name)) or "")
+        about = first_sentence(
+            inspect.getdoc(importlib.import_module(checks.CATALOGUE[name])) or ""
+        )
         room = _WIDTH - len(entry) - len("    # ")
         yield f"  {entry}  # {textwrap.shorten(about, room, placeholder=' …')}\n"
 

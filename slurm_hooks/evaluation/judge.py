@@ -50,8 +50,8 @@ def fold(
     after: dict[str, Streak] = {}
     for name, config in table.items():
         before = {key: s for key, s in streaks.items() if s.finding.check == name}
-        needs = checks.load(name).NEEDS
-        if needs and needs not in looked:
+        probe = checks.load(name).probe
+        if probe and probe not in looked:
             after.update(before)
             continue
         after.update(_fold_check(before, judge(name, config, facts), config.limits, facts, now))
@@ -91,13 +91,13 @@ def _fold_check(
 
 
 def _could_see(finding: Finding, facts: NodeFacts) -> bool:
-    """False where what the finding is about cannot be looked at now (the check's ``could_see`` tells,
-    if it has one), or the GPU in question gave no answer at all: then its faults are not gone.
+    """Whether these facts can show that the finding is gone. They cannot if its check says so
+    (``Check.could_see``) or if the GPU in question did not answer.
     """
-    asks = getattr(checks.load(finding.check), "could_see", None)
-    if asks is not None and not asks(finding, facts):
+    check = checks.load(finding.check)
+    if not check.could_see(finding, facts):
         return False
-    if finding.gpu is None or checks.load(finding.check).NEEDS != "nvml":
+    if finding.gpu is None or check.probe != "nvml":
         return True
     gpu = next((gpu for gpu in facts.gpus if gpu.index == finding.gpu), None)
     return gpu is not None and gpu.answers

@@ -150,7 +150,7 @@ class Observer:
 
     def hear_and_judge(self, table: Table) -> tuple[Opened, ...]:
         """The kernel log's checks alone: an Xid between two passes is no pass of the others."""
-        names = {name: table[name] for name in table if checks.load(name).NEEDS == KMSG}
+        names = {name: table[name] for name in table if checks.load(name).probe == KMSG}
         others = {k: s for k, s in self.memory.streaks.items() if s.finding.check not in names}
         self.judge(names, frozenset({KMSG}))
         self.memory = replace(self.memory, streaks={**others, **self.memory.streaks})
@@ -160,7 +160,7 @@ class Observer:
         """Whether the last pass is evidence that nothing is wrong that drains: no check waits for a first
         answer, and this is known to be the machine of before the boot, or another one.
         """
-        needed = {checks.load(name).NEEDS for name in table if table[name].mode is Mode.DRAIN}
+        needed = {checks.load(name).probe for name in table if table[name].mode is Mode.DRAIN}
         if self.memory.unproven or needed & self._awaited:
             return False
         return speaks_for_the_node(self.memory.streaks, table, self.facts)

@@ -94,5 +94,5 @@ _REMEMBERED_CODES = (
 
 
 def _of_the_past(finding: Finding) -> bool:
-    of_the_log = finding.check in checks.CATALOGUE and checks.load(finding.check).NEEDS == "kmsg"
+    of_the_log = finding.check in checks.CATALOGUE and checks.load(finding.check).probe == "kmsg"
     return finding.code in _REMEMBERED_CODES or of_the_log

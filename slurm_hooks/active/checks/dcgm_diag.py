@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import Judged, Reading, Verdict, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Node, Ran, find, unfinished
 
-NEEDS = "dcgmi along PATH, and a running nv-hostengine (nvidia-dcgm.service)"
-NODES = 1
 _CONFIG_SEVERITY = 5
 """DCGM_ERROR_CONFIG: "this error can be resolved by changing the configuration"."""
 _OPTIONAL = ("eud", "software error")
@@ -115,3 +114,12 @@ def _warning(said: Any) -> tuple[int | None, str]:
     if isinstance(said, Mapping):
         return said.get("error_severity"), str(said.get("warning") or said)
     return None, str(said)
+
+
+CHECK = ActiveCheck(
+    needs="dcgmi along PATH, and a running nv-hostengine (nvidia-dcgm.service)",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import Judged, Reading, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
 
-NEEDS = "a torch with CUDA: active.torch_python, else python3 along PATH"
-NODES = 1
 _WORDS = {"hbm_gb_s": "GPU memory", "h2d_gb_s": "host to GPU", "d2h_gb_s": "GPU to host"}
 
 
@@ -101,3 +100,12 @@ def _of_gpu(row: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
         limit="the same",
         ok=bool(row["same"]),
     )
+
+
+CHECK = ActiveCheck(
+    needs="a torch with CUDA: active.torch_python, else python3 along PATH",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

@@ -16,12 +16,10 @@ from statistics import median
 from typing import Any
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.checks.gpu_bandwidth import rows_of
 from slurm_hooks.active.result import Judged, Reading, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
-
-NEEDS = "a torch with CUDA: active.torch_python, else python3 along PATH"
-NODES = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,3 +96,12 @@ def _of_gpu(row: Mapping[str, Any], typical: float, limits: Limits) -> Iterator[
         limit="0",
         ok=wrong == 0,
     )
+
+
+CHECK = ActiveCheck(
+    needs="a torch with CUDA: active.torch_python, else python3 along PATH",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

@@ -14,11 +14,10 @@ from typing import Any
 
 from holdfast.config.bounds import within
 from holdfast.faults import fault_of
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import Judged, Reading, Verdict, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Node, Ran, own_program, unfinished
 
-NEEDS = "nothing but Holdfast; what it sees is what the probes see"
-NODES = 1
 _SHOWN = ("nvidia", "nvidia_uvm", "nvidia_peermem", "gdrdrv", "ib_core", "ib_uverbs", "mlx5_core")
 _SECTIONS = (
     ("pcie", "PCIe"),
@@ -166,3 +165,12 @@ def _probe(row: Mapping[str, Any], *, for_gate: bool) -> Reading:
         limit=str(row["limit"]),
         ok=ok,
     )
+
+
+CHECK = ActiveCheck(
+    needs="nothing but Holdfast; what it sees is what the probes see",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.checks import nccl
 from slurm_hooks.active.result import Judged, Reading, could_not_run, failed, judged_by, one_line
 from slurm_hooks.active.run import (
@@ -24,9 +25,6 @@ from slurm_hooks.active.run import (
     load_program,
     unfinished,
 )
-
-NEEDS = "all_reduce_perf of nccl-tests along PATH or in active.nccl_tests, or a torch with CUDA"
-NODES = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,3 +104,12 @@ def judge(ran: Ran, ranks: int, min_busbw_gb_s: float) -> Judged:
             )
         )
     return judged_by(readings, passed=f"bus bandwidth {run.busbw_gb_s:.1f} GB/s")
+
+
+CHECK = ActiveCheck(
+    needs="all_reduce_perf of nccl-tests along PATH or in active.nccl_tests, or a torch with CUDA",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

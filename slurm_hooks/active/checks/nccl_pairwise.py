@@ -13,12 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.checks.nccl_loopback import judge
 from slurm_hooks.active.result import Judged
 from slurm_hooks.active.run import WHERE, Missing, Node, Ran, find, find_torch, load_program
-
-NEEDS = "all_reduce_perf_mpi or all_reduce_perf (built with MPI) and Slurm's mpi/pmix, or a torch with CUDA"
-NODES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +64,13 @@ def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG00
 
 def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: ARG001
     return judge(ran, 2 * node.gpus, limits.min_busbw_gb_s)
+
+
+CHECK = ActiveCheck(
+    needs="all_reduce_perf_mpi or all_reduce_perf (built with MPI) and Slurm's mpi/pmix, or a torch with CUDA",
+    nodes=2,
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import Judged, Reading, could_not_run, failed, judged_by
 from slurm_hooks.active.run import Missing, Node, Ran, own_program, unfinished
 
-NEEDS = "nothing but Holdfast; mounts in node.mounts"
-NODES = 1
 _SECTION = "I/O throughput"
 
 
@@ -111,3 +110,12 @@ def _readings(values: dict[str, Any], limits: Limits) -> Iterator[Reading]:
         limit="0",
         ok=wrong == 0,
     )
+
+
+CHECK = ActiveCheck(
+    needs="nothing but Holdfast; mounts in node.mounts",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

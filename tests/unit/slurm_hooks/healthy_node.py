@@ -115,7 +115,7 @@ def judged(name: str, facts: NodeFacts, **limits: Any) -> list[tuple[str, str]]:
 
 def findings(name: str, facts: NodeFacts, **limits: Any) -> list[Finding]:
     check = checks.load(name)
-    return list(check.judge(facts, check.Limits(**limits)))
+    return list(check.judge(facts, check.limits(**limits)))
 
 
 def port(**change: Any) -> NodeFacts:

@@ -42,7 +42,7 @@ def test_every_fault_that_drains_has_a_check_for_one_node(code: str) -> None:
     names = check_for_fault.checks_for(code)
     assert names
     for name in names:
-        assert load(name).NODES == 1, "a gate has no second node"
+        assert load(name).nodes == 1, "a gate has no second node"
 
 
 def test_the_table_names_what_exists() -> None:
@@ -205,7 +205,7 @@ def test_what_is_not_installed_is_missing(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("slurm_hooks.active.run.PATH", "/nonexistent")
     check, level = load(name), CATALOGUE[name].level
     with pytest.raises(Missing):
-        check.command(Node(gpus=8), check.Limits(), level)
+        check.command(Node(gpus=8), check.limits(), level)
 
 
 def test_programs_get_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,14 +216,14 @@ def test_programs_get_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     node = Node(gpus=4, nccl_tests=str(tmp_path), mounts=("/mnt/a",))
 
     def argv(name: str) -> list[str]:
-        return load(name).command(node, load(name).Limits(), CATALOGUE[name].level)
+        return load(name).command(node, load(name).limits(), CATALOGUE[name].level)
 
     assert argv("dcgm_diag_r3")[1:] == ["diag", "-r", "3", "-j"]
     assert argv("nccl_loopback")[1:7] == ["-b", "8192M", "-e", "8192M", "-g", "4"]
     assert argv("nccl_pairwise")[1:7] == ["-b", "8192M", "-e", "8192M", "-g", "1"]
     assert argv("storage")[-3:] == ["--size-mib", "256", "/mnt/a"]
     with pytest.raises(Missing):
-        load("storage").command(Node(gpus=4), load("storage").Limits(), 0)
+        load("storage").command(Node(gpus=4), load("storage").limits(), 0)
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,7 @@ def test_a_task_that_sleeps_in_a_driver_that_answers_is_one_witness() -> None:
 def test_limits_out_of_range_are_refused_by_name(name: str, limits: dict[str, Any]) -> None:
     (field,) = limits
     with pytest.raises(ValueError, match=f"{field} must be between"):
-        checks.load(name).Limits(**limits)
+        checks.load(name).limits(**limits)
 
 
 def test_what_is_shown_has_a_value_and_a_limit() -> None:
@@ -278,9 +278,9 @@ def test_what_is_shown_has_a_value_and_a_limit() -> None:
         news=GpuDeltas(link_recoveries=0, thermal_share=0.01, pcie_replays_per_min=2.0),
     )  # fmt: skip
     shown = {
-        name: list(checks.load(name).show(gpus(full), checks.load(name).Limits()))
+        name: list(checks.load(name).show(gpus(full), checks.load(name).limits()))
         for name in checks.CATALOGUE
-        if name.startswith("gpu_") and checks.load(name).NEEDS == "nvml"
+        if name.startswith("gpu_") and checks.load(name).probe == "nvml"
     }
     said = {name: readings[-1].value for name, readings in shown.items() if readings}
     assert said["gpu_ecc"].startswith("? new (0 since reset, ? ever; 5 corrected)")

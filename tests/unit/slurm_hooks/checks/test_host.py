@@ -48,7 +48,7 @@ from tests.unit.slurm_hooks.healthy_node import (
 def test_a_healthy_node_raises_nothing_and_shows_its_values(name: str) -> None:
     assert judged(name, WELL) == []
     check = checks.load(name)
-    shown = list(check.show(WELL, check.Limits()))
+    shown = list(check.show(WELL, check.limits()))
     assert shown
     assert all(reading.value and reading.limit for reading in shown)
 
@@ -57,7 +57,7 @@ def test_a_healthy_node_raises_nothing_and_shows_its_values(name: str) -> None:
 def test_what_nobody_looked_at_is_no_opinion(name: str) -> None:
     dark = NodeFacts(expected_gpus=8)
     assert judged(name, dark) == []
-    assert list(checks.load(name).show(dark, checks.load(name).Limits())) == []
+    assert list(checks.load(name).show(dark, checks.load(name).limits())) == []
 
 
 @pytest.mark.parametrize("name", MINE)
@@ -74,7 +74,7 @@ def test_half_a_reading_is_no_fault(name: str) -> None:
         mounts=(MountFacts(path="/m", state=MountState.OK),),
     )
     assert judged(name, dim) == []
-    list(checks.load(name).show(dim, checks.load(name).Limits()))
+    list(checks.load(name).show(dim, checks.load(name).limits()))
 
 
 # --- mounts and disks -----------------------------------------------------------------------------
@@ -196,8 +196,8 @@ def test_dcgm() -> None:
 )
 def test_silence_neither_opens_nor_clears(name: str, bad: NodeFacts, silent: NodeFacts) -> None:
     check = checks.load(name)
-    table = {name: CheckConfig(limits=check.Limits())}
-    looked = frozenset({check.NEEDS})
+    table = {name: CheckConfig(limits=check.limits())}
+    looked = frozenset({check.probe})
 
     def after(*looks: NodeFacts) -> set[str]:
         streaks: Any = {}
@@ -234,7 +234,7 @@ def test_silence_neither_opens_nor_clears(name: str, bad: NodeFacts, silent: Nod
 )
 def test_limits_out_of_range_are_refused(name: str, limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be"):
-        checks.load(name).Limits(**limits)
+        checks.load(name).limits(**limits)
 
 
 def test_what_is_no_fault_of_the_node_never_takes_it_out() -> None:

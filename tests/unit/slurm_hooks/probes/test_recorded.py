@@ -25,7 +25,7 @@ HEALTHY = "idle-580.105.08"
 BRAKED = "power-brake-535.161.08"
 ODD = "one-gpu-at-work-535.183.01"
 TABLE = {
-    name: CheckConfig(limits=checks.load(name).Limits(), mode=Mode.DRAIN)
+    name: CheckConfig(limits=checks.load(name).limits(), mode=Mode.DRAIN)
     for name in checks.CATALOGUE
 }
 INTERVAL_S, LONG = 10.0, 120

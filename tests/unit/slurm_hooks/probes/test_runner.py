@@ -232,9 +232,9 @@ def test_every_row_has_a_name_of_its_own_and_a_field_of_the_facts() -> None:
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_check_needs_a_probe_that_there_is(name: str) -> None:
-    module = checks.load(name)
-    assert module.NEEDS in {*BY_NAME, "kmsg", ""}
-    assert getattr(module, "ALSO", frozenset()) <= {*BY_NAME, "kmsg"}
+    check = checks.load(name)
+    assert check.probe in {*BY_NAME, "kmsg", ""}
+    assert check.also <= {*BY_NAME, "kmsg"}
 
 
 def test_what_may_take_longer_than_a_pass_is_in_the_background() -> None:

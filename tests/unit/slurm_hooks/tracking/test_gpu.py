@@ -194,7 +194,7 @@ def test_the_memory_comes_back_from_disk_as_it_was() -> None:
 
 @pytest.mark.parametrize("check", ["gpu_ecc", "gpu_nvlink_errors"])
 def test_a_person_who_resumes_the_node_ends_what_was_counted_before(check: str) -> None:
-    table = {check: CheckConfig(limits=checks.load(check).Limits(), mode=Mode.DRAIN)}
+    table = {check: CheckConfig(limits=checks.load(check).limits(), mode=Mode.DRAIN)}
     bad = replace(GPU, uncorrected=3, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
 
     def see(memory: Memory, gpu: GpuFacts, after_s: float) -> Memory:

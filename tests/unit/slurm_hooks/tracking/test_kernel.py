@@ -62,7 +62,7 @@ def judged(
     facts = NodeFacts(
         expected_gpus=8, nvml=NvmlFacts(count=len(gpus), gpus=gpus), kmsg=heard(*events).kmsg
     )
-    return list(check.judge(facts, check.Limits(**limits)))
+    return list(check.judge(facts, check.limits(**limits)))
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -394,7 +394,7 @@ def test_new_words_of_new_drivers_ask_for_what_their_number_says() -> None:
     "name", [n for n in checks.CATALOGUE if n.startswith(("kernel_", "nvswitch"))]
 )
 def test_limits_out_of_range_are_refused(name: str) -> None:
-    limits = checks.load(name).Limits
+    limits = checks.load(name).limits
     for field in limits.__dataclass_fields__:
         if field.startswith("max_"):
             with pytest.raises(ValueError, match=f"{field} must be between 0"):
@@ -476,10 +476,10 @@ def test_a_mounted_filesystem_that_shuts_down_counts_at_once() -> None:
 def test_the_facts_of_no_log_open_nothing() -> None:
     for name in checks.CATALOGUE:
         check = checks.load(name)
-        if check.NEEDS == "kmsg":
+        if check.probe == "kmsg":
             blind = NodeFacts(expected_gpus=8)
-            assert list(check.judge(blind, check.Limits())) == []
-            assert list(check.show(blind, check.Limits())) == []
+            assert list(check.judge(blind, check.limits())) == []
+            assert list(check.show(blind, check.limits())) == []
             quiet = NodeFacts(expected_gpus=8, kmsg=KmsgFacts())
-            assert list(check.judge(quiet, check.Limits())) == []
-            assert list(check.show(quiet, check.Limits()))
+            assert list(check.judge(quiet, check.limits())) == []
+            assert list(check.show(quiet, check.limits()))

@@ -50,7 +50,7 @@ def edited(name: str, test: str, **result: object) -> Ran:
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_a_program_that_says_nothing_is_no_pass(name: str) -> None:
     check, level = load(name), CATALOGUE[name].level
-    limits = check.Limits()
+    limits = check.limits()
     for ran in (
         Ran(status=0),
         Ran(status=127, err="not found"),
@@ -64,7 +64,7 @@ def test_a_program_that_says_nothing_is_no_pass(name: str) -> None:
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_a_program_that_never_ends_is_a_failure(name: str) -> None:
     check, level = load(name), CATALOGUE[name].level
-    judged = check.read(Ran(status=None, limit_s=5), NODE, check.Limits(), level)
+    judged = check.read(Ran(status=None, limit_s=5), NODE, check.limits(), level)
     assert judged.verdict is FAILED
     assert "5 s" in judged.detail
 
@@ -72,9 +72,9 @@ def test_a_program_that_never_ends_is_a_failure(name: str) -> None:
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_row_says_what_it_needs_and_how_long_it_may_take(name: str) -> None:
     check, level = load(name), CATALOGUE[name].level
-    assert check.NEEDS
-    assert check.NODES in (1, 2)
-    assert check.time_limit_s(check.Limits(), level) >= 10
+    assert check.needs
+    assert check.nodes in (1, 2)
+    assert check.time_limit_s(check.limits(), level) >= 10
 
 
 # --- DCGM

@@ -47,7 +47,7 @@ def test_what_the_configuration_expects_and_nobody_saw_is_blind(
 
 
 def table(*names: str, mode: Mode = Mode.DRAIN) -> Table:
-    return {name: CheckConfig(limits=checks.load(name).Limits(), mode=mode) for name in names}
+    return {name: CheckConfig(limits=checks.load(name).limits(), mode=mode) for name in names}
 
 
 def rows(facts: NodeFacts, *names: str, mode: Mode = Mode.DRAIN) -> list[Row]:
@@ -116,7 +116,7 @@ def test_xids_of_one_gpu_have_a_value_and_a_limit_each() -> None:
 def test_a_required_service_that_cannot_be_seen_is_blind() -> None:
     service = ServiceFacts(name="dcgm", running=None, how="cannot be seen from here")
     facts = NodeFacts(expected_gpus=8, system=SystemFacts(services=(service,), uptime_s=9999.0))
-    asked = checks.load("services").Limits(required=frozenset({"dcgm"}))
+    asked = checks.load("services").limits(required=frozenset({"dcgm"}))
     (required,) = rows_of({"services": CheckConfig(limits=asked)}, facts)
     (other,) = rows(facts, "services")
     assert (required.verdict, other.verdict) == (BLIND, UNSEEN)
