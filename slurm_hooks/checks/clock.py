@@ -1,4 +1,4 @@
-"""This node's clock against slurmctld's: credentials and start times depend on it."""
+"""This node's clock, compared with slurmctld's. Credentials and job start times depend on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slurm_hooks.facts import ClockFacts, NodeFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_skew_s``: tolerated difference, after the measurement's own error was given to it."""
+    """``max_skew_s``: largest difference, after the error of the measurement is subtracted."""
 
     max_skew_s: float = 5.0
     open_after: int = 1
@@ -28,15 +28,15 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
-    if facts.clock is not None and _least_skew_s(facts.clock) > limits.max_skew_s:
+    if facts.clock is not None and _certain_skew_s(facts.clock) > limits.max_skew_s:
         yield finding(
             "CLOCK_SKEW",
             subject="node",
-            detail=f"clock is {facts.clock.skew_s:+.1f} s from slurmctld's",
+            detail=f"clock differs from slurmctld's by {facts.clock.skew_s:+.1f} s",
         )
 
 
-def _least_skew_s(clock: ClockFacts) -> float:
+def _certain_skew_s(clock: ClockFacts) -> float:
     return max(0.0, abs(clock.skew_s) - clock.error_s)
 
 

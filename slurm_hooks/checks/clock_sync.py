@@ -1,4 +1,4 @@
-"""The kernel's clock: disciplined by somebody (chronyd, ntpd, PTP), by adjtimex(2)."""
+"""Whether chronyd, ntpd or PTP synchronises the kernel's clock, as adjtimex(2) reports it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slurm_hooks.facts import NodeFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Six passes: chronyd takes a minute after its start."""
+    """Six passes to open: chronyd needs a minute after its start."""
 
     open_after: int = 6
     clear_after: int = 1
@@ -22,16 +22,16 @@ class Limits:
         limits_in_range(self)
 
 
-def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - the type of every check
     if facts.host is not None and facts.host.clock_synced is False:
         yield finding(
             "CLOCK_UNSYNCED",
             subject="node",
-            detail="nobody tells the kernel's clock the time (STA_UNSYNC)",
+            detail="the kernel's clock is not synchronised (STA_UNSYNC)",
         )
 
 
-def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - as every check
+def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - the type of every check
     return facts.host is not None and facts.host.clock_synced is not None
 
 

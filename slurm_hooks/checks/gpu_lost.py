@@ -1,4 +1,4 @@
-"""A GPU that the driver itself calls lost (fell off the bus)."""
+"""A GPU that the driver reports as lost: it fell off the PCI bus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GPU_IS_LOST = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The driver's word counts at once."""
+    """One pass: the driver's report is enough."""
 
     open_after: int = 1
     clear_after: int = 2
@@ -25,7 +25,7 @@ class Limits:
         limits_in_range(self)
 
 
-def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - the type of every check
     for gpu in facts.gpus:
         if gpu.state_code == _GPU_IS_LOST:
             yield finding(

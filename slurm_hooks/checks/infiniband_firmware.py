@@ -1,4 +1,4 @@
-"""The firmware of InfiniBand cards: the same on all cards of a kind, and the one that the site wants."""
+"""Firmware of InfiniBand cards: the version that the site requires, or the same on all cards of a kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slurm_hooks.facts import NodeFacts, PortFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``versions``: those that are allowed; empty: any, but the same on all cards of one board id."""
+    """``versions``: the allowed ones; empty: any, but the same on all cards of one board id."""
 
     versions: frozenset[str] = frozenset()
     open_after: int = 2
@@ -31,7 +31,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "IB_FIRMWARE",
                 subject=device,
-                detail=f"{device} has firmware {port.firmware}, should be {' or '.join(sorted(allowed))}",
+                detail=f"{device} has firmware {port.firmware}, expected {' or '.join(sorted(allowed))}",
             )
 
 

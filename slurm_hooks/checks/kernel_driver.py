@@ -1,6 +1,7 @@
-"""The NVIDIA driver in the kernel log, beside its Xids: tasks stuck in it, GPUs that it cannot initialise.
+"""The NVIDIA driver in the kernel log, apart from Xids: tasks that hang in the driver, and GPUs that
+it cannot initialise.
 
-Both are witnesses, not verdicts: ``driver_hung`` and ``gpu_count`` drain.
+These findings only confirm others: the checks ``driver_hung`` and ``gpu_count`` drain.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from slurm_hooks.facts import NodeFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Nothing to set but when it opens and clears."""
+    """No thresholds."""
 
     open_after: int = 1
     clear_after: int = 1

@@ -1,6 +1,6 @@
-"""Tasks that hang, CPUs that lock up and a kernel that hit a bug, by the kernel's own watchdogs.
+"""Hung tasks, CPU lockups and kernel bugs that the kernel's watchdogs report in the kernel log.
 
-A task that hangs in the NVIDIA driver is the check ``kernel_driver``.
+For a task that hangs in the NVIDIA driver see the check ``kernel_driver``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slurm_hooks.facts import NodeFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Records in an hour that pass without a word: tasks of one name, CPUs."""
+    """Records allowed in an hour: of tasks with one name, and of one CPU."""
 
     max_hung_per_hour: int = 0
     max_lockups_per_hour: int = 0

@@ -1,6 +1,7 @@
-"""Network adapters (mlx5) in the kernel log: firmware that failed, cables and modules, slots without power.
+"""Network adapters (mlx5) in the kernel log: failed firmware, bad cables and transceivers, slots with
+too little power.
 
-Whether a port works is the check ``infiniband``.
+The check ``infiniband`` reads the state of the ports.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from slurm_hooks.facts import NodeFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_module_per_hour``: records of one adapter about its cable or transceiver that pass without a word.
+    """``max_module_per_hour``: records about the cable or transceiver of one adapter that are allowed.
     ``ignore``: shell patterns of PCI addresses.
     """
 

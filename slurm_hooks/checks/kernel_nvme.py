@@ -1,4 +1,4 @@
-"""NVMe drives and other local disks in the kernel log: given up, timing out, failing to read or write."""
+"""NVMe drives and other local disks in the kernel log: removed by the kernel, timeouts, I/O errors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from slurm_hooks.facts import NodeFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Records of one disk in an hour that pass without a word. ``ignore``: shell patterns of disks that are none
-    (images of containers, memory disks, optical drives).
+    """Records of one disk that are allowed in an hour. ``ignore``: shell patterns of devices that are
+    no disks of the node (container images, RAM disks, optical drives).
     """
 
     max_timeouts_per_hour: int = 3

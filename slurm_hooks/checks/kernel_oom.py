@@ -1,5 +1,5 @@
-"""Tasks that the kernel killed for memory: within a job's limit (the job's own fault) or for want of memory on
-the node.
+"""Tasks that the OOM killer ended: in a job that reached its memory limit, or because the node was
+out of memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slurm_hooks.facts import NodeFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_system_per_hour``: tasks of one name killed for want of memory on the node that pass without a word."""
+    """``max_system_per_hour``: kills of tasks with one name that are allowed when the node is out of memory."""
 
     max_system_per_hour: int = 0
     open_after: int = 1

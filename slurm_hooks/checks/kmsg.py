@@ -1,6 +1,4 @@
-"""Kernel-log records that were overwritten before anyone read them: an Xid may have been among
-them.
-"""
+"""Kernel log records that were overwritten before the agent read them. An Xid may be among them."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from slurm_hooks.facts import NodeFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_lost``: records lost since boot that pass without a word."""
+    """``max_lost``: lost records since boot that are allowed."""
 
     max_lost: int = 0
     open_after: int = 1
@@ -31,7 +29,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
         yield finding(
             "KMSG_LOST",
             subject="node",
-            detail=f"{facts.kmsg.lost_records} kernel-log records were lost since boot",
+            detail=f"{facts.kmsg.lost_records} kernel log records were lost since boot",
         )
 
 

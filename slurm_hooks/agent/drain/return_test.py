@@ -61,7 +61,7 @@ def look(
     me, now = this_process(), time.time()
     for reservation, keep in keeps.on(name, slurm.reservations(PREFIX)):
         # This agent asks only while no test of its own is under way: a gate's is left over.
-        ours = keep.purpose is Purpose.GATE
+        ours = keep.purpose is Purpose.RETURN
         maker = Process(keep.maker.pid, keep.maker.start)
         alive = [maker.start] if keep.maker.host == me.host and maker.alive() else []
         left = ours or keeps.stale(keep, me, alive, now)
@@ -74,7 +74,7 @@ def stop_maker(holding: Holding) -> None:
     me, maker = this_process(), holding.keep.maker
     process = Process(maker.pid, maker.start)
     same_boot = (maker.host, maker.boot_id) == (me.host, me.boot_id)
-    if holding.keep.purpose is Purpose.GATE and same_boot:
+    if holding.keep.purpose is Purpose.RETURN and same_boot:
         with suppress(ProcessLookupError, PermissionError):
             # Stopped, it cannot end by itself: its number stays its own until its group is killed.
             if send(maker.pid, signal.SIGSTOP, process.alive):
@@ -179,12 +179,12 @@ def run(
 ) -> Result:
     """The first of the checks that can run, on the node, kept. It stays kept afterwards."""
     try:
-        kept = keeper.take(Purpose.GATE, [node], for_s=for_s, drained=reason)
+        kept = keeper.take(Purpose.RETURN, [node], for_s=for_s, drained=reason)
     except HoldfastError as error:
         return Result(check="", verdict=Verdict.COULD_NOT_RUN, detail=str(error))
     tried = []
     for check in checks:
-        result = keeper.test(kept, check, for_gate=True)
+        result = keeper.test(kept, check, for_return=True)
         if result.verdict is not Verdict.COULD_NOT_RUN:
             return result
         tried.append(result)

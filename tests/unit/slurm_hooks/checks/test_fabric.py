@@ -16,9 +16,9 @@ from tests.unit.slurm_hooks.healthy_node import (
     WELL,
     findings,
     judged,
-    news,
     on_bus,
     port,
+    port_deltas,
 )
 
 # --- InfiniBand -----------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def test_a_node_that_booted_without_the_cards_driver() -> None:
 )
 def test_symbol_errors(ber: float | None, code: str | None) -> None:
     expected = [] if code is None else [(code, "mlx5_0/1")]
-    assert judged("infiniband_errors", news(symbol_ber=ber)) == expected
+    assert judged("infiniband_errors", port_deltas(symbol_ber=ber)) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_symbol_errors(ber: float | None, code: str | None) -> None:
     ],
 )
 def test_errors_of_a_port(change: dict[str, float], words: str | None) -> None:
-    found = findings("infiniband_errors", news(**change))
+    found = findings("infiniband_errors", port_deltas(**change))
     assert [f.code for f in found] == (["IB_ERRORS"] if words else [])
     if words:
         assert words in found[0].detail

@@ -43,16 +43,16 @@ def one(**change: Any) -> NodeFacts:
         ("gpu_row_remap", {"repair_pending": True}, "GPU_REPAIR_PENDING"),
         ("gpu_row_remap", {"spare_rows": replace(ROWS, full=2559, low=1)}, "ROW_REMAP_LOW"),
         ("gpu_row_remap", {"spare_rows": replace(ROWS, full=2559, none=1)}, "ROW_REMAP_LOW"),
-        ("gpu_nvlink_errors", {"news": GpuDeltas(link_recoveries=1)}, "NVLINK_ERRORS"),
-        ("gpu_nvlink_errors", {"news": GpuDeltas(link_replays=1)}, "NVLINK_ERRORS"),
-        ("gpu_nvlink_errors", {"news": GpuDeltas(link_crc_per_s=100.5)}, "NVLINK_ERRORS"),
-        ("gpu_thermal", {"news": GpuDeltas(thermal_share=0.06)}, "GPU_THERMAL"),
+        ("gpu_nvlink_errors", {"deltas": GpuDeltas(link_recoveries=1)}, "NVLINK_ERRORS"),
+        ("gpu_nvlink_errors", {"deltas": GpuDeltas(link_replays=1)}, "NVLINK_ERRORS"),
+        ("gpu_nvlink_errors", {"deltas": GpuDeltas(link_crc_per_s=100.5)}, "NVLINK_ERRORS"),
+        ("gpu_thermal", {"deltas": GpuDeltas(thermal_share=0.06)}, "GPU_THERMAL"),
         (
             "gpu_power_brake",
-            {"news": GpuDeltas(brake_share=0.06), "clock_reasons": 0},
+            {"deltas": GpuDeltas(brake_share=0.06), "clock_reasons": 0},
             "GPU_POWER_BRAKE",
         ),
-        ("gpu_pcie", {"news": GpuDeltas(pcie_replays_per_min=32)}, "PCIE_REPLAYS"),
+        ("gpu_pcie", {"deltas": GpuDeltas(pcie_replays_per_min=32)}, "PCIE_REPLAYS"),
         ("gpu_pcie", {"pcie_gen": 3, "pcie_max_gen": 5, "clock_reasons": BUSY}, "PCIE_SPEED"),
         ("gpu_modes", {"persistence": False}, "GPU_MODE"),
         ("gpu_modes", {"ecc_on": False}, "GPU_MODE"),
@@ -81,22 +81,22 @@ def test_what_one_gpu_shows(name: str, change: dict[str, Any], code: str) -> Non
         ("gpu_ecc", {"uncorrected_ever": 40, "corrected": 10**8, "corrected_ever": 10**9}),
         ("gpu_row_remap", {"remapped_rows": 12, "spare_rows": replace(ROWS, full=2550, high=10)}),
         ("gpu_row_remap", {"spare_rows": replace(ROWS, partial=9)}),
-        ("gpu_nvlink_errors", {"news": GpuDeltas(link_recoveries=0, link_crc_per_s=100.0)}),
+        ("gpu_nvlink_errors", {"deltas": GpuDeltas(link_recoveries=0, link_crc_per_s=100.0)}),
         ("gpu_nvlink_errors", {"link_crc_errors": (10**6,) * 18}),
-        ("gpu_thermal", {"news": GpuDeltas(thermal_share=0.05), "held_by_heat_ns": 10**15}),
+        ("gpu_thermal", {"deltas": GpuDeltas(thermal_share=0.05), "held_by_heat_ns": 10**15}),
         (
             "gpu_power_brake",
-            {"news": GpuDeltas(brake_share=0.05), "held_by_power_brake_ns": 10**15},
+            {"deltas": GpuDeltas(brake_share=0.05), "held_by_power_brake_ns": 10**15},
         ),
         ("gpu_thermal", {"held_by_power_ns": 7015662857000}),
-        ("gpu_pcie", {"pcie_replays": 174, "news": GpuDeltas(pcie_replays_per_min=0.0)}),
+        ("gpu_pcie", {"pcie_replays": 174, "deltas": GpuDeltas(pcie_replays_per_min=0.0)}),
         ("gpu_pcie", {"pcie_gen": 1, "pcie_max_gen": 5, "clock_reasons": IDLE}),
         ("gpu_pcie", {"pcie_gen": 1, "pcie_max_gen": 5, "clock_reasons": None}),
         ("gpu_modes", {"persistence": True, "ecc_on": True, "ecc_pending": True, "mig": False}),
-        ("gpu_fabric", {"fabric": COMPLETED, "news": GpuDeltas(fabric_pending_s=0.0)}),
+        ("gpu_fabric", {"fabric": COMPLETED, "deltas": GpuDeltas(fabric_pending_s=0.0)}),
         ("gpu_fabric", {"fabric": GpuFabric(state=3, health=0xAA | 0x100, summary=1)}),
-        ("gpu_fabric", {"fabric": GpuFabric(state=1), "news": GpuDeltas(fabric_pending_s=299.0)}),
-        ("gpu_fabric", {"fabric": GpuFabric(state=2), "news": GpuDeltas(fabric_pending_s=None)}),
+        ("gpu_fabric", {"fabric": GpuFabric(state=1), "deltas": GpuDeltas(fabric_pending_s=299.0)}),
+        ("gpu_fabric", {"fabric": GpuFabric(state=2), "deltas": GpuDeltas(fabric_pending_s=None)}),
     ],
 )
 def test_what_is_normal(name: str, change: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ def test_what_is_normal(name: str, change: dict[str, Any]) -> None:
 
 
 def test_a_fabric_manager_that_does_not_come_asks_for_time_and_an_ill_fabric_for_a_reset() -> None:
-    waiting = one(fabric=GpuFabric(state=1), news=GpuDeltas(fabric_pending_s=300.0))
+    waiting = one(fabric=GpuFabric(state=1), deltas=GpuDeltas(fabric_pending_s=300.0))
     (found,) = judged("gpu_fabric", waiting)
     assert (found.severity, found.action) == (Severity.FATAL, Action.WAIT)
     assert "not started for 300 s" in found.detail
@@ -275,7 +275,7 @@ def test_what_is_shown_has_a_value_and_a_limit() -> None:
         remap_pending=False, spare_rows=ROWS, link_replays=(0,) * 18, link_crc_errors=(0,) * 18,
         fabric=COMPLETED, pcie_gen=5, pcie_max_gen=5, clock_reasons=IDLE, thermal_margin_c=58,
         slowdown_margin_c=-2, persistence=True, ecc_on=True, mig=False, compute_mode=0,
-        news=GpuDeltas(link_recoveries=0, thermal_share=0.01, pcie_replays_per_min=2.0),
+        deltas=GpuDeltas(link_recoveries=0, thermal_share=0.01, pcie_replays_per_min=2.0),
     )  # fmt: skip
     shown = {
         name: list(checks.load(name).show(gpus(full), checks.load(name).limits()))

@@ -36,9 +36,9 @@ from tests.unit.slurm_hooks.healthy_node import (
     host,
     judged,
     mount,
-    news,
     on_bus,
     port,
+    port_deltas,
     service,
     system,
 )
@@ -182,8 +182,8 @@ def test_dcgm() -> None:
     [
         ("infiniband", port(state="DOWN"), port(state="")),
         ("infiniband", port(state="DOWN"), replace(WELL, ports=())),
-        ("infiniband_errors", news(symbol_ber=1e-13), news(symbol_ber=None)),
-        ("infiniband_errors", news(integrity=2), news(integrity=None)),
+        ("infiniband_errors", port_deltas(symbol_ber=1e-13), port_deltas(symbol_ber=None)),
+        ("infiniband_errors", port_deltas(integrity=2), port_deltas(integrity=None)),
         ("pcie_aer", on_bus(replace(GPU, fatal_new=1)), on_bus(replace(GPU, fatal_new=None))),
         ("pci_devices", on_bus(replace(GPU, answers=False)), on_bus(replace(GPU, answers=None))),
         ("disks", disk(free_bytes=0), host(disks=())),

@@ -552,7 +552,7 @@ def test_with_a_gate_the_step_asks_for_a_test_instead_of_giving_back(bench: Benc
 def test_a_passed_test_gives_the_kept_node_back(bench: Bench) -> None:
     gated(bench)
     passed = replace(clean(), trial=trial(bench, "passed"))
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.slurm.in_use = 1  # the job's epilog is still running
     outcome = bench.run(passed)
     assert bench.slurm.kept == []
@@ -568,7 +568,7 @@ def test_otherwise_the_old_drain_stands_again_and_is_ours(
     gated(bench)
     before = bench.slurm.mine.reason
     case = replace(clean(), trial=trial(bench, verdict) if verdict else None)
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.run(case)
     assert bench.slurm.mine.reason == before
     assert bench.slurm.writes == ["drain worker-1", "unreserve"], "the drain comes first"
@@ -584,7 +584,7 @@ def test_a_failed_test_is_told_in_the_comment_until_one_is_passed(bench: Bench) 
     bench.run(replace(clean(), trial=trial(bench, "failed")))
     assert "re-test host failed" in bench.slurm.mine.comment
     passed = replace(clean(), trial=trial(bench, "passed"))
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.run(passed)
     assert not bench.slurm.mine.drained_flag
     assert bench.slurm.mine.comment == ""
@@ -592,7 +592,7 @@ def test_a_failed_test_is_told_in_the_comment_until_one_is_passed(bench: Bench) 
 
 def test_a_fault_during_the_test_drains_at_once_with_the_record_kept(bench: Bench) -> None:
     gated(bench)
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.run(fault(Action.RESET_GPU, "XID48"))
     assert bench.slurm.mine.drained_flag
     assert bench.slurm.kept == []
@@ -626,7 +626,7 @@ def test_an_inspection_that_died_is_put_back_by_the_agent(bench: Bench) -> None:
 
 def test_a_job_that_does_not_end_keeps_the_node_kept_and_drained(bench: Bench) -> None:
     gated(bench)
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.slurm.in_use = 1 << 20
     with pytest.raises(Unavailable, match="does not end"):
         bench.run(clean())
