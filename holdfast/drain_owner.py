@@ -53,7 +53,7 @@ _BY_ITSELF = {
     NodeState.POWERING_DOWN: "Slurm powers it up when a job needs it.",
 }
 _ASKED = re.compile(
-    r"required_action for (?P<action>[a-z-]+)|NVML recovery action (?P<value>\d+)"
+    r"requires (?P<action>[a-z-]+)|NVML recovery action (?P<value>\d+)"
     r"|action changed from .* to 0x(?P<changed>[0-9a-f]+)\b"
 )
 """What the agent writes into a reason where more is asked for than the code alone tells."""

@@ -45,7 +45,7 @@ from tests.unit.slurm_hooks.healthy_node import (
 
 
 @pytest.mark.parametrize("name", MINE)
-def test_a_healthy_node_raises_nothing_and_shows_its_values(name: str) -> None:
+def test_a_healthy_node_has_no_finding_and_shows_its_values(name: str) -> None:
     assert judged(name, WELL) == []
     check = checks.load(name)
     shown = list(check.show(WELL, check.limits()))
@@ -54,14 +54,14 @@ def test_a_healthy_node_raises_nothing_and_shows_its_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MINE)
-def test_what_nobody_looked_at_is_no_opinion(name: str) -> None:
+def test_facts_that_were_not_read_are_no_finding(name: str) -> None:
     dark = NodeFacts(expected_gpus=8)
     assert judged(name, dark) == []
     assert list(checks.load(name).show(dark, checks.load(name).limits())) == []
 
 
 @pytest.mark.parametrize("name", MINE)
-def test_half_a_reading_is_no_fault(name: str) -> None:
+def test_incomplete_facts_are_no_finding(name: str) -> None:
     """Every optional value missing."""
     dim = NodeFacts(
         expected_gpus=0,
@@ -80,7 +80,7 @@ def test_half_a_reading_is_no_fault(name: str) -> None:
 # --- mounts and disks -----------------------------------------------------------------------------
 
 
-def test_a_mount_from_elsewhere_a_slow_one_and_one_without_inodes() -> None:
+def test_a_wrong_mount_a_slow_one_and_one_without_inodes() -> None:
     assert judged("mounts", WELL, sources={"/m": "nfs4 filer:/m"}) == []
     assert judged("mounts", WELL, sources={"/m": "nfs4"}) == []
     assert judged("mounts", WELL, sources={"/m": "lustre"}) == [("MOUNT_WRONG", "/m")]
@@ -151,7 +151,7 @@ def test_services() -> None:
 
 
 def test_slurmd() -> None:
-    silent = replace(WELL, slurmd=SlurmdFacts(answers=False, detail="nobody listens"))
+    silent = replace(WELL, slurmd=SlurmdFacts(answers=False, detail="not listening on its port"))
     assert judged("slurmd", silent) == [("SLURMD_SILENT", "node")]
     unheard = replace(WELL, slurmd=SlurmdFacts(answers=True, heard_s=901.0))
     assert judged("slurmd", unheard) == [("SLURMD_UNHEARD", "node")]
@@ -194,7 +194,9 @@ def test_dcgm() -> None:
         ("services", service(running=False), service(running=None)),
     ],
 )
-def test_silence_neither_opens_nor_clears(name: str, bad: NodeFacts, silent: NodeFacts) -> None:
+def test_without_an_answer_nothing_opens_or_clears(
+    name: str, bad: NodeFacts, silent: NodeFacts
+) -> None:
     check = checks.load(name)
     table = {name: CheckConfig(limits=check.limits())}
     looked = frozenset({check.probe})
@@ -237,7 +239,7 @@ def test_limits_out_of_range_are_refused(name: str, limits: dict[str, Any]) -> N
         checks.load(name).limits(**limits)
 
 
-def test_what_is_no_fault_of_the_node_never_takes_it_out() -> None:
+def test_a_fault_outside_the_node_never_drains_it() -> None:
     from holdfast.faults import FAULTS
 
     for code in ("LOAD_HIGH", "ZOMBIES", "CLOCK_UNSYNCED", "MODULE_ADVISED", "IB_FIRMWARE"):

@@ -71,12 +71,12 @@ def found(nvml: NvmlFacts, passes: int, *, bus: bool = True) -> set[tuple[str, i
     return {(entry.finding.code, entry.finding.gpu) for entry in opened(streaks, TABLE)}
 
 
-def test_a_healthy_node_raises_nothing_however_long_it_lasts(read: Read) -> None:
+def test_a_healthy_node_never_has_a_finding(read: Read) -> None:
     nvml = read(HEALTHY)
     assert found(nvml, 1) == found(nvml, LONG) == set()
 
 
-def test_what_was_recorded_is_what_the_probe_gives(read: Read) -> None:
+def test_the_probe_reads_the_recorded_values(read: Read) -> None:
     nvml = read(HEALTHY)
     assert (nvml.driver, nvml.count) == ("580.105.08", 8)
     third = nvml.gpus[2]
@@ -90,19 +90,19 @@ def test_what_was_recorded_is_what_the_probe_gives(read: Read) -> None:
     assert not any(gpu.errors for gpu in nvml.gpus)
 
 
-def test_power_brakes_on_a_real_node_are_found_on_every_gpu_and_nothing_else(read: Read) -> None:
+def test_power_brakes_of_a_real_node_are_found_on_every_gpu_and_nothing_else(read: Read) -> None:
     nvml = read(BRAKED)
     assert found(nvml, 1) == set(), "a brake may be on for a moment"
     assert found(nvml, LONG) == {("GPU_POWER_BRAKE", index) for index in range(8)}
 
 
-def test_an_odd_moment_opens_nothing_and_lasting_oddness_what_it_is(read: Read) -> None:
+def test_one_odd_pass_opens_nothing_and_lasting_values_open_their_finding(read: Read) -> None:
     nvml = read(ODD)
     assert found(nvml, 2) == set()
     assert found(nvml, LONG) == {("GPU_POWER_BRAKE", 2)}
 
 
-def test_what_an_old_driver_does_not_know_is_no_opinion(read: Read) -> None:
+def test_values_that_an_old_driver_does_not_know_are_unknown(read: Read) -> None:
     nvml = read(BRAKED)
     for gpu in nvml.gpus:
         assert (gpu.recovery_action, gpu.thermal_margin_c, gpu.repair_pending) == (None,) * 3

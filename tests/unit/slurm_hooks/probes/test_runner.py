@@ -83,7 +83,7 @@ def one_pass(of: Prober, wanted: set[str], now: float) -> Readings:
     return readings
 
 
-def test_facts_go_where_the_row_says(make: Make) -> None:
+def test_facts_are_stored_in_the_field_of_the_row(make: Make) -> None:
     of = make(
         Probe(name="a", open_=says(7), facts="host"), Probe(name="b", open_=says(8), facts="x")
     )
@@ -92,7 +92,7 @@ def test_facts_go_where_the_row_says(make: Make) -> None:
     assert (readings.looked, readings.asked) == ({"a"}, {"a"})
 
 
-def test_nothing_to_look_at_is_no_evidence(make: Make) -> None:
+def test_nothing_to_read_is_no_evidence(make: Make) -> None:
     of = make(
         Probe(name="none", open_=says(None), facts="a"),
         Probe(name="empty", open_=says(), facts="b"),
@@ -102,7 +102,7 @@ def test_nothing_to_look_at_is_no_evidence(make: Make) -> None:
     assert readings.asked == {"none", "empty"}
 
 
-def test_one_that_hangs_costs_its_deadline_and_nobody_else(make: Make) -> None:
+def test_a_probe_that_hangs_delays_no_other(make: Make) -> None:
     of = make(
         Probe(name="hung", open_=sleeps, facts="a"),
         Probe(name="broken", open_=fails, facts="b"),
@@ -113,7 +113,7 @@ def test_one_that_hangs_costs_its_deadline_and_nobody_else(make: Make) -> None:
     assert {blind.probe: blind.hung for blind in readings.blind} == {"hung": True, "broken": False}
 
 
-def test_a_slow_one_is_asked_at_its_own_interval(make: Make) -> None:
+def test_a_slow_probe_runs_at_its_own_interval(make: Make) -> None:
     of = make(
         Probe(name="slow", open_=says(1), facts="a", every_s=slow),
         Probe(name="quick", open_=says(2), facts="b"),
@@ -142,7 +142,7 @@ def test_no_pass_waits_for_a_background_probe(make: Make) -> None:
     assert [blind.probe for blind in readings.blind] == ["late"], "and counts when it is found"
 
 
-def test_a_background_answer_counts_in_the_pass_that_finds_it(make: Make) -> None:
+def test_a_background_answer_counts_in_the_pass_during_which_it_arrives(make: Make) -> None:
     of = make(
         Probe(name="aside", open_=says(1), facts="a", background=True, every_s=slow),
         Probe(name="well", open_=says(2), facts="b"),
@@ -154,9 +154,9 @@ def test_a_background_answer_counts_in_the_pass_that_finds_it(make: Make) -> Non
     assert ("aside" in first.asked) != ("aside" in second.asked)
 
 
-def test_one_that_hangs_stirs_another(make: Make) -> None:
+def test_a_probe_that_hangs_triggers_another(make: Make) -> None:
     of = make(
-        Probe(name="driver", open_=sleeps, facts="a", stirs="tasks"),
+        Probe(name="driver", open_=sleeps, facts="a", also_triggers="tasks"),
         Probe(name="tasks", open_=says(3), facts="b", every_s=slow),
     )
     one_pass(of, {"tasks"}, 0.0)
@@ -165,7 +165,7 @@ def test_one_that_hangs_stirs_another(make: Make) -> None:
     assert "tasks" in one_pass(of, {"tasks"}, 15.0).asked
 
 
-def test_a_mount_that_hangs_is_a_fact_and_no_blindness() -> None:
+def test_a_mount_that_hangs_is_a_fact() -> None:
     hung = Answer(error="no answer", hung=True, evidence="state D, wchan fuse_lock_inode")
     (facts, blind) = catalogue._each_mount(BY_NAME["mounts"], {"/a": hung})
     assert [(mount.path, mount.state) for mount in facts] == [("/a", MountState.HUNG)]
@@ -181,7 +181,7 @@ def see(observer: Observer, **said: object) -> NodeFacts:
     return observer.facts
 
 
-def test_a_slow_probe_s_facts_and_silence_stand_until_it_is_asked_again() -> None:
+def test_the_facts_of_a_slow_probe_or_their_lack_count_until_it_runs_again() -> None:
     observer = Observer(8, "boot", Memory())
     wanted, host = frozenset({"host", "dcgm"}), HostFacts(cpus=4)
     dumb = silence("dcgm", Answer(error="no watches"))
@@ -198,13 +198,13 @@ def test_a_slow_probe_s_facts_and_silence_stand_until_it_is_asked_again() -> Non
     assert facts.blind == (), "nobody wants to know any more"
 
 
-def test_only_silence_that_matters_makes_the_verdict_blind() -> None:
+def test_only_vital_probes_make_the_verdict_blind() -> None:
     silent = tuple(silence(name, Answer(error="x")) for name in ("dcgm", "slurmd", "clock", "host"))
     facts = NodeFacts(expected_gpus=8, blind=silent)
     assert blind_names(facts, {"host": object()}) == ("host",)
 
 
-def test_a_driver_that_does_not_open_is_a_fact_and_its_gpus_are_unseen(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_open_is_a_fact_and_its_gpus_are_unknown(tmp_path: Path) -> None:
     """No library on a node that should have GPUs: nothing was looked at, so nothing is well."""
     paths = PathsConfig(state=tmp_path, nvml_library=f"{tmp_path}/no-such-library.so")
     of = Prober(NodeConfig(), AgentConfig(probe_deadline_s=15.0), paths, SlurmConfig())
@@ -227,17 +227,17 @@ def test_every_row_has_a_name_of_its_own_and_a_field_of_the_facts() -> None:
     assert len(BY_NAME) == len(PROBES)
     fields = NodeFacts.__dataclass_fields__
     assert {probe.facts for probe in PROBES} <= set(fields)
-    assert {probe.stirs for probe in PROBES} - {""} <= set(BY_NAME)
+    assert {probe.also_triggers for probe in PROBES} - {""} <= set(BY_NAME)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_every_check_needs_a_probe_that_there_is(name: str) -> None:
+def test_every_check_depends_on_a_probe_that_exists(name: str) -> None:
     check = checks.load(name)
     assert check.probe in {*BY_NAME, "kmsg", ""}
     assert check.also <= {*BY_NAME, "kmsg"}
 
 
-def test_what_may_take_longer_than_a_pass_is_in_the_background() -> None:
+def test_probes_that_may_take_longer_than_a_pass_run_in_the_background() -> None:
     for probe in PROBES:
         sources = Sources(
             node=NodeConfig(), agent=AgentConfig(), paths=PathsConfig(), slurm=SlurmConfig()
@@ -246,7 +246,7 @@ def test_what_may_take_longer_than_a_pass_is_in_the_background() -> None:
             assert probe.background, probe.name
 
 
-def test_after_two_passes_in_vain_no_pass_waits_for_one_that_hangs_for_ever(make: Make) -> None:
+def test_after_two_missed_deadlines_no_pass_waits_for_the_probe(make: Make) -> None:
     of = make(
         Probe(name="hung", open_=sleeps, facts="a"), Probe(name="well", open_=says(2), facts="b")
     )
@@ -264,7 +264,7 @@ def test_after_two_passes_in_vain_no_pass_waits_for_one_that_hangs_for_ever(make
     assert blind[2:].count(["hung"]) >= 1, "its silence is still told"
 
 
-def test_a_check_alone_asks_every_probe_that_it_judges(tmp_path: Path) -> None:
+def test_one_check_alone_runs_every_probe_that_it_reads(tmp_path: Path) -> None:
     config = settings.load(tmp_path / "none.yaml")
     table = config.checks
     assert config.probes({"driver_hung": table["driver_hung"]}) == {"nvml", "system"}

@@ -252,7 +252,7 @@ def test_corrected_errors_count_by_rate() -> None:
     assert judged("kernel_pcie_aer", *few) == []
     (found,) = judged("kernel_pcie_aer", *few, event("AER_CORRECTED", 300))
     assert (found.code, found.severity) == ("AER_CORRECTED", Severity.WARN)
-    assert "101 of them lately" in found.detail
+    assert "101 recently" in found.detail
     spread = [event("AER_CORRECTED", at * 600.0) for at in range(200)]
     assert judged("kernel_pcie_aer", *spread) == []
     assert judged("kernel_pcie_aer", *few, *few, max_corrected_per_hour=1000) == []
@@ -357,7 +357,7 @@ def test_switch_or_gpu_the_cause_is_told_apart() -> None:
 
 def test_several_gpus_that_lose_nvlink_at_once_hint_at_the_switch() -> None:
     found = judged("gpu_xid", xid(74, 100), xid(74, 101, "0000:64:00"))
-    assert all("2 GPUs at once: suspect the NVSwitch" in one.detail for one in found)
+    assert all("2 GPUs at the same time: suspect the NVSwitch" in one.detail for one in found)
     (alone,) = judged("gpu_xid", xid(74, 100))
     assert "suspect" not in alone.detail
 
@@ -376,12 +376,12 @@ def test_the_strongest_evidence_is_named() -> None:
     gpu = GpuFacts(index=0, pci=PCI, recovery_action=2)
     (found,) = judged("gpu_xid", xid(48), gpus=(gpu,))
     assert found.action is Action.REBOOT
-    assert "NVML recovery action 2 (node reboot) asks for reboot" in found.detail
+    assert "NVML recovery action 2 (node reboot) requires reboot" in found.detail
     both = judged("gpu_xid", xid(48, 100), xid(154, 101, value=1), gpus=(gpu,))
     assert {one.action for one in both} == {Action.REBOOT}
     (plain,) = judged("gpu_xid", xid(48), gpus=(replace(gpu, recovery_action=0),))
     assert plain.action is Action.RESET_GPU
-    assert "asks for" not in plain.detail
+    assert "requires" not in plain.detail
 
 
 def test_new_words_of_new_drivers_ask_for_what_their_number_says() -> None:

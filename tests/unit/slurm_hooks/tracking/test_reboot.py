@@ -138,7 +138,7 @@ def test_what_goes_while_the_machine_is_off_is_missed_and_asks_to_be_seen_again(
     assert node.see(look(cards=CARDS[1:]), 3) == ["IB_MISSING mlx5_0"]
     (found,) = opened(node.observer.memory.streaks, TABLE)
     assert found.finding.action is Action.WAIT, "it has just been booted"
-    assert found.finding.detail == "InfiniBand card mlx5_0 is gone, since before this boot"
+    assert found.finding.detail == "InfiniBand card mlx5_0 is missing since before this boot"
 
 
 def test_another_machine_inherits_nothing(node: Node) -> None:

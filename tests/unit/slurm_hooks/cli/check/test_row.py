@@ -114,7 +114,7 @@ def test_xids_of_one_gpu_have_a_value_and_a_limit_each() -> None:
 
 
 def test_a_required_service_that_cannot_be_seen_is_blind() -> None:
-    service = ServiceFacts(name="dcgm", running=None, how="cannot be seen from here")
+    service = ServiceFacts(name="dcgm", running=None, how="not visible from here")
     facts = NodeFacts(expected_gpus=8, system=SystemFacts(services=(service,), uptime_s=9999.0))
     asked = checks.load("services").limits(required=frozenset({"dcgm"}))
     (required,) = rows_of({"services": CheckConfig(limits=asked)}, facts)

@@ -183,7 +183,7 @@ def test_what_is_not_there_is_one_line_and_not_called_well() -> None:
 
 def test_of_a_check_that_saw_something_the_rest_is_named() -> None:
     rows = [
-        row("services", "fabricmanager", "runs"),
+        row("services", "fabricmanager", "running"),
         row("services", "dcgm", "not visible", UNSEEN),
         row("probe_blind", "-", "nothing to look at", UNSEEN),
     ]
