@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.cli.console import table
 from holdfast.wording import counted
-from slurm_hooks.active.result import Reading, Result, Verdict
+from slurm_hooks.active.result import IN_DETAIL, Reading, Result, Verdict
 
 SECTIONS = (
     "hardware",
@@ -121,7 +121,7 @@ def _summary(node: Inspected) -> tuple[str, ...]:
 
 
 def _not_passed(nodes: Iterable[Inspected]) -> Iterator[tuple[str, str, str, str]]:
-    """A row for each failed reading, and one for each other check that did not pass."""
+    """At least one row for each check that did not pass."""
     for verdict in _WORST[:2]:
         for node in nodes:
             for result in node.results:
@@ -131,13 +131,9 @@ def _not_passed(nodes: Iterable[Inspected]) -> Iterator[tuple[str, str, str, str
 
 
 def _reasons(result: Result) -> list[str]:
-    """Every failed reading; the detail of a result has only the first ones, or none."""
-    failed = [
-        f"{reading.subject}: {reading.value} (limit {reading.limit})"
-        for reading in result.readings
-        if reading.ok is False
-    ]
-    return failed if len(failed) > 1 else [result.detail]
+    """The detail of the result, and every failed reading that the detail does not have."""
+    failed = [reading for reading in result.readings if reading.ok is False]
+    return [result.detail, *(reading.as_text() for reading in failed[IN_DETAIL:])]
 
 
 def _values(node: Inspected) -> str:

@@ -12,6 +12,10 @@ MARK = "HOLDFAST-ACTIVE-CHECK "
 """Before the result in a job's output, which may also have output of the site's prolog."""
 
 
+IN_DETAIL = 4
+"""Failed readings that the detail of a result has; the others are only counted there."""
+
+
 class Verdict(str, Enum):
     """The verdict of an active check."""
 
@@ -30,6 +34,10 @@ class Reading:
     value: str
     limit: str = "-"
     ok: bool | None = None
+
+    def as_text(self) -> str:
+        """The reading with its limit, for people."""
+        return f"{self.subject} {self.value} (limit {self.limit})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +75,8 @@ def judged_by(readings: Sequence[Reading], *, passed: str) -> Judged:
     """
     bad = [reading for reading in readings if reading.ok is False]
     if bad:
-        detail = "; ".join(f"{r.subject} {r.value} (limit {r.limit})" for r in bad[:4])
-        more = f" and {len(bad) - 4} more" if len(bad) > 4 else ""
+        detail = "; ".join(reading.as_text() for reading in bad[:IN_DETAIL])
+        more = f" and {len(bad) - IN_DETAIL} more" if len(bad) > IN_DETAIL else ""
         return Judged(verdict=Verdict.FAILED, detail=detail + more, readings=tuple(readings))
     if not any(reading.ok for reading in readings):
         return could_not_run("nothing was measured", readings)
