@@ -1,4 +1,4 @@
-"""Each check: what opens it, what does not, and that it knows nothing of the world but its
+"""Each check: what opens it, what does not, and that its only input is its
 facts.
 """
 

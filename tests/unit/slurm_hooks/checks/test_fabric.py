@@ -55,11 +55,11 @@ def test_a_node_that_booted_without_the_driver_of_its_cards() -> None:
     card = PcieFacts(pci="0000:54:00.0", kind=PciKind.HCA)
     on_the_bus = replace(bare, pci=PciFacts(devices=(GPU, SWITCH, card)))
     assert judged("infiniband", on_the_bus) == [("IB_MISSING", "0000:54:00.0")]
-    assert judged("infiniband", on_the_bus, hcas=named) == missing, "told once"
+    assert judged("infiniband", on_the_bus, hcas=named) == missing, "reported once"
     assert judged("infiniband", bare) == [], "no card, none asked for"
     network = replace(card, kind=PciKind.NIC)
     assert judged("infiniband", replace(bare, pci=PciFacts(devices=(network,)))) == []
-    assert judged("infiniband", replace(WELL, ports=None), hcas=named) == [], "nobody looked"
+    assert judged("infiniband", replace(WELL, ports=None), hcas=named) == [], "not read"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,9 @@ def test_the_same_fabric_fault_on_all_gpus_is_one_finding_of_the_node() -> None:
     (found,) = judged("gpu_fabric", both)
     assert (found.subject, found.gpu) == ("node", None)
     assert found.detail == "all GPUs: NVLink fabric registration failed (NVML code 999)"
-    assert judged("gpu_fabric", gpus(replace(HEALTHY, fabric=ill))) == [], "alone it joins nobody"
+    assert judged("gpu_fabric", gpus(replace(HEALTHY, fabric=ill))) == [], (
+        "a single GPU is in no fabric"
+    )
     other = replace(OTHER, fabric=GpuFabric(state=3, health=0x10))
     differ = judged("gpu_fabric", gpus(replace(HEALTHY, fabric=ill), other))
     assert [found.gpu for found in differ] == [0, 1]

@@ -174,7 +174,7 @@ def test_dcgm() -> None:
     ]
 
 
-# --- what no longer says how it is, is not gone ---------------------------------------------------
+# --- a finding whose subject cannot be read is not gone -------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def look(root: Path, *names: str, whole: bool = True) -> dict[str, tuple[bool | 
 
 
 def process(folder: Path, program: str, uids: str = "0 0 0 0") -> None:
-    """What /proc says of a process whose name is a service's."""
+    """The files in /proc of a process with the name of a service."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "status").write_text("Name:\tx\nUid:\t" + uids.replace(" ", "\t") + "\n")
     (folder / "exe").unlink(missing_ok=True)

@@ -27,7 +27,7 @@ def heard(records: tuple[Record, ...]) -> list[XidEvent | KernelEvent]:
     return found
 
 
-def said(event: XidEvent | KernelEvent) -> tuple[str, str, int, bool]:
+def summary(event: XidEvent | KernelEvent) -> tuple[str, str, int, bool]:
     if isinstance(event, XidEvent):
         return event.code, event.pci, 1, False
     return event.code, event.subject, event.count, event.over
@@ -35,7 +35,7 @@ def said(event: XidEvent | KernelEvent) -> tuple[str, str, int, bool]:
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.source for block in BLOCKS])
 def test_each_recorded_source_gives_its_events(block: Block) -> None:
-    assert [said(event) for event in heard(block.records)] == list(block.wanted)
+    assert [summary(event) for event in heard(block.records)] == list(block.wanted)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.source for block in BLOCKS])
@@ -106,7 +106,7 @@ def test_formats_of_the_sources(text: str, code: str, subject: str) -> None:
         "EDAC MC0: Giving out device to module skx_edac controller Skylake Socket#0 IMC#0",
         "nvme nvme0: 128/0/0 default/read/poll queues",
         "mlx5_core 0000:54:00.0: Port module event: module 0, Cable unplugged",
-        "mce: [Hardware Error]: something that nobody knows",
+        "mce: [Hardware Error]: an unknown text",
         "nfs: server 10.0.0.5 is fine",
         "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.105.08",
         "INFO: task x blocked for more than a while",

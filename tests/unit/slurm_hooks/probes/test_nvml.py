@@ -180,7 +180,7 @@ def test_constant_values_are_read_again_for_another_gpu_at_the_same_index(
     assert calls.count(["nvmlDeviceGetVbiosVersion", "2"]) == 2
     assert calls.count(["nvmlSystemGetDriverVersion", "-1"]) == 1
     batches = calls.count(["nvmlDeviceGetFieldValues", "1"])
-    assert batches == 4, "the first pass asks how many links there are, then one batch a pass"
+    assert batches == 4, "the first pass reads the number of links, then one batch per pass"
 
 
 def test_constant_values_are_read_again_after_some_passes_and_after_a_failure(
@@ -189,7 +189,7 @@ def test_constant_values_are_read_again_after_some_passes_and_after_a_failure(
     read(worker)
     nvml.set("gpu.2.rc.nvmlDeviceGetInforomImageVersion", 14)
     errors = [gpu(worker, 2).errors for _ in range(32)]
-    first = next(index for index, said in enumerate(errors) if said)
+    first = next(index for index, failed in enumerate(errors) if failed)
     assert first > 5
     assert set(errors[first:]) == {(("nvmlDeviceGetInforomImageVersion", 14),)}
 

@@ -178,12 +178,12 @@ def test_a_dcgm_without_a_report_is_not_healthy(text: str) -> None:
     ],
 )
 def test_odd_reports_do_not_break_the_reader(body: dict[str, object]) -> None:
-    said = {"body": {**body, "Overall Health": {"value": "Warning"}}}
-    assert dcgm.parse(json.dumps(said)).overall == "Warning"
+    report = {"body": {**body, "Overall Health": {"value": "Warning"}}}
+    assert dcgm.parse(json.dumps(report)).overall == "Warning"
 
 
 def test_dcgmi_as_a_program(tmp_path: Path) -> None:
-    assert list(dcgm.open_probe(5.0, str(tmp_path))(None)) == [], "absent: nobody looked"
+    assert list(dcgm.open_probe(5.0, str(tmp_path))(None)) == [], "not installed: nothing is known"
     (tmp_path / "report.json").write_text(json.dumps(REPORT))
     program(tmp_path, "dcgmi", f'[ "$*" = "health -c -j" ] && cat {tmp_path}/report.json')
     (facts,) = dcgm.open_probe(5.0, str(tmp_path))(None)

@@ -1,4 +1,4 @@
-"""Real H100 nodes, as somebody recorded them, before every check in mode drain."""
+"""Recordings of real H100 nodes, judged by every check in mode drain."""
 
 from __future__ import annotations
 
@@ -112,11 +112,11 @@ def test_values_that_an_old_driver_does_not_know_are_unknown(read: Read) -> None
 
 @pytest.mark.parametrize("name", recorded.NAMES)
 def test_no_recording_names_a_piece_of_hardware(name: str) -> None:
-    said = recorded.load(name)
-    for index, gpu in enumerate(said["gpu"]):
+    node = recorded.load(name)
+    for index, gpu in enumerate(node["gpu"]):
         assert gpu["uuid"] == f"GPU-0000000{index}-0000-0000-0000-00000000000{index}"
         assert gpu["serial"] == f"165000000000{index + 1}"
-    assert said["source"].split()[0] in ("NVIDIA/k8s-test-infra", "leptonai/gpud")
+    assert node["source"].split()[0] in ("NVIDIA/k8s-test-infra", "leptonai/gpud")
     assert f"`{name}.json`" in (recorded.FOLDER / "README.md").read_text()
 
 
@@ -136,10 +136,10 @@ def test_the_recorder_reads_xml_and_text_alike(tmp_path: Path) -> None:
         "GPU 00000000:53:00.0\n    Serial Number : 77\n    PCI\n"
         "        Replays Since Reset      : 5\n    Compute Mode     : Default\n"
     )
-    said = []
+    recordings = []
     for path in (xml, text):
         argv = [sys.executable, str(recorded.FOLDER / "record.py"), str(path), "here"]
-        said.append(json.loads(subprocess.run(argv, capture_output=True, check=True).stdout))
-    assert said[0] == said[1]
-    assert said[0]["gpu"][0]["pci/replay_counter"] == "5"
-    assert "77" not in json.dumps(said), "serial numbers do not get through"
+        recordings.append(json.loads(subprocess.run(argv, capture_output=True, check=True).stdout))
+    assert recordings[0] == recordings[1]
+    assert recordings[0]["gpu"][0]["pci/replay_counter"] == "5"
+    assert "77" not in json.dumps(recordings), "serial numbers do not get through"

@@ -1,4 +1,4 @@
-"""The prober over small probes: what a row says, happens. No real device is asked."""
+"""The prober with small probes: each field of a row has its effect. No real device is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slurm_hooks.worker.child import Serve
 from slurm_hooks.worker.worker import Answer
 
 
-def says(*items: object) -> Callable[[Sources], Serve]:
+def answers(*items: object) -> Callable[[Sources], Serve]:
     def open_(_sources: Sources) -> Serve:
         def serve(_request: object) -> Iterator[object]:
             yield from items
@@ -85,7 +85,8 @@ def one_pass(of: Prober, wanted: set[str], now: float) -> Readings:
 
 def test_facts_are_stored_in_the_field_of_the_row(make: Make) -> None:
     of = make(
-        Probe(name="a", open_=says(7), facts="host"), Probe(name="b", open_=says(8), facts="x")
+        Probe(name="a", open_=answers(7), facts="host"),
+        Probe(name="b", open_=answers(8), facts="x"),
     )
     readings = of.run({"a"})
     assert readings.facts == {"host": 7}
@@ -94,8 +95,8 @@ def test_facts_are_stored_in_the_field_of_the_row(make: Make) -> None:
 
 def test_nothing_to_read_is_no_evidence(make: Make) -> None:
     of = make(
-        Probe(name="none", open_=says(None), facts="a"),
-        Probe(name="empty", open_=says(), facts="b"),
+        Probe(name="none", open_=answers(None), facts="a"),
+        Probe(name="empty", open_=answers(), facts="b"),
     )
     readings = of.run({"none", "empty"})
     assert (readings.facts, readings.looked, readings.blind) == ({}, set(), [])
@@ -106,17 +107,17 @@ def test_a_probe_that_hangs_delays_no_other(make: Make) -> None:
     of = make(
         Probe(name="hung", open_=sleeps, facts="a"),
         Probe(name="broken", open_=fails, facts="b"),
-        Probe(name="well", open_=says("yes"), facts="c"),
+        Probe(name="healthy", open_=answers("yes"), facts="c"),
     )
-    readings = of.run({"hung", "broken", "well"})
+    readings = of.run({"hung", "broken", "healthy"})
     assert readings.facts == {"c": "yes"}
     assert {blind.probe: blind.hung for blind in readings.blind} == {"hung": True, "broken": False}
 
 
 def test_a_slow_probe_runs_at_its_own_interval(make: Make) -> None:
     of = make(
-        Probe(name="slow", open_=says(1), facts="a", every_s=slow),
-        Probe(name="quick", open_=says(2), facts="b"),
+        Probe(name="slow", open_=answers(1), facts="a", every_s=slow),
+        Probe(name="quick", open_=answers(2), facts="b"),
     )
     asked = [one_pass(of, {"slow", "quick"}, now).asked for now in (0.0, 10.0, 59.0, 60.0, 70.0)]
     both, quick = {"slow", "quick"}, {"quick"}
@@ -124,32 +125,32 @@ def test_a_slow_probe_runs_at_its_own_interval(make: Make) -> None:
 
 
 def test_a_worker_of_every_pass_is_kept_and_one_of_few_passes_is_not() -> None:
-    assert Probe(name="a", open_=says(), facts="a").keep
-    assert not Probe(name="a", open_=says(), facts="a", every_s=slow).keep
+    assert Probe(name="a", open_=answers(), facts="a").keep
+    assert not Probe(name="a", open_=answers(), facts="a", every_s=slow).keep
 
 
 def test_no_pass_waits_for_a_background_probe(make: Make) -> None:
     of = make(
         Probe(name="late", open_=sleeps, facts="a", background=True, every_s=slow),
-        Probe(name="well", open_=says(2), facts="b"),
+        Probe(name="healthy", open_=answers(2), facts="b"),
         deadline_s=3.0,
     )
-    first = one_pass(of, {"late", "well"}, 0.0)
+    first = one_pass(of, {"late", "healthy"}, 0.0)
     assert first.facts == {"b": 2}
     assert not first.blind, "its deadline was not waited for"
     time.sleep(3.1)
-    readings = one_pass(of, {"late", "well"}, 10.0)
+    readings = one_pass(of, {"late", "healthy"}, 10.0)
     assert [blind.probe for blind in readings.blind] == ["late"], "and counts when it is found"
 
 
 def test_a_background_answer_counts_in_the_pass_during_which_it_arrives(make: Make) -> None:
     of = make(
-        Probe(name="aside", open_=says(1), facts="a", background=True, every_s=slow),
-        Probe(name="well", open_=says(2), facts="b"),
+        Probe(name="aside", open_=answers(1), facts="a", background=True, every_s=slow),
+        Probe(name="healthy", open_=answers(2), facts="b"),
     )
-    first = one_pass(of, {"aside", "well"}, 0.0)
+    first = one_pass(of, {"aside", "healthy"}, 0.0)
     time.sleep(0.5)
-    second = one_pass(of, {"aside", "well"}, 10.0)
+    second = one_pass(of, {"aside", "healthy"}, 10.0)
     assert {**first.facts, **second.facts} == {"a": 1, "b": 2}
     assert ("aside" in first.asked) != ("aside" in second.asked)
 
@@ -157,7 +158,7 @@ def test_a_background_answer_counts_in_the_pass_during_which_it_arrives(make: Ma
 def test_a_probe_that_hangs_triggers_another(make: Make) -> None:
     of = make(
         Probe(name="driver", open_=sleeps, facts="a", also_triggers="tasks"),
-        Probe(name="tasks", open_=says(3), facts="b", every_s=slow),
+        Probe(name="tasks", open_=answers(3), facts="b", every_s=slow),
     )
     one_pass(of, {"tasks"}, 0.0)
     assert one_pass(of, {"tasks"}, 5.0).asked == set()
@@ -173,11 +174,11 @@ def test_a_mount_that_hangs_is_a_fact() -> None:
     assert blind is None
 
 
-# --- what was said stands until it is asked again --------------------------------------------------
+# --- an answer counts until the probe runs again --------------------------------------------------
 
 
-def see(observer: Observer, **said: object) -> NodeFacts:
-    observer.see(Readings(**said), log_problem="", uptime_s=5.0)  # type: ignore[arg-type]
+def see(observer: Observer, **readings: object) -> NodeFacts:
+    observer.see(Readings(**readings), log_problem="", uptime_s=5.0)  # type: ignore[arg-type]
     return observer.facts
 
 
@@ -195,7 +196,7 @@ def test_the_facts_of_a_slow_probe_or_their_lack_count_until_it_runs_again() -> 
     assert facts.host is None, "asked, and there was nothing"
     assert facts.blind[0].passes == 2
     facts = see(observer, wanted=frozenset())
-    assert facts.blind == (), "nobody wants to know any more"
+    assert facts.blind == (), "no check needs it any more"
 
 
 def test_only_vital_probes_make_the_verdict_blind() -> None:
@@ -248,12 +249,13 @@ def test_probes_that_may_take_longer_than_a_pass_run_in_the_background() -> None
 
 def test_after_two_missed_deadlines_no_pass_waits_for_the_probe(make: Make) -> None:
     of = make(
-        Probe(name="hung", open_=sleeps, facts="a"), Probe(name="well", open_=says(2), facts="b")
+        Probe(name="hung", open_=sleeps, facts="a"),
+        Probe(name="healthy", open_=answers(2), facts="b"),
     )
     times, blind = [], []
     for turn in range(6):
         began = time.monotonic()
-        readings = one_pass(of, {"hung", "well"}, turn * 10.0)
+        readings = one_pass(of, {"hung", "healthy"}, turn * 10.0)
         times.append(time.monotonic() - began)
         blind.append([one.probe for one in readings.blind])
         assert readings.facts == {"b": 2}
@@ -261,7 +263,7 @@ def test_after_two_missed_deadlines_no_pass_waits_for_the_probe(make: Make) -> N
     assert min(times[:2]) >= 0.4, "two passes wait for it"
     assert max(times[2:]) < 0.4, "and then none"
     assert blind[:2] == [["hung"], ["hung"]]
-    assert blind[2:].count(["hung"]) >= 1, "its silence is still told"
+    assert blind[2:].count(["hung"]) >= 1, "it is still reported as blind"
 
 
 def test_one_check_alone_runs_every_probe_that_it_reads(tmp_path: Path) -> None:

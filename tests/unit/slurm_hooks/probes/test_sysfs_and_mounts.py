@@ -23,7 +23,7 @@ def mounted(path: Path, options: str) -> Iterator[Path]:
     path.mkdir()
     argv = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)]
     if subprocess.run(argv, check=False, capture_output=True).returncode:
-        pytest.skip("this machine lets nobody mount")
+        pytest.skip("mounting is not allowed on this machine")
     try:
         yield path
     finally:
@@ -89,7 +89,7 @@ def test_a_mount_that_never_answers_takes_its_deadline(tmp_path: Path) -> None:
     argv = ["mount", "-i", "-t", "fuse", "-o", options, "dead", str(path)]
     if subprocess.run(argv, check=False, capture_output=True, pass_fds=(fd,)).returncode:
         os.close(fd)
-        pytest.skip("this machine lets nobody mount FUSE")
+        pytest.skip("mounting is not allowed on this machine FUSE")
     daemon = threading.Thread(target=answer_init_only, args=(fd,), daemon=True)
     daemon.start()
     worker = Worker("mount", mounts.open_probe, token=tmp_path / "token")
