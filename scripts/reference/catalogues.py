@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import textwrap
 from collections.abc import Iterator
+from types import ModuleType
 
 from holdfast.faults import FAULTS, Fault
 from holdfast.vocabulary import FaultClass
@@ -76,21 +78,23 @@ def checks_page() -> str:
     rows, parts = [], []
     for name in checks.CATALOGUE:
         check = checks.load(name)
-        limits = check.Limits()
+        limits = check.limits()
         codes = ", ".join(f"`{code}`" for code in codes_of(name))
         passes = f"{limits.open_after} / {limits.clear_after}"
-        rows.append(f"| [`{name}`](#{name}) | {check.NEEDS or '-'} | {codes} | {passes} |\n")
-        text = _doc(inspect.getdoc(check))
+        rows.append(f"| [`{name}`](#{name}) | {check.probe or '-'} | {codes} | {passes} |\n")
+        text = _doc(inspect.getdoc(_module(name)))
         parts.append(f"\n## {name}\n\n{text}\n{_limits(name)}{_faults_of(name)}")
     return _CHECKS_HEAD + "".join(rows) + "".join(parts)
 
 
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(checks.CATALOGUE[name])
+
+
 def codes_of(name: str) -> list[str]:
-    """The fault codes that a check can report, read from its source; `XID…` for the kernel log's."""
+    """The fault codes that a check can report, read off its source; `XID…` for those of the kernel log."""
     codes: dict[str, None] = {}
-    for node in ast.walk(
-        ast.parse(inspect.getsource(inspect.getmodule(checks.load(name)) or checks))
-    ):
+    for node in ast.walk(ast.parse(inspect.getsource(_module(name)))):
         if isinstance(node, ast.Constant) and node.value in FAULTS:
             codes[str(node.value)] = None
         if isinstance(node, ast.JoinedStr) and ast.unparse(node).startswith(("f'XID", 'f"XID')):
@@ -116,7 +120,7 @@ def _faults_of(name: str) -> str:
 
 
 def _limits(name: str) -> str:
-    limits = checks.load(name).Limits
+    limits = checks.load(name).limits
     doc = inspect.getdoc(limits) or ""
     text = "" if doc.startswith("Limits(") else f"\n{_doc(f'Limits: {doc}')}\n"
     keys = [key for key in keys_of(limits, "") if key.path not in ("open_after", "clear_after")]

@@ -93,7 +93,7 @@ def configuration_page() -> str:
 
 def _limit_keys() -> Iterator[Key]:
     for name in checks.CATALOGUE:
-        yield from keys_of(checks.load(name).Limits, f"checks.{name}.limits")
+        yield from keys_of(checks.load(name).limits, f"checks.{name}.limits")
 
 
 def all_keys() -> Iterator[Key]:

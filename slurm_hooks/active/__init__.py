@@ -1,25 +1,24 @@
-"""Active checks: a literal catalogue of tests that load a node to see whether it holds.
+"""Active checks: the catalogue of tests that run a load on a node.
 
-A passive check judges what the node says of itself; an active one makes it work. Each row is one
-small module with ``NEEDS`` (the program that it needs and how that is looked for), ``NODES``, ``Limits``
-(time limit and thresholds; also its configuration), ``command`` (what to run; raises ``Missing``
-where the program is not there) and ``read`` (pure: the program's output → readings and a verdict).
-The verdict is passed, failed or could-not-run; a missing program is never "passed".
+A passive check judges what the node reports; an active check makes the node work. Each module
+exports ``CHECK``, an ``ActiveCheck``. The verdict of a test is passed, failed or could-not-run; a
+missing program is never "passed".
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from slurm_hooks.active.result import Judged
 from slurm_hooks.active.run import Node, Ran
 
 
 class Row(NamedTuple):
-    """``config`` is the key under ``active`` that holds its limits; ``level`` tells apart rows of one
-    module.
+    """One row. ``config``: the key under ``active`` with its limits. ``level``: for modules with
+    several rows, such as the levels of ``dcgmi diag``.
     """
 
     module: str
@@ -80,20 +79,32 @@ CATALOGUE: Mapping[str, Row] = {
 """Name of the check → its row, cheapest first."""
 
 
-class ActiveCheck(Protocol):
-    """What a module of the catalogue offers."""
-
-    NEEDS: str
-    NODES: int
-    Limits: type[Any]
-
-    def time_limit_s(self, limits: Any, level: int) -> float: ...
-
-    def command(self, node: Node, limits: Any, level: int) -> list[str]: ...
-
-    def read(self, ran: Ran, node: Node, limits: Any, level: int) -> Judged: ...
+LimitsT = TypeVar("LimitsT")
 
 
-def load(name: str) -> ActiveCheck:
-    """The check's module. Raises KeyError for a name that is not in the catalogue."""
-    return cast("ActiveCheck", importlib.import_module(CATALOGUE[name].module))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveCheck(Generic[LimitsT]):
+    """One module of the catalogue. ``level`` is that of its row.
+
+    ``needs``         the program that it needs and where it is searched, for people.
+    ``nodes``         how many nodes one test takes: 1 or 2.
+    ``limits``        time limit and thresholds, a frozen dataclass; also its configuration.
+    ``time_limit_s``  (limits, level) → seconds after which the program is stopped.
+    ``command``       (node, limits, level) → argv. Raises ``Missing`` if the program is not there.
+    ``read``          (run, node, limits, level) → readings and verdict. Pure.
+    """
+
+    needs: str
+    nodes: int = 1
+    limits: type[LimitsT]
+    time_limit_s: Callable[[LimitsT, int], float]
+    command: Callable[[Node, LimitsT, int], list[str]]
+    read: Callable[[Ran, Node, LimitsT, int], Judged]
+
+
+def load(name: str) -> ActiveCheck[Any]:
+    """The check, imported at first use. Raises KeyError for a name that is not in the catalogue."""
+    check = importlib.import_module(CATALOGUE[name].module).CHECK
+    if not isinstance(check, ActiveCheck):
+        raise TypeError(f"{CATALOGUE[name].module}.CHECK is no ActiveCheck")
+    return check

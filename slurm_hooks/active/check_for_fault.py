@@ -1,8 +1,8 @@
-"""The smallest active check that would have caught a fault, by its code, else by its class. Pure.
+"""The smallest active check that can detect a fault, by its code, else by its class. Pure.
 
-Alternatives stand in order: the first whose program is there decides. A fault that the agent's own
-passive re-check sees whole (a GPU that is not on the bus, a port that is down) needs no more than
-``host``; memory, links, power and computing show only under load.
+Alternatives are in order: the first one whose program is installed decides. A fault that passive
+checks see completely (a GPU missing on the bus, a port that is down) needs only ``host``. Faults of
+memory, links, power and compute appear only under load.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ BY_CLASS: Mapping[FaultClass, tuple[str, ...]] = {
     FaultClass.LINK: _LINKS,
     FaultClass.SWITCH: _LINKS,
     FaultClass.DRIVER: _DRIVER,
-    # One node alone cannot load the network: the pairwise all-reduce of `holdfast inspect` does.
+    # One node cannot test the network; the pairwise all-reduce of `holdfast inspect` does.
     FaultClass.NETWORK: _HOST,
     FaultClass.STORAGE: ("storage",),
     FaultClass.HOST: _HOST,
     FaultClass.HOLDFAST: _HOST,
     FaultClass.APPLICATION: _HOST,
 }
-"""Every class, so that a new fault has an entry before anybody thinks of it."""
+"""Every class has a row, so every new fault has a check."""
 
 BY_CODE: Mapping[str, tuple[str, ...]] = {
-    # gone or refused: seen by looking
+    # missing or refused: visible without load
     "GPU_LOST": _HOST,
     "GPU_COUNT": _HOST,
     "GPU_UNREADABLE": _HOST,
@@ -42,11 +42,11 @@ BY_CODE: Mapping[str, tuple[str, ...]] = {
     "INFOROM_CORRUPT": ("dcgm_diag_r1",),
     "NVML_UNAVAILABLE": _HOST,
     "XID79": _HOST,
-    # heat and power show under load only
+    # heat and power: only under load
     "GPU_THERMAL": _POWER,
     "GPU_POWER_BRAKE": _POWER,
     "XID54": _POWER,
-    # computing went wrong or stopped
+    # compute went wrong or stopped
     "XID46": _POWER,
     "XID109": _POWER,
     "XID143": _DRIVER,
@@ -56,5 +56,5 @@ BY_CODE: Mapping[str, tuple[str, ...]] = {
 
 
 def checks_for(code: str) -> tuple[str, ...]:
-    """Names of active checks, the smallest first. Never empty, whatever the code."""
+    """Names of active checks, the smallest first. Never empty, even for an unknown code."""
     return BY_CODE.get(code) or BY_CLASS[fault_of(code).fault_class]

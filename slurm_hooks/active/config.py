@@ -1,4 +1,4 @@
-"""The section ``active`` of the configuration: where active checks run, and what each one demands."""
+"""The section ``active`` of the configuration: where active checks run, and their limits."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from slurm_hooks.active.checks import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveConfig:
-    """Active checks: tests that load a node."""
+    """Active checks: tests that run a load on a node."""
 
     partition: str = ""
-    """Whose jobs the tests are. Empty: the first one that the node is in."""
+    """Partition of the test jobs. Empty: the first partition of the node."""
     python: str = ""
-    """Python of Holdfast on the nodes, as an absolute path. Empty: the same as where it is asked for."""
+    """Absolute path of the Python with Holdfast on the nodes. Empty: the path on this machine."""
     torch_python: str = ""
-    """A Python on the nodes whose torch has CUDA. Empty: ``python3`` along PATH."""
+    """A Python on the nodes with torch and CUDA. Empty: ``python3`` in PATH."""
     nccl_tests: str = ""
-    """Folder of ``all_reduce_perf`` on the nodes. Empty: the usual places, then PATH."""
+    """Folder of ``all_reduce_perf`` on the nodes. Empty: the usual folders, then PATH."""
     start_s: float = 60.0
-    """How long a test job may wait for its start on the node that is kept for it."""
+    """Seconds that a test job may wait for its start on the reserved node."""
     inspect: tuple[str, ...] = (
         "host",
         "storage",
@@ -41,9 +41,9 @@ class ActiveConfig:
         "nccl_loopback",
         "nccl_pairwise",
     )
-    """What ``holdfast inspect`` runs unless it is told."""
+    """Checks that ``holdfast inspect`` runs by default."""
     keep_reports: int = 60
-    """Reports that ``holdfast inspect`` keeps in ``paths.state``/inspections."""
+    """Number of reports of ``holdfast inspect`` to keep in ``paths.state``/inspections."""
     host: host.Limits = field(default_factory=host.Limits)
     storage: storage.Limits = field(default_factory=storage.Limits)
     dcgm_diag: dcgm_diag.Limits = field(default_factory=dcgm_diag.Limits)

@@ -1,6 +1,6 @@
-"""One inspection: which nodes may be tested now, the tests, and what came of them for each.
+"""One inspection: selects the nodes that may be tested, runs the tests, and collects the results.
 
-At most ``at_once`` nodes are kept at the same time, so that a schedule cannot empty the cluster.
+At most ``at_once`` nodes are reserved at the same time, so that a schedule cannot empty the cluster.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import load, pairs
-from slurm_hooks.active.node_reservation import Kept, NodeReservation
+from slurm_hooks.active.node_reservation import NodeReservation, ReservedNodes
 from slurm_hooks.active.page import Inspected
-from slurm_hooks.active.pairs import Pair, Wave
+from slurm_hooks.active.pairs import Attribution, Pair, Wave
 from slurm_hooks.active.reservation_text import Purpose
 from slurm_hooks.active.result import Result, Verdict, could_not_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A node as it was found. ``drained``: the reason of our drain; ``skip``: why it is not tested."""
+    """A node before the test. ``was``: its state. ``drained``: the reason if Holdfast drained it.
+    ``skip``: why it is not tested.
+    """
 
     name: SlurmName
     was: str
@@ -36,107 +38,111 @@ class Candidate:
 
 
 def candidate(node: SlurmNode, *, idle_only: bool) -> Candidate:
-    """Whether the node may be tested now: idle in service, or drained by the agent and empty. Pure."""
-    said = drain_status(node)
-    was = f"drained: {said.reason.code}" if said.reason and node.drained_flag else "in service"
-    if node.drained_flag and said.owner is not Owner.AGENT:
-        was = f"drained by {node.reason_user or 'somebody'}"
-        skip = f"not ours to touch: {node.reason or 'no reason'}"
+    """Whether the node may be tested now: it is idle, or drained by the agent and without jobs. Pure."""
+    drain = drain_status(node)
+    was = f"drained: {drain.reason.code}" if drain.reason and node.drained_flag else "in service"
+    if node.drained_flag and drain.owner is not Owner.AGENT:
+        was = f"drained by {node.reason_user or 'unknown'}"
+        skip = f"not drained by Holdfast's agent: {node.reason or 'no reason'}"
         return Candidate(name=node.name, was=was, skip=skip)
-    gone = sorted(state.value for state in node.states & CANNOT_RUN_JOBS)
-    if gone:
-        return Candidate(name=node.name, was="+".join(gone), skip="Slurm cannot run a job there")
+    unusable = sorted(state.value for state in node.states & CANNOT_RUN_JOBS)
+    if unusable:
+        return Candidate(name=node.name, was="+".join(unusable), skip="Slurm cannot run jobs on it")
     if node.busy:
-        return Candidate(name=node.name, was="busy", skip="a job runs there")
+        return Candidate(name=node.name, was="busy", skip="a job runs on it")
     if node.states & {NodeState.RESERVED, NodeState.MAINTENANCE}:
         return Candidate(name=node.name, was="reserved", skip="it is in a reservation")
     if node.drained_flag:
-        skip = "drained, and only idle nodes were asked for" if idle_only else ""
+        skip = "drained, and --idle was given" if idle_only else ""
         reason = without_appended(node.reason)
         return Candidate(name=node.name, was=was, drained=reason, skip=skip)
     return Candidate(name=node.name, was="idle")
 
 
 class Inspector:
-    """Runs checks on nodes through ``keeper``; ``say`` gets one line for each thing begun."""
+    """Runs checks on reserved nodes. ``say`` is called with one line when a test starts."""
 
     def __init__(
         self,
         slurm: SlurmMaintenance,
-        keeper: NodeReservation,
+        reservation: NodeReservation,
         *,
         at_once: int,
         say: Callable[[str], None],
     ) -> None:
-        self._slurm, self._keeper, self._at_once, self._say = slurm, keeper, max(1, at_once), say
+        self._slurm, self._reservation = slurm, reservation
+        self._at_once, self._say = max(1, at_once), say
 
     def candidates(self, names: Sequence[SlurmName], *, idle_only: bool) -> list[Candidate]:
-        """Of all nodes, or those named. Raises ``CommandError``."""
+        """All nodes, or only ``names``. Raises ``CommandError``."""
         return [candidate(node, idle_only=idle_only) for node in self._slurm.nodes(names)]
 
-    def inspect(self, found: Sequence[Candidate], checks: Sequence[str]) -> list[Inspected]:
-        """Every node that may be tested, with all checks, in the order of ``found``."""
-        alone = [check for check in checks if load(check).NODES == 1]
-        paired = [check for check in checks if load(check).NODES > 1]
+    def inspect(self, candidates: Sequence[Candidate], checks: Sequence[str]) -> list[Inspected]:
+        """Run all checks on every node that may be tested. Results in the order of ``candidates``."""
+        alone = [check for check in checks if load(check).nodes == 1]
+        paired = [check for check in checks if load(check).nodes > 1]
         with ThreadPoolExecutor(max_workers=self._at_once) as pool:
-            done = list(pool.map(lambda one: self._node(one, alone), found))
+            done = list(pool.map(lambda node: self._node(node, alone), candidates))
         for check in paired:
-            done = self._in_pairs(done, found, check)
+            done = self._in_pairs(done, candidates, check)
         return done
 
-    def _node(self, one: Candidate, checks: Sequence[str]) -> Inspected:
-        if one.skip or not checks:
-            return Inspected(node=one.name, was=one.was, skipped=one.skip)
-        self._say(f"{one.name}: {', '.join(checks)}")
+    def _node(self, node: Candidate, checks: Sequence[str]) -> Inspected:
+        if node.skip or not checks:
+            return Inspected(node=node.name, was=node.was, skipped=node.skip)
+        self._say(f"{node.name}: {', '.join(checks)}")
         try:
-            kept = self._keeper.take(
+            reserved = self._reservation.take(
                 Purpose.INSPECT,
-                [one.name],
-                for_s=self._keeper.budget_s(checks),
-                drained=one.drained,
+                [node.name],
+                for_s=self._reservation.budget_s(checks),
+                drained=node.drained,
             )
         except HoldfastError as error:
-            return Inspected(node=one.name, was=one.was, skipped=str(error))
+            return Inspected(node=node.name, was=node.was, skipped=str(error))
         results: list[Result] = []
         try:
-            results += (self._keeper.test(kept, check) for check in checks)
+            results += (self._reservation.test(reserved, check) for check in checks)
         finally:
-            problem = self._put_back(kept)
-        return Inspected(node=one.name, was=one.was + problem, results=tuple(results))
+            problem = self._restore(reserved)
+        return Inspected(node=node.name, was=node.was + problem, results=tuple(results))
 
-    def _put_back(self, kept: Kept) -> str:
+    def _restore(self, reserved: ReservedNodes) -> str:
+        """Restore the nodes. Returns what remains to be done, for the report."""
         try:
-            gone = self._keeper.restore(kept.name, kept.keep)
+            removed = self._reservation.restore(reserved.name, reserved.text)
         except CommandError as error:
-            return f"; still kept by {kept.name}: {error}"
-        return "" if gone else f"; still kept by {kept.name}: a job in it does not end"
+            return f"; still reserved by {reserved.name}: {error}"
+        return "" if removed else f"; still reserved by {reserved.name}: a job in it does not end"
 
     # --- pairs of nodes ------------------------------------------------------------------------
 
     def _in_pairs(
-        self, done: Sequence[Inspected], found: Sequence[Candidate], check: str
+        self, done: Sequence[Inspected], candidates: Sequence[Candidate], check: str
     ) -> list[Inspected]:
-        """Only nodes in service take part: a drained one would be undrained beside a good one."""
-        drained = {one.name for one in found if one.drained}
-        nodes = [SlurmName(one.node) for one in done if not one.skipped and one.node not in drained]
+        """Only nodes in service: a drained node is never undrained together with another node."""
+        drained = {node.name for node in candidates if node.drained}
+        nodes = [
+            SlurmName(node.node) for node in done if not node.skipped and node.node not in drained
+        ]
         ran: dict[Pair, Result] = {}
         first = self._waves(pairs.first_round(nodes), check, ran)
         second = self._waves(pairs.second_round(first), check, ran)
-        said = pairs.blame(first, second)
+        attributions = pairs.attribute(first, second)
         after = []
-        for one in done:
-            blame = said.get(one.node)
-            if one.skipped:
-                after.append(one)
+        for node in done:
+            attribution = attributions.get(node.node)
+            if node.skipped:
+                after.append(node)
                 continue
-            if blame is None:
-                why = "it is drained" if one.node in drained else "no second node to test it with"
+            if attribution is None:
+                why = "the node is drained" if node.node in drained else "no second node to test"
                 judged = could_not_run(f"no pair: {why}")
                 result = Result(check=check, verdict=judged.verdict, detail=judged.detail)
-                result = result.on([one.node], at=time.time(), wall_s=0.0)
+                result = result.on([node.node], at=time.time(), wall_s=0.0)
             else:
-                result = _for_node(one.node, ran, blame.verdict, blame.why, check)
-            after.append(replace(one, results=(*one.results, result)))
+                result = _for_node(node.node, ran, attribution, check)
+            after.append(replace(node, results=(*node.results, result)))
         return after
 
     def _waves(
@@ -153,23 +159,25 @@ class Inspector:
         self._say(f"{pair[0]} with {pair[1]}: {check}")
         names = [SlurmName(name) for name in pair]
         try:
-            kept = self._keeper.take(Purpose.INSPECT, names, for_s=self._keeper.budget_s([check]))
+            reserved = self._reservation.take(
+                Purpose.INSPECT, names, for_s=self._reservation.budget_s([check])
+            )
         except HoldfastError as error:
             result = Result(check=check, verdict=Verdict.COULD_NOT_RUN, detail=str(error))
             return result.on(pair, at=time.time(), wall_s=0.0)
         try:
-            return self._keeper.test(kept, check)
+            return self._reservation.test(reserved, check)
         finally:
-            self._put_back(kept)
+            self._restore(reserved)
 
 
-def _for_node(node: str, ran: dict[Pair, Result], verdict: Verdict, why: str, check: str) -> Result:
-    """What the two rounds say of one node, with the values of the pairs that it was in."""
+def _for_node(node: str, ran: dict[Pair, Result], attribution: Attribution, check: str) -> Result:
+    """The result of one node from both rounds, with the readings of its pairs."""
     own = [result for pair, result in ran.items() if node in pair]
-    detail = f"{why}: {own[-1].detail}" if own else why
+    detail = f"{attribution.why}: {own[-1].detail}" if own else attribution.why
     return Result(
         check=check,
-        verdict=verdict,
+        verdict=attribution.verdict,
         detail=detail,
         nodes=tuple(dict.fromkeys(name for result in own for name in result.nodes)),
         readings=tuple(reading for result in own for reading in result.readings),
@@ -179,6 +187,6 @@ def _for_node(node: str, ran: dict[Pair, Result], verdict: Verdict, why: str, ch
 
 
 def events(done: Iterable[Inspected]) -> Iterator[Result]:
-    """What belongs in the nodes' histories."""
-    for one in done:
-        yield from one.results
+    """All results, for the history of the nodes."""
+    for node in done:
+        yield from node.results

@@ -1,8 +1,8 @@
-"""Keeps nodes for a test: reserves them, undrains those that were drained, runs test jobs, puts back.
+"""Reserves nodes for a test, undrains drained ones, runs the test jobs, and restores the nodes.
 
-The order is the safety: the reservation stands before the node is undrained, and the drain stands
-again before the reservation goes. What is left by a crash at any point is put back by ``restore``,
-from what the reservation itself says (``keep``).
+The order keeps users' jobs away: the node is reserved before it is undrained, and drained again
+before the reservation is removed. After a crash at any point ``restore`` finishes the work from the
+comment of the reservation (``ReservationText``).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from holdfast.reason import without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance, TestJob
 from holdfast.vocabulary import NodeState, SlurmName
-from slurm_hooks.active import CATALOGUE, load
-from slurm_hooks.active import reservation_text as keeps
+from slurm_hooks.active import CATALOGUE, load, reservation_text
 from slurm_hooks.active.config import ActiveConfig
 from slurm_hooks.active.reservation_text import PREFIX, Maker, Purpose, ReservationText
 from slurm_hooks.active.result import Judged, Result, could_not_run, decode, one_line
@@ -33,26 +32,26 @@ from slurm_hooks.node.process import process_state
 _SHOWN_S = 15.0
 """slurmctld marks the nodes of a new reservation within three seconds."""
 _SPARE_S = 60.0
-"""Of Slurm's time limit beyond the check's own, which is to end it."""
+"""Slurm's time limit is this much longer than the check's own, which should end it."""
 _RELEASE_S = 15.0
 _LOOK_S = 0.3
 
 
 class Occupied(HoldfastError):
-    """The node cannot be kept now: somebody else tests it, or it is no longer what it was."""
+    """The node cannot be reserved now: another test has it, or its state has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """Nodes that are kept: the reservation's name, what it says, and the nodes as Slurm shows them."""
+class ReservedNodes:
+    """Reserved nodes: the reservation's name and text, and the nodes as Slurm shows them."""
 
     name: str
-    keep: ReservationText
+    text: ReservationText
     nodes: tuple[SlurmNode, ...]
 
 
 def this_process() -> Maker:
-    """The maker of reservations that this process makes."""
+    """The maker for reservations of this process."""
     pid = os.getpid()
     found = process_state(pid)
     return Maker(
@@ -64,7 +63,10 @@ def this_process() -> Maker:
 
 
 class NodeReservation:
-    """Every method raises ``CommandError``; ``sleep`` and ``clock`` are for tests."""
+    """Reserves, tests and restores nodes. Every method raises ``CommandError``.
+
+    ``sleep`` and ``clock`` are for tests.
+    """
 
     def __init__(
         self,
@@ -78,53 +80,55 @@ class NodeReservation:
         self._slurm, self._maker, self._config = slurm, maker, config
         self._clock, self._sleep = clock, sleep
 
-    # --- keeping -------------------------------------------------------------------------------
+    # --- reserving -----------------------------------------------------------------------------
 
     def take(
         self, purpose: Purpose, nodes: Sequence[SlurmName], *, for_s: float, drained: str = ""
-    ) -> Kept:
-        """ReservationText ``nodes``: in service and idle ones, or (``drained``: its reason) a drained one.
+    ) -> ReservedNodes:
+        """Reserve ``nodes`` for about ``for_s`` seconds: idle nodes in service, or a node that was
+        drained with the reason ``drained``, which is undrained.
 
-        Afterwards they can run our jobs and nobody else's. Raises ``Occupied``.
+        Afterwards only test jobs can run on them. Raises ``Occupied``.
         """
         self._sweep_stale(nodes)
-        keep = ReservationText(
+        text = ReservationText(
             purpose=purpose,
             nodes=tuple(nodes),
             maker=self._maker,
             until=int(self._clock() + for_s + 2 * _SPARE_S),
             drained=drained,
         )
-        # A node that was drained must not fall to users when the time is up: it stays kept until
-        # somebody has drained it again.
+        # A drained node must not become available to users when the time is over: it stays reserved
+        # until it is drained again.
         minutes = None if drained else math.ceil(for_s / 60) + 2
-        if not self._slurm.reserve(keep.name, nodes, keep.comment, minutes=minutes):
-            raise Occupied(f"{keep.name} is there already")
+        if not self._slurm.reserve(text.name, nodes, text.comment, minutes=minutes):
+            raise Occupied(f"reservation {text.name} exists already")
         try:
-            self._alone(keep)
-            shown = self._shown(keep)
+            self._check_conflicts(text)
+            shown = self._shown(text)
             self._unchanged(shown, drained)
             if drained:
                 self._slurm.undrain(list(nodes))
-                shown = self._awake(keep)
+                shown = self._responding(text)
         except BaseException:
-            self._restore_quietly(keep)
+            self._restore_quietly(text)
             raise
-        return Kept(name=keep.name, keep=keep, nodes=tuple(shown))
+        return ReservedNodes(name=text.name, text=text, nodes=tuple(shown))
 
-    def restore(self, name: str, keep: ReservationText) -> bool:
-        """As before the test: drained with the old reason if it was, its jobs ended, the reservation
-        gone. False: a job of it does not end yet; the node stays kept, come again.
+    def restore(self, name: str, text: ReservationText) -> bool:
+        """Restore the state before the test: drain the node again with its old reason, cancel the
+        test jobs, remove the reservation. False: a job does not end yet; the node stays reserved,
+        call again.
         """
-        if keep.drained:
-            nodes = self._slurm_nodes(keep)
-            again = [node.name for node in nodes if not node.drained_flag]
-            if again:
-                self._slurm.drain(again, keep.drained)
+        if text.drained:
+            nodes = self._slurm_nodes(text)
+            undrained = [node.name for node in nodes if not node.drained_flag]
+            if undrained:
+                self._slurm.drain(undrained, text.drained)
         return self.release(name)
 
     def release(self, name: str) -> bool:
-        """End the reservation's jobs and remove it; the nodes' drains stay as they are."""
+        """Cancel the reservation's jobs and remove it. The nodes' drains do not change."""
         until = self._clock() + _RELEASE_S
         while not self._slurm.unreserve(name):
             if self._clock() > until:
@@ -134,66 +138,66 @@ class NodeReservation:
         return True
 
     def sweep(self, only: Sequence[str] = ()) -> list[str]:
-        """Restore what dead makers left behind, on all nodes or ``only`` these; their names."""
+        """Restore the nodes of stale reservations, all or ``only`` those of these nodes. Returns the
+        names of the reservations.
+        """
         alive = self._alive
         swept = []
-        for one in self._slurm.reservations(PREFIX):
-            keep = keeps.read(one)
-            if keep is None or (only and not set(only) & set(keep.nodes)):
+        for reservation in self._slurm.reservations(PREFIX):
+            text = reservation_text.read(reservation)
+            if text is None or (only and not set(only) & set(text.nodes)):
                 continue
-            if keeps.stale(keep, self._maker, alive(keep.maker), self._clock()):
-                self.restore(one.name, keep)
-                swept.append(one.name)
+            if reservation_text.stale(text, self._maker, alive(text.maker), self._clock()):
+                self.restore(reservation.name, text)
+                swept.append(reservation.name)
         return swept
 
     def on(self, node: SlurmName) -> list[tuple[str, ReservationText]]:
-        """Our reservations that cover the node."""
-        return keeps.on(node, self._slurm.reservations(PREFIX))
+        """Holdfast's reservations of the node: (name, text)."""
+        return reservation_text.on(node, self._slurm.reservations(PREFIX))
 
     def _sweep_stale(self, nodes: Sequence[str]) -> None:
         self.sweep(nodes)
         for node in nodes:
-            for name, keep in self.on(SlurmName(node)):
-                raise Occupied(f"{node} is under test by {keep.maker.host} ({name})")
+            for name, text in self.on(SlurmName(node)):
+                raise Occupied(f"{node} is under test by {text.maker.host} ({name})")
 
     def _alive(self, maker: Maker) -> list[int]:
         found = process_state(maker.pid) if maker.host == self._maker.host else None
         return [found[1]] if found and found[0] not in "ZX" else []
 
-    def _alone(self, keep: ReservationText) -> None:
-        """Of two who kept a node in the same moment the one whose name sorts first goes on."""
-        for node in keep.nodes:
-            others = [name for name, _ in self.on(SlurmName(node)) if name != keep.name]
-            if any(name < keep.name for name in others):
+    def _check_conflicts(self, text: ReservationText) -> None:
+        """If two tests reserved a node at the same time, the one whose name sorts first continues."""
+        for node in text.nodes:
+            others = [name for name, _ in self.on(SlurmName(node)) if name != text.name]
+            if any(name < text.name for name in others):
                 raise Occupied(f"{node} is under test already ({others[0]})")
 
-    def _shown(self, keep: ReservationText) -> list[SlurmNode]:
-        """The nodes once each of them shows the reservation: from here on everybody can see why
-        they are undrained.
-        """
+    def _shown(self, text: ReservationText) -> list[SlurmNode]:
+        """The nodes, once each of them shows the reservation: then Slurm shows why they are undrained."""
         until = self._clock() + _SHOWN_S
         while True:
-            nodes = self._slurm_nodes(keep)
-            if all(node.reservation == keep.name for node in nodes):
+            nodes = self._slurm_nodes(text)
+            if all(node.reservation == text.name for node in nodes):
                 return nodes
             if self._clock() > until:
-                raise Unavailable(["scontrol"], f"{keep.name} does not show within {_SHOWN_S:g} s")
+                raise Unavailable(["scontrol"], f"{text.name} is not shown within {_SHOWN_S:g} s")
             self._sleep(_LOOK_S)
 
     def _unchanged(self, nodes: Sequence[SlurmNode], drained: str) -> None:
         for node in nodes:
             if node.busy:
-                raise Occupied(f"{node.name}: a job started meanwhile")
+                raise Occupied(f"{node.name}: a job has started")
             if drained and not (node.drained_flag and without_appended(node.reason) == drained):
                 raise Occupied(f"{node.name}: no longer drained with that reason")
             if not drained and node.drained_flag:
-                raise Occupied(f"{node.name}: drained meanwhile ({node.reason})")
+                raise Occupied(f"{node.name}: drained in the meantime ({node.reason})")
 
-    def _awake(self, keep: ReservationText) -> list[SlurmNode]:
-        """The nodes once they can start a job: after an undrain slurmctld asks slurmd first."""
+    def _responding(self, text: ReservationText) -> list[SlurmNode]:
+        """The nodes, once they can start a job: after an undrain slurmctld contacts slurmd first."""
         until = self._clock() + _SHOWN_S
         while True:
-            nodes = self._slurm_nodes(keep)
+            nodes = self._slurm_nodes(text)
             ready = not any(
                 node.drained_flag or NodeState.NOT_RESPONDING in node.states for node in nodes
             )
@@ -201,73 +205,73 @@ class NodeReservation:
                 return nodes
             self._sleep(_LOOK_S)
 
-    def _slurm_nodes(self, keep: ReservationText) -> list[SlurmNode]:
-        return [node for name in keep.nodes for node in self._slurm.nodes([SlurmName(name)])]
+    def _slurm_nodes(self, text: ReservationText) -> list[SlurmNode]:
+        return [node for name in text.nodes for node in self._slurm.nodes([SlurmName(name)])]
 
-    def _restore_quietly(self, keep: ReservationText) -> None:
+    def _restore_quietly(self, text: ReservationText) -> None:
         try:
-            self.restore(keep.name, keep)
+            self.restore(text.name, text)
         except CommandError:
-            pass  # the next one to come finds it
+            pass  # the next sweep finds it
 
     # --- testing -------------------------------------------------------------------------------
 
     def budget_s(self, checks: Sequence[str]) -> float:
-        """How long these checks may take in all, one after the other. Raises ``ConfigError``."""
+        """Seconds that these checks may take one after the other. Raises ``ConfigError``."""
         _, active = describe(self._config)
         return sum(_limit_s(name, active) + active.start_s + _SPARE_S for name in checks)
 
-    def test(self, kept: Kept, check: str, *, for_gate: bool = False) -> Result:
-        """One check as one job on all the kept nodes. What cannot be run says so; never raises a
-        ``CommandError``.
+    def test(self, reserved: ReservedNodes, check: str, *, for_return: bool = False) -> Result:
+        """Run one check as one job on all reserved nodes. The result of a check that cannot run is
+        could-not-run; this never raises ``CommandError``.
         """
         begin = self._clock()
         try:
-            judged = self._judge(kept, check, for_gate=for_gate)
+            judged = self._judge(reserved, check, for_return=for_return)
         except HoldfastError as error:
             judged = could_not_run(str(error))
-        names = tuple(str(node.name) for node in kept.nodes)
+        names = tuple(str(node.name) for node in reserved.nodes)
         result = Result(
             check=check, verdict=judged.verdict, detail=judged.detail, readings=judged.readings
         )
         return result.on(names, at=begin, wall_s=round(self._clock() - begin, 3))
 
-    def _judge(self, kept: Kept, check: str, *, for_gate: bool) -> Judged:
-        described, active = describe(self._config, for_gate=for_gate)
-        module, level, limits = load(check), CATALOGUE[check].level, active.limits(check)
-        limit_s = module.time_limit_s(limits, level)
+    def _judge(self, reserved: ReservedNodes, check: str, *, for_return: bool) -> Judged:
+        described, active = describe(self._config, for_return=for_return)
+        test, level, limits = load(check), CATALOGUE[check].level, active.limits(check)
+        limit_s = test.time_limit_s(limits, level)
         argv = [
             active.python or sys.executable, "-I", "-m", "slurm_hooks.active.run_on_node", check,
-            "--config", str(self._config), *(["--for-gate"] if for_gate else []),
+            "--config", str(self._config), *(["--for-return"] if for_return else []),
         ]  # fmt: skip
-        first = kept.nodes[0]
-        ranks = module.NODES > 1 and limits.mpi != "none"
+        first = reserved.nodes[0]
+        ranks = test.nodes > 1 and limits.mpi != "none"
         job = TestJob(
             name=f"holdfast-{check}",
-            reservation=kept.name,
-            nodes=tuple(node.name for node in kept.nodes),
+            reservation=reserved.name,
+            nodes=tuple(node.name for node in reserved.nodes),
             argv=tuple(argv),
             time_limit_s=limit_s + _SPARE_S,
             start_s=active.start_s,
-            tasks_per_node=max(1, described.gpus) if module.NODES > 1 else 1,
-            cpus=min(node.cpus for node in kept.nodes),
-            gpus=min(node.gpus for node in kept.nodes),
+            tasks_per_node=max(1, described.gpus) if test.nodes > 1 else 1,
+            cpus=min(node.cpus for node in reserved.nodes),
+            gpus=min(node.gpus for node in reserved.nodes),
             partition=active.partition or (first.partitions[0] if first.partitions else ""),
             mpi=limits.mpi if ranks else "none",
         )
         try:
             done = self._slurm.run_job(job, timeout_s=limit_s + active.start_s + 2 * _SPARE_S)
         except Unavailable as error:
-            self._slurm.cancel_in(kept.name)
-            return could_not_run(f"the job did not end: {error.problem}")
-        said = decode(done.out)
-        if said is not None and said.check == check:
-            return Judged(verdict=said.verdict, detail=said.detail, readings=said.readings)
-        if module.NODES > 1 and done.out.strip():
+            self._slurm.cancel_in(reserved.name)
+            return could_not_run(f"the test job did not end: {error.problem}")
+        result = decode(done.out)
+        if result is not None and result.check == check:
+            return Judged(verdict=result.verdict, detail=result.detail, readings=result.readings)
+        if test.nodes > 1 and done.out.strip():
             ran = Ran(status=done.status, out=done.out, err=done.err, limit_s=limit_s)
-            return module.read(ran, described, limits, level)
-        why = one_line(done.err) or f"srun ended with {done.status}"
-        return could_not_run(f"Slurm did not run it: {why}")
+            return test.read(ran, described, limits, level)
+        why = one_line(done.err) or f"srun exited with {done.status}"
+        return could_not_run(f"the test job failed: {why}")
 
 
 def _limit_s(check: str, active: ActiveConfig) -> float:

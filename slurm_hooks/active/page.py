@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.cli.console import table
 from holdfast.wording import counted
-from slurm_hooks.active.result import Reading, Result, Verdict
+from slurm_hooks.active.result import IN_DETAIL, Reading, Result, Verdict
 
 SECTIONS = (
     "hardware",
@@ -24,19 +24,19 @@ SECTIONS = (
     "storage",
     "host",
 )
-"""In the order of the page; others come last."""
+"""Sections in the order of the report; others come last."""
 INCOMPLETE = "incomplete"
-"""A node's verdict, never a check's: some checks passed, the others could not run."""
+"""Verdict of a node, never of a check: some checks passed, the others could not run."""
 COULD_NOT_RUN_STATUS = 3
 _COUNTED = {"GPUs", "DCGM", "storage", "host"}
-"""Of these the page only counts what is in order; the JSON has every value."""
+"""In these sections the text report only counts the healthy readings; the JSON has all values."""
 _CELL = 56
 _WORST = (Verdict.FAILED, Verdict.COULD_NOT_RUN, Verdict.PASSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
-    """One node of the report. ``was``: how it was found, for people; ``skipped``: why it was not
+    """One node of the report. ``was``: its state before the test; ``skipped``: why it was not
     tested.
     """
 
@@ -47,19 +47,19 @@ class Inspected:
 
     @property
     def verdict(self) -> str:
-        """The worst that was said of the node. A check that could not run is no pass, and beside
-        checks that passed no fault either: then the node's test is ``incomplete``.
+        """The worst verdict of its checks. If some passed and the others could not run, the test is
+        ``incomplete``: no pass and no failure.
         """
-        said = {result.verdict for result in self.results}
-        if not said:
+        verdicts = {result.verdict for result in self.results}
+        if not verdicts:
             return "not tested"
-        if Verdict.FAILED in said:
+        if Verdict.FAILED in verdicts:
             return str(Verdict.FAILED.value)
-        return str(said.pop().value) if len(said) == 1 else INCOMPLETE
+        return str(verdicts.pop().value) if len(verdicts) == 1 else INCOMPLETE
 
     @property
-    def tally(self) -> str:
-        """The verdict for people: of an incomplete test also how much of it passed."""
+    def summary(self) -> str:
+        """The verdict for people; for an incomplete test also how many checks passed."""
         if self.verdict != INCOMPLETE:
             return self.verdict
         passed = sum(result.verdict is Verdict.PASSED for result in self.results)
@@ -67,13 +67,13 @@ class Inspected:
 
 
 def exit_status(nodes: Iterable[Inspected]) -> int:
-    """0: all that was asked for ran and passed. 1: a check failed, or no node could be tested. 3:
-    nothing failed, and some check could not run.
+    """0: all checks ran and passed. 1: a check failed, or no node could be tested. 3: no check
+    failed, but some could not run.
     """
-    said = {one.verdict for one in nodes if one.results}
-    if not said or Verdict.FAILED.value in said:
+    verdicts = {node.verdict for node in nodes if node.results}
+    if not verdicts or Verdict.FAILED.value in verdicts:
         return 1
-    return 0 if said == {Verdict.PASSED.value} else COULD_NOT_RUN_STATUS
+    return 0 if verdicts == {Verdict.PASSED.value} else COULD_NOT_RUN_STATUS
 
 
 def as_json(nodes: Sequence[Inspected], *, began: float, ended: float) -> dict[str, Any]:
@@ -83,54 +83,62 @@ def as_json(nodes: Sequence[Inspected], *, began: float, ended: float) -> dict[s
         "ended": round(ended, 3),
         "nodes": [
             {
-                "node": one.node,
-                "was": one.was,
-                "verdict": one.verdict,
-                "skipped": one.skipped,
-                "checks": [result.plain() for result in one.results],
+                "node": node.node,
+                "was": node.was,
+                "verdict": node.verdict,
+                "skipped": node.skipped,
+                "checks": [result.plain() for result in node.results],
             }
-            for one in nodes
+            for node in nodes
         ],
     }
 
 
 def as_text(nodes: Sequence[Inspected], *, began: datetime, took_s: float) -> str:
-    """The page: a summary, then what is wrong, then each node's values by section."""
-    tested = [one for one in nodes if one.results]
+    """The text report: a summary, everything that did not pass, then the values of each node."""
+    tested = [node for node in nodes if node.results]
     head = (
         f"Holdfast inspection of {began.strftime('%Y-%m-%d %H:%M:%S %Z').strip()}: "
         f"{counted(len(tested), 'node')} tested, {len(nodes) - len(tested)} not, in {took_s:.0f} s"
     )
     parts = [head, table([("NODE", "VERDICT", "WAS", "CHECKS"), *map(_summary, nodes)])]
-    wrong = list(_wrong(nodes))
-    if wrong:
-        parts.append("To look at:\n" + table([("NODE", "CHECK", "WHAT"), *wrong]))
-    parts += [f"{one.node}\n{_values(one)}" for one in tested]
+    not_passed = list(_not_passed(nodes))
+    if not_passed:
+        parts.append("Not passed:\n" + table([("NODE", "CHECK", "VERDICT", "WHY"), *not_passed]))
+    parts += [f"{node.node}\n{_values(node)}" for node in tested]
     return "\n\n".join(parts)
 
 
-def _summary(one: Inspected) -> tuple[str, ...]:
-    if one.skipped:
-        return (one.node, one.verdict, one.was, one.skipped)
+def _summary(node: Inspected) -> tuple[str, ...]:
+    if node.skipped:
+        return (node.node, node.verdict, node.was, node.skipped)
     parts = []
     for verdict in reversed(_WORST):
-        names = [result.check for result in one.results if result.verdict is verdict]
+        names = [result.check for result in node.results if result.verdict is verdict]
         if names:
             parts.append(f"{verdict.value}: {', '.join(names)}")
-    return (one.node, one.tally, one.was, "; ".join(parts))
+    return (node.node, node.summary, node.was, "; ".join(parts))
 
 
-def _wrong(nodes: Iterable[Inspected]) -> Iterator[tuple[str, str, str]]:
+def _not_passed(nodes: Iterable[Inspected]) -> Iterator[tuple[str, str, str, str]]:
+    """At least one row for each check that did not pass."""
     for verdict in _WORST[:2]:
-        for one in nodes:
-            for result in one.results:
+        for node in nodes:
+            for result in node.results:
                 if result.verdict is verdict:
-                    yield (one.node, result.check, f"{verdict.value}: {result.detail}")
+                    for why in _reasons(result):
+                        yield (node.node, result.check, verdict.value, why)
 
 
-def _values(one: Inspected) -> str:
+def _reasons(result: Result) -> list[str]:
+    """The detail of the result, and every failed reading that the detail does not have."""
+    failed = [reading for reading in result.readings if reading.ok is False]
+    return [result.detail, *(reading.as_text() for reading in failed[IN_DETAIL:])]
+
+
+def _values(node: Inspected) -> str:
     rows: dict[str, list[Reading]] = {}
-    for result in one.results:
+    for result in node.results:
         for reading in result.readings:
             rows.setdefault(reading.section, []).append(reading)
     known = [section for section in SECTIONS if section in rows]
@@ -139,24 +147,29 @@ def _values(one: Inspected) -> str:
         for section in known + [section for section in rows if section not in SECTIONS]
         for index, row in enumerate(_rows(section, rows[section]))
     ]
-    return table([("  SECTION", "WHAT", "VALUE", "LIMIT", ""), *lines]) if lines else "  no values"
+    return (
+        table([("  SECTION", "WHAT", "VALUE", "LIMIT", "RESULT"), *lines])
+        if lines
+        else "  no values"
+    )
 
 
 def _rows(section: str, readings: Sequence[Reading]) -> Iterator[tuple[str, ...]]:
-    """What is not in order first, each by itself; the rest folded, or only counted."""
-    rest = [one for one in readings if one.ok is not False]
-    for one in readings:
-        if one.ok is False:
-            yield (_cell(one.subject), _cell(one.value), _cell(one.limit), "FAILED")
+    """Failed readings first, one row each. Equal other readings share a row, or are only counted."""
+    rest = [reading for reading in readings if reading.ok is not False]
+    for reading in readings:
+        if reading.ok is False:
+            yield (_cell(reading.subject), _cell(reading.value), _cell(reading.limit), "FAILED")
     if section in _COUNTED:
-        fine = sum(one.ok is True for one in rest)
-        if fine:
-            yield (counted(fine, "reading"), "in order", "", "ok")
-        rest = [one for one in rest if one.ok is None]
+        healthy = sum(reading.ok is True for reading in rest)
+        if healthy:
+            yield (counted(healthy, "reading"), "-", "-", "OK")
+        rest = [reading for reading in rest if reading.ok is None]
     groups: dict[tuple[str, ...], list[Reading]] = {}
-    for one in rest:
-        word = "ok" if one.ok else ""
-        groups.setdefault((one.subject.split(" ")[0], one.value, one.limit, word), []).append(one)
+    for reading in rest:
+        word = "OK" if reading.ok else "not judged"
+        key = (reading.subject.split(" ")[0], reading.value, reading.limit, word)
+        groups.setdefault(key, []).append(reading)
     for (_, value, limit, word), group in groups.items():
         more = f" and {len(group) - 1} more" if len(group) > 1 else ""
         yield (_cell(group[0].subject) + more, _cell(value), _cell(limit), word)

@@ -1,8 +1,9 @@
-"""Which pairs of nodes to test, and which node a failing pair accuses. Pure.
+"""Which pairs of nodes to test, and to which node a failure is attributed. Pure.
 
-Round one: everybody once, the odd one out with a node of another pair. Round two: everybody of a
-failed pair with a node that passed, each with another one as far as they go; if nobody passed, with
-somebody else who failed. Who fails again is bad, who passes is cleared.
+Round one tests every node once; with an odd number, the last node runs with a node of another pair.
+Round two tests each node of a failed pair with a node that passed, a different one where possible.
+If no node passed, it runs with another node that failed. A node that fails again is faulty; a node
+that passes is cleared.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from slurm_hooks.active.result import Verdict
 
 Pair = tuple[str, str]
 Wave = tuple[Pair, ...]
-"""Pairs without a common node: they can run at the same time."""
+"""Pairs without a common node, which can run at the same time."""
 
 _FAILED = Verdict.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blame:
-    """What the two rounds say of one node."""
+class Attribution:
+    """The verdict on one node after both rounds, and why."""
 
     verdict: Verdict
     why: str
 
 
 def first_round(nodes: Sequence[str]) -> list[Wave]:
-    """Every node in at least one pair; empty for fewer than two nodes."""
+    """Waves with every node in at least one pair; empty for fewer than two nodes."""
     if len(nodes) < 2:
         return []
     pairs = tuple(zip(nodes[0::2], nodes[1::2], strict=False))
@@ -36,60 +37,70 @@ def first_round(nodes: Sequence[str]) -> list[Wave]:
 
 
 def second_round(first: Mapping[Pair, Verdict]) -> list[Wave]:
-    """Each node of a failed pair with one that passed, else with one that it has not met."""
+    """Each node of a failed pair with one that passed, else with one that it has not run with."""
     good, suspects = _good(first), _suspects(first)
     if not good:
         return _crossed(first, suspects)
     waves = []
     for begin in range(0, len(suspects), len(good)):
-        some = suspects[begin : begin + len(good)]
-        waves.append(tuple(zip(some, good, strict=False)))
+        suspected = suspects[begin : begin + len(good)]
+        waves.append(tuple(zip(suspected, good, strict=False)))
     return waves
 
 
 def _crossed(first: Mapping[Pair, Verdict], suspects: Sequence[str]) -> list[Wave]:
-    """Suspects with one another: a pair of them that passes clears two at once."""
+    """Pairs of suspects: a pair that passes clears both nodes."""
     met = {frozenset(pair) for pair in first}
     left, wave = list(suspects), []
     while left:
         node = left.pop(0)
-        other = next((one for one in left if frozenset((node, one)) not in met), None)
+        other = next((peer for peer in left if frozenset((node, peer)) not in met), None)
         if other is not None:
             left.remove(other)
             wave.append((node, other))
     return [tuple(wave)] if wave else []
 
 
-def blame(first: Mapping[Pair, Verdict], second: Mapping[Pair, Verdict]) -> dict[str, Blame]:
-    """The word on every node that was tested."""
+def attribute(
+    first: Mapping[Pair, Verdict], second: Mapping[Pair, Verdict]
+) -> dict[str, Attribution]:
+    """Node → verdict, for every node that was tested."""
     passed, suspects = _passed(first), _suspects(first)
-    said = {}
+    found = {}
     for node in dict.fromkeys(node for pair in first for node in pair):
         if node in suspects:
-            said[node] = _of_suspect(node, first, second)
+            found[node] = _of_suspect(node, first, second)
         elif node in passed:
-            said[node] = Blame(verdict=Verdict.PASSED, why="passed with another node")
+            found[node] = Attribution(verdict=Verdict.PASSED, why="passed with another node")
         else:
             why = "the pair could not run"
-            said[node] = Blame(verdict=Verdict.COULD_NOT_RUN, why=why)
-    return said
+            found[node] = Attribution(verdict=Verdict.COULD_NOT_RUN, why=why)
+    return found
 
 
-def _of_suspect(node: str, first: Mapping[Pair, Verdict], second: Mapping[Pair, Verdict]) -> Blame:
+def _of_suspect(
+    node: str, first: Mapping[Pair, Verdict], second: Mapping[Pair, Verdict]
+) -> Attribution:
     partners = [_other(node, p) for p, verdict in first.items() if node in p and verdict is _FAILED]
     before = f"failed with {' and '.join(partners)}"
     again = {_other(node, pair): verdict for pair, verdict in second.items() if node in pair}
-    by = {verdict: [w for w, said in again.items() if said is verdict] for verdict in Verdict}
+    by = {verdict: [n for n, result in again.items() if result is verdict] for verdict in Verdict}
     if by[Verdict.PASSED]:
-        return Blame(verdict=Verdict.PASSED, why=f"{before}, passed with {by[Verdict.PASSED][0]}")
+        return Attribution(
+            verdict=Verdict.PASSED, why=f"{before}, passed with {by[Verdict.PASSED][0]}"
+        )
     if by[_FAILED]:
-        return Blame(verdict=_FAILED, why=f"{before} and again with {by[_FAILED][0]}")
+        return Attribution(verdict=_FAILED, why=f"{before} and again with {by[_FAILED][0]}")
     if by[Verdict.COULD_NOT_RUN]:
-        witness = by[Verdict.COULD_NOT_RUN][0]
-        return Blame(verdict=Verdict.COULD_NOT_RUN, why=f"{before}; could not run with {witness}")
+        other = by[Verdict.COULD_NOT_RUN][0]
+        return Attribution(
+            verdict=Verdict.COULD_NOT_RUN, why=f"{before}; could not run with {other}"
+        )
     if len(partners) > 1:
-        return Blame(verdict=_FAILED, why=before)
-    return Blame(verdict=_FAILED, why=f"{before}; nobody else could tell the two apart")
+        return Attribution(verdict=_FAILED, why=before)
+    return Attribution(
+        verdict=_FAILED, why=f"{before}; no third node was available to find the faulty one"
+    )
 
 
 def _other(node: str, pair: Pair) -> str:
@@ -103,7 +114,7 @@ def _good(first: Mapping[Pair, Verdict]) -> list[str]:
 
 
 def _suspects(first: Mapping[Pair, Verdict]) -> list[str]:
-    """Nodes of failed pairs that passed with nobody; who passed with somebody is cleared already."""
+    """Nodes of failed pairs that passed in no pair; a node that passed once is cleared."""
     passed = _passed(first)
     return [node for node in dict.fromkeys(_failed(first)) if node not in passed]
 

@@ -1,9 +1,8 @@
-"""Reservations that keep a node for a test: their names, what they say, and whose they are. Pure.
+"""The name and comment of a reservation for a test. Pure.
 
-Everything that a clean-up needs is in Slurm itself: the name says what it is for and where, the
-comment who made it, until when it counts, and with which reason the node was drained before. So
-whoever comes next (a restarted agent, the next ``holdfast inspect``, on whatever machine) can put
-things back.
+Slurm itself stores everything that a clean-up needs: the name has the purpose and the node, the
+comment has the maker, the end, and the reason that the node was drained with before. So a restarted
+agent, or the next ``holdfast inspect`` on any machine, can restore the node.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9.-]")
 
 
 class Purpose(str, Enum):
-    """Who tests. ``GATE``: the node's own agent, before it gives the node back."""
+    """Who tests. ``RETURN``: the node's agent, before it returns the node to service."""
 
-    GATE = "gate"
+    RETURN = "gate"
     INSPECT = "inspect"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maker:
-    """The process that made a reservation: it is gone when its machine booted anew or when no
-    process of that pid and start time (ticks, proc(5)) is there.
+    """The process that made a reservation. It has exited if its machine booted again, or if no
+    process has this pid and start time (ticks, proc(5)).
     """
 
     host: str
@@ -42,9 +41,8 @@ class Maker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationText:
-    """What a reservation of ours says. ``until`` in epoch seconds: after it nobody works on it any
-    more. ``drained``: the reason that the node was drained with before the test; empty: it was in
-    service.
+    """The text of a reservation. ``until``: epoch seconds after which the test is over.
+    ``drained``: the reason that the node was drained with before the test; empty: it was in service.
     """
 
     purpose: Purpose
@@ -55,7 +53,7 @@ class ReservationText:
 
     @property
     def name(self) -> str:
-        """Unique for its purpose, node and boot of the maker; what else Slurm would misread is out."""
+        """Unique for purpose, node and boot of the maker; without characters that Slurm rejects."""
         node = _UNSAFE.sub("-", self.nodes[0])
         more = f"+{len(self.nodes) - 1}" if len(self.nodes) > 1 else ""
         return f"{PREFIX}{self.purpose.value}_{node}{more.replace('+', '-and-')}_{self.maker.boot_id[:8]}"
@@ -71,17 +69,17 @@ class ReservationText:
             "until": str(self.until),
             "drained": self.drained,
         }
-        said = " ".join(f"{key}={quote(value, safe=':/.-_')}" for key, value in pairs.items())
-        return f"{_FORMAT} {self.purpose.value} {said}"
+        words = " ".join(f"{key}={quote(value, safe=':/.-_')}" for key, value in pairs.items())
+        return f"{_FORMAT} {self.purpose.value} {words}"
 
 
 def read(reservation: Reservation) -> ReservationText | None:
-    """What a reservation says; None: it is not ours, whatever its name."""
+    """The text of a reservation; None: Holdfast did not make it, whatever its name."""
     head, _, rest = reservation.comment.partition(" ")
-    purpose, _, said = rest.partition(" ")
+    purpose, _, words = rest.partition(" ")
     if head != _FORMAT or not reservation.name.startswith(PREFIX) or not reservation.nodes:
         return None
-    pairs = dict(pair.partition("=")[::2] for pair in said.split())
+    pairs = dict(pair.partition("=")[::2] for pair in words.split())
     try:
         maker = Maker(
             host=unquote(pairs["host"]),
@@ -100,21 +98,21 @@ def read(reservation: Reservation) -> ReservationText | None:
         return None
 
 
-def stale(keep: ReservationText, me: Maker, alive: Iterable[int], now: float) -> bool:
-    """Nobody works on it any more: its time is over, or its maker was on this machine and is gone.
+def stale(text: ReservationText, me: Maker, alive: Iterable[int], now: float) -> bool:
+    """Whether the test is over: its time is up, or its maker ran on this machine and has exited.
 
     ``alive``: start times of the processes of this machine that have the maker's pid (none or one).
     """
-    if now > keep.until:
+    if now > text.until:
         return True
-    if keep.maker.host != me.host:
+    if text.maker.host != me.host:
         return False
-    if keep.maker.boot_id != me.boot_id:
+    if text.maker.boot_id != me.boot_id:
         return True
-    return keep.maker.start not in set(alive)
+    return text.maker.start not in set(alive)
 
 
 def on(node: str, reservations: Iterable[Reservation]) -> list[tuple[str, ReservationText]]:
-    """Ours that cover the node: (name, what it says)."""
-    found = [(one.name, read(one)) for one in reservations if node in one.nodes]
-    return [(name, keep) for name, keep in found if keep is not None]
+    """Holdfast's reservations of the node: (name, text)."""
+    found = [(r.name, read(r)) for r in reservations if node in r.nodes]
+    return [(name, text) for name, text in found if text is not None]

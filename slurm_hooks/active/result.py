@@ -1,4 +1,4 @@
-"""What an active check says: its verdict, and the values behind it. One JSON line on the wire."""
+"""The result of an active check: verdict and readings, and their encoding as one line of JSON."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from enum import Enum
 from typing import Any
 
 MARK = "HOLDFAST-ACTIVE-CHECK "
-"""In front of the result in a job's output, where a site's prolog may have printed before."""
+"""Before the result in a job's output, which may also have output of the site's prolog."""
+
+
+IN_DETAIL = 4
+"""Failed readings that the detail of a result has; the others are only counted there."""
 
 
 class Verdict(str, Enum):
-    """What came of an active check."""
+    """The verdict of an active check."""
 
     PASSED = "passed"
     FAILED = "failed"
     COULD_NOT_RUN = "could-not-run"
-    """The program is missing, Slurm did not start it, or its answer says nothing about the node."""
+    """The program is missing, Slurm did not start it, or its output proves nothing about the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One value for the report. ``ok`` None: shown and not judged. ``section`` as on the page."""
+    """One value for the report. ``ok`` None: not judged. ``section``: section of the report."""
 
     section: str
     subject: str
@@ -31,10 +35,14 @@ class Reading:
     limit: str = "-"
     ok: bool | None = None
 
+    def as_text(self) -> str:
+        """The reading with its limit, for people."""
+        return f"{self.subject} {self.value} (limit {self.limit})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What ``read`` makes of a program's output."""
+    """The result of ``read``: a program's output, judged."""
 
     verdict: Verdict
     detail: str
@@ -43,7 +51,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One check on one node (on a pair: ``nodes`` has both). ``at`` in epoch seconds."""
+    """One check on one node, or on a pair (``nodes`` has both). ``at``: start in epoch seconds."""
 
     check: str
     verdict: Verdict
@@ -57,21 +65,21 @@ class Result:
         return replace(self, nodes=tuple(nodes), at=at, wall_s=wall_s)
 
     def plain(self) -> dict[str, Any]:
-        """For JSON; keys in the order of the fields."""
+        """As a dict for JSON, keys in the order of the fields."""
         return {**asdict(self), "verdict": self.verdict.value}
 
 
 def judged_by(readings: Sequence[Reading], *, passed: str) -> Judged:
-    """Failed when any reading is not ok, passed when all that are judged are, and could-not-run
-    when none was judged: nothing measured is nothing proven.
+    """Failed if any reading failed; passed if all judged readings are ok; could-not-run if none was
+    judged, because nothing was measured.
     """
-    bad = [one for one in readings if one.ok is False]
+    bad = [reading for reading in readings if reading.ok is False]
     if bad:
-        detail = "; ".join(f"{one.subject} {one.value} (limit {one.limit})" for one in bad[:4])
-        more = f" and {len(bad) - 4} more" if len(bad) > 4 else ""
+        detail = "; ".join(reading.as_text() for reading in bad[:IN_DETAIL])
+        more = f" and {len(bad) - IN_DETAIL} more" if len(bad) > IN_DETAIL else ""
         return Judged(verdict=Verdict.FAILED, detail=detail + more, readings=tuple(readings))
-    if not any(one.ok for one in readings):
-        return could_not_run("it measured nothing", readings)
+    if not any(reading.ok for reading in readings):
+        return could_not_run("nothing was measured", readings)
     return Judged(verdict=Verdict.PASSED, detail=passed, readings=tuple(readings))
 
 
@@ -84,19 +92,19 @@ def failed(why: str, readings: Sequence[Reading] = ()) -> Judged:
 
 
 def one_line(text: str, most: int = 300) -> str:
-    """Any output as one line for people."""
+    """Output of a program on one line, at most ``most`` characters."""
     folded = " ".join(text.split())
     return folded if len(folded) <= most else folded[: most - 1] + "…"
 
 
 def encode(check: str, judged: Judged) -> str:
-    """The line that a job prints."""
-    said = {"check": check, **asdict(judged), "verdict": judged.verdict.value}
-    return MARK + json.dumps(said)
+    """The line that a test job prints."""
+    values = {"check": check, **asdict(judged), "verdict": judged.verdict.value}
+    return MARK + json.dumps(values)
 
 
 def decode(output: str) -> Result | None:
-    """The result among a job's output; None when there is none that can be read."""
+    """The result in a job's output; None if there is no valid one."""
     for line in reversed(output.splitlines()):
         _, mark, body = line.partition(MARK)
         if mark:
@@ -107,15 +115,15 @@ def decode(output: str) -> Result | None:
     return None
 
 
-def from_plain(said: Mapping[str, Any]) -> Result:
+def from_plain(values: Mapping[str, Any]) -> Result:
     """A result from its JSON. Raises ValueError, TypeError or KeyError."""
-    readings = tuple(Reading(**one) for one in said.get("readings") or ())
+    readings = tuple(Reading(**reading) for reading in values.get("readings") or ())
     return Result(
-        check=str(said["check"]),
-        verdict=Verdict(said["verdict"]),
-        detail=str(said["detail"]),
-        nodes=tuple(str(node) for node in said.get("nodes") or ()),
+        check=str(values["check"]),
+        verdict=Verdict(values["verdict"]),
+        detail=str(values["detail"]),
+        nodes=tuple(str(node) for node in values.get("nodes") or ()),
         readings=readings,
-        at=float(said.get("at") or 0.0),
-        wall_s=float(said.get("wall_s") or 0.0),
+        at=float(values.get("at") or 0.0),
+        wall_s=float(values.get("wall_s") or 0.0),
     )

@@ -1,8 +1,8 @@
-"""Runs one active check on this machine, inside the job that was made for it.
+"""Runs one active check on this node, inside its test job.
 
-``python -I -m slurm_hooks.active.run_on_node NAME``: prints the result as one marked JSON line. A check of two
-nodes becomes, in each rank, the program itself; who asked reads its output. Never evidence by its
-own failure: whatever goes wrong in here is could-not-run.
+``python -I -m slurm_hooks.active.run_on_node NAME`` prints the result as one marked line of JSON. For
+a check of two nodes, each rank executes the program itself, and the caller reads its output. An
+error in this module is never evidence against the node: the result is could-not-run.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from slurm_hooks.settings.sections import AgentConfig, NodeConfig
 from slurm_hooks.worker.worker import Worker, call
 
 _HISTORY_S = 3.0
-_NOT_THEIRS = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES")
-"""Set by Slurm's GRES to all GPUs of the node; dcgmi warns of it in front of its JSON."""
+_UNSET = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES")
+"""Slurm's GRES sets these to all GPUs of the node; dcgmi then prints a warning before its JSON."""
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="slurm_hooks.active.run_on_node", allow_abbrev=False)
     parser.add_argument("check", choices=CATALOGUE)
     parser.add_argument("--config", type=Path)
-    parser.add_argument("--for-gate", action="store_true")
-    asked = parser.parse_args(argv)
+    parser.add_argument("--for-return", action="store_true")
+    args = parser.parse_args(argv)
     try:
-        judged = run(asked.check, config_path(asked.config), for_gate=asked.for_gate)
+        judged = run(args.check, config_path(args.config), for_return=args.for_return)
     except HoldfastError as error:
         judged = could_not_run(str(error))
-    except Exception as error:  # noqa: BLE001 - a fault of ours says nothing about the node
-        judged = could_not_run(f"a fault of ours: {type(error).__name__}: {error}")
-    sys.stdout.write(encode(asked.check, judged) + "\n")
+    except Exception as error:  # noqa: BLE001 - an internal error is no evidence about the node
+        judged = could_not_run(f"internal error: {type(error).__name__}: {error}")
+    sys.stdout.write(encode(args.check, judged) + "\n")
     sys.stdout.flush()
-    if not asked.for_gate:  # the agent writes down its own tests
-        note(asked.check, judged, config_path(asked.config))
+    if not args.for_return:  # the agent records its own tests
+        note(args.check, judged, config_path(args.config))
     return 0
 
 
 def note(check: str, judged: Judged, config: Path) -> None:
-    """Write the result into this node's history. A history that hangs or cannot be written changes
-    nothing: who asked has the result already.
+    """Write the result into this node's history. If that hangs or fails, nothing else is affected:
+    the result is already printed.
     """
     try:
         paths = load_cluster(config).paths
@@ -84,8 +84,8 @@ def note(check: str, judged: Judged, config: Path) -> None:
     call(Worker("history", open_, keep=False), None, deadline_s=_HISTORY_S)
 
 
-def describe(config: Path, *, for_gate: bool = False) -> tuple[Node, ActiveConfig]:
-    """The node and the limits, as the configuration says. Raises ``ConfigError``."""
+def describe(config: Path, *, for_return: bool = False) -> tuple[Node, ActiveConfig]:
+    """The node and the limits, from the configuration. Raises ``ConfigError``."""
     node = load_section(config, "node", NodeConfig)
     active = load_section(config, "active", ActiveConfig)
     described = Node(
@@ -94,30 +94,30 @@ def describe(config: Path, *, for_gate: bool = False) -> tuple[Node, ActiveConfi
         config=config,
         torch_python=active.torch_python,
         nccl_tests=active.nccl_tests,
-        for_gate=for_gate,
+        for_return=for_return,
     )
     return described, active
 
 
-def run(name: str, config: Path, *, for_gate: bool) -> Judged:
-    """The check, run to its end or its time limit. A check of two nodes does not return from here."""
-    node, active = describe(config, for_gate=for_gate)
+def run(name: str, config: Path, *, for_return: bool) -> Judged:
+    """Run the check to its end or its time limit. For a check of two nodes this does not return."""
+    node, active = describe(config, for_return=for_return)
     check, level, limits = load(name), CATALOGUE[name].level, active.limits(name)
     try:
         argv = check.command(node, limits, level)
     except Missing as error:
         return could_not_run(str(error))
-    if check.NODES > 1:
-        _become(argv)
+    if check.nodes > 1:
+        _exec(argv)
     limit_s = check.time_limit_s(limits, level)
     return check.read(execute(argv, limit_s), node, limits, level)
 
 
 def execute(argv: Sequence[str], limit_s: float) -> Ran:
-    """Run a program; one that hangs is left behind. Raises ``CommandError`` if it cannot start."""
+    """Run a program; one that hangs is abandoned. Raises ``Missing`` if it cannot start."""
     begin = time.monotonic()
     try:
-        done = complete(argv, timeout_s=limit_s, env=dict.fromkeys(_NOT_THEIRS))
+        done = complete(argv, timeout_s=limit_s, env=dict.fromkeys(_UNSET))
     except Unavailable as error:
         if time.monotonic() - begin < limit_s:
             raise
@@ -127,7 +127,7 @@ def execute(argv: Sequence[str], limit_s: float) -> Ran:
     return Ran(status=done.status, out=done.out, err=done.err, limit_s=limit_s)
 
 
-def _become(argv: Sequence[str]) -> None:
+def _exec(argv: Sequence[str]) -> None:
     sys.stdout.flush()
     os.execv(argv[0], list(argv))  # noqa: S606 - one rank of a job
 

@@ -1,19 +1,16 @@
-"""The checks of this half: a literal catalogue, and what each one is made of.
+"""The passive checks: the catalogue, and the type that every check has.
 
-A check is one small module with ``NEEDS`` (the probe whose silence blinds it), ``Limits`` (a frozen
-dataclass; its defaults are the defaults), ``judge(facts, limits)`` and ``show(facts, limits)``. One
-that also judges what other probes say names them in ``ALSO``, a frozenset; their silence does not
-blind it. ``could_see(finding, facts)``, where there is one, is False while what an old finding is
-about does not say how it is: it is not gone then. A check never does I/O. Adding one: the module,
-one row here, the code's row in holdfast/faults/.
+Each check is one small module that exports ``CHECK``, a ``Check``. A check is pure: it does no I/O
+and has no state. To add one: the module, one row in ``CATALOGUE``, and a row in holdfast/faults/
+for each new fault code (see CONTRIBUTING.md, "Add a check").
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.config.bounds import within as within
 from holdfast.findings import Finding
@@ -68,16 +65,18 @@ CATALOGUE: Mapping[str, str] = {
     "agent_state": "slurm_hooks.checks.agent_state",
     "probe_blind": "slurm_hooks.checks.probe_blind",
 }
-"""Name in the configuration → module. The order is that of every table."""
+"""Name in the configuration → module. Every table lists the checks in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One value that a check looked at, for people: the value and what it must not pass.
+    """One value that a check read, for ``holdfast check``: the value and its limit.
 
-    ``seen``: False where the subject is there but cannot be looked at, which is not to read as well;
-    blind, where the configuration ``expected`` it. ``code``: of the finding that this value belongs
-    to, where there may be several of one subject.
+    ``seen``      False: the subject exists, but its value cannot be read from here. Such a row is
+                  not shown as healthy; it is shown as blind if the configuration requires the
+                  subject (``expected``).
+    ``code``      fault code of the finding that this value belongs to; set only where one subject
+                  can have several findings.
     """
 
     subject: str
@@ -89,7 +88,7 @@ class Reading:
 
 
 class Limits(Protocol):
-    """Every check's limits say how many passes in a row open a finding, and how many close it."""
+    """What the limits of every check have: how many consecutive passes open and close a finding."""
 
     @property
     def open_after(self) -> int: ...
@@ -98,24 +97,47 @@ class Limits(Protocol):
     def clear_after(self) -> int: ...
 
 
-class Check(Protocol):
-    """What a module of the catalogue offers."""
-
-    NEEDS: str
-    Limits: type[Any]
-
-    def judge(self, facts: NodeFacts, limits: Any) -> Iterator[Finding]: ...
-
-    def show(self, facts: NodeFacts, limits: Any) -> Iterator[Reading]: ...
+def _always_visible(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - the default
+    return True
 
 
-def load(name: str) -> Check:
-    """The check's module. Raises KeyError for a name that is not in the catalogue."""
-    return cast("Check", importlib.import_module(CATALOGUE[name]))
+LimitsT = TypeVar("LimitsT", bound=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Generic[LimitsT]):
+    """One check of the catalogue.
+
+    ``probe``      the probe that the check depends on: while it does not answer, the check neither
+                   opens nor closes a finding. Empty: the check reads what the agent itself knows.
+    ``also``       other probes whose facts it reads. It works without their answers.
+    ``limits``     its limits, a frozen dataclass. The defaults are the defaults of the
+                   configuration; ``__post_init__`` raises ValueError for a value out of range.
+    ``judge``      (facts, limits) → the findings of this moment.
+    ``show``       (facts, limits) → every value that it read, healthy or not.
+    ``could_see``  (an earlier finding, facts) → whether the facts can show that this finding is
+                   gone. While they cannot, the finding stays open.
+    """
+
+    name: str
+    probe: str = ""
+    also: frozenset[str] = frozenset()
+    limits: type[LimitsT]
+    judge: Callable[[NodeFacts, LimitsT], Iterator[Finding]]
+    show: Callable[[NodeFacts, LimitsT], Iterator[Reading]]
+    could_see: Callable[[Finding, NodeFacts], bool] = _always_visible
+
+
+def load(name: str) -> Check[Any]:
+    """The check, imported at first use. Raises KeyError for a name that is not in the catalogue."""
+    check = importlib.import_module(CATALOGUE[name]).CHECK
+    if not isinstance(check, Check):
+        raise TypeError(f"{CATALOGUE[name]}.CHECK is no Check")
+    return check
 
 
 def limits_in_range(limits: Limits) -> None:
-    """For ``__post_init__``: a finding needs at least one pass to open and one to close."""
+    """For ``__post_init__``: opening and closing a finding takes at least one pass each."""
     for name in ("open_after", "clear_after"):
         value = getattr(limits, name)
         if not 1 <= value <= 1000:

@@ -1,7 +1,7 @@
-"""What the agent itself has to keep and to know: its state folder takes writes, and its last return of
-the node ended no drain of somebody else's.
+"""The agent's own state: its state folder is writable, and it is confirmed that its last return of
+the node to service ended no drain of another owner.
 
-Needs no probe of its own: the agent's own writes and questions are the source.
+It needs no probe: the source is the agent's own writes and requests to Slurm.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """No value of its own: one write that fails is one too many."""
+    """No threshold: one failed write is a finding."""
 
     open_after: int = 1
     clear_after: int = 1
@@ -42,7 +40,7 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         yield Reading(
             subject="state folder",
             value=facts.unwritten,
-            limit="takes writes",
+            limit="writable",
             code="STATE_UNWRITABLE",
         )
     if facts.unconfirmed:
@@ -52,3 +50,11 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             limit="confirmed",
             code="RETURN_UNCONFIRMED",
         )
+
+
+CHECK = Check(
+    name="agent_state",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

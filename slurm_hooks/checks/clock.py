@@ -1,4 +1,4 @@
-"""This node's clock against slurmctld's: credentials and start times depend on it."""
+"""This node's clock, compared with slurmctld's. Credentials and job start times depend on it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import ClockFacts, NodeFacts
-
-NEEDS = "clock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_skew_s``: tolerated difference, after the measurement's own error was given to it."""
+    """``max_skew_s``: largest difference, after the error of the measurement is subtracted."""
 
     max_skew_s: float = 5.0
     open_after: int = 1
@@ -30,15 +28,15 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
-    if facts.clock is not None and _least_skew_s(facts.clock) > limits.max_skew_s:
+    if facts.clock is not None and _certain_skew_s(facts.clock) > limits.max_skew_s:
         yield finding(
             "CLOCK_SKEW",
             subject="node",
-            detail=f"clock is {facts.clock.skew_s:+.1f} s from slurmctld's",
+            detail=f"clock differs from slurmctld's by {facts.clock.skew_s:+.1f} s",
         )
 
 
-def _least_skew_s(clock: ClockFacts) -> float:
+def _certain_skew_s(clock: ClockFacts) -> float:
     return max(0.0, abs(clock.skew_s) - clock.error_s)
 
 
@@ -49,3 +47,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"{facts.clock.skew_s:+.1f} s (± {facts.clock.error_s:.1f})",
             limit=f"<= {limits.max_skew_s:g} s",
         )
+
+
+CHECK = Check(
+    name="clock",
+    probe="clock",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

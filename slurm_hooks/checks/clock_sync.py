@@ -1,4 +1,4 @@
-"""The kernel's clock: disciplined by somebody (chronyd, ntpd, PTP), by adjtimex(2)."""
+"""Whether chronyd, ntpd or PTP synchronises the kernel's clock, as adjtimex(2) reports it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Six passes: chronyd takes a minute after its start."""
+    """Six passes to open: chronyd needs a minute after its start."""
 
     open_after: int = 6
     clear_after: int = 1
@@ -24,16 +22,16 @@ class Limits:
         limits_in_range(self)
 
 
-def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - the type of every check
     if facts.host is not None and facts.host.clock_synced is False:
         yield finding(
             "CLOCK_UNSYNCED",
             subject="node",
-            detail="nobody tells the kernel's clock the time (STA_UNSYNC)",
+            detail="the kernel's clock is not synchronised (STA_UNSYNC)",
         )
 
 
-def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - as every check
+def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - the type of every check
     return facts.host is not None and facts.host.clock_synced is not None
 
 
@@ -43,3 +41,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
         error = "" if host.clock_error_s is None else f", error <= {host.clock_error_s:.3f} s"
         word = "synchronised" if host.clock_synced else "not synchronised"
         yield Reading(subject="node", value=f"{word}{error}", limit="synchronised")
+
+
+CHECK = Check(
+    name="clock_sync",
+    probe="host",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

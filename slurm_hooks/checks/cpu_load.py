@@ -1,4 +1,4 @@
-"""The load of the machine: far more work than processors, for long."""
+"""Load average: many more runnable tasks than CPUs for 15 minutes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import HostFacts, NodeFacts
-
-NEEDS = "host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_per_cpu``: mean of 15 minutes, by processor. NHC's generated limit is 2; twice that
-    leaves room for jobs that start more threads than they should.
+    """``max_per_cpu``: load average of 15 minutes, per CPU. The limit that NHC generates is 2; twice
+    that leaves room for jobs that start too many threads.
     """
 
     max_per_cpu: float = 4.0
@@ -32,7 +30,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     load = _per_cpu(facts.host)
     if load is not None and load > limits.max_per_cpu:
         yield finding(
-            "LOAD_HIGH", subject="node", detail=f"load of 15 minutes is {load:.1f} by processor"
+            "LOAD_HIGH", subject="node", detail=f"15-minute load average is {load:.1f} per CPU"
         )
 
 
@@ -42,7 +40,7 @@ def _per_cpu(host: HostFacts | None) -> float | None:
     return host.load[2] / host.cpus
 
 
-def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - as every check
+def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - the type of every check
     return _per_cpu(facts.host) is not None
 
 
@@ -50,5 +48,15 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     load = _per_cpu(facts.host)
     if load is not None:
         yield Reading(
-            subject="node", value=f"{load:.1f} by processor", limit=f"<= {limits.max_per_cpu:g}"
+            subject="node", value=f"{load:.1f} per CPU", limit=f"<= {limits.max_per_cpu:g}"
         )
+
+
+CHECK = Check(
+    name="cpu_load",
+    probe="host",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

@@ -1,8 +1,8 @@
-"""DCGM's own health watches, where a hostengine runs them. Where none does, nothing is known: not
-healthy.
+"""DCGM's background health watches, where nv-hostengine runs them. Without it nothing is known,
+which does not mean healthy.
 
-DCGM says "Healthy" while the driver asks for a reset (DCGM 263) and fails for what is no fault
-(DCGM 308), so it is a second opinion beside Holdfast's own checks.
+DCGM reports "Healthy" while the driver requires a reset (DCGM issue 263) and "Failure" without a
+fault (DCGM issue 308). So its result is a second source beside Holdfast's own checks.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import DcgmIncident, NodeFacts
-
-NEEDS = "dcgm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``ignore``: systems that are not judged, as DCGM calls them (``PCIe system``, ``NVLINK
+    """``ignore``: systems that are not judged, by DCGM's names (``PCIe system``, ``NVLINK
     system``, ``Memory system``, ``SM system``, ``InfoROM system``, ``Thermal system``, ``Power
     system``, ``Driver``).
     """
@@ -52,10 +50,19 @@ def _subject(incident: DcgmIncident) -> str:
     return f"{incident.entity} {incident.entity_id} {incident.system}"
 
 
-def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001 - every check has limits
+def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001 - the type of every check
     if facts.dcgm is not None:
         yield Reading(
             subject="node",
             value=f"{facts.dcgm.overall}, {len(facts.dcgm.incidents)} incidents",
             limit="Healthy",
         )
+
+
+CHECK = Check(
+    name="dcgm",
+    probe="dcgm",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

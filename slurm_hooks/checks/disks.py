@@ -1,4 +1,4 @@
-"""Local filesystems (``node.disks``): room, inodes, and not turned read-only by an error."""
+"""Local filesystems (``node.disks``): free space, free inodes, and not remounted read-only by an error."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import DiskFacts, NodeFacts
-
-NEEDS = "host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``min_free_share``, ``min_free_inodes_share``: least free shares (0 to 1). The kubelet evicts
-    pods at 10 and 5 percent; a node that is fuller than this cannot write its own logs for long.
+    """``min_free_share``, ``min_free_inodes_share``: least free share of space and of inodes (0 to
+    1). The kubelet evicts pods at 10 and 5 percent; below 3 percent a node soon cannot write logs.
 
-    A disk that was read-only from the start is meant to be so.
+    A filesystem that was read-only when the agent first saw it is not judged.
     """
 
     min_free_share: float = 0.03
@@ -38,7 +36,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     for disk in facts.host.disks if facts.host else ():
         if disk.turned_read_only:
             yield finding(
-                "DISK_READ_ONLY", subject=disk.path, detail=f"{disk.path} turned read-only"
+                "DISK_READ_ONLY", subject=disk.path, detail=f"{disk.path} became read-only"
             )
         full = ", ".join(_full(disk, limits))
         if full and not disk.read_only:
@@ -47,9 +45,9 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def _full(disk: DiskFacts, limits: Limits) -> Iterator[str]:
     if disk.total_bytes and disk.free_bytes / disk.total_bytes < limits.min_free_share:
-        yield f"{disk.free_bytes / disk.total_bytes:.1%} of its space is free"
+        yield f"{disk.free_bytes / disk.total_bytes:.1%} of space free"
     if disk.inodes and disk.free_inodes / disk.inodes < limits.min_free_inodes_share:
-        yield f"{disk.free_inodes / disk.inodes:.1%} of its inodes are free"
+        yield f"{disk.free_inodes / disk.inodes:.1%} of inodes free"
 
 
 def could_see(finding: Finding, facts: NodeFacts) -> bool:
@@ -66,3 +64,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"{word}, {share:.0%} free",
             limit=f">= {limits.min_free_share:.0%} free",
         )
+
+
+CHECK = Check(
+    name="disks",
+    probe="host",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

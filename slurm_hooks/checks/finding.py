@@ -1,4 +1,4 @@
-"""A finding as the fault catalogue has it: severity and action are never a check's own opinion."""
+"""Builds a finding. Severity and action come from the fault catalogue, never from the check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ def finding(
     gpu: int | None = None,
     left_s: float | None = None,
 ) -> Finding:
-    """The finding ``code`` with the catalogue's severity and action."""
+    """The finding ``code`` with the severity and action that holdfast/faults/ gives it.
+
+    ``detail`` becomes part of a drain's Reason: short, one line. ``left_s``: seconds until the
+    finding clears by itself, if nothing new happens; None: it does not.
+    """
     row = fault_of(code)
     return Finding(
         code=code,

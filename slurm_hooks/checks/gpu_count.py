@@ -1,6 +1,4 @@
-"""The number of GPUs that the driver sees, against what this node is meant to have and against the
-PCI bus.
-"""
+"""The number of GPUs that the driver sees, compared with ``node.expected_gpus`` and the PCI bus."""
 
 from __future__ import annotations
 
@@ -8,17 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "nvml"
-ALSO = frozenset({"pcie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Two passes: while a driver reloads, the count is short for a moment."""
+    """Two passes: while the driver reloads, GPUs are missing for a moment."""
 
     open_after: int = 2
     clear_after: int = 2
@@ -27,12 +22,12 @@ class Limits:
         limits_in_range(self)
 
 
-def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - the type of every check
     if facts.nvml is None or facts.nvml.count is None:
         return
     count = facts.nvml.count
-    # More on the bus than NVML sees is right where this node was given some of the machine's GPUs,
-    # none at all where this container does not see the machine's bus.
+    # NVML may see fewer GPUs than the bus has: the node may own only some of the machine's GPUs.
+    # The bus may be empty: this container may not see it.
     gone = bool(facts.pcie) and len(facts.pcie or ()) < count
     if count != facts.expected_gpus or gone:
         yield finding(
@@ -43,17 +38,17 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG00
 
 
 def _on_bus(facts: NodeFacts) -> str:
-    """What the PCI bus says, and which GPUs only one of the two knows."""
+    """How many GPUs the PCI bus has, and which of them NVML does not see, or the other way round."""
     if facts.pcie is None:
         return ""
-    there = {link.pci for link in facts.pcie}
+    on_bus = {link.pci for link in facts.pcie}
     known = {gpu.pci for gpu in facts.gpus if gpu.pci is not None}
-    said = f", {len(there)} on the PCI bus"
-    if known and there - known:
-        said += f"; without a driver: {', '.join(sorted(there - known))}"
-    if known - there:
-        said += f"; gone from the bus: {', '.join(sorted(known - there))}"
-    return said
+    text = f", {len(on_bus)} on the PCI bus"
+    if known and on_bus - known:
+        text += f"; without a driver: {', '.join(sorted(on_bus - known))}"
+    if known - on_bus:
+        text += f"; missing on the bus: {', '.join(sorted(known - on_bus))}"
+    return text
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
@@ -64,3 +59,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
             value=f"{facts.nvml.count} GPUs{on_bus}",
             limit=f"= {facts.expected_gpus}",
         )
+
+
+CHECK = Check(
+    name="gpu_count",
+    probe="nvml",
+    also=frozenset({"pcie"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

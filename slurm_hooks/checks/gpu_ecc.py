@@ -1,5 +1,5 @@
-"""Uncorrected ECC errors since the agent's baseline, and the GPU's own word that its SRAM had too
-many. Corrected ones are the memory doing its work: shown, never judged.
+"""Uncorrected ECC errors since the agent's baseline, and the GPU's flag that its SRAM had too many.
+Corrected errors are shown and never judged: they lose no data.
 """
 
 from __future__ import annotations
@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_new_uncorrected``: volatile uncorrected errors tolerated since the baseline (the
-    agent's first sight of this GPU in this boot, and again after each reset)."""
+    """``max_new_uncorrected``: volatile uncorrected errors allowed since the baseline, which is set
+    when the agent first sees the GPU in this boot and after each GPU reset.
+    """
 
     max_new_uncorrected: int = 0
     open_after: int = 1
@@ -44,8 +43,8 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "SRAM_THRESHOLD",
                 subject=gpu.subject,
-                detail=f"{gpu.where}: SRAM errors beyond the GPU's own threshold, "
-                f"{'?' if ever is None else ever} uncorrected in its life",
+                detail=f"{gpu.where}: SRAM errors exceed the GPU's own threshold "
+                f"({_number(ever)} uncorrected in total)",
                 gpu=gpu.index,
             )
 
@@ -58,10 +57,19 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             yield Reading(
                 subject=gpu.subject,
                 value=f"{new} new ({gpu.uncorrected} since reset, {_number(gpu.uncorrected_ever)} "
-                f"ever; {_number(gpu.corrected)} corrected){sram}",
+                f"in total; {_number(gpu.corrected)} corrected){sram}",
                 limit=f"<= {limits.max_new_uncorrected} new",
             )
 
 
 def _number(value: int | None) -> str:
     return "?" if value is None else str(value)
+
+
+CHECK = Check(
+    name="gpu_ecc",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

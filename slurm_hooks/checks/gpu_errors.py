@@ -1,7 +1,7 @@
-"""NVML calls about a GPU that keep failing, other than by what a GPU or driver does not support.
+"""NVML calls for a GPU that fail repeatedly. Calls that a GPU or driver does not support do not count.
 
-A GPU without a handle cannot be used; one whose InfoROM is corrupt (NVML code 14) needs service;
-any other code is a driver that is not quite well (gcm treats those as a warning too).
+A GPU without a handle cannot be used. A corrupt InfoROM (NVML code 14) needs service. Any other
+code is a warning about the driver (gcm treats those as a warning too).
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 _CORRUPTED_INFOROM = 14
 """NVML_ERROR_CORRUPTED_INFOROM"""
@@ -22,7 +20,7 @@ _CORRUPTED_INFOROM = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Three passes: a call may fail once while the driver is busy with something else."""
+    """Three passes: a call may fail once while the driver is busy."""
 
     open_after: int = 3
     clear_after: int = 3
@@ -31,13 +29,13 @@ class Limits:
         limits_in_range(self)
 
 
-def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - the type of every check
     for gpu in facts.gpus:
         if gpu.errors:
             yield finding(
                 _code(gpu),
                 subject=gpu.subject,
-                detail=f"{gpu.where}: {_said(gpu)}",
+                detail=f"{gpu.where}: {_failed_calls(gpu)}",
                 gpu=gpu.index,
             )
 
@@ -50,9 +48,9 @@ def _code(gpu: GpuFacts) -> str:
     return "GPU_CALLS_FAIL"
 
 
-def _said(gpu: GpuFacts) -> str:
-    """The first of the failed calls, each once, with its code."""
-    calls = list(dict.fromkeys(f"{call} gives code {code}" for call, code in gpu.errors))
+def _failed_calls(gpu: GpuFacts) -> str:
+    """The first two failed calls with their codes, and how many more there are."""
+    calls = list(dict.fromkeys(f"{call} failed with code {code}" for call, code in gpu.errors))
     more = f" and {len(calls) - 2} more" if len(calls) > 2 else ""
     return ", ".join(calls[:2]) + more
 
@@ -60,5 +58,14 @@ def _said(gpu: GpuFacts) -> str:
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
     for gpu in facts.gpus:
         if gpu.state_code is None:
-            value = _said(gpu) if gpu.errors else "every call answered"
-            yield Reading(subject=gpu.subject, value=value, limit="every call answered")
+            value = _failed_calls(gpu) if gpu.errors else "all calls succeed"
+            yield Reading(subject=gpu.subject, value=value, limit="all calls succeed")
+
+
+CHECK = Check(
+    name="gpu_errors",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,7 +1,7 @@
-"""Whether the fabric manager has joined each GPU to the NVSwitches, and finds the fabric healthy.
+"""NVLink fabric: every GPU is registered with Fabric Manager, and the fabric is healthy.
 
-Without it no CUDA program starts on an HGX board (error 802). Facts: NVML's
-nvmlDeviceGetGpuFabricInfoV; 300 s of grace after a boot are NVSentinel's.
+Without the fabric no CUDA program starts on an HGX board (error 802). Source: NVML's
+nvmlDeviceGetGpuFabricInfoV. The grace of 300 s after a boot is NVSentinel's.
 """
 
 from __future__ import annotations
@@ -11,31 +11,30 @@ from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFabric, GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 _STATES = {1: "not started", 2: "in progress", 3: "completed"}
 _COMPLETED = 3
 _FLAGS = (
     (0, "degraded bandwidth"),
     (2, "route recovery in progress"),
-    (4, "route unhealthy"),
-    (6, "access time-out recovery"),
+    (4, "unhealthy route"),
+    (6, "access timeout recovery"),
 )
-"""Shift of each two-bit answer in the health mask; 1 is true, 2 false, 0 not supported."""
+"""Shift of each two-bit field in the health mask: 1 true, 2 false, 0 not supported."""
 _TRUE = 1
-_CONFIGURATION_SHIFT, _CONFIGURATION_RIGHT = 8, (0, 1)
-"""Four bits; 0 is not supported, 1 no error, the rest name what is wrong."""
+_CONFIGURATION_SHIFT, _CONFIGURATION_CORRECT = 8, (0, 1)
+"""Four bits: 0 not supported, 1 no error, other values name the error."""
 _SUMMARIES = {2: "unhealthy", 3: "limited capacity"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``grace_s``: how long the fabric manager may take, from when the agent first saw the fabric
-    unfinished."""
+    """``grace_s``: how long Fabric Manager may take, from when the agent first saw the fabric
+    incomplete.
+    """
 
     grace_s: float = 300.0
     open_after: int = 2
@@ -47,10 +46,11 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
-    """One finding for the node where all its GPUs say the same: the fabric manager serves the
-    board."""
+    """One finding per GPU, or one for the node if all its GPUs report the same: Fabric Manager
+    serves the whole board.
+    """
     joined = [gpu for gpu in facts.gpus if gpu.fabric is not None]
-    if len(joined) < 2:  # a single GPU of a board, passed through to this machine, joins nobody
+    if len(joined) < 2:  # a single GPU that is passed through to this machine is in no fabric
         return
     wrong = [(gpu, *_wrong(gpu, gpu.fabric, limits)) for gpu in joined if gpu.fabric is not None]
     wrong = [(gpu, what, action) for gpu, what, action in wrong if what]
@@ -70,31 +70,40 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 
 def _wrong(gpu: GpuFacts, fabric: GpuFabric, limits: Limits) -> tuple[str, Action]:
-    """("", …) where all is well. What only waits for the fabric manager asks for time."""
+    """("", …) for a healthy fabric. While only Fabric Manager is missing, the action is to wait."""
     if fabric.state != _COMPLETED:
-        pending_s = gpu.news.fabric_pending_s
+        pending_s = gpu.deltas.fabric_pending_s
         if pending_s is None or pending_s < limits.grace_s:
             return "", Action.NONE
-        words = _STATES.get(fabric.state, f"state {fabric.state}")
-        return f"{words} for {pending_s:.0f} s", Action.WAIT
+        state = _STATES.get(fabric.state, f"state {fabric.state}")
+        return f"{state} for {pending_s:.0f} s", Action.WAIT
     if fabric.status:
         return f"registration failed (NVML code {fabric.status})", Action.RESET_GPU
-    ill = [words for shift, words in _FLAGS if fabric.health >> shift & 3 == _TRUE]
+    faults = [words for shift, words in _FLAGS if fabric.health >> shift & 3 == _TRUE]
     configuration = fabric.health >> _CONFIGURATION_SHIFT & 0xF
-    if configuration not in _CONFIGURATION_RIGHT:
-        ill.append(f"incorrect configuration ({configuration})")
-    if not ill and fabric.summary in _SUMMARIES:
-        ill.append(_SUMMARIES[fabric.summary])
-    return ", ".join(ill), Action.RESET_GPU
+    if configuration not in _CONFIGURATION_CORRECT:
+        faults.append(f"incorrect configuration ({configuration})")
+    if not faults and fabric.summary in _SUMMARIES:
+        faults.append(_SUMMARIES[fabric.summary])
+    return ", ".join(faults), Action.RESET_GPU
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for gpu in facts.gpus:
         if gpu.fabric is not None:
-            said = _STATES.get(gpu.fabric.state, f"state {gpu.fabric.state}")
+            state = _STATES.get(gpu.fabric.state, f"state {gpu.fabric.state}")
             what, _ = _wrong(gpu, gpu.fabric, limits)
             yield Reading(
                 subject=gpu.subject,
-                value=what or said,
+                value=what or state,
                 limit=f"completed within {limits.grace_s:g} s",
             )
+
+
+CHECK = Check(
+    name="gpu_fabric",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

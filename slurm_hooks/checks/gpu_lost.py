@@ -1,4 +1,4 @@
-"""A GPU that the driver itself calls lost (fell off the bus)."""
+"""A GPU that the driver reports as lost: it fell off the PCI bus."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "nvml"
 
 _GPU_IS_LOST = 15
 """NVML_ERROR_GPU_IS_LOST"""
@@ -18,7 +16,7 @@ _GPU_IS_LOST = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The driver's word counts at once."""
+    """One pass: the driver's report is enough."""
 
     open_after: int = 1
     clear_after: int = 2
@@ -27,7 +25,7 @@ class Limits:
         limits_in_range(self)
 
 
-def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - every check has limits
+def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001 - the type of every check
     for gpu in facts.gpus:
         if gpu.state_code == _GPU_IS_LOST:
             yield finding(
@@ -42,3 +40,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:  # noqa: ARG001
     for gpu in facts.gpus:
         lost = gpu.state_code == _GPU_IS_LOST
         yield Reading(subject=gpu.subject, value="lost" if lost else "answers", limit="answers")
+
+
+CHECK = Check(
+    name="gpu_lost",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,6 +1,5 @@
-"""Modes that somebody set: persistence, ECC, MIG and compute mode. What they should be is the
-site's word; the defaults are those of a training node (gpud: persistence on; NVIDIA's own defaults
-for the rest).
+"""GPU modes: persistence, ECC, MIG and compute mode. The site sets what they should be; the defaults
+are those of a training node (persistence on, as gpud requires; NVIDIA's defaults for the rest).
 """
 
 from __future__ import annotations
@@ -9,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 _COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 _PROHIBITED = 2
@@ -21,9 +18,10 @@ _PROHIBITED = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``persistence``, ``ecc``, ``mig``: whether they should be on; None: either is right.
-    ``compute_mode``: 0 default, 3 exclusive process; None: any but prohibited, in which no job can
-    run."""
+    """``persistence``, ``ecc``, ``mig``: whether the mode should be on; None: not judged.
+    ``compute_mode``: 0 default, 3 exclusive process; None: any except prohibited, in which no job
+    can run.
+    """
 
     persistence: bool | None = True
     ecc: bool | None = True
@@ -44,7 +42,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "GPU_PROHIBITED",
                 subject=gpu.subject,
-                detail=f"{gpu.where}: compute mode is prohibited, no program can use it",
+                detail=f"{gpu.where}: compute mode is prohibited; no program can use the GPU",
                 gpu=gpu.index,
             )
         wrong = ", ".join(_wrong(gpu, limits))
@@ -101,5 +99,16 @@ def _wanted(limits: Limits) -> str:
     )
     words = [f"{name} {_word(want)}" for name, want in wanted if want is not None]
     mode = limits.compute_mode
-    words.append(f"compute {_COMPUTE_MODES[mode]}" if mode is not None else "compute allowed")
+    words.append(
+        f"compute {_COMPUTE_MODES[mode]}" if mode is not None else "compute not prohibited"
+    )
     return ", ".join(words)
+
+
+CHECK = Check(
+    name="gpu_modes",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

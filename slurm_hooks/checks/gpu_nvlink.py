@@ -6,18 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``min_active``: links that each GPU must have up; 0 means as many as it has (H100 SXM:
-    18).
-    """
+    """``min_active``: links of each GPU that must be up; 0: all that it has (H100 SXM: 18)."""
 
     min_active: int = 0
     open_after: int = 2
@@ -29,8 +25,8 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
-    # No link up anywhere is a node without NVLink or a fabric manager that has not started, not
-    # eight bad GPUs.
+    # No link up on any GPU means a node without NVLink, or Fabric Manager has not started. It does
+    # not mean that every GPU is faulty.
     if not any(any(gpu.nvlinks or ()) for gpu in facts.gpus):
         return
     for gpu in facts.gpus:
@@ -53,3 +49,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         if gpu.nvlinks is not None:
             want = limits.min_active or len(gpu.nvlinks)
             yield Reading(subject=gpu.subject, value=f"{sum(gpu.nvlinks)} up", limit=f">= {want}")
+
+
+CHECK = Check(
+    name="gpu_nvlink",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,7 +1,7 @@
-"""Errors on NVLinks that are up: data-link recoveries and replays, and CRC errors that come fast.
+"""Errors on NVLinks that are up: data-link recoveries, replays, and a high rate of CRC errors.
 
-Counters are judged by what they counted lately, never by their value (law 9). Thresholds: DCGM's
-NVLink health watch.
+Counters are judged by their recent increase, never by their value (law 9). The thresholds are
+those of DCGM's NVLink health watch.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_recoveries_per_h``, ``max_replays_per_h``: tolerated on all links of one GPU in an
-    hour. ``max_crc_per_s``: CRC errors a second, as a mean of the last minute."""
+    """``max_recoveries_per_h``, ``max_replays_per_h``: allowed on all links of one GPU in an hour.
+    ``max_crc_per_s``: CRC errors per second, mean of the last minute.
+    """
 
     max_recoveries_per_h: int = 0
     max_replays_per_h: int = 0
@@ -36,9 +35,9 @@ class Limits:
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     for gpu in facts.gpus:
-        what = ", ".join(_beyond(gpu, limits))
+        what = ", ".join(_exceeded(gpu, limits))
         if what:
-            links = ", ".join(str(link) for link in gpu.news.bad_links)
+            links = ", ".join(str(link) for link in gpu.deltas.bad_links)
             where = f" on links {links}" if links else ""
             yield finding(
                 "NVLINK_ERRORS",
@@ -48,14 +47,14 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             )
 
 
-def _beyond(gpu: GpuFacts, limits: Limits) -> Iterator[str]:
-    news = gpu.news
-    if news.link_recoveries is not None and news.link_recoveries > limits.max_recoveries_per_h:
-        yield f"{news.link_recoveries} NVLink recoveries"
-    if news.link_replays is not None and news.link_replays > limits.max_replays_per_h:
-        yield f"{news.link_replays} NVLink replays"
-    if news.link_crc_per_s is not None and news.link_crc_per_s > limits.max_crc_per_s:
-        yield f"{news.link_crc_per_s:.0f} NVLink CRC errors a second"
+def _exceeded(gpu: GpuFacts, limits: Limits) -> Iterator[str]:
+    deltas = gpu.deltas
+    if deltas.link_recoveries is not None and deltas.link_recoveries > limits.max_recoveries_per_h:
+        yield f"{deltas.link_recoveries} NVLink recoveries"
+    if deltas.link_replays is not None and deltas.link_replays > limits.max_replays_per_h:
+        yield f"{deltas.link_replays} NVLink replays"
+    if deltas.link_crc_per_s is not None and deltas.link_crc_per_s > limits.max_crc_per_s:
+        yield f"{deltas.link_crc_per_s:.0f} NVLink CRC errors per second"
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
@@ -64,13 +63,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         f"<= {limits.max_crc_per_s:g}/s"
     )
     for gpu in facts.gpus:
-        news = gpu.news
+        deltas = gpu.deltas
         if gpu.link_crc_errors is None and gpu.link_replays is None:
             continue
-        rate = "?" if news.link_crc_per_s is None else f"{news.link_crc_per_s:.1f}"
+        rate = "?" if deltas.link_crc_per_s is None else f"{deltas.link_crc_per_s:.1f}"
         yield Reading(
             subject=gpu.subject,
-            value=f"{_count(news.link_recoveries)} recoveries, {_count(news.link_replays)} replays "
+            value=f"{_count(deltas.link_recoveries)} recoveries, {_count(deltas.link_replays)} replays "
             f"in the last hour, {rate} CRC/s",
             limit=limit,
         )
@@ -78,3 +77,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
 
 def _count(value: int | None) -> str:
     return "?" if value is None else str(value)
+
+
+CHECK = Check(
+    name="gpu_nvlink_errors",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

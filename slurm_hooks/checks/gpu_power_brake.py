@@ -1,4 +1,4 @@
-"""The power brake: the machine's power supply slows the GPU down."""
+"""Hardware power brake: the server's power supply makes the GPU lower its clocks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 POWER_BRAKE = 0x80
 """nvmlClocksEventReasonHwPowerBrakeSlowdown"""
@@ -18,8 +16,8 @@ POWER_BRAKE = 0x80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_share``: share of the last ten minutes, 0 to 1, for which the brake may be on (the driver's
-    own nanosecond counter, which also counts a brake that comes and goes between two passes).
+    """``max_share``: share of the last ten minutes (0 to 1) in which the brake may be on. Source: the
+    driver's nanosecond counter, which also counts a brake that is on only between two passes.
     """
 
     max_share: float = 0.05
@@ -38,7 +36,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "GPU_POWER_BRAKE",
                 subject=gpu.subject,
-                detail=f"{gpu.where}: hardware power brake {why}",
+                detail=f"{gpu.where}: power brake {why}",
                 gpu=gpu.index,
             )
 
@@ -46,7 +44,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 def _braked(gpu: GpuFacts, limits: Limits) -> str:
     if (gpu.clock_reasons or 0) & POWER_BRAKE:
         return "is on"
-    share = gpu.news.brake_share
+    share = gpu.deltas.brake_share
     if share is not None and share > limits.max_share:
         return f"was on for {share:.0%} of the last ten minutes"
     return ""
@@ -56,8 +54,17 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for gpu in facts.gpus:
         if gpu.clock_reasons is not None:
             value = "on" if gpu.clock_reasons & POWER_BRAKE else "off"
-            share = gpu.news.brake_share
+            share = gpu.deltas.brake_share
             if share:
                 value += f", {share:.0%} of ten minutes"
             limit = f"off, <= {limits.max_share:.0%}"
             yield Reading(subject=gpu.subject, value=value, limit=limit)
+
+
+CHECK = Check(
+    name="gpu_power_brake",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,5 +1,5 @@
-"""Repairs of GPU memory: row remaps that wait for a reset, failed, or have few spare rows left, and
-other repairs that a reset applies.
+"""Repairs of GPU memory: row remaps that are pending or failed, few spare rows left, and other
+repairs that a GPU reset applies.
 """
 
 from __future__ import annotations
@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The flags are latched by the hardware: one sighting is enough. ``max_low_banks``: memory
-    banks that may be short of spare rows (of 2560 on an H100) before the GPU's end is near."""
+    """One pass to open: the hardware latches these flags. ``max_low_banks``: how many memory banks
+    (of 2560 on an H100) may have few or no spare rows left.
+    """
 
     max_low_banks: int = 0
     open_after: int = 1
@@ -37,16 +36,16 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def _repairs(gpu: GpuFacts, limits: Limits) -> Iterator[tuple[str, str]]:
     if gpu.remap_failed:
-        yield "ROW_REMAP_FAILED", "row remapping failed, no spare row left"
+        yield "ROW_REMAP_FAILED", "row remapping failed: no spare row left"
     if gpu.remap_pending:
-        yield "ROW_REMAP_PENDING", "a row remap waits for a GPU reset"
+        yield "ROW_REMAP_PENDING", "row remap pending until a GPU reset"
     if gpu.repair_pending:
-        yield "GPU_REPAIR_PENDING", "a channel or TPC repair waits for a GPU reset"
-    if _short(gpu) > limits.max_low_banks:
-        yield "ROW_REMAP_LOW", f"{_short(gpu)} memory banks have few or no spare rows left"
+        yield "GPU_REPAIR_PENDING", "channel or TPC repair pending until a GPU reset"
+    if _low_banks(gpu) > limits.max_low_banks:
+        yield "ROW_REMAP_LOW", f"{_low_banks(gpu)} memory banks with few or no spare rows"
 
 
-def _short(gpu: GpuFacts) -> int:
+def _low_banks(gpu: GpuFacts) -> int:
     return gpu.spare_rows.low + gpu.spare_rows.none if gpu.spare_rows else 0
 
 
@@ -61,9 +60,18 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         )
         words = [word for word, on in flags if on]
         if gpu.spare_rows is not None:
-            words.append(f"{_short(gpu)} banks short of rows")
+            words.append(f"{_low_banks(gpu)} banks low on spare rows")
         yield Reading(
             subject=gpu.subject,
             value=", ".join(words) or "none",
-            limit=f"none pending or failed, <= {limits.max_low_banks} banks short",
+            limit=f"none pending or failed, <= {limits.max_low_banks} banks low",
         )
+
+
+CHECK = Check(
+    name="gpu_row_remap",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,5 +1,5 @@
-"""Hardware slowdown by heat. Software limits (power cap, software thermal) are normal under load:
-never judged.
+"""Hardware thermal slowdown. Software limits (power cap, software thermal slowdown) are normal under
+load and never judged.
 """
 
 from __future__ import annotations
@@ -8,23 +8,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 HW_SLOWDOWN, HW_THERMAL = 0x8, 0x40
 """nvmlClocksEventReasonHwSlowdown, …HwThermalSlowdown"""
 _POWER_BRAKE = 0x80
-"""Sets the general slowdown bit too, and has a check of its own."""
+"""Also sets the general slowdown bit; it has its own check, gpu_power_brake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``min_margin_c``: least T.Limit margin; None takes the GPU's own slowdown offset (H100: -2).
-    ``max_share``: share of the last ten minutes, 0 to 1, in which heat may hold the clocks down
-    (the driver's own nanosecond counter)."""
+    """``min_margin_c``: least T.Limit margin in degrees; None: the GPU's own slowdown offset (H100:
+    -2). ``max_share``: share of the last ten minutes (0 to 1) in which heat may lower the clocks,
+    by the driver's nanosecond counter.
+    """
 
     min_margin_c: int | None = None
     max_share: float = 0.05
@@ -60,9 +59,9 @@ def _hot(gpu: GpuFacts, limits: Limits) -> str:
     least = _least(gpu, limits)
     if gpu.thermal_margin_c is not None and least is not None and gpu.thermal_margin_c <= least:
         return f"thermal margin {gpu.thermal_margin_c} C"
-    share = gpu.news.thermal_share
+    share = gpu.deltas.thermal_share
     if share is not None and share > limits.max_share:
-        return f"slowed by heat for {share:.0%} of the last ten minutes"
+        return f"thermal slowdown for {share:.0%} of the last ten minutes"
     return ""
 
 
@@ -73,7 +72,7 @@ def _least(gpu: GpuFacts, limits: Limits) -> int | None:
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for gpu in facts.gpus:
         if gpu.thermal_margin_c is not None:
-            least, share = _least(gpu, limits), gpu.news.thermal_share
+            least, share = _least(gpu, limits), gpu.deltas.thermal_share
             slowed = "" if share is None else f", slowed {share:.0%}"
             more = f", <= {limits.max_share:.0%}"
             yield Reading(
@@ -81,3 +80,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
                 value=f"margin {gpu.thermal_margin_c} C{slowed}",
                 limit=(f"> {least} C" if least is not None else "any margin") + more,
             )
+
+
+CHECK = Check(
+    name="gpu_thermal",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

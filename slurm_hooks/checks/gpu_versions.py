@@ -1,5 +1,6 @@
-"""Names and versions that all GPUs of a node should share: model, VBIOS, InfoROM, and the firmware
-that belongs to the driver. Part numbers may differ: a replaced board often has another.
+"""Versions that should be the same on all GPUs of a node: model, VBIOS, InfoROM and GSP firmware.
+
+Part numbers are not compared: a replaced board often has another one.
 """
 
 from __future__ import annotations
@@ -8,17 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import GpuFacts, NodeFacts
-
-NEEDS = "nvml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``driver``, ``vbios``, ``inforom``: the version that every GPU must have; empty: the one that
-    most GPUs of the node have (any driver)."""
+    """``driver``, ``vbios``, ``inforom``: the version that every GPU must have. Empty: any driver, and
+    the VBIOS and InfoROM that most GPUs of the node have.
+    """
 
     driver: str = ""
     vbios: str = ""
@@ -34,7 +34,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     wanted = _wanted(facts, limits)
     for gpu in facts.gpus:
         other = [
-            f"{name} {has} in place of {wanted[name]}"
+            f"{name} {has}, expected {wanted[name]}"
             for name, has in _has(gpu).items()
             if has and wanted.get(name) and has != wanted[name]
         ]
@@ -42,7 +42,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "GPU_VERSIONS",
                 subject=gpu.subject,
-                detail=f"{gpu.where}: {', '.join(other)}",
+                detail=f"{gpu.where}: {'; '.join(other)}",
                 gpu=gpu.index,
             )
     driver = facts.nvml.driver if facts.nvml else ""
@@ -50,7 +50,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
         yield finding(
             "GPU_VERSIONS",
             subject="node",
-            detail=f"driver {driver} in place of {limits.driver}",
+            detail=f"driver {driver}, expected {limits.driver}",
         )
 
 
@@ -64,7 +64,7 @@ def _has(gpu: GpuFacts) -> dict[str, str | None]:
 
 
 def _wanted(facts: NodeFacts, limits: Limits) -> dict[str, str]:
-    """What the configuration says, else the driver's own version or what most GPUs have."""
+    """From the configuration, else the driver's version or the value that most GPUs have."""
     driver = facts.nvml.driver if facts.nvml else ""
     found = {"VBIOS": limits.vbios, "InfoROM": limits.inforom, "GSP firmware": driver}
     for name in ("model", "VBIOS", "InfoROM"):
@@ -87,3 +87,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
                 value=", ".join(f"{name} {value}" for name, value in has.items() if value),
                 limit=", ".join(f"{name} {value}" for name, value in wanted.items() if value),
             )
+
+
+CHECK = Check(
+    name="gpu_versions",
+    probe="nvml",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

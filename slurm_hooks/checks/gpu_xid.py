@@ -1,10 +1,11 @@
-"""Xids in the kernel log: the fastest and most exact word on a GPU's health.
+"""Xids in the kernel log: the fastest and most exact report of a GPU's faults.
 
-Which number means what is the fault catalogue's business (holdfast/faults/). Here: which of the
-events of this boot still count. An event stays until what it asks for happened (the agent's memory
-drops it then). What the GPU needs is fused from its Xids, an Xid 154 and NVML's recovery action
-(holdfast/policy/recovery_action.py), and the strongest evidence is named. A consequence never outranks its
-cause, whether the driver says so, the catalogue, or a failing NVSwitch.
+The fault catalogue (holdfast/faults/) has the meaning of each number. This check decides which
+events of this boot still count: an event counts until the action that it requires has happened;
+then the agent drops it from its state. The required action is combined from the GPU's Xids, an
+Xid 154 and NVML's recovery action (holdfast/policy/recovery_action.py), and the finding names the
+strongest of these sources. A consequence never outranks its cause, whether the driver, the
+catalogue or a failing NVSwitch shows that it is one.
 """
 
 from __future__ import annotations
@@ -16,21 +17,17 @@ from holdfast.faults import fault_of
 from holdfast.findings import Finding
 from holdfast.policy.recovery_action import Evidence, RecoveryAction, fuse, of_nvml, of_xid_154
 from holdfast.vocabulary import Action, FaultClass, Severity
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import KmsgFacts, NodeFacts, XidEvent
 
-NEEDS = "kmsg"
-
 _TOGETHER_S = 30.0
-"""An Xid 154 follows the fault that it is about within this time, an Xid 74 the failing switch."""
+"""An Xid 154 follows its fault within this time; an Xid 74 is as close to its failing NVSwitch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``ignore``: numbers that never count here. Events are evidence by themselves: they open at
-    once.
-    """
+    """``ignore``: Xid numbers that never count. One pass to open: an event is evidence by itself."""
 
     ignore: frozenset[int] = frozenset()
     open_after: int = 1
@@ -41,7 +38,7 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
-    """One finding for each GPU and number, with the newest text."""
+    """One finding for each GPU and Xid number, with the newest text."""
     events = facts.kmsg.xids if facts.kmsg else ()
     by_gpu: dict[str, list[XidEvent]] = {}
     for event in events:
@@ -49,31 +46,31 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             by_gpu.setdefault(event.pci, []).append(event)
     for pci, of_gpu in by_gpu.items():
         gpu = facts.gpu_at(pci)
-        asked = of_nvml(gpu.recovery_action) if gpu is not None else None
-        yield from _of_gpu(of_gpu, asked, facts.kmsg or KmsgFacts())
+        reported = of_nvml(gpu.recovery_action) if gpu is not None else None
+        yield from _of_gpu(of_gpu, reported, facts.kmsg or KmsgFacts())
 
 
 def _of_gpu(events: list[XidEvent], nvml: Evidence | None, log: KmsgFacts) -> Iterator[Finding]:
     newest = {event.xid: event for event in events}
     last_154 = newest.pop(154, None)
-    word = of_xid_154(last_154.recovery_value, last_154.recovery) if last_154 else None
-    asks = word is not None and word.action is not Action.NONE
-    blamed = _blamed(events, last_154) if last_154 and asks else None
-    found = {
-        xid: _raised(_judged(event, log), blamed=event is blamed) for xid, event in newest.items()
+    recovery = of_xid_154(last_154.recovery_value, last_154.recovery) if last_154 else None
+    requires_action = recovery is not None and recovery.action is not Action.NONE
+    cause = _cause_of(last_154, events) if last_154 and requires_action else None
+    findings = {
+        xid: _raised(_judged(event, log), is_cause=event is cause) for xid, event in newest.items()
     }
-    evidence = [_evidence(xid, one) for xid, one in found.items()]
-    demand = fuse([*evidence, *(item for item in (word, nvml) if item is not None)])
-    for xid, one in found.items():
-        yield _with_demand(one, f"Xid {xid}", demand)
-    if last_154 is not None and asks:
-        # It only says what another fault needs; alone it is a fault all the same.
-        alone = replace(demand_of(last_154), cause=blamed is None)
-        yield _with_demand(alone, word.source if word else "", demand)
+    evidence = [_evidence(xid, found) for xid, found in findings.items()]
+    demand = fuse([*evidence, *(item for item in (recovery, nvml) if item is not None)])
+    for xid, found in findings.items():
+        yield _with_demand(found, f"Xid {xid}", demand)
+    if last_154 is not None and requires_action:
+        # An Xid 154 reports the action that another Xid requires. Without one it is the fault.
+        alone = replace(demand_of(last_154), cause=cause is None)
+        yield _with_demand(alone, recovery.source if recovery else "", demand)
 
 
-def _blamed(events: list[XidEvent], last_154: XidEvent) -> XidEvent | None:
-    """What an Xid 154 is about: the newest cause of its GPU just before it."""
+def _cause_of(last_154: XidEvent, events: list[XidEvent]) -> XidEvent | None:
+    """The event that an Xid 154 belongs to: the newest cause on its GPU shortly before it."""
     near = [
         event
         for event in events
@@ -85,13 +82,13 @@ def _blamed(events: list[XidEvent], last_154: XidEvent) -> XidEvent | None:
     return newest[near[-1].xid] if near else None
 
 
-def _raised(found: Finding, *, blamed: bool) -> Finding:
-    """With a demand of the driver about it, an NVLink error or a remapped row is not harmless."""
-    return replace(found, severity=Severity.FATAL, cause=True) if blamed else found
+def _raised(found: Finding, *, is_cause: bool) -> Finding:
+    """Fatal, if the driver requires an action because of it, whatever the catalogue's severity."""
+    return replace(found, severity=Severity.FATAL, cause=True) if is_cause else found
 
 
 def _judged(event: XidEvent, log: KmsgFacts) -> Finding:
-    """What the fault catalogue says of this event, among all that the log says."""
+    """The finding of one event, given the other records of the log."""
     found = demand_of(event)
     if event.xid != 74:
         return found
@@ -103,7 +100,7 @@ def _judged(event: XidEvent, log: KmsgFacts) -> Finding:
         if other.xid == 74 and abs(other.at_s - event.at_s) <= _TOGETHER_S
     }
     if len(others) > 1:
-        hint = f" ({len(others)} GPUs at once: suspect the NVSwitch)"
+        hint = f" ({len(others)} GPUs at the same time: suspect the NVSwitch)"
         return replace(found, detail=found.detail + hint)
     return found
 
@@ -127,17 +124,17 @@ def _evidence(xid: int, found: Finding) -> Evidence:
 
 
 def _with_demand(found: Finding, own: str, demand: RecoveryAction | None) -> Finding:
-    """A fatal fault asks for what the GPU needs by all that is known, and names who says so."""
+    """A fatal fault requires the action that all evidence on the GPU gives, and names its source."""
     if demand is None or found.severity is not Severity.FATAL:
         return found
     if demand.because.source == own:
         return replace(found, action=demand.action)
-    who = f"; {demand.because.source} asks for {demand.action.value}"
-    return replace(found, action=demand.action, detail=found.detail + who)
+    source = f"; {demand.because.source} requires {demand.action.value}"
+    return replace(found, action=demand.action, detail=found.detail + source)
 
 
 def demand_of(event: XidEvent) -> Finding:
-    """What the fault catalogue says of this event alone."""
+    """The finding of this event alone, by the fault catalogue."""
     where = f"GPU {event.gpu}" if event.gpu is not None else "GPU"
     found = finding(
         f"XID{event.xid}",
@@ -156,3 +153,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         yield Reading(subject=subject, value=value, limit="none", code=f"XID{xid}")
     if facts.kmsg and not events:
         yield Reading(subject="node", value="no Xid since boot", limit="none")
+
+
+CHECK = Check(
+    name="gpu_xid",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,4 +1,4 @@
-"""InfiniBand ports: gone, down, slow, and flapping."""
+"""InfiniBand ports that are missing, down, slow or flapping."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from dataclasses import dataclass, replace
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
 from holdfast.wording import counted
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
-
-NEEDS = "infiniband"
-ALSO = frozenset({"pcie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``link_layers``: which ports count (Ethernet ports are mostly the host's own network).
+    """``link_layers``: the ports that are judged (Ethernet ports are mostly the host's network).
 
-    ``hcas``: cards that the node must have, as the kernel calls them; empty: those that this machine
-    had, or that are on the PCI bus without a driver. ``min_rate_gbps``: of each port; 0:
-    the best that this port ever had. ``max_downs``: link losses of one port within ``window_s``, at
-    most a day (NVIDIA's bring-up guide: two are a bad link). Only a port that was ACTIVE before can
-    be down: one that never was has no cable.
+    ``hcas``: cards that the node must have, by the kernel's names; empty: those that this machine
+    had before, or that are on the PCI bus without a driver. ``min_rate_gbps``: of each port; 0: the
+    highest rate that this port had before. ``max_downs``: times that a port may lose its link within
+    ``window_s``, at most a day (NVIDIA's bring-up guide: two mean a bad link). Only a port that was
+    ACTIVE before counts as down: one that never was may have no cable.
     """
 
     link_layers: frozenset[str] = frozenset({"InfiniBand"})
@@ -59,7 +56,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "IB_RATE",
                 subject=port.subject,
-                detail=f"{port.subject} runs at {port.rate_gbps:g} Gb/s, should be {want:g}",
+                detail=f"{port.subject} runs at {port.rate_gbps:g} Gb/s, expected {want:g}",
             )
         downs = _downs(port, limits)
         if downs is not None and downs > limits.max_downs:
@@ -74,35 +71,35 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def _missing(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     ports = facts.ports or ()
-    there = {port.device for port in ports if port.present}
+    present = {port.device for port in ports if port.present}
     lost = {
         port.device: port
         for port in ports
         if not port.present and port.link_layer in limits.link_layers
     }
     for device in sorted(limits.hcas or lost.keys()):
-        if device not in there:
+        if device not in present:
             yield _gone(device, lost.get(device))
     if not (ports or limits.hcas) and "InfiniBand" in limits.link_layers:
         for pci in facts.cards_on_bus:
-            detail = f"InfiniBand card {pci} is on the PCI bus and has no driver"
+            detail = f"InfiniBand card {pci} is on the PCI bus without a driver"
             yield finding("IB_MISSING", subject=pci, detail=detail)
 
 
 def _gone(device: str, was: PortFacts | None) -> Finding:
-    what = f"is called {was.now_called} now" if was and was.now_called else "is gone"
+    what = f"is now named {was.now_called}" if was and was.now_called else "is missing"
     before_boot = was is not None and was.before_boot
     found = finding(
         "IB_MISSING",
         subject=device,
-        detail=f"InfiniBand card {device} {what}{', since before this boot' if before_boot else ''}",
+        detail=f"InfiniBand card {device} {what}{' since before this boot' if before_boot else ''}",
     )
-    # The boot that it asks for has been: what is left is to see the card again.
+    # The reboot that it requires has happened. It clears when the card is present again.
     return replace(found, action=Action.WAIT) if before_boot else found
 
 
 def could_see(finding: Finding, facts: NodeFacts) -> bool:
-    """A port that is gone, or whose files say nothing, is neither down nor up again."""
+    """False for a port that is missing or unreadable: it is not known to be up again."""
     if finding.code == "IB_MISSING":
         return True
     return any(
@@ -122,7 +119,7 @@ def _downs(port: PortFacts, limits: Limits) -> int | None:
 
 
 def _left_s(port: PortFacts, limits: Limits) -> float:
-    """Until so many losses have left the window that those in it pass."""
+    """Seconds until enough losses have left the window for the rest to be allowed."""
     youngest_first = sorted(port.downs_age_s or ())
     return limits.window_s - youngest_first[limits.max_downs]
 
@@ -142,3 +139,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"{port.state or '?'}, {rate}, {'?' if downs is None else downs} downs",
             limit=f"ACTIVE{f', >= {want:g} Gb/s' if want else ''}, <= {limits.max_downs} downs",
         )
+
+
+CHECK = Check(
+    name="infiniband",
+    probe="infiniband",
+    also=frozenset({"pcie"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

@@ -1,7 +1,7 @@
 """Bit error rates of InfiniBand links, before and after retransmission, as the card counts them.
 
-Where NVIDIA's firmware tools are not installed nothing is known here; the check infiniband_errors
-knows the symbol errors of sysfs everywhere.
+They need mlxlink of NVIDIA's firmware tools. The check infiniband_errors reads the symbol errors
+in sysfs, which every node has.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import LinkFacts, NodeFacts
-
-NEEDS = "mlxlink"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """NVIDIA's limits for links of up to 100 m with RS-FEC; those with KP4-FEC and longer ones have
-    5e-15 and 1e-14 for the effective rate too. ``min_minutes``: a rate means something once the
-    counters have run for so long.
+    """NVIDIA's limits for links of up to 100 m with RS-FEC. For longer links and for KP4-FEC they are
+    5e-15 and 1e-14 for the effective rate too. ``min_minutes``: how long the counters must have run
+    before a rate is judged.
     """
 
     warn_effective_ber: float = 5e-12
@@ -81,9 +79,21 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         rates = [
             "?" if ber is None else f"{ber:.0e}" for ber in (link.effective_ber, link.symbol_ber)
         ]
-        young = "" if link in set(_links(facts, limits)) else ", too young to judge"
+        note = (
+            "" if link in set(_links(facts, limits)) else ", counters not yet old enough to judge"
+        )
         yield Reading(
             subject=link.device,
-            value=f"effective {rates[0]}, symbol {rates[1]}{young}",
+            value=f"effective {rates[0]}, symbol {rates[1]}{note}",
             limit=f"<= {limits.max_effective_ber:g}, <= {limits.max_symbol_ber:g}",
         )
+
+
+CHECK = Check(
+    name="infiniband_ber",
+    probe="mlxlink",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

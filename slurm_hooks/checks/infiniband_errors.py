@@ -1,7 +1,7 @@
-"""InfiniBand ports that carry bits wrongly: symbol error rate, and the errors of a bad cable.
+"""InfiniBand link errors: the symbol error rate, and the errors of a bad cable.
 
-Only what came since the baseline counts, and a counter that stands at its largest value says
-nothing (law 9). Congestion (discards) is shown and never judged: it is the fabric's, not the node's.
+Only errors since the baseline count, and a counter at its maximum is unknown (law 9). Discards are
+shown and never judged: they come from congestion in the fabric, not from the node.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
-
-NEEDS = "infiniband"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Sources: NVIDIA's bring-up guide (symbol error rates 5e-15 and 1e-14 over 125 minutes) and
-    NVSentinel (rates; local link integrity errors and buffer overruns count from the first one).
+    NVSentinel (the other rates; one link integrity error or buffer overrun is already a finding).
 
     ``warn_ber``, ``max_ber``: symbol errors per bit. ``max_recoveries_per_min``,
     ``max_receive_errors_per_s``: means of ten minutes. ``max_integrity``: local link integrity
@@ -54,7 +52,7 @@ class Limits:
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     for port in _ports(facts, limits):
-        ber = port.news.symbol_ber
+        ber = port.deltas.symbol_ber
         if ber is not None and ber > limits.warn_ber:
             yield finding(
                 "IB_BER" if ber > limits.max_ber else "IB_BER_RISING",
@@ -67,25 +65,29 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 
 def _errors(port: PortFacts, limits: Limits) -> Iterator[str]:
-    news = port.news
-    if (news.recoveries_per_min or 0) > limits.max_recoveries_per_min:
-        yield f"{news.recoveries_per_min:.1f} link recoveries a minute"
-    if (news.receive_errors_per_s or 0) > limits.max_receive_errors_per_s:
-        yield f"{news.receive_errors_per_s:.0f} receive errors a second"
-    if (news.integrity or 0) > limits.max_integrity:
-        yield f"{news.integrity} link integrity errors"
-    if (news.overruns or 0) > limits.max_integrity:
-        yield f"{news.overruns} buffer overruns"
+    deltas = port.deltas
+    if (deltas.recoveries_per_min or 0) > limits.max_recoveries_per_min:
+        yield f"{deltas.recoveries_per_min:.1f} link recoveries per minute"
+    if (deltas.receive_errors_per_s or 0) > limits.max_receive_errors_per_s:
+        yield f"{deltas.receive_errors_per_s:.0f} receive errors per second"
+    if (deltas.integrity or 0) > limits.max_integrity:
+        yield f"{deltas.integrity} link integrity errors"
+    if (deltas.overruns or 0) > limits.max_integrity:
+        yield f"{deltas.overruns} buffer overruns"
 
 
 def could_see(finding: Finding, facts: NodeFacts) -> bool:
-    """A counter that stands at its largest value, or is gone, has not got better."""
+    """False where the counter is at its maximum or unreadable: the errors may go on."""
     for port in facts.ports or ():
         if port.subject == finding.subject and port.present:
             if finding.code == "IB_ERRORS":
-                news = (port.news.integrity, port.news.overruns, port.news.recoveries_per_min)
-                return None not in news and port.news.receive_errors_per_s is not None
-            return port.news.symbol_ber is not None
+                deltas = (
+                    port.deltas.integrity,
+                    port.deltas.overruns,
+                    port.deltas.recoveries_per_min,
+                )
+                return None not in deltas and port.deltas.receive_errors_per_s is not None
+            return port.deltas.symbol_ber is not None
     return False
 
 
@@ -97,12 +99,22 @@ def _ports(facts: NodeFacts, limits: Limits) -> Iterator[PortFacts]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for port in _ports(facts, limits):
-        news = port.news
-        ber = "?" if news.symbol_ber is None else f"{news.symbol_ber:.0e}"
-        drops = news.discards_per_s
+        deltas = port.deltas
+        ber = "?" if deltas.symbol_ber is None else f"{deltas.symbol_ber:.0e}"
+        drops = deltas.discards_per_s
         more = ", ".join(_errors(port, limits)) or "no errors"
         yield Reading(
             subject=port.subject,
             value=f"BER {ber}, {more}{f', {drops:.0f} discards/s' if drops else ''}",
             limit=f"BER <= {limits.max_ber:g}",
         )
+
+
+CHECK = Check(
+    name="infiniband_errors",
+    probe="infiniband",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

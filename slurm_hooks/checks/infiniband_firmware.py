@@ -1,4 +1,4 @@
-"""The firmware of InfiniBand cards: the same on all cards of a kind, and the one that the site wants."""
+"""Firmware of InfiniBand cards: the version that the site requires, or the same on all cards of a kind."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PortFacts
-
-NEEDS = "infiniband"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``versions``: those that are allowed; empty: any, but the same on all cards of one board id."""
+    """``versions``: the allowed ones; empty: any, but the same on all cards of one board id."""
 
     versions: frozenset[str] = frozenset()
     open_after: int = 2
@@ -33,7 +31,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "IB_FIRMWARE",
                 subject=device,
-                detail=f"{device} has firmware {port.firmware}, should be {' or '.join(sorted(allowed))}",
+                detail=f"{device} has firmware {port.firmware}, expected {' or '.join(sorted(allowed))}",
             )
 
 
@@ -55,3 +53,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         allowed = limits.versions or {usual[port.board]}
         limit = f"= {' or '.join(sorted(allowed))}"
         yield Reading(subject=device, value=port.firmware, limit=limit)
+
+
+CHECK = Check(
+    name="infiniband_firmware",
+    probe="infiniband",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,7 +1,7 @@
-"""Processes of ended jobs that are still there: the next job finds its GPU's memory taken.
+"""Processes of ended jobs that still run: they may hold GPU memory that the next job needs.
 
-Only those count that hold a GPU's memory or that SIGKILL did not end; others are in the job's report
-(``RUN/reports``). Needs no probe of its own: the agent's look at a job's end is the source.
+Only a process that holds GPU memory or that SIGKILL did not end is a finding; the others are in
+the job's report (``RUN/reports``). It needs no probe: the agent looks when a job ends.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
 
-NEEDS = ""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_used_mib``: GPU memory that a leftover may hold. gcm ends a job's GPU processes from 15
-    MiB on; a context alone takes hundreds. Two passes, as memory is freed some time after a death.
+    """``max_used_mib``: GPU memory that such a process may hold. gcm kills GPU processes from 15 MiB
+    on; a CUDA context alone takes hundreds. Two passes to open: memory is freed some time after a
+    process exits.
     """
 
     max_used_mib: int = 15
@@ -41,17 +40,19 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "JOB_UNKILLABLE",
                 subject=f"pid {left.pid}",
-                detail=f"{what} did not end by SIGKILL (state {left.state or 'unknown'})",
+                detail=f"{what} survives SIGKILL (state {left.state or 'unknown'})",
                 gpu=_gpu(left),
             )
         elif left.gpus and _mib(left) > limits.max_used_mib:
-            whose = (
-                what if left.confirmed else f"pid {left.pid} of no known job, after job {left.job},"
+            process = (
+                what
+                if left.confirmed
+                else f"pid {left.pid} of an unknown job, after job {left.job},"
             )
             yield finding(
                 "JOB_LEFTOVER",
                 subject=f"pid {left.pid}",
-                detail=f"{whose} holds {_amount(left)} on GPU {','.join(map(str, left.gpus))}",
+                detail=f"{process} holds {_amount(left)} on GPU {','.join(map(str, left.gpus))}",
                 gpu=_gpu(left),
             )
 
@@ -61,7 +62,7 @@ def _gpu(left: LeftoverFacts) -> int | None:
 
 
 def _mib(left: LeftoverFacts) -> float:
-    """A process that NVML names without an amount holds a context, so more than any limit."""
+    """If NVML lists a process without an amount, it holds a context: more than any limit."""
     return float("inf") if left.used_bytes is None else left.used_bytes / (1 << 20)
 
 
@@ -78,4 +79,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             subject=f"pid {left.pid}", value=f"job {left.job}, {_amount(left)}", limit=limit
         )
     if not facts.leftovers:
-        yield Reading(subject="node", value="nothing left behind", limit=limit)
+        yield Reading(subject="node", value="no processes of ended jobs", limit=limit)
+
+
+CHECK = Check(
+    name="job_leftovers",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

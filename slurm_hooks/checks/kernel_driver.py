@@ -1,6 +1,7 @@
-"""The NVIDIA driver in the kernel log, beside its Xids: tasks stuck in it, GPUs that it cannot initialise.
+"""The NVIDIA driver in the kernel log, apart from Xids: tasks that hang in the driver, and GPUs that
+it cannot initialise.
 
-Both are witnesses, not verdicts: ``driver_hung`` and ``gpu_count`` drain.
+These findings only confirm others: the checks ``driver_hung`` and ``gpu_count`` drain.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import (
     Most,
     Rules,
@@ -18,12 +19,10 @@ from slurm_hooks.checks.kernel_log import (
 )
 from slurm_hooks.facts import NodeFacts
 
-NEEDS = "kmsg"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Nothing to set but when it opens and clears."""
+    """No thresholds."""
 
     open_after: int = 1
     clear_after: int = 1
@@ -47,3 +46,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits))
+
+
+CHECK = Check(
+    name="kernel_driver",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

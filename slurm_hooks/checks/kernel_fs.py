@@ -1,6 +1,9 @@
-"""Filesystems in the kernel log: shut down, damaged, or without their server (ext4, xfs, btrfs, NFS, Lustre,
-virtiofs). Whether a mount that jobs need still answers is the check ``mounts``. A filesystem that shut itself down is
-a fault of the node where its device is mounted on the node; else it is an image of a user's, and a warning.
+"""Filesystem errors in the kernel log: ext4, xfs, btrfs, NFS, Lustre and virtiofs filesystems that
+shut down, are corrupt or lost their server.
+
+The check ``mounts`` tests whether the mounts that jobs need work. A filesystem that shut down is a
+fault of the node if its device is mounted on the node. Otherwise it may be a user's image, and the
+finding is a warning.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import (
     Most,
     Rules,
@@ -18,13 +21,10 @@ from slurm_hooks.checks.kernel_log import (
 )
 from slurm_hooks.facts import NodeFacts
 
-NEEDS = "kmsg"
-ALSO = frozenset({"host"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``ignore``: shell patterns of devices whose filesystems are a user's own (images of containers)."""
+    """``ignore``: shell patterns of devices that hold users' filesystems (container images)."""
 
     ignore: frozenset[str] = frozenset({"loop*", "ram*", "zram*"})
     open_after: int = 1
@@ -37,7 +37,7 @@ class Limits:
 def _rules(_limits: Limits) -> Rules:
     return {
         "FS_SHUTDOWN": Most(),
-        "FS_SHUTDOWN_UNCONFIRMED": Most(),  # what the one above is until its device is known
+        "FS_SHUTDOWN_UNCONFIRMED": Most(),  # until a probe knows the device
         "FS_ERROR": Most(),
         "FS_SERVER_LOST": Most(),
         "FS_EVICTED": Most(),
@@ -51,3 +51,13 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits), limits.ignore)
+
+
+CHECK = Check(
+    name="kernel_fs",
+    probe="kmsg",
+    also=frozenset({"host"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

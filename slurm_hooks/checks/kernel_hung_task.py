@@ -1,6 +1,6 @@
-"""Tasks that hang, CPUs that lock up and a kernel that hit a bug, by the kernel's own watchdogs.
+"""Hung tasks, CPU lockups and kernel bugs that the kernel's watchdogs report in the kernel log.
 
-A task that hangs in the NVIDIA driver is the check ``kernel_driver``.
+For a task that hangs in the NVIDIA driver see the check ``kernel_driver``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import (
     HOUR_S,
     Most,
@@ -20,12 +20,10 @@ from slurm_hooks.checks.kernel_log import (
 )
 from slurm_hooks.facts import NodeFacts
 
-NEEDS = "kmsg"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Records in an hour that pass without a word: tasks of one name, CPUs."""
+    """Records allowed in an hour: of tasks with one name, and of one CPU."""
 
     max_hung_per_hour: int = 0
     max_lockups_per_hour: int = 0
@@ -55,3 +53,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits))
+
+
+CHECK = Check(
+    name="kernel_hung_task",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

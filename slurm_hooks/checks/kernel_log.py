@@ -1,8 +1,9 @@
-"""What the checks of the kernel log share: events → findings, by a limit for each code.
+"""Shared code of the checks that read the kernel log: events → findings, with a limit per code.
 
-Not a check itself. The fault catalogue says how bad a code is; what a record says of itself ("Fatal",
-"Non-fatal") outranks the catalogue, in either direction. What users can bring the kernel to say of a device of
-theirs is a warning until another probe knows the device (decision 023).
+This module is no check. The fault catalogue has the severity of each code; a severity in the
+record itself ("Fatal", "Non-fatal") outranks it, in either direction. Some records users can make
+the kernel write about a device of their own: these are warnings until another probe knows the
+device (decision 023).
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ DAY_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """So many records of one part within ``window_s`` pass without a word."""
+    """How many records of one part within ``window_s`` seconds are allowed."""
 
     count: int = 0
     window_s: float = DAY_S
 
 
 UNCONFIRMED: Mapping[str, str] = {"FS_SHUTDOWN": "FS_SHUTDOWN_UNCONFIRMED"}
-"""What a record of the kernel's means as long as no other probe knows the device that it names (decision 023)."""
+"""Code of a record → its code while no other probe knows the device that it names."""
 
 Rules = Mapping[str, Most]
-"""By fault code."""
+"""Fault code → limit."""
 
 
 def judge_events(
     facts: NodeFacts, rules: Rules, ignore: frozenset[str] = frozenset()
 ) -> Iterator[tuple[KernelEvent, Finding]]:
-    """The events beyond their limits. ``ignore``: shell patterns of subjects that never count."""
+    """The events above their limits. ``ignore``: shell patterns of subjects that never count."""
     for event in _counted(facts, rules, ignore):
         row = fault_of(event.code)
         limit, seen = rules[event.code], _seen(event, facts, rules)
@@ -52,8 +53,8 @@ def judge_events(
 
 
 def event_finding(event: KernelEvent, seen: int = 0) -> Finding:
-    """The finding of one event by the fault catalogue and by its own words."""
-    often = f" ({seen} of them lately)" if seen > 1 else ""
+    """The finding of one event, by the fault catalogue and the severity in the record."""
+    often = f" ({seen} recently)" if seen > 1 else ""
     known = event.subject in event.text or event.subject == "node"
     text = event.text if known else f"{event.subject}: {event.text}"
     code = UNCONFIRMED[event.code] if event.confirmed is False else event.code
@@ -73,7 +74,7 @@ def event_finding(event: KernelEvent, seen: int = 0) -> Finding:
 def show_events(
     facts: NodeFacts, rules: Rules, ignore: frozenset[str] = frozenset()
 ) -> Iterator[Reading]:
-    """A reading for each event, or one that says that there is none."""
+    """A reading for each event, or one reading if there is none."""
     events = list(_counted(facts, rules, ignore))
     for event in events:
         limit, seen = rules[event.code], _seen(event, facts, rules)
@@ -84,7 +85,7 @@ def show_events(
             limit=f"<= {limit.count} in {hours:g} h",
         )
     if facts.kmsg is not None and not events:
-        yield Reading(subject="node", value="nothing in the kernel log", limit="none")
+        yield Reading(subject="node", value="no records in the kernel log", limit="none")
 
 
 def _seen(event: KernelEvent, facts: NodeFacts, rules: Rules) -> int:
@@ -93,7 +94,7 @@ def _seen(event: KernelEvent, facts: NodeFacts, rules: Rules) -> int:
 
 
 def _left_s(event: KernelEvent, facts: NodeFacts, limit: Most) -> float | None:
-    """Until so many records have left the window that those in it pass; a slot leaves as a whole."""
+    """Seconds until enough records have left the window, slot by slot, for the rest to be allowed."""
     now_s = max(facts.kmsg.now_s if facts.kmsg else 0.0, event.at_s)
     still = 0
     for slot, count in sorted(event.slots, reverse=True):
@@ -111,7 +112,7 @@ def _counted(facts: NodeFacts, rules: Rules, ignore: frozenset[str]) -> Iterator
 
 
 def counts_in_range(limits: object, *names: str) -> None:
-    """For ``__post_init__``: counts that a kernel log can hold."""
+    """For ``__post_init__``: raises ValueError for counts outside 0 to 1000000."""
     for name in names:
         value = getattr(limits, name)
         if not 0 <= value <= 1_000_000:

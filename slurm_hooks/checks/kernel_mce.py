@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.checks.kernel_log import (
     DAY_S,
@@ -18,14 +18,12 @@ from slurm_hooks.checks.kernel_log import (
 )
 from slurm_hooks.facts import NodeFacts
 
-NEEDS = "kmsg"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Corrected errors of one DIMM or CPU that pass without a word: mcelog's own defaults, 10 in 24 hours.
-    ``boot_s``: an uncorrected machine check so soon after boot is of the time before it, left in the CPU's
-    banks: the reboot that it asks for has been.
+    """Corrected errors of one DIMM or CPU that are allowed: mcelog's defaults, 10 in 24 hours.
+    ``boot_s``: an uncorrected machine check within this time after boot was left in the CPU's banks
+    by the previous boot; the reboot that it requires has happened.
     """
 
     max_dimm_corrected_per_day: int = 10
@@ -52,7 +50,7 @@ def _rules(limits: Limits) -> Rules:
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     for event, found in judge_events(facts, _rules(limits)):
         if event.code == "MCE_UNCORRECTED" and event.at_s < limits.boot_s:
-            detail = f"left by the boot before: {found.detail}"
+            detail = f"from before this boot: {found.detail}"
             yield finding("MCE_BEFORE_BOOT", subject=event.subject, detail=detail)
         else:
             yield found
@@ -60,3 +58,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits))
+
+
+CHECK = Check(
+    name="kernel_mce",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,6 +1,7 @@
-"""Network adapters (mlx5) in the kernel log: firmware that failed, cables and modules, slots without power.
+"""Network adapters (mlx5) in the kernel log: failed firmware, bad cables and transceivers, slots with
+too little power.
 
-Whether a port works is the check ``infiniband``.
+The check ``infiniband`` reads the state of the ports.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import (
     HOUR_S,
     Most,
@@ -20,12 +21,10 @@ from slurm_hooks.checks.kernel_log import (
 )
 from slurm_hooks.facts import NodeFacts
 
-NEEDS = "kmsg"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_module_per_hour``: records of one adapter about its cable or transceiver that pass without a word.
+    """``max_module_per_hour``: records about the cable or transceiver of one adapter that are allowed.
     ``ignore``: shell patterns of PCI addresses.
     """
 
@@ -55,3 +54,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits), limits.ignore)
+
+
+CHECK = Check(
+    name="kernel_mlx5",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,4 +1,4 @@
-"""Kernel modules that a GPU node lives on."""
+"""Kernel modules that a GPU node requires."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "system"
-ALSO = frozenset({"infiniband", "pcie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``gpu``: what a node with GPUs needs; ``fabric``: what one needs that has InfiniBand
-    cards on its PCI bus or in ``checks.infiniband.limits.hcas``.
-    ``advised``: those without which GPUs and network exchange data through the host's memory
-    (nvidia_peermem; a driver that hands out dma-bufs does without) or more slowly (gdrdrv).
+    """``gpu``: required on a node with GPUs. ``fabric``: required on a node with InfiniBand cards,
+    on its PCI bus or in ``checks.infiniband.limits.hcas``. ``advised``: without nvidia_peermem, GPU
+    and network card exchange data through host memory (unless the driver exports dma-bufs); without
+    gdrdrv, small copies are slower.
     """
 
     gpu: frozenset[str] = frozenset({"nvidia", "nvidia_uvm"})
@@ -48,7 +45,7 @@ def _loaded(facts: NodeFacts) -> frozenset[str] | None:
 
 def _needed(facts: NodeFacts, limits: Limits) -> frozenset[str]:
     gpu = limits.gpu if facts.expected_gpus else frozenset()
-    # Not by ports: there are none while a driver is missing.
+    # Ports are no criterion: without the driver there are none.
     fabric = facts.cards_on_bus or facts.expected_hcas
     return gpu | (limits.fabric if fabric else frozenset())
 
@@ -58,7 +55,7 @@ def _advised(facts: NodeFacts, limits: Limits) -> frozenset[str]:
     return limits.advised if facts.expected_gpus and network else frozenset()
 
 
-def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - as every check
+def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - the type of every check
     return _loaded(facts) is not None
 
 
@@ -70,3 +67,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         limit = "loaded" if name in _needed(facts, limits) else "advised"
         value = "loaded" if name in loaded else "not loaded"
         yield Reading(subject=name, value=value, limit=limit)
+
+
+CHECK = Check(
+    name="kernel_modules",
+    probe="system",
+    also=frozenset({"infiniband", "pcie"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

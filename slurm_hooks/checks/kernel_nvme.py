@@ -1,4 +1,4 @@
-"""NVMe drives and other local disks in the kernel log: given up, timing out, failing to read or write."""
+"""NVMe drives and other local disks in the kernel log: removed by the kernel, timeouts, I/O errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import (
     HOUR_S,
     Most,
@@ -17,13 +17,11 @@ from slurm_hooks.checks.kernel_log import (
 )
 from slurm_hooks.facts import NodeFacts
 
-NEEDS = "kmsg"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Records of one disk in an hour that pass without a word. ``ignore``: shell patterns of disks that are none
-    (images of containers, memory disks, optical drives).
+    """Records of one disk that are allowed in an hour. ``ignore``: shell patterns of devices that are
+    no disks of the node (container images, RAM disks, optical drives).
     """
 
     max_timeouts_per_hour: int = 3
@@ -52,3 +50,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits), limits.ignore)
+
+
+CHECK = Check(
+    name="kernel_nvme",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,5 +1,5 @@
-"""Tasks that the kernel killed for memory: within a job's limit (the job's own fault) or for want of memory on
-the node.
+"""Tasks that the OOM killer ended: in a job that reached its memory limit, or because the node was
+out of memory.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import (
     HOUR_S,
     Most,
@@ -19,12 +19,10 @@ from slurm_hooks.checks.kernel_log import (
 )
 from slurm_hooks.facts import NodeFacts
 
-NEEDS = "kmsg"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_system_per_hour``: tasks of one name killed for want of memory on the node that pass without a word."""
+    """``max_system_per_hour``: kills of tasks with one name that are allowed when the node is out of memory."""
 
     max_system_per_hour: int = 0
     open_after: int = 1
@@ -49,3 +47,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits))
+
+
+CHECK = Check(
+    name="kernel_oom",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,7 +1,7 @@
-"""PCIe errors (AER) in the kernel log, with device and severity; firmware that handles them first included.
+"""PCIe errors (AER) in the kernel log, also those that the firmware reports.
 
-A fatal one just before or after an Xid 79 is how the lost GPU looks from the port above it: the Xid is
-the cause then.
+A fatal error shortly before or after an Xid 79 is the same lost GPU, reported by the port above it:
+then the Xid is the cause.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import (
     DAY_S,
     HOUR_S,
@@ -22,17 +22,15 @@ from slurm_hooks.checks.kernel_log import (
 )
 from slurm_hooks.facts import NodeFacts
 
-NEEDS = "kmsg"
-
 _TOGETHER_S = 30.0
-"""So far apart the port and the driver may report the same loss of a GPU."""
+"""The port and the driver report the same loss of a GPU within this time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_corrected_per_hour`` and ``max_nonfatal_per_day``: records of one device that pass without a word.
-    Corrected errors cost a retry each; the default lets a link repeat itself more than once a minute (DCGM
-    warns of 31 replays a minute on x16). ``ignore``: shell patterns of PCI addresses.
+    """``max_corrected_per_hour``, ``max_nonfatal_per_day``: records of one device that are allowed. A
+    corrected error costs one retry; the default allows more than one per minute (DCGM's limit is 31
+    replays per minute on x16). ``ignore``: shell patterns of PCI addresses.
     """
 
     max_corrected_per_hour: int = 100
@@ -66,3 +64,12 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     yield from show_events(facts, _rules(limits), limits.ignore)
+
+
+CHECK = Check(
+    name="kernel_pcie_aer",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

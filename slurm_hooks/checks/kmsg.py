@@ -1,6 +1,4 @@
-"""Kernel-log records that were overwritten before anyone read them: an Xid may have been among
-them.
-"""
+"""Kernel log records that were overwritten before the agent read them. An Xid may be among them."""
 
 from __future__ import annotations
 
@@ -8,16 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "kmsg"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_lost``: records lost since boot that pass without a word."""
+    """``max_lost``: lost records since boot that are allowed."""
 
     max_lost: int = 0
     open_after: int = 1
@@ -33,7 +29,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
         yield finding(
             "KMSG_LOST",
             subject="node",
-            detail=f"{facts.kmsg.lost_records} kernel-log records were lost since boot",
+            detail=f"{facts.kmsg.lost_records} kernel log records were lost since boot",
         )
 
 
@@ -42,3 +38,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         yield Reading(
             subject="node", value=f"{facts.kmsg.lost_records} lost", limit=f"<= {limits.max_lost}"
         )
+
+
+CHECK = Check(
+    name="kmsg",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

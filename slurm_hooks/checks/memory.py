@@ -1,4 +1,4 @@
-"""The machine's memory: as much as it should have, and some of it free."""
+"""Memory of the machine: the expected size, and enough of it available."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import HostFacts, NodeFacts
 
-NEEDS = "host"
 _GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``total_gib``: MemTotal of a good node in GiB, 0: not judged; ``tolerance``: the share of it
-    that may be missing (azurehpc-health-checks: 5 percent). ``min_available_share``: of MemAvailable
-    in the total; below it the kernel is about to kill processes.
+    """``total_gib``: MemTotal of a healthy node in GiB; 0: not judged. ``tolerance``: the share of it
+    that may be missing (azurehpc-health-checks: 5 percent). ``min_available_share``: MemAvailable as
+    a share of MemTotal; below it the OOM killer is close.
     """
 
     total_gib: float = 0.0
@@ -45,13 +44,11 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
         yield finding(
             "MEMORY_MISSING",
             subject="node",
-            detail=f"{total_gib:.0f} GiB of memory, should be {limits.total_gib:g}",
+            detail=f"{total_gib:.0f} GiB of memory, expected {limits.total_gib:g}",
         )
     share = _available(host)
     if share is not None and share < limits.min_available_share:
-        yield finding(
-            "MEMORY_LOW", subject="node", detail=f"{share:.1%} of the memory is available"
-        )
+        yield finding("MEMORY_LOW", subject="node", detail=f"{share:.1%} of memory available")
 
 
 def _available(host: HostFacts) -> float | None:
@@ -60,7 +57,7 @@ def _available(host: HostFacts) -> float | None:
     return host.memory_available_bytes / host.memory_total_bytes
 
 
-def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - as every check
+def could_see(finding: Finding, facts: NodeFacts) -> bool:  # noqa: ARG001 - the type of every check
     return facts.host is not None and _available(facts.host) is not None
 
 
@@ -78,3 +75,13 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         ),
         limit=f">= {limits.min_available_share:.0%} available{total}",
     )
+
+
+CHECK = Check(
+    name="memory",
+    probe="host",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

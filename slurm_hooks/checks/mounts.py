@@ -1,4 +1,4 @@
-"""The mounts that jobs need: there, the right ones, answering in time, writable, not full."""
+"""Mounts that jobs need (``node.mounts``): mounted from the right source, responsive, writable, not full."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import MountFacts, MountState, NodeFacts
-
-NEEDS = "mounts"
 
 _CODES = {
     MountState.GONE: "MOUNT_GONE",
@@ -23,12 +21,12 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``min_free_share``: least free share of a mount's space that counts as not full (0 to 1);
-    ``min_free_inodes_share``: of its inodes, where it counts them. ``max_latency_s``: of a tiny
-    write, read back and remove. ``sources``: what is to be mounted, by mount point: ``FSTYPE`` or
-    ``FSTYPE SOURCE`` as in /proc/mounts; one that is not named may be anything.
+    """``min_free_share``, ``min_free_inodes_share``: least free share of space (0 to 1), and of inodes
+    where the filesystem counts them. ``max_latency_s``: longest time to write, read and remove a
+    small file. ``sources``: what must be mounted, by mount point: ``FSTYPE`` or ``FSTYPE SOURCE`` as
+    in /proc/mounts; a mount point without an entry is not judged.
 
-    Two passes open: a server that fails over is silent for some seconds.
+    Two passes to open: a server that fails over does not answer for some seconds.
     """
 
     min_free_share: float = 0.01
@@ -63,7 +61,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "MOUNT_SLOW",
                 subject=mount.path,
-                detail=f"{mount.path}: a tiny write took {mount.latency_s:.1f} s",
+                detail=f"{mount.path}: a small write took {mount.latency_s:.1f} s",
             )
 
 
@@ -76,20 +74,20 @@ def _wrong(mount: MountFacts, limits: Limits) -> Iterator[Finding]:
         yield finding(
             "MOUNT_WRONG",
             subject=mount.path,
-            detail=f"{mount.path}: {mount.fs_type} from {mount.source}, should be {wanted}",
+            detail=f"{mount.path}: {mount.fs_type} from {mount.source}, expected {wanted}",
         )
 
 
 def _full(mount: MountFacts, limits: Limits) -> Iterator[str]:
     share, inodes = _share(mount.free_bytes, mount.total_bytes), _inodes(mount)
     if share is not None and share < limits.min_free_share:
-        yield f"{share:.1%} of its space is free"
+        yield f"{share:.1%} of space free"
     if inodes is not None and inodes < limits.min_free_inodes_share:
-        yield f"{inodes:.1%} of its inodes are free"
+        yield f"{inodes:.1%} of inodes free"
 
 
 def _inodes(mount: MountFacts) -> float | None:
-    """None where the filesystem makes inodes as it needs them (it says 0 of 0, or all of 2^n)."""
+    """None where the filesystem creates inodes on demand and reports none."""
     return _share(mount.free_inodes, mount.inodes)
 
 
@@ -108,3 +106,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=value,
             limit=f">= {limits.min_free_share:.0%} free, <= {limits.max_latency_s:g} s",
         )
+
+
+CHECK = Check(
+    name="mounts",
+    probe="mounts",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -1,9 +1,9 @@
-"""SXids in the kernel log: what the NVSwitches of the node report.
+"""SXids in the kernel log: errors that the NVSwitches of the node report.
 
-Which number means what is the fault catalogue's business (holdfast/faults/sxids.py); the word in the log
-line ("Fatal", "Non-fatal") outranks it. An error of one link at the moment when a GPU fails is how the
-GPU's failure looks from the switch: the Xid is the cause then. An error of the whole switch is a cause,
-and the GPUs' Xids 74 of that moment follow it.
+The fault catalogue (holdfast/faults/sxids.py) has the meaning of each number; a severity in the
+record ("Fatal", "Non-fatal") outranks it. An error of one link at the time when a GPU fails is a
+consequence: then the GPU's Xid is the cause. An error of the whole switch is a cause, and the Xids
+74 of that time are its consequence.
 """
 
 from __future__ import annotations
@@ -15,21 +15,17 @@ from holdfast.faults import fault_of
 from holdfast.findings import Finding
 from holdfast.vocabulary import FaultClass, Severity
 from holdfast.wording import counted
-from slurm_hooks.checks import Reading, limits_in_range
+from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import event_finding
 from slurm_hooks.facts import KernelEvent, NodeFacts
 
-NEEDS = "kmsg"
-
 _TOGETHER_S = 30.0
-"""So far apart the switch and the driver of the GPU may report the same failure."""
+"""The switch and the GPU driver report the same failure within this time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``ignore``: numbers that never count here. Events are evidence by themselves: they open at
-    once.
-    """
+    """``ignore``: SXid numbers that never count. One pass to open: an event is evidence by itself."""
 
     ignore: frozenset[int] = frozenset()
     open_after: int = 1
@@ -60,7 +56,7 @@ def _number(event: KernelEvent) -> int:
 
 
 def _gpu_failed(event: KernelEvent, facts: NodeFacts) -> bool:
-    """A GPU of the node failed by itself at this moment (its links to the switch died with it)."""
+    """Whether a GPU of the node failed at this time, and its links to the switch with it."""
     for xid in facts.kmsg.xids if facts.kmsg else ():
         row = fault_of(xid.code)
         failed = row.severity is Severity.FATAL and row.fault_class is not FaultClass.LINK
@@ -76,3 +72,12 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         yield Reading(subject=event.subject, value=value, limit="none")
     if facts.kmsg is not None and not events:
         yield Reading(subject="node", value="no SXid since boot", limit="none")
+
+
+CHECK = Check(
+    name="nvswitch_sxid",
+    probe="kmsg",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

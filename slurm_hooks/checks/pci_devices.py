@@ -1,5 +1,5 @@
-"""GPUs and NVSwitches on the PCI bus: all there, and answering. Seen by the kernel, not by NVML, so
-it holds while the driver is silent.
+"""GPUs and NVSwitches on the PCI bus: all present, and all answer. The source is the kernel, not
+NVML, so it also works while the driver hangs.
 """
 
 from __future__ import annotations
@@ -9,23 +9,20 @@ from dataclasses import dataclass, replace
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PciKind, pci_address
 
-NEEDS = "pcie"
-ALSO = frozenset({"nvml"})
-
 _GONE = {PciKind.GPU: "PCI_GPU_GONE", PciKind.NVSWITCH: "NVSWITCH_GONE"}
-"""An InfiniBand card that is gone is the check infiniband's."""
+"""Missing InfiniBand cards are reported by the check infiniband."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``nvswitches``: how many the node must have (four on an HGX H100, none where a hypervisor
-    keeps them); 0: those that this machine had. GPUs: ``node.expected_gpus``.
+    """``nvswitches``: how many the node must have (four on an HGX H100; none in a VM whose hypervisor
+    keeps them); 0: as many as this machine had before. For GPUs see ``node.expected_gpus``.
 
-    Two passes: a GPU is off the bus for a moment while it is reset.
+    Two passes to open: a GPU is off the bus for a moment while it is reset.
     """
 
     nvswitches: int = 0
@@ -45,7 +42,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 "PCI_DEVICE_SILENT",
                 subject=_subject(facts, device.pci),
-                detail=f"{_WORDS[device.kind]} {device.pci} reads as all ones: it is off the bus",
+                detail=f"{_WORDS[device.kind]} {device.pci} reads as all ones: off the PCI bus",
                 gpu=_index(facts, device.pci),
             )
     for kind, pci in facts.pci.gone:
@@ -55,28 +52,28 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 
 def _enough(facts: NodeFacts, limits: Limits, kind: PciKind) -> bool:
-    """The configuration says how many there must be, and no fewer are there."""
-    assert facts.pci is not None  # noqa: S101 - the caller looked
+    """Whether the configured number of devices is present."""
+    assert facts.pci is not None  # noqa: S101 - the caller checked
     return kind is PciKind.NVSWITCH and 0 < limits.nvswitches <= len(facts.pci.of(kind))
 
 
 def _gone(facts: NodeFacts, kind: PciKind, pci: str) -> Finding:
-    assert facts.pci is not None  # noqa: S101 - the caller looked
+    assert facts.pci is not None  # noqa: S101 - the caller checked
     before_boot = pci in facts.pci.before_boot
     since = "before this boot" if before_boot else "earlier in this boot"
     found = finding(
         _GONE[kind],
         subject=_subject(facts, pci),
-        detail=f"{_WORDS[kind]} {pci} was on the PCI bus {since}",
+        detail=f"{_WORDS[kind]} {pci} is missing; it was on the PCI bus {since}",
         gpu=_index(facts, pci) if kind is PciKind.GPU else None,
     )
-    # The boot that it asks for has been: what is left is to see the device again.
+    # The reboot that it requires has happened. It clears when the device is present again.
     return replace(found, action=Action.WAIT) if before_boot else found
 
 
 def _short(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
-    """Fewer than there should be, where none was seen to go."""
-    assert facts.pci is not None  # noqa: S101 - the caller looked
+    """Fewer devices than expected, where the agent has not seen any go missing."""
+    assert facts.pci is not None  # noqa: S101 - the caller checked
     for kind, want in ((PciKind.GPU, facts.expected_gpus), (PciKind.NVSWITCH, limits.nvswitches)):
         have = len(facts.pci.of(kind))
         if have < want and kind not in {gone for gone, _ in facts.pci.gone}:
@@ -88,7 +85,7 @@ def _short(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 
 def could_see(finding: Finding, facts: NodeFacts) -> bool:
-    """A device that is gone from the bus no longer answers nor keeps silent."""
+    """False for a device that is no longer on the bus: it cannot be read."""
     if finding.code != "PCI_DEVICE_SILENT":
         return True
     devices = facts.pci.devices if facts.pci else ()
@@ -126,6 +123,17 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
         silent = sum(device.answers is False for device in devices)
         yield Reading(
             subject="node",
-            value=f"{_many(len(devices), kind)}{f', {silent} silent' if silent else ''}",
-            limit=f">= {want}" if want else "all that were there",
+            value=f"{_many(len(devices), kind)}{f', {silent} not answering' if silent else ''}",
+            limit=f">= {want}" if want else "as many as before",
         )
+
+
+CHECK = Check(
+    name="pci_devices",
+    probe="pcie",
+    also=frozenset({"nvml"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

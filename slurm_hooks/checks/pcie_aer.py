@@ -1,7 +1,7 @@
-"""PCIe errors that the bus itself reports (Advanced Error Reporting), of GPUs, NVSwitches and HCAs.
+"""PCIe errors (Advanced Error Reporting) of GPUs, NVSwitches and HCAs, from the counters in sysfs.
 
-Judged by what came since the baseline. Uncorrectable ones lose a transaction; corrected ones cost
-time and tell of a link that is about to fail.
+Only errors since the baseline count. An uncorrectable error loses a transaction. Corrected errors
+cost time, and many of them show that a link is about to fail.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, PcieFacts, pci_address
-
-NEEDS = "pcie"
-ALSO = frozenset({"nvml"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_correctable_per_min``: mean of ten minutes; DCGM's limit for replays of a Gen5 x16 link,
-    which are corrected errors as well. ``max_nonfatal``, ``max_fatal``: since the baseline.
+    """``max_correctable_per_min``: mean of ten minutes. The default is DCGM's limit for replays of a
+    Gen5 x16 link, which are corrected errors too. ``max_nonfatal``, ``max_fatal``: since the
+    baseline.
     """
 
     max_correctable_per_min: float = 31.0
@@ -47,24 +45,24 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
                 detail=f"{name}: {device.fatal_new} fatal PCIe errors",
                 gpu=index,
             )
-        said = ", ".join(_lesser(device, limits))
-        if said:
-            yield finding("PCIE_AER", subject=subject, detail=f"{name}: {said}", gpu=index)
+        errors = ", ".join(_not_fatal(device, limits))
+        if errors:
+            yield finding("PCIE_AER", subject=subject, detail=f"{name}: {errors}", gpu=index)
 
 
-def _lesser(device: PcieFacts, limits: Limits) -> Iterator[str]:
+def _not_fatal(device: PcieFacts, limits: Limits) -> Iterator[str]:
     if (device.nonfatal_new or 0) > limits.max_nonfatal:
         yield f"{device.nonfatal_new} uncorrectable PCIe errors"
     if (device.correctable_per_min or 0) > limits.max_correctable_per_min:
-        yield f"{device.correctable_per_min:.0f} corrected PCIe errors a minute"
+        yield f"{device.correctable_per_min:.0f} corrected PCIe errors per minute"
 
 
 def could_see(finding: Finding, facts: NodeFacts) -> bool:
     for device in facts.pci.devices if facts.pci else ():
         gpu = facts.gpu_at(pci_address(device.pci))
         if finding.subject in (device.pci, gpu.subject if gpu else None):
-            news = (device.fatal_new, device.nonfatal_new, device.correctable_per_min)
-            return None not in news
+            deltas = (device.fatal_new, device.nonfatal_new, device.correctable_per_min)
+            return None not in deltas
     return False
 
 
@@ -85,3 +83,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
                 f"<= {limits.max_correctable_per_min:g}/min"
             ),
         )
+
+
+CHECK = Check(
+    name="pcie_aer",
+    probe="pcie",
+    also=frozenset({"nvml"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

@@ -1,5 +1,5 @@
-"""PCIe links that came up narrower than they can be. Speed is not judged: it drops whenever a GPU
-idles.
+"""PCIe links with fewer lanes than they support. Speed is not judged here: it drops while a GPU is
+idle (see gpu_pcie).
 """
 
 from __future__ import annotations
@@ -8,17 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "pcie"
-ALSO = frozenset({"nvml"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``min_width``: lanes that each GPU must have; 0 means as many as the link can have."""
+    """``min_width``: lanes that each GPU must have; 0: as many as the link supports."""
 
     min_width: int = 0
     open_after: int = 2
@@ -32,12 +29,12 @@ class Limits:
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
     for pci, (width, most) in _widths(facts).items():
         want = limits.min_width or most
-        if width and width < want:  # 0: the kernel knows of no link
+        if width and width < want:  # 0: the kernel reports no link
             gpu = facts.gpu_at(pci)
             yield finding(
                 "PCIE_WIDTH",
                 subject=gpu.subject if gpu else pci,
-                detail=f"{pci}: PCIe link is x{width}, can be x{want}",
+                detail=f"{pci}: PCIe link is x{width}, expected x{want}",
                 gpu=gpu.index if gpu else None,
             )
 
@@ -48,11 +45,11 @@ def could_see(finding: Finding, facts: NodeFacts) -> bool:
 
 
 def _widths(facts: NodeFacts) -> dict[str, tuple[int, int]]:
-    """(now, at most) by PCI address: the narrower of what NVML and sysfs say."""
+    """PCI address → (lanes now, lanes supported): the worse of what NVML and sysfs report."""
     found: dict[str, tuple[int, int]] = {}
-    said = [(gpu.pci, gpu.pcie_width, gpu.pcie_max_width) for gpu in facts.gpus]
-    said += [(link.pci, link.width, link.max_width) for link in facts.pcie or ()]
-    for pci, width, most in said:
+    reported = [(gpu.pci, gpu.pcie_width, gpu.pcie_max_width) for gpu in facts.gpus]
+    reported += [(link.pci, link.width, link.max_width) for link in facts.pcie or ()]
+    for pci, width, most in reported:
         if pci is None or width is None or most is None:
             continue
         before = found.get(pci, (width, most))
@@ -68,3 +65,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
             value=f"x{width}",
             limit=f">= x{limits.min_width or most}",
         )
+
+
+CHECK = Check(
+    name="pcie_link",
+    probe="pcie",
+    also=frozenset({"nvml"}),
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

@@ -1,5 +1,5 @@
-"""A probe that goes on giving no answer. Blindness is neither healthy nor bad, but repeated it is
-worth a word.
+"""A probe that repeatedly gives no answer. Without an answer nothing is known, neither healthy nor
+faulty; this finding reports it.
 """
 
 from __future__ import annotations
@@ -9,19 +9,17 @@ from dataclasses import dataclass
 
 from holdfast.findings import Finding
 from holdfast.wording import counted
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import Blind, NodeFacts
 
-NEEDS = ""
-
-_OF_OTHERS = frozenset({"clock"})
-"""A slurmctld that is away says nothing of this node."""
+_NOT_THIS_NODE = frozenset({"clock"})
+"""The clock probe fails when slurmctld is down, which is no fault of this node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_passes``: passes in a row that a probe may stay silent."""
+    """``max_passes``: consecutive passes in which a probe may give no answer."""
 
     max_passes: int = 5
     open_after: int = 1
@@ -43,7 +41,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def _silent(facts: NodeFacts, limits: Limits) -> Iterator[Blind]:
     for blind in facts.blind:
-        if blind.passes > limits.max_passes and blind.probe not in _OF_OTHERS:
+        if blind.passes > limits.max_passes and blind.probe not in _NOT_THIS_NODE:
             yield blind
 
 
@@ -51,6 +49,14 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     for blind in _silent(facts, limits):
         yield Reading(
             subject=blind.probe,
-            value=f"silent {blind.passes} passes: {blind.why}",
+            value=f"no answer for {counted(blind.passes, 'pass', 'passes')}: {blind.why}",
             limit=f"<= {limits.max_passes}",
         )
+
+
+CHECK = Check(
+    name="probe_blind",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

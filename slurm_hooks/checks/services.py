@@ -1,7 +1,7 @@
-"""Services that a GPU node lives on: Fabric Manager first of all.
+"""Services that a GPU node requires: Fabric Manager, nvidia-persistenced and DCGM.
 
-A service counts as stopped only where it could be seen running. What cannot be seen from here (a
-container without the host's processes) is no opinion.
+A service counts as stopped only if it would be visible while it runs. In a container that does not
+see the host's processes, nothing is known.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts, ServiceFacts
-
-NEEDS = "system"
 
 _CODES = {"fabricmanager": "FABRIC_MANAGER_DOWN"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``required``: services that must run wherever they can be seen: fabricmanager, persistenced,
-    dcgm; others are judged once they ran in this boot. ``grace_s``: after boot in which none is
-    judged (NVSentinel: 300 s).
+    """``required``: services that must run where they can be seen: fabricmanager, persistenced,
+    dcgm. Others are judged once they ran in this boot. ``grace_s``: time after boot in which no
+    service is judged (NVSentinel: 300 s).
     """
 
     required: frozenset[str] = frozenset()
@@ -37,7 +35,7 @@ class Limits:
         known = {"fabricmanager", "persistenced", "dcgm"}
         if self.required - known:
             raise ValueError(
-                f"required must be of {', '.join(sorted(known))}, "
+                f"required must be any of {', '.join(sorted(known))}, "
                 f"got {', '.join(sorted(self.required - known))}"
             )
 
@@ -50,7 +48,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
             yield finding(
                 _CODES.get(service.name, "SERVICE_DOWN"),
                 subject=service.name,
-                detail=f"{service.name} does not run: {service.how}",
+                detail=f"{service.name} is not running: {service.how}",
             )
 
 
@@ -66,13 +64,23 @@ def _services(facts: NodeFacts) -> tuple[ServiceFacts, ...]:
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
-    words = {True: "runs", False: "does not run", None: "not visible"}
+    words = {True: "running", False: "not running", None: "not visible"}
     for service in _services(facts):
-        asked = service.ran or service.name in limits.required
+        judged = service.ran or service.name in limits.required
         yield Reading(
             subject=service.name,
             value=f"{words[service.running]} ({service.how})",
-            limit="runs" if asked else "-",
+            limit="running" if judged else "-",
             seen=service.running is not None,
             expected=service.name in limits.required,
         )
+
+
+CHECK = Check(
+    name="services",
+    probe="system",
+    limits=Limits,
+    judge=judge,
+    show=show,
+    could_see=could_see,
+)

@@ -1,4 +1,4 @@
-"""slurmd as this node sees it: it answers, and slurmctld speaks to it."""
+"""slurmd on this node: it answers, and slurmctld contacts it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-
-NEEDS = "slurmd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_unheard_s``: since slurmctld last spoke to slurmd. It pings every node three times in a
-    SlurmdTimeout (300 s by default); 0: not judged, for sites that set SlurmdTimeout=0.
+    """``max_unheard_s``: longest time since the last message from slurmctld, which pings every node
+    three times per SlurmdTimeout (300 s by default). 0: not judged, for SlurmdTimeout=0.
     """
 
     max_unheard_s: float = 900.0
@@ -38,7 +36,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
         yield finding(
             "SLURMD_UNHEARD",
             subject="node",
-            detail=f"slurmctld has not spoken to slurmd for {slurmd.heard_s:.0f} s",
+            detail=f"no message from slurmctld to slurmd for {slurmd.heard_s:.0f} s",
         )
 
 
@@ -46,7 +44,20 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     slurmd = facts.slurmd
     if slurmd is None:
         return
-    heard = "" if slurmd.heard_s is None else f", heard of slurmctld {slurmd.heard_s:.0f} s ago"
+    heard = (
+        ""
+        if slurmd.heard_s is None
+        else f", last message from slurmctld {slurmd.heard_s:.0f} s ago"
+    )
     value = f"{slurmd.version} answers{heard}" if slurmd.answers else slurmd.detail
     limit = f", <= {limits.max_unheard_s:g} s" if limits.max_unheard_s else ""
     yield Reading(subject="node", value=value, limit=f"answers{limit}")
+
+
+CHECK = Check(
+    name="slurmd",
+    probe="slurmd",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

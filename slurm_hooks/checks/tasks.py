@@ -1,4 +1,4 @@
-"""Tasks that sleep beyond signals for minutes, and dead processes that nobody collects."""
+"""Tasks that hang in uninterruptible sleep (state D), and zombie processes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.findings import Finding
-from slurm_hooks.checks import Reading, limits_in_range, within
+from holdfast.wording import counted
+from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
-from slurm_hooks.facts import NodeFacts
-
-NEEDS = "system"
+from slurm_hooks.facts import DStateTask, NodeFacts
 
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_asleep_s``: how long a task may be in state D without running once (gcm: 300 s, gpud:
-    five checks a minute apart). ``max_zombies``: of those that were there at the look before too.
+    """``max_asleep_s``: how long a task may be in state D without running once (gcm: 300 s; gpud:
+    five checks, one minute apart). ``max_zombies``: zombies that the previous scan saw too.
     """
 
     max_asleep_s: float = 300.0
@@ -32,18 +31,22 @@ class Limits:
 
 
 def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
-    long = [t for t in facts.d_state_tasks if (t.blocked_s or 0) >= limits.max_asleep_s]
-    if long:
-        named = ", ".join(f"{t.name} {t.tid} in {t.where}" for t in long[:_NAMED])
-        more = f" and {len(long) - _NAMED} more" if len(long) > _NAMED else ""
+    hung = _hung(facts, limits)
+    if hung:
+        named = ", ".join(f"{t.name} {t.tid} in {t.where}" for t in hung[:_NAMED])
+        more = f" and {len(hung) - _NAMED} more" if len(hung) > _NAMED else ""
         yield finding(
             "TASK_HUNG",
             subject="node",
-            detail=f"{len(long)} tasks asleep for {limits.max_asleep_s:g} s: {named}{more}",
+            detail=f"{counted(len(hung), 'task')} in state D for {limits.max_asleep_s:g} s: {named}{more}",
         )
     zombies = facts.system.old_zombies if facts.system else None
     if zombies is not None and zombies > limits.max_zombies:
-        yield finding("ZOMBIES", subject="node", detail=f"{zombies} zombies that stay")
+        yield finding("ZOMBIES", subject="node", detail=f"{zombies} zombie processes")
+
+
+def _hung(facts: NodeFacts, limits: Limits) -> list[DStateTask]:
+    return [task for task in facts.d_state_tasks if (task.blocked_s or 0) >= limits.max_asleep_s]
 
 
 def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
@@ -54,6 +57,16 @@ def show(facts: NodeFacts, limits: Limits) -> Iterator[Reading]:
     zombies = len(facts.system.zombies)
     yield Reading(
         subject="node",
-        value=f"{len(tasks)} asleep, {longest:.0f} s at most, {zombies} zombies",
+        value=f"{counted(len(_hung(facts, limits)), 'hung task')} ({len(tasks)} in state D for up to "
+        f"{longest:.0f} s), {zombies} zombies",
         limit=f"< {limits.max_asleep_s:g} s, <= {limits.max_zombies} zombies",
     )
+
+
+CHECK = Check(
+    name="tasks",
+    probe="system",
+    limits=Limits,
+    judge=judge,
+    show=show,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -55,7 +56,9 @@ def _checks(limits: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
         # The blank before the brace: Helm would take two braces for the end of an action.
         own = f", limits: {{{limits[name]}}} " if name in limits else ""
         entry = f"{f'{name}:':{width + 1}} {{mode: {Mode.OBSERVE.value}{own}}}"
-        about = first_sentence(inspect.getdoc(checks.load(name)) or "")
+        about = first_sentence(
+            inspect.getdoc(importlib.import_module(checks.CATALOGUE[name])) or ""
+        )
         room = _WIDTH - len(entry) - len("    # ")
         yield {"entry": entry, "about": textwrap.shorten(about, room, placeholder=" …")}
 

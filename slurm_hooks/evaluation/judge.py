@@ -52,8 +52,8 @@ def fold(
     after: dict[str, Streak] = {}
     for name, config in table.items():
         before = {key: s for key, s in streaks.items() if s.finding.check == name}
-        needs = checks.load(name).NEEDS
-        if needs and needs not in looked:
+        probe = checks.load(name).probe
+        if probe and probe not in looked:
             after.update(before)
             continue
         after.update(_fold_check(before, judge(name, config, facts), config.limits, facts, now))
@@ -96,10 +96,10 @@ def _could_see(finding: Finding, facts: NodeFacts) -> bool:
     """False if the finding's subject cannot be judged from these facts (by the check's
     ``could_see``, if it has one), or if its GPU does not answer: then its faults are not gone.
     """
-    asks = getattr(checks.load(finding.check), "could_see", None)
-    if asks is not None and not asks(finding, facts):
+    check = checks.load(finding.check)
+    if not check.could_see(finding, facts):
         return False
-    if finding.gpu is None or checks.load(finding.check).NEEDS != "nvml":
+    if finding.gpu is None or check.probe != "nvml":
         return True
     gpu = next((gpu for gpu in facts.gpus if gpu.index == finding.gpu), None)
     return gpu is not None and gpu.answers

@@ -157,7 +157,7 @@ class Observer:
     def judge_kernel_log(self, table: Table) -> tuple[Opened, ...]:
         """Apply the kernel log's checks only: an Xid between two passes does not count as a pass of
         the others."""
-        names = {name: table[name] for name in table if checks.load(name).NEEDS == KMSG}
+        names = {name: table[name] for name in table if checks.load(name).probe == KMSG}
         others = {k: s for k, s in self.tracked.streaks.items() if s.finding.check not in names}
         self.judge(names, frozenset({KMSG}))
         self.tracked = replace(self.tracked, streaks={**others, **self.tracked.streaks})
@@ -168,7 +168,7 @@ class Observer:
         check waits for a first answer, or while it is unknown whether this is still the machine
         from before the boot.
         """
-        needed = {checks.load(name).NEEDS for name in table if table[name].mode is Mode.DRAIN}
+        needed = {checks.load(name).probe for name in table if table[name].mode is Mode.DRAIN}
         if self.tracked.unproven or needed & self._awaited:
             return False
         return nothing_drains(self.tracked.streaks, table, self.facts)

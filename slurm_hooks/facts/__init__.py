@@ -1,7 +1,7 @@
-"""What probes give and checks judge: frozen values, no opinion in them.
+"""Facts: the frozen values that probes return and checks judge.
 
-A field that is ``None`` was not reported (the hardware or the driver does not support it, or the
-probe could not look): no opinion, never "healthy".
+A field that is ``None`` is unknown: the hardware or the driver does not support it, or the probe
+could not read it. Unknown never means healthy.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from slurm_hooks.facts.fabric import (
     PcieFacts,
     PciFacts,
     PciKind,
+    PortDeltas,
     PortFacts,
-    PortNews,
 )
 from slurm_hooks.facts.gpu import (
     GpuDeltas,
@@ -63,8 +63,8 @@ __all__ = [
     "PciFacts",
     "PciKind",
     "PcieFacts",
+    "PortDeltas",
     "PortFacts",
-    "PortNews",
     "ServiceFacts",
     "SlurmdFacts",
     "SystemFacts",

@@ -8,12 +8,12 @@ from enum import Enum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PortNews:
-    """What one port's error counters brought since the agent's baseline (law 9); None: no opinion
-    (no baseline yet, or a counter that can count no more).
+class PortDeltas:
+    """How the error counters of one port changed since the agent's baseline (law 9). None: unknown
+    (no baseline yet, or the counter is at its maximum).
 
-    ``symbol_ber``  symbol errors of the last 125 minutes as a share of the bits that the link
-                    carries in that time. With less past it is what that time has at least.
+    ``symbol_ber``  symbol errors of the last 125 minutes per bit that the link carries in that
+                    time. While fewer minutes are known, it is a lower bound.
     ``integrity``, ``overruns``  local link integrity errors and excessive buffer overruns.
     ``recoveries_per_min``, ``receive_errors_per_s``, ``discards_per_s``  means of ten minutes.
     """
@@ -28,15 +28,15 @@ class PortNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortFacts:
-    """One InfiniBand port from sysfs. ``seen_active``: it was ACTIVE before on this node, so DOWN
-    is a change.
+    """One InfiniBand port from sysfs.
 
-    ``downs_age_s``: how long ago each loss of its link was, as far as the agent remembers (a day);
-    None: no baseline yet, or a counter that can count no more.
-    ``rate_gbps``, ``best_gbps``: of the link now, and the best that it had on this node.
-    ``guid``, ``firmware``, ``board``: of its card. ``counters``: the raw error counters.
-    ``present`` False: it was there, and is gone now; ``before_boot``: it was there before this boot
-    only. ``now_called``: the name that the same card has now.
+    ``seen_active``  it was ACTIVE before on this node, so DOWN is a change.
+    ``downs_age_s``  seconds since each loss of its link in the last day; None: no baseline yet, or
+                     the counter is at its maximum.
+    ``rate_gbps``, ``best_gbps``  rate of the link now, and the highest that it had on this node.
+    ``guid``, ``firmware``, ``board``  of its card. ``counters``  the raw error counters.
+    ``present``      False: it was present before and is missing now. ``before_boot``: it was present
+                     only before this boot. ``now_called``: the name that the same card has now.
     """
 
     device: str
@@ -57,7 +57,7 @@ class PortFacts:
     present: bool = True
     before_boot: bool = False
     now_called: str = ""
-    news: PortNews = PortNews()
+    deltas: PortDeltas = PortDeltas()
 
     @property
     def subject(self) -> str:
@@ -77,25 +77,25 @@ class LinkFacts:
 
 
 class PciKind(str, Enum):
-    """What a PCI device is to us."""
+    """The kinds of PCI devices that Holdfast reads."""
 
     GPU = "gpu"
     NVSWITCH = "nvswitch"
     HCA = "hca"
     """An InfiniBand card."""
     NIC = "nic"
-    """A card of the same maker that runs Ethernet: with RDMA or the host's own network."""
+    """A Mellanox Ethernet card: for RDMA, or for the host's network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcieFacts:
     """One GPU, NVSwitch, HCA or NIC on the PCI bus; ``pci`` as ``0000:5d:00``, speeds in GT/s.
 
-    ``answers``     False: its configuration space reads as all ones, the device is off the bus.
+    ``answers``     False: its configuration space reads as all ones; the device is off the bus.
     ``correctable``, ``nonfatal``, ``fatal``  AER errors since the kernel found the device
                     (aer_dev_*, TOTAL_ERR_*).
     ``correctable_per_min``  mean of the last ten minutes.
-    ``nonfatal_new``, ``fatal_new``  since the agent's baseline; None: no opinion.
+    ``nonfatal_new``, ``fatal_new``  since the agent's baseline; None: unknown.
     """
 
     pci: str
@@ -115,8 +115,8 @@ class PcieFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciFacts:
-    """The PCI bus, as far as it is of interest here. ``gone``: (kind, address) of what was there,
-    ``before_boot``: the addresses of those that were there before this boot only.
+    """The PCI bus. ``gone``: (kind, address) of devices that were present before and are missing.
+    ``before_boot``: the addresses of those that were present only before this boot.
     """
 
     devices: tuple[PcieFacts, ...] = ()

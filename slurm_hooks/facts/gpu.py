@@ -14,12 +14,12 @@ def pci_address(text: str) -> str:
 
 
 HANDLE_CALL = "nvmlDeviceGetHandleByIndex"
-"""The call without which a GPU can be asked nothing."""
+"""Without this call no other call for the GPU is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuProcess:
-    """A process that holds a compute context on a GPU. ``used_bytes`` None: NVML would not say."""
+    """A process that holds a compute context on a GPU. ``used_bytes`` None: unknown."""
 
     pid: int
     used_bytes: int | None = None
@@ -30,7 +30,7 @@ class GpuFabric:
     """nvmlDeviceGetGpuFabricInfoV. ``state``: 1 not started, 2 in progress, 3 completed.
 
     ``status`` is the NVML return code of the registration, ``health`` a mask of two-bit and
-    four-bit answers (nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*; 0 = not supported), ``summary`` 1
+    four-bit fields (nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*; 0 = not supported), ``summary`` 1
     healthy, 2 unhealthy, 3 limited capacity, 0 not supported.
     """
 
@@ -53,17 +53,17 @@ class GpuRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDeltas:
-    """What changed on one GPU since the agent's baseline: its first sight of this GPU in this boot,
-    and again after each reset (law 9). None: no baseline yet, or the counter tells nothing.
+    """What changed on one GPU since the agent's baseline, which is set when the agent first sees the
+    GPU in this boot and after each GPU reset (law 9). None: unknown, as without a baseline.
 
     ``link_replays``, ``link_recoveries``  of all its NVLinks in the last hour.
     ``link_crc_per_s``    mean of the last minute, of all its NVLinks.
     ``bad_links``         NVLinks whose error counters have risen since the baseline.
     ``pcie_replays_per_min``  mean of the last minute.
-    ``thermal_share``     share of the last ten minutes in which heat held the clocks down, 0 to 1; that
-                          of the hardware alone where the driver tells it apart.
-    ``brake_share``       the same for the power brake; with less past, what it will be at least.
-    ``fabric_pending_s``  how long the fabric has not been complete; 0 where it is.
+    ``thermal_share``     share of the last ten minutes (0 to 1) with thermal slowdown; only hardware
+                          slowdown where the driver counts it separately.
+    ``brake_share``       the same for the power brake. While less time is known, a lower bound.
+    ``fabric_pending_s``  seconds since the fabric was first seen incomplete; 0: complete.
     """
 
     link_replays: int | None = None
@@ -81,30 +81,32 @@ class GpuFacts:
     """One GPU as NVML reports it (names of calls: nvidia-ml-py).
 
     ``index``            NVML's index on this node.
-    ``uuid``, ``pci``    identity; ``pci`` as ``0000:5d:00`` (domain:bus:device). None when the GPU
-              did not say. ``serial``: the board's, which outlives a change of node or name.
-    ``state_code``       NVML return code that speaks of the GPU as a whole: 15 lost, 16 reset
-                         required; else None.
-    ``errors``           (call, return code) of calls that failed otherwise.
-    ``uncorrected``, ``corrected``  volatile ECC errors, DRAM and SRAM; ``…_ever`` the aggregate
-                         ones, that no reset clears.
-    ``uncorrected_new``  of ``uncorrected``, how many came since the agent's baseline (None: no
-                         baseline yet).
-    ``sram_threshold_exceeded``  the GPU's own word that it had too many uncorrected SRAM errors.
+    ``uuid``, ``pci``    identity; ``pci`` as ``0000:5d:00`` (domain:bus:device). None: the GPU
+                         did not report it. ``serial``: of the board; it stays the same in another
+                         node.
+    ``state_code``       NVML return code for the GPU as a whole: 15 lost, 16 reset required;
+                         else None.
+    ``errors``           (call, return code) of the other failed calls.
+    ``uncorrected``, ``corrected``  volatile ECC errors, DRAM and SRAM; ``…_ever``: the aggregate
+                         counters, which no reset clears.
+    ``uncorrected_new``  how many of ``uncorrected`` are newer than the agent's baseline (None:
+                         no baseline yet).
+    ``sram_threshold_exceeded``  the GPU reports that it had too many uncorrected SRAM errors.
     ``nvlinks``          state of each link, True = active; None where there is no NVLink.
     ``link_replays``, ``link_recoveries``, ``link_crc_errors``  error counters of each link since
                          the driver was loaded or the GPU reset (fields 161, 162, 163).
     ``clock_reasons``    bit mask of nvmlDeviceGetCurrentClocksEventReasons.
-    ``held_by_power_ns``, ``held_by_heat_ns``  how long these held the clocks down (fields 74, 75).
-    ``held_by_sw_heat_ns``, ``held_by_hw_heat_ns``, ``held_by_power_brake_ns``  the same for software
-                         and hardware slowdown by heat, which field 75 has in one, and for the power
-                         brake (fields 269, 270, 271 of newer drivers).
+    ``held_by_power_ns``, ``held_by_heat_ns``  how long power or heat lowered the clocks (fields 74, 75).
+    ``held_by_sw_heat_ns``, ``held_by_hw_heat_ns``, ``held_by_power_brake_ns``  the same for
+                         software and hardware thermal slowdown, which field 75 adds up, and for the
+                         power brake (fields 269, 270, 271 of newer drivers).
     ``thermal_margin_c`` degrees left to the slowdown point (T.Limit); ``slowdown_margin_c`` is
     field 194.
     ``pcie_replays``     since the driver was loaded (field 94); a healthy H100 has 100 and more.
-    ``persistence``, ``ecc_on``, ``mig``, ``compute_mode``  modes; ``…_pending`` waits for a reset.
+    ``persistence``, ``ecc_on``, ``mig``, ``compute_mode``  modes; ``…_pending``: the mode after the next
+                         reset.
     ``processes``        compute processes; pids as this process's PID namespace sees them.
-    ``news``             what changed, as far as the agent remembers.
+    ``deltas``           what changed since the agent's baseline.
     """
 
     index: int
@@ -159,7 +161,7 @@ class GpuFacts:
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
     processes: tuple[GpuProcess, ...] | None = None
-    news: GpuDeltas = GpuDeltas()
+    deltas: GpuDeltas = GpuDeltas()
 
     @property
     def subject(self) -> str:
@@ -167,21 +169,21 @@ class GpuFacts:
 
     @property
     def answers(self) -> bool:
-        """False for a GPU that is lost, waits for a reset or gives no handle: of such a GPU nothing
-        is known, neither good nor bad.
+        """False for a GPU that is lost, requires a reset or has no handle: nothing else is known
+        about it.
         """
         return self.state_code is None and all(call != HANDLE_CALL for call, _ in self.errors)
 
     @property
     def where(self) -> str:
-        """The GPU as a person finds it: ``GPU 3 0000:86:00``."""
+        """The GPU for people: ``GPU 3 0000:86:00``."""
         return f"GPU {self.index} {self.pci}" if self.pci else f"GPU {self.index}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmlFacts:
-    """The driver as a whole. ``init_code`` is NVML's return code of the call that failed, None when
-    it answered.
+    """The driver as a whole. ``init_code``: NVML's return code if its initialisation failed, else
+    None.
     """
 
     count: int | None = None

@@ -1,4 +1,4 @@
-"""The machine around the GPUs, its processes and its services."""
+"""The host: memory, disks, clock, processes and services."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _DRIVER_MODULE = re.compile(r"\[nvidia(?:_uvm|_modeset|_drm|_peermem)?\]")
 _DRIVER_SYMBOL = re.compile(r"(?:nvidia_|nv_|_nv[0-9]|rm_|uvm_|os_acquire_)")
-"""How functions of the NVIDIA driver are called where the kernel names no module (wchan)."""
+"""Function names of the NVIDIA driver, for sources without a module name (wchan)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class ClockFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFacts:
-    """One local filesystem. ``turned_read_only``: it took writes earlier in this boot."""
+    """One local filesystem. ``turned_read_only``: it was writable earlier in this boot."""
 
     path: str
     free_bytes: int
@@ -35,11 +35,11 @@ class DiskFacts:
 class HostFacts:
     """Memory, load, disks and the kernel's clock.
 
-    ``load``          run queue means of 1, 5 and 15 minutes.
-    ``clock_synced``  whether the kernel's clock is being disciplined (adjtimex); None: it would not
-                      say. ``clock_error_s``: its own bound of the error.
-    ``mounted``       kernel's names of the block devices whose filesystems are mounted here, where jobs run
-                      ("dm-4"); None: nobody could look.
+    ``load``          load averages of 1, 5 and 15 minutes.
+    ``clock_synced``  whether the kernel's clock is synchronised (adjtimex); None: unknown.
+                      ``clock_error_s``: the kernel's own bound of the error.
+    ``mounted``       kernel names ("dm-4") of the block devices whose filesystems are mounted in this
+                      mount namespace, where jobs run; None: unknown.
     """
 
     memory_total_bytes: int | None = None
@@ -54,9 +54,8 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DStateTask:
-    """A task in uninterruptible sleep. ``stack``: the kernel functions that it is in, innermost
-    first, where root may read them; ``blocked_s``: for how long it has not run once, as far as the
-    agent saw; None: first seen.
+    """A task in uninterruptible sleep. ``stack``: its kernel functions, innermost first, where root
+    may read them. ``blocked_s``: seconds in which the agent has not seen it run; None: first seen.
     """
 
     pid: int
@@ -70,7 +69,7 @@ class DStateTask:
 
     @property
     def in_driver(self) -> bool:
-        """It sleeps in the NVIDIA driver, by the kernel's word."""
+        """Whether it sleeps in the NVIDIA driver, as the kernel reports its stack."""
         if any(_DRIVER_MODULE.search(frame) for frame in self.stack):
             return True
         return any(_DRIVER_SYMBOL.match(frame) for frame in (self.wchan, *self.stack))
@@ -83,9 +82,9 @@ class DStateTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceFacts:
-    """One service of the machine. ``running`` None: it cannot be seen from here whether it runs.
+    """One service of the machine. ``running`` None: not visible from here.
 
-    ``ran``: it was seen to run earlier in this boot. ``how``: what was looked at.
+    ``ran``: it was running earlier in this boot. ``how``: the source of this fact.
     """
 
     name: str
@@ -98,11 +97,10 @@ class ServiceFacts:
 class SystemFacts:
     """What changes slowly: kernel modules, services, and processes in a bad state.
 
-    ``modules``   loaded ones; None: the kernel does not tell.
-    ``zombies``   dead processes that nobody collects; ``old_zombies`` of these, how many were there
-                  at the look before.
-    ``seen_tasks``  how many tasks the scan looked at; ``cut`` True where there were more than it
-                  may look at.
+    ``modules``   loaded kernel modules; None: unknown.
+    ``zombies``   (pid, start time) of zombie processes; ``old_zombies``: how many of them the
+                  previous scan saw too.
+    ``seen_tasks``  how many tasks the scan read; ``cut``: there were more than it may read.
     """
 
     modules: frozenset[str] | None = None
@@ -117,9 +115,8 @@ class SystemFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmdFacts:
-    """slurmd's own view (``scontrol show slurmd``). ``heard_s``: since slurmctld last spoke to it.
-
-    ``answers`` False: nobody answers where slurmd should listen.
+    """What slurmd reports (``scontrol show slurmd``). ``heard_s``: seconds since the last message
+    from slurmctld. ``answers`` False: no answer from slurmd.
     """
 
     answers: bool
@@ -130,7 +127,7 @@ class SlurmdFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcgmIncident:
-    """One line of DCGM's health report. ``entity`` as DCGM has it (``GPU``, ``NvSwitch``)."""
+    """One line of DCGM's health report. ``entity``: DCGM's name (``GPU``, ``NvSwitch``)."""
 
     entity: str
     entity_id: str
@@ -141,7 +138,7 @@ class DcgmIncident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcgmFacts:
-    """DCGM's background health watches. ``overall``: Healthy, Warning or Failure, in its words."""
+    """DCGM's background health watches. ``overall``: Healthy, Warning or Failure."""
 
     overall: str
     incidents: tuple[DcgmIncident, ...] = ()

@@ -1,4 +1,4 @@
-"""What ended jobs left on the node."""
+"""Processes that ended jobs left on the node."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftoverFacts:
-    """A process that outlived its job and is still there.
+    """A process that still runs after its job ended.
 
-    ``unkillable``  SIGKILL did not end it; ``state`` is the kernel's letter then.
-    ``confirmed``      it is that job's beyond doubt; else it only holds the memory of a GPU that the
-                    job had and no other job has.
-    ``gpus``        indices of the GPUs whose memory it holds, ``used_bytes`` of them all.
+    ``unkillable``  SIGKILL did not end it; ``state`` is then its process state (proc(5)).
+    ``confirmed``   it certainly belongs to that job; else it only holds memory of a GPU that the job
+                    had and no other job has.
+    ``gpus``        indices of the GPUs whose memory it holds; ``used_bytes``: on all of them.
     """
 
     pid: int

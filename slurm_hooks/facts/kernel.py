@@ -1,4 +1,4 @@
-"""What the kernel log says."""
+"""Events of the kernel log."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ SLOT_S = 600.0
 """Records of one event are counted in slots of this length, for rates over an hour or a day."""
 
 SLOTS = 145
-"""Slots that an event keeps: a day and the slot that has just begun."""
+"""Slots that are kept per event: one day, and the slot that has just begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidEvent:
     """One ``NVRM: Xid`` kernel record (or the Xid-less "fallen off the bus", read as 79).
 
-    ``pci`` as ``0000:5d:00``; ``at_s`` is seconds since boot by the kernel's clock; ``gpu`` and
-    ``uuid`` are joined from the node's inventory, None when unknown. ``recovery`` is what an Xid
-    154 says ("None", "Node Reboot Required"; other words with other drivers), ``recovery_value`` its
-    number, which is NVML's nvmlDeviceGpuRecoveryAction_t (0 none, 1 reset, 2 reboot, …).
-    ``consequence`` is True where the driver itself names an earlier Xid as the cause.
+    ``pci`` as ``0000:5d:00``. ``at_s``: seconds since boot by the kernel's clock. ``gpu``, ``uuid``:
+    from the node's inventory; None: unknown. ``recovery``: the action in an Xid 154 ("None", "Node
+    Reboot Required"; the text depends on the driver). ``recovery_value``: its number, NVML's
+    nvmlDeviceGpuRecoveryAction_t (0 none, 1 reset, 2 reboot, …). ``consequence``: the driver itself
+    names an earlier Xid as the cause.
     """
 
     xid: int
@@ -44,19 +44,20 @@ class XidEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelEvent:
-    """All records of this boot that say one thing of one part, other than Xids.
+    """All records of this boot with one code about one part, other than Xids.
 
-    ``kind``     where it comes from: sxid, aer, mce, edac, nvme, fs, oom, hung_task, mlx5, driver.
+    ``kind``     source of the records: sxid, aer, mce, edac, nvme, fs, oom, hung_task, mlx5, driver.
     ``code``     the fault catalogue's code, e.g. ``SXID20034`` or ``AER_FATAL``.
     ``subject``  the part: a PCI address as ``0000:5d:00`` (AER: with its function), ``nvme0``,
                  a DIMM's label, a filesystem's device or server, a task's name.
-    ``text``     of the newest record; ``seq`` and ``at_s`` (seconds since boot) are its own too.
-    ``count``    records so far; a record that stands for several errors counts as so many.
+    ``text``     of the newest record, as are ``seq`` and ``at_s`` (seconds since boot).
+    ``count``    records so far; a record that reports several errors counts as that many.
     ``slots``    (number of the slot of SLOT_S since boot, records in it), newest last.
-    ``fatal``    what the record itself says: True fatal, False not; None where it does not say.
-    ``over``     True for a record that says that it is over ("nfs: server X OK").
-    ``confirmed``  whether another probe knows the device too: without that, False, no job is ended for
-                 it, since users can bring the kernel to write it of a device of theirs. None: no user can.
+    ``fatal``    severity in the record itself: True fatal, False not fatal; None: none given.
+    ``over``     True for a record that reports the end of the event ("nfs: server X OK").
+    ``confirmed``  None: users cannot cause this record. False: users can make the kernel write it
+                 about a device of their own, and no other probe knows the device yet, so no job is
+                 ended for it. True: another probe knows the device.
     """
 
     kind: str
@@ -72,16 +73,17 @@ class KernelEvent:
     confirmed: bool | None = None
 
     def within(self, window_s: float, now_s: float) -> int:
-        """Records of the last ``window_s`` seconds before ``now_s`` (since boot), to a slot's
-        precision: never fewer than there were."""
+        """Records of the last ``window_s`` seconds before ``now_s`` (since boot). The first slot
+        counts as a whole, so the result may be too high, never too low.
+        """
         first = int(max(0.0, now_s - window_s) // SLOT_S)
         return sum(count for slot, count in self.slots if slot >= first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KmsgFacts:
-    """The kernel log: what it said in this boot that is not yet resolved, and how many records
-    nobody could read. ``now_s``: the time since boot up to which the log is known.
+    """The kernel log of this boot: events that are not yet resolved. ``lost_records``: records that
+    were overwritten before they were read. ``now_s``: seconds since boot up to which it was read.
     """
 
     xids: tuple[XidEvent, ...] = ()

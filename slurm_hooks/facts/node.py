@@ -1,4 +1,4 @@
-"""All facts of one node, and the silence of probes."""
+"""All facts about one node, and the probes without an answer."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from slurm_hooks.facts.storage import MountFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blind:
-    """A probe that gave no answer. ``passes`` counts consecutive ones.
+    """A probe that gave no answer. ``passes``: for how many consecutive passes.
 
-    ``hung``: its deadline passed; ``stuck``: not even SIGKILL ended it.
+    ``hung``: its deadline passed. ``stuck``: SIGKILL did not end its worker. ``evidence``: where the
+    worker is blocked, from /proc.
     """
 
     probe: str
@@ -36,10 +37,10 @@ class Blind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """All that is known of this node at one moment. A part that is ``None`` was not looked at.
+    """All facts about this node at one moment. A part that is ``None`` was not read.
 
-    ``pcie`` holds the GPUs of ``pci``, which has all devices. ``expected_hcas``: the InfiniBand cards
-    that the configuration names.
+    ``pcie``: the GPUs in ``pci``, which has all devices. ``expected_hcas``: the InfiniBand cards in
+    the configuration.
     """
 
     expected_gpus: int
@@ -59,9 +60,9 @@ class NodeFacts:
     dcgm: DcgmFacts | None = None
     leftovers: tuple[LeftoverFacts, ...] | None = None
     unwritten: str = ""
-    """Why the agent's state folder takes no writes; empty: it does."""
+    """Why the agent's state folder is not writable; empty: it is."""
     unconfirmed: str = ""
-    """Why it is not known what the node's last return ended; empty: it is."""
+    """Why it is not known which drain the last return to service ended; empty: it is known."""
     blind: tuple[Blind, ...] = field(default=())
 
     @property
@@ -70,14 +71,12 @@ class NodeFacts:
 
     @property
     def d_state_tasks(self) -> tuple[DStateTask, ...]:
-        """Tasks in uninterruptible sleep; none also where nobody looked."""
+        """Tasks in uninterruptible sleep; empty also if they were not read."""
         return self.system.d_state_tasks if self.system else ()
 
     @property
     def cards_on_bus(self) -> tuple[str, ...]:
-        """PCI addresses of InfiniBand cards, with a driver or without; none also where nobody
-        looked.
-        """
+        """PCI addresses of InfiniBand cards, with or without a driver; empty also if not read."""
         return tuple(card.pci for card in self.pci.of(PciKind.HCA)) if self.pci else ()
 
     def gpu_at(self, pci: str) -> GpuFacts | None:

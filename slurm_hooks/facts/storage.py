@@ -17,9 +17,8 @@ class MountState(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountFacts:
-    """One mount point: what a tiny write, read back and remove did there, and how long it took.
-
-    ``fs_type``, ``source``: what is mounted there, as /proc/self/mounts has it.
+    """One mount point: the result of writing, reading and removing a small file there, and its
+    duration. ``fs_type``, ``source``: as in /proc/self/mounts.
     """
 
     path: str

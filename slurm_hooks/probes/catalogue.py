@@ -1,7 +1,7 @@
-"""The probes: a literal table of what can be looked at.
+"""The catalogue of probes.
 
-A probe is one module of this folder with ``open_probe``; it runs in a contained worker of its own,
-so none can hold up another. Adding one: the module, one row here, a field of the same name in
+A probe is one module of this folder with ``open_probe``. It runs in a contained worker of its own,
+so a probe that hangs does not delay another. To add one: the module, one row here, and a field in
 ``NodeFacts``.
 """
 
@@ -20,7 +20,7 @@ NVML, INFINIBAND, PCIE, MOUNTS, CLOCK = "nvml", "infiniband", "pcie", "mounts", 
 HOST, SYSTEM, SLURMD, DCGM, MLXLINK = "host", "system", "slurmd", "dcgm", "mlxlink"
 
 
-# --- how each one opens: in its worker, and its imports there too ---------------------------------
+# --- how each probe opens; called in its worker, which also does the imports ---------------------
 
 
 def _nvml(sources: Sources) -> Serve:
@@ -84,7 +84,7 @@ def _mlxlink(sources: Sources) -> Serve:
     return mlxlink.open_probe(sources.paths.sysfs, _MLXLINK_LIMIT_S)
 
 
-# --- what is special about some -------------------------------------------------------------------
+# --- targets, requests and digests that differ from the defaults ---------------------------------
 
 
 def _if_gpus(sources: Sources) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def _whole_driver(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Bli
     if answer.complete:
         facts = nvml.assemble(answer.items)
         if facts is not None and facts.init_code is not None:
-            # A fact about the driver, and of the GPUs nothing was seen.
+            # This is a fact about the driver, but no GPU was read.
             why = f"NVML code {facts.init_code}: {facts.init_error}"
             return facts, silence(probe.name, answer, why)
         return facts, None
@@ -111,12 +111,12 @@ def _whole_driver(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Bli
 
 
 def _each_mount(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Blind | None]:
-    """A mount that hangs is a fact and no blindness: that it gave no answer is what was asked."""
+    """A mount without an answer is a fact (hung), not a probe without an answer."""
     found: list[MountFacts] = []
     blind = None
     for path, answer in answers.items():
         if answer.hung:
-            detail = f"no answer in time; {answer.evidence}"
+            detail = f"no answer before the deadline; {answer.evidence}"
             found.append(MountFacts(path=path, state=MountState.HUNG, detail=detail))
         elif answer.error:
             blind = silence(probe.name, answer, f"{path}: {answer.error}")
@@ -146,7 +146,7 @@ def _dcgm_interval(agent: AgentConfig) -> float:
 
 
 _DCGM_LIMIT_S = 20.0
-"""A hostengine that a GPU holds up answers late or never (NVSentinel 1748)."""
+"""nv-hostengine answers late or never while a GPU blocks it (NVSentinel issue 1748)."""
 
 
 def _dcgm_call(_sources: Sources) -> float:
@@ -154,7 +154,7 @@ def _dcgm_call(_sources: Sources) -> float:
 
 
 _MLXLINK_LIMIT_S = 5.0
-"""Of one link; it answers within a second."""
+"""For one link; it usually answers within a second."""
 
 
 def _mlxlink_calls(_sources: Sources) -> float:
@@ -173,7 +173,7 @@ PROBES: tuple[Probe, ...] = (
         targets=_if_gpus,
         request=_read_or_release,
         digest=_whole_driver,
-        stirs=SYSTEM,
+        also_triggers=SYSTEM,
     ),
     Probe(name=INFINIBAND, open_=_infiniband, facts="ports"),
     Probe(name=PCIE, open_=_pcie, facts="pci"),

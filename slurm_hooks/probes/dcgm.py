@@ -1,6 +1,6 @@
-"""DCGM's own health watches: ``dcgmi health -c -j``, where DCGM is installed and watches.
+"""DCGM's background health watches: ``dcgmi health -c -j``, where DCGM is installed.
 
-It sets nothing: a hostengine whose watches are off is left so, and says nothing about the GPUs. The
+It changes nothing: if the watches are off they stay off, and nothing is known about the GPUs. The
 JSON is a tree of ``value``, ``children`` and ``overflow`` (lines of text) below ``body``, as dcgmi
 of DCGM 2 to 4 prints it (NVIDIA/DCGM, dcgmi/Health.cpp and DcgmiOutput.h).
 """
@@ -21,8 +21,8 @@ HEALTHY, WARNING, FAILURE = "Healthy", "Warning", "Failure"
 
 
 def open_probe(timeout_s: float, path: str = PATH) -> Callable[[object], Iterator[DcgmFacts]]:
-    """Answers with the facts, or with nothing where there is no dcgmi. Raises ProbeError where it
-    cannot tell.
+    """Answers with the facts, or with nothing if dcgmi is not installed. Raises ProbeError if its
+    output is no health report.
     """
     program = shutil.which("dcgmi", path=path)
 
@@ -41,14 +41,14 @@ def parse(text: str) -> DcgmFacts:
     """
     start = text.find("{")
     try:
-        said = json.loads(text[start:]) if start >= 0 else None
+        report = json.loads(text[start:]) if start >= 0 else None
     except ValueError:
-        said = None
-    body = said.get("body") if isinstance(said, dict) else None
+        report = None
+    body = report.get("body") if isinstance(report, dict) else None
     overall = _value(body.get(_OVERALL)) if isinstance(body, dict) else ""
     if not isinstance(body, dict) or overall not in (HEALTHY, WARNING, FAILURE):
-        first = next(iter(text.strip().splitlines()), "nothing")
-        raise ProbeError(f"dcgmi health said: {first[:200]}")
+        first = next(iter(text.strip().splitlines()), "no output")
+        raise ProbeError(f"dcgmi health: {first[:200]}")
     incidents = [
         incident
         for entity, group in body.items()
@@ -59,8 +59,8 @@ def parse(text: str) -> DcgmFacts:
 
 
 def _incidents(entity: str, group: object) -> Iterator[DcgmIncident]:
-    for entity_id, one in _children(group):
-        for system, error in _children(dict(_children(one)).get("Errors")):
+    for entity_id, node in _children(group):
+        for system, error in _children(dict(_children(node)).get("Errors")):
             lines = error.get("overflow") if isinstance(error, dict) else None
             yield DcgmIncident(
                 entity=entity,

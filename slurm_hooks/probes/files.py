@@ -1,5 +1,5 @@
-"""Small files of /proc and /sys, read as cheaply as Python can. What cannot be read is empty, never
-an error.
+"""Reads small files of /proc and /sys with as few system calls as possible. A file that cannot be
+read gives an empty result, never an error.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ LONGEST = 1 << 16
 
 
 def text(path: str) -> str:
-    """The file's text without surrounding white space; empty where it cannot be read."""
+    """The file's text without surrounding white space; empty if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -24,12 +24,12 @@ def text(path: str) -> str:
 
 
 def number(path: str) -> int | None:
-    """The file's whole number, None where it holds none."""
+    """The integer in the file; None if it holds none."""
     return whole(text(path))
 
 
 def whole(word: str) -> int | None:
-    """A whole number as the kernel writes one: 64 bits, not negative. None for anything else."""
+    """An unsigned integer of 64 bits as the kernel writes it. None for anything else."""
     if not (word.isascii() and word.isdigit() and len(word) <= 20):
         return None
     value = int(word)
@@ -42,8 +42,8 @@ def word(path: str) -> str:
 
 
 def names(folder: str) -> list[str]:
-    """What is in a folder, sorted; nothing where it cannot be read."""
+    """The names in a folder, sorted; empty if it cannot be read."""
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - a Path for each name costs twice
+        return sorted(os.listdir(folder))  # noqa: PTH208 - Path costs twice as much
     except OSError:
         return []

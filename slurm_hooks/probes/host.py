@@ -1,6 +1,4 @@
-"""The machine itself, from /proc, statvfs and the kernel's clock: what may change from one pass to
-the next.
-"""
+"""The host, from /proc, statvfs and the kernel's clock: values that may change from pass to pass."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from slurm_hooks.probes import files
 
 _TIME_ERROR = 5
 _STA_UNSYNC = 0x40
-"""adjtimex(2): nobody has told the kernel's clock the time for long."""
+"""adjtimex(2): the kernel's clock is not synchronised."""
 
 
 def open_probe(
@@ -29,7 +27,7 @@ def open_probe(
 
 
 def read(procfs: Path, disks: Sequence[str], sysfs: Path = Path("/sys")) -> HostFacts:
-    """All of it. A file that is missing leaves its part None."""
+    """All values. A value is None if its file is missing."""
     memory = _memory(files.text(f"{procfs}/meminfo"))
     synced, error_s = kernel_clock()
     return HostFacts(
@@ -64,7 +62,7 @@ def _load(text: str) -> tuple[float, float, float] | None:
 
 
 def _disk(path: str) -> DiskFacts | None:
-    """None where there is no such folder."""
+    """None if there is no such folder."""
     try:
         space = os.statvfs(path)
     except OSError:
@@ -80,8 +78,8 @@ def _disk(path: str) -> DiskFacts | None:
 
 
 def _mounted(procfs: Path, sysfs: Path) -> frozenset[str] | None:
-    """Block devices in this mount namespace (proc(5), mountinfo), by the names that the kernel has for them. Only
-    names are read: neither the mounts nor the devices are touched.
+    """Kernel names of the block devices that are mounted in this mount namespace (proc(5),
+    mountinfo). Only names are read; mounts and devices are not accessed.
     """
     try:
         text = Path(procfs, "self/mountinfo").read_text(errors="replace")
@@ -96,13 +94,13 @@ def _mounted(procfs: Path, sysfs: Path) -> frozenset[str] | None:
         if source.startswith("/dev/"):
             found.add(Path(os.path.realpath(source)).name)
         link = f"{sysfs}/dev/block/{words[2]}"
-        if os.path.islink(link):  # noqa: PTH114 - a Path for each mount costs twice
+        if os.path.islink(link):  # noqa: PTH114 - Path costs twice as much
             found.add(Path(os.readlink(link)).name)  # noqa: PTH115
     return frozenset(found)
 
 
 class _Timex(ctypes.Structure):
-    """struct timex as far as it is read here (adjtimex(2)); the rest is room for the kernel."""
+    """The start of struct timex (adjtimex(2)); ``rest`` is room for its other fields."""
 
     _fields_ = [
         ("modes", ctypes.c_uint),
@@ -116,7 +114,7 @@ class _Timex(ctypes.Structure):
 
 
 def kernel_clock() -> tuple[bool | None, float | None]:
-    """(disciplined, largest error in seconds), (None, None) where the kernel would not say."""
+    """(synchronised, largest error in seconds); (None, None) if adjtimex fails."""
     timex = _Timex()
     try:
         state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))

@@ -1,6 +1,6 @@
 """InfiniBand ports from sysfs (Documentation/ABI/stable/sysfs-class-infiniband).
 
-Reading a counter asks the card's firmware. One that is dead holds the reader, which is why this
+Reading a counter queries the card's firmware. A firmware that hangs blocks the reader, so this
 probe has a worker of its own.
 """
 
@@ -23,7 +23,7 @@ COUNTERS = (
     "local_link_integrity_errors",
     "excessive_buffer_overrun_errors",
 )
-"""Beside ``link_downed``: those that tell of a bad link (InfiniBand specification, PortCounters)."""
+"""Beside ``link_downed``: the counters of a bad link (InfiniBand specification, PortCounters)."""
 
 STATES = frozenset({"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"})
 LINK_LAYERS = frozenset({"InfiniBand", "Ethernet"})
@@ -33,7 +33,7 @@ _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) Gb/sec")
 
 @dataclass(frozen=True, slots=True)
 class _Card:
-    """What does not change while the card is there."""
+    """Values that do not change while the card is present."""
 
     guid: str
     firmware: str
@@ -41,8 +41,8 @@ class _Card:
 
 
 def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PortFacts, ...]]]:
-    """Answers with ``read``. What does not change is read once for each appearance of a card.
-    Raises ProbeError where there is no sysfs.
+    """Answers with ``read``. Constant values are read once each time a card appears. Raises
+    ProbeError without sysfs.
     """
     known: dict[tuple[str, int], _Card] = {}
 
@@ -58,8 +58,8 @@ def open_probe(sysfs: Path) -> Callable[[object], Iterator[tuple[PortFacts, ...]
 def read(
     sysfs: Path, known: dict[tuple[str, int], _Card] | None = None
 ) -> tuple[PortFacts, ...] | None:
-    """Every port; none where the kernel has no InfiniBand class: no driver has found a card then,
-    which the check holds against the cards that there should be. None: there is no sysfs to look at.
+    """Every port. Empty if the kernel has no InfiniBand class: then no driver found a card, and the
+    check compares this with the cards that the node should have. None: there is no sysfs.
     """
     top = f"{sysfs}/class/infiniband"
     cards = {} if known is None else known
@@ -112,7 +112,7 @@ def _port(device: str, number: int, folder: str, card: _Card) -> PortFacts:
 
 
 def _known(word: str, words: frozenset[str]) -> str:
-    """Empty for what is no word of the kernel's: no opinion."""
+    """The word if the kernel uses it, else empty: unknown."""
     return word if word in words else ""
 
 

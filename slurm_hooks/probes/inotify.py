@@ -1,4 +1,4 @@
-"""inotify(7) through ctypes: be woken by a file instead of polling it."""
+"""inotify(7) through ctypes: wait for changes of a file instead of polling it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 MODIFY, MOVED_TO, CREATE, DELETE = 0x2, 0x80, 0x100, 0x200
 UNLINKED = 0x4 | 0x400 | 0x800
-"""The watched file got another name, none (its link count changed), or is gone."""
+"""The watched file was renamed, unlinked (its link count changed) or removed."""
 
 _EVENT = struct.Struct("iIII")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``watch`` is what ``add`` returned, ``name`` the file inside a watched folder."""
+    """``watch``: the value that ``add`` returned. ``name``: the file inside a watched folder."""
 
     watch: int
     mask: int
@@ -25,7 +25,7 @@ class Change:
 
 
 class Inotify:
-    """One inotify instance. ``fd`` is readable when something changed; ``read`` never blocks."""
+    """One inotify instance. ``fd`` is readable after a change; ``read`` never blocks."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -35,7 +35,7 @@ class Inotify:
             raise OSError(code, f"inotify: {os.strerror(code)}")
 
     def add(self, path: Path, mask: int) -> int:
-        """Watch ``path``. Raises OSError, as open would."""
+        """Watch ``path``. Raises OSError, as open does."""
         watch = int(self._libc.inotify_add_watch(self.fd, os.fsencode(path), mask))
         if watch < 0:
             code = ctypes.get_errno()

@@ -1,8 +1,8 @@
-"""The kernel log: a follower that loses nothing silently, and the Xids in it.
+"""Follows the kernel log, counts lost records, and reads Xids.
 
-Record format (Documentation/ABI/testing/dev-kmsg): ``prio,seq,usec,flags[,…];text``, then ``
-KEY=value`` lines. The character device gives one record per read; a FIFO or a file carries the same
-records as a byte stream.
+Record format (Documentation/ABI/testing/dev-kmsg): ``prio,seq,usec,flags[,…];text``, then
+`` KEY=value`` lines. The character device returns one record per read; a FIFO or a file carries the
+same records as a byte stream.
 """
 
 from __future__ import annotations
@@ -20,35 +20,37 @@ from slurm_hooks.probes import inotify
 from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
 
 _READ_BYTES = 8192
-"""A shorter buffer makes the device answer EINVAL to a long record."""
+"""With a shorter buffer the device fails with EINVAL for a long record."""
 
 _MOST_AT_ONCE = 5000
-"""Records that one ``read`` of a device or FIFO gives at most: a kernel that writes faster than we read must
-not keep the agent from everything else. The descriptor stays readable; the rest comes with the next.
+"""Most records that one ``read`` of a device or FIFO returns: a kernel that writes faster than the
+agent reads must not stop its other work. The descriptor stays readable; the next read continues.
 """
 
 _READS_PER_S = 100
 _PAUSE_S = 0.02
-"""Past so many reads in a second each waits so long first, so that the records of a storm come together."""
+"""After this many reads in a second each one waits this long first, to read many records at once."""
 
-_WHILE_S = 2.0
-"""Enough to read any ring; a storm must not keep the agent from everything else."""
+_READ_ALL_S = 2.0
+"""Limit of ``read_all``: long enough for any ring buffer, also while the kernel writes very fast."""
 
 _MOST_LOST = 1 << 40
-"""Records that no ring can have lost: a number so far ahead is not the kernel's, and to believe it
-would hide everything that comes after it.
+"""More than any ring buffer can lose. A sequence number this far ahead is not the kernel's; if it
+were accepted, all later records would be ignored.
 """
 
 _NUMBER = re.compile(rb"[0-9]{1,19}")
-"""Of a record's header: below 2^64, so that int() takes it."""
+"""A number in a record's header, below 2^64."""
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _PCI = r"(?:PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?"
 _XID = re.compile(
     rf"NVRM: Xid \({_PCI}(?: GPU-I:\w{{1,4}})?(?: GPU-CI:\w{{1,4}})?\): ([0-9]{{1,6}})(?:, ?(.*))?",
     re.S,
 )
-"""The whole record (open-gpu-kernel-modules, krcReportXid, drivers 515 to 595). With MIG, the GPU instance stands
-behind the address. The driver prints it with KERN_CONT: its level is the machine's default and says nothing."""
+"""The whole record (open-gpu-kernel-modules, krcReportXid, drivers 515 to 595). With MIG, the GPU
+instance follows the address. The driver prints it with KERN_CONT, so its level is the machine's
+default and means nothing.
+"""
 
 _OFF_THE_BUS = re.compile(
     rf"NVRM: (?:GPU {_PCI}: GPU has|GPU at {_PCI}(?:: GPU-[0-9a-f-]{{1,40}})? has"
@@ -61,14 +63,14 @@ _RECOVERY = re.compile(
     re.S,
 )
 _PREVIOUS = re.compile(r"\bcaused by previous Xid \d+\s*$")
-"""At the end, and longer than the name of a process, which stands before it."""
+"""At the end of the text. It is longer than a process name, which comes before it."""
 
-_UNPLAIN = re.compile(r"[^ -~]+")
+_UNPRINTABLE = re.compile(r"[^ -~]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One kernel-log record. ``lost`` counts the records between the one before and this one."""
+    """One kernel log record. ``lost``: how many records before it were overwritten unread."""
 
     facility: int
     level: int
@@ -79,12 +81,11 @@ class Record:
 
 
 class KmsgFollower:
-    """Follows the kernel log from the record after ``after_seq`` (None: from the oldest that is
-    left).
+    """Follows the kernel log from the record after ``after_seq`` (None: from the oldest record).
 
-    ``fd`` turns readable when there may be something to ``read``. ``renewed`` is True once after
-    the log began anew (a truncated file: the machine was switched on again). Raises ProbeError
-    where the log cannot be read.
+    ``fd`` becomes readable when there may be new records. ``renewed``: True after the log started
+    again (its file was truncated or replaced: the machine booted). Raises ProbeError if the log
+    cannot be read.
     """
 
     def __init__(self, path: Path, after_seq: int | None = None) -> None:
@@ -111,8 +112,9 @@ class KmsgFollower:
             self._log = -1
 
     def read(self) -> list[Record]:
-        """The records that are there; of a storm, as many as are bearable at once. Raises ProbeError
-        when the log went away."""
+        """The records that are available, at most about _MOST_AT_ONCE. Raises ProbeError if the log
+        is gone.
+        """
         self._pace(time.monotonic())
         if self._watch is not None:
             self._follow_file(self._watch)
@@ -122,7 +124,7 @@ class KmsgFollower:
                 chunk = os.read(self._log, _READ_BYTES)
             except BlockingIOError:
                 break
-            except BrokenPipeError:  # overrun: the next read is the oldest record left
+            except BrokenPipeError:  # overrun: the next read returns the oldest record
                 self.overruns += 1
                 continue
             except OSError as error:
@@ -134,8 +136,8 @@ class KmsgFollower:
         return records
 
     def read_all(self) -> list[Record]:
-        """All records that are there by now, however many; of a storm those of a while."""
-        records, end = self.read(), time.monotonic() + _WHILE_S
+        """All available records; stops after _READ_ALL_S seconds."""
+        records, end = self.read(), time.monotonic() + _READ_ALL_S
         while time.monotonic() < end and (more := self.read()):
             records += more
         return records
@@ -150,11 +152,11 @@ class KmsgFollower:
     def _open(self) -> None:
         try:
             kind = self.path.stat().st_mode
-            # A FIFO opened for reading alone polls POLLHUP for ever once its writer leaves.
+            # A FIFO opened only for reading polls POLLHUP for ever after its writer closes it.
             mode = os.O_RDWR if stat.S_ISFIFO(kind) else os.O_RDONLY
             self._log = os.open(self.path, mode | os.O_NONBLOCK | os.O_CLOEXEC)
             if stat.S_ISREG(kind):
-                # The same instance for every file that comes to lie here: ``fd`` must not change.
+                # The same instance for every file at this path: ``fd`` must not change.
                 self._watch = self._watch or inotify.Inotify()
                 self._watch.add(self.path, inotify.MODIFY | inotify.UNLINKED)
                 self._forget_foreign_seq()
@@ -164,7 +166,7 @@ class KmsgFollower:
         self._offset, self._tail, self._overlong = 0, b"", False
 
     def _forget_foreign_seq(self) -> None:
-        """A file whose last record is older than what we remember is another boot's log."""
+        """A file whose last record is older than ``last_seq`` is the log of another boot."""
         if self.last_seq is None:
             return
         size = os.fstat(self._log).st_size
@@ -174,7 +176,7 @@ class KmsgFollower:
             self.last_seq, self.renewed = None, bool(seqs) or size == 0
 
     def _follow_file(self, watch: inotify.Inotify) -> None:
-        """Truncated or replaced: begin again with the new ring."""
+        """If the file was truncated or replaced, start again at its first record."""
         watch.read()
         try:
             if self.path.stat().st_ino != os.fstat(self._log).st_ino:
@@ -191,7 +193,7 @@ class KmsgFollower:
 
     def _parse(self, chunk: bytes) -> list[Record]:
         lines = (self._tail + chunk).split(b"\n")
-        if self._overlong and lines[1:]:  # the rest of a line that is no record, as far as its end
+        if self._overlong and lines[1:]:  # the rest of a line that was too long
             self._overlong, lines[0] = False, b""
         self._tail = lines.pop()
         if self._overlong or len(self._tail) > _READ_BYTES:
@@ -207,7 +209,7 @@ class KmsgFollower:
         return records
 
     def _follows(self, record: Record) -> bool:
-        """False for a record that was there already, and for a number that cannot be."""
+        """False for a record that was read before, and for an impossible sequence number."""
         before = -1 if self.last_seq is None else self.last_seq
         return before < record.seq <= before + _MOST_LOST
 
@@ -241,9 +243,10 @@ def parse_line(line: bytes) -> Record | None:
 
 
 def plain(text: str) -> str:
-    """On one line, in printable ASCII; the rest as ``\\xNN``. A record holds names that users chose, and
-    what is told of it reaches Slurm, logs and terminals."""
-    return _UNPLAIN.sub(_escaped, " ".join(text.split()))
+    """On one line, in printable ASCII; other bytes as ``\\xNN``. A record may contain names that users
+    chose, and its text reaches Slurm, logs and terminals.
+    """
+    return _UNPRINTABLE.sub(_escaped, " ".join(text.split()))
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -253,28 +256,28 @@ def _escaped(match: re.Match[str]) -> str:
 def xid_of(record: Record) -> XidEvent | None:
     """The Xid that a record reports, else None.
 
-    Only facility 0 counts, which user space cannot write, and only a record that is the driver's from
-    its first byte to its last: the kernel also prints text that users choose (decision 023).
+    Only facility 0 counts, which user space cannot write. The whole record must match the driver's
+    format, because the kernel also prints text that users choose (decision 023).
     """
     text = record.text
     if record.facility or not text.startswith("NVRM: ") or begins_with_user_text(text):
         return None
     match = _XID.fullmatch(text)
     if match:
-        pci, number, said = match[1], int(match[2]), (match[3] or "").strip()
+        pci, number, message = match[1], int(match[2]), (match[3] or "").strip()
     else:
         match = _OFF_THE_BUS.fullmatch(text)
         if not match:
             return None
-        pci, number, said = match[1] or match[2] or match[3], 79, "GPU has fallen off the bus"
-    recovery = _RECOVERY.fullmatch(said) if number == 154 else None
+        pci, number, message = match[1] or match[2] or match[3], 79, "GPU has fallen off the bus"
+    recovery = _RECOVERY.fullmatch(message) if number == 154 else None
     return XidEvent(
         xid=number,
         pci=pci_address(pci),
         seq=record.seq,
         at_s=record.at_s,
-        text=plain(said)[:300],
+        text=plain(message)[:300],
         recovery=plain(recovery[2]) if recovery else None,
         recovery_value=int(recovery[1], 16) if recovery else None,
-        consequence=bool(_PREVIOUS.search(said)),
+        consequence=bool(_PREVIOUS.search(message)),
     )

@@ -1,8 +1,8 @@
-"""Kernel records → events: SXids, PCIe, memory, disks, filesystems, killed and stuck tasks, mlx5.
+"""Kernel records → events: SXids, PCIe, memory, disks, filesystems, OOM kills, hung tasks, mlx5.
 
-Xids have a reader of their own (kmsg.xid_of). Most events are one record (kmsg_rules.py); some take a
-few that follow one another: the names of a PCIe error's bits, the report of the firmware, the stack
-of a stuck task. What is kept between records is small, and forgotten after seconds.
+For Xids see kmsg.xid_of. Most events are one record (kmsg_rules.py). Some take several records in a
+row: the names of a PCIe error's bits, a report of the firmware, the stack of a hung task. The state
+between records is small and dropped after seconds.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from slurm_hooks.probes.kmsg_rules import CODES, TO_CONFIRM, Rule, rule_for
 from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
 
 TEXT_CHARS = 300
-"""More of a record than this nobody reads, and the memory on disk stays small."""
+"""Characters of a record that are kept, so that the agent's state on disk stays small."""
 
 TOGETHER_S = 5.0
-"""Records of one report follow one another within this time."""
+"""The records of one report follow each other within this time."""
 
 MOST_COUNT = 1_000_000
-"""No record stands for more errors than this: a larger number is a misread one."""
+"""Most errors that one record may report; a larger number was misread."""
 
 _SXID = re.compile(
     r"nvidia-nvswitch\d*: SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{5}), "
@@ -57,7 +57,7 @@ _FRAME = re.compile(
     r"\s+(?:\[<[0-9a-f]{8,16}>\] )?(?P<unsure>\? )?(?P<name>[\w.$]{1,128}\+0x[0-9a-f]+/0x[0-9a-f]+)"
     r"(?: \[(?P<module>[\w-]{1,56})(?: [0-9a-f]{1,40})?\])?\s*"
 )
-"""One function of a stack, the whole record: no name of a process can complete it."""
+"""One function of a stack, as a whole record, so that a process name cannot complete it."""
 _DRIVER_MODULE = re.compile(r"nvidia(?:_uvm|_modeset|_drm|_peermem|_fs)?")
 _WAITS_IN_MODULES = re.compile(
     r"fuse|virtiofs|nfs|nfsv4|sunrpc|lustre|ptlrpc|obdclass|xfs|ext4|ceph|mlx5_core|ib_core"
@@ -71,7 +71,7 @@ _NAMES = {
 }
 _STACK_END = re.compile(r"\s*</TASK>\s*")
 _OTHER_STACK = re.compile(r"CPU: \d+ (?:UID: \d+ )?PID: \d+ Comm: .*", re.S)
-"""The stack that follows is that of another report (dump_stack)."""
+"""The stack after this record belongs to another report (dump_stack)."""
 _OOM_VICTIM = re.compile(
     r"oom-kill:constraint=(\w+),.*,task_memcg=(.*),task=.{0,15},pid=(\d+),uid=\d+", re.S
 )
@@ -82,35 +82,35 @@ _OOM = re.compile(
 )
 _JOB = re.compile(r"/job_(\d{1,10})(?:/|$)")
 _USERS_OWN = re.compile(r"/user\.slice/|/user@\d")
-"""Cgroups that systemd gives to a user, who names those below as he likes."""
+"""Cgroups that systemd delegates to a user, who chooses the names below them."""
 
 ALL_CODES = CODES | {"DRIVER_TASK_HUNG", "HUNG_TASK", "OOM_JOB", "OOM_SYSTEM"}
-"""Every code that this reader gives, beside ``SXID<number>``."""
+"""Every code that this reader can return, beside ``SXID<number>``."""
 
 
 @dataclass(slots=True)
 class _Report:
-    """What the records before say of the next: of one report, forgotten after TOGETHER_S."""
+    """State between the records of one report; dropped after TOGETHER_S."""
 
     at_s: float = float("-inf")
     aer: KernelEvent | None = None
     apei: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Severity and section of each report of the firmware, by its number."""
+    """Report number → severity and section, for reports of the firmware."""
     task: KernelEvent | None = None
     victims: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Constraint and cgroup of each task to be killed, by its pid."""
+    """Pid → constraint and cgroup, for tasks that are about to be killed."""
 
 
 class EventReader:
-    """Reads records in their order; ``read`` gives the events among them. Raises nothing: a record
-    that fits no form is no event."""
+    """Reads records in order. A record that matches no rule is no event; nothing is raised."""
 
     def __init__(self) -> None:
         self._report = _Report()
 
     def read(self, records: Iterable[Record]) -> list[KernelEvent]:
-        """The events of these records, oldest first. Only facility 0 counts, which user space cannot
-        write, and of it only what does not begin with text that a user chose."""
+        """The events in these records, oldest first. Only facility 0 counts, which user space cannot
+        write, without the records that begin with text that a user chose.
+        """
         return [
             replace(event, text=plain(event.text)[:TEXT_CHARS])
             for record in records
@@ -155,10 +155,10 @@ def _event(
 
 
 def _ruled(record: Record, report: _Report, rule: Rule, match: re.Match[str]) -> KernelEvent:
-    said = match.groupdict()
+    groups = match.groupdict()
     event = replace(
-        _event(record, rule.kind, rule.code, _subject(rule, said), fatal=rule.fatal),
-        count=min(int(said["n"][:9]), MOST_COUNT) if said.get("n") else 1,
+        _event(record, rule.kind, rule.code, _subject(rule, groups), fatal=rule.fatal),
+        count=min(int(groups["n"][:9]), MOST_COUNT) if groups.get("n") else 1,
         over=rule.over,
         confirmed=False if rule.code in TO_CONFIRM else None,
     )
@@ -166,15 +166,16 @@ def _ruled(record: Record, report: _Report, rule: Rule, match: re.Match[str]) ->
     return event
 
 
-def _subject(rule: Rule, said: Mapping[str, str | None]) -> str:
-    """PCI addresses are written in either case; names of DIMMs and filesystems mean theirs."""
-    name = said.get("on") or "node"
+def _subject(rule: Rule, groups: Mapping[str, str | None]) -> str:
+    """PCI addresses in lower case; names of DIMMs and filesystems are case-sensitive."""
+    name = groups.get("on") or "node"
     return name.lower() if rule.kind in ("aer", "mlx5", "driver") else name
 
 
 def _switch(record: Record, _: _Report) -> Iterator[KernelEvent]:
-    """An error of an NVSwitch: the line that says what happened; those with the registers of the same
-    error say no more. Or the driver initialises it: whatever it said of it before is over."""
+    """An error of an NVSwitch. Only the record with the error's name counts, not those with its
+    registers. When the driver initialises the switch again, its earlier errors are over.
+    """
     match = _SXID.fullmatch(record.text)
     if match:
         pci, number, word, text = match.groups()
@@ -189,7 +190,7 @@ def _switch(record: Record, _: _Report) -> Iterator[KernelEvent]:
 
 
 def _aer_bit(record: Record, report: _Report) -> Iterator[KernelEvent]:
-    """``[ 5] SDES (First)``: which error it was, named after the record that counts."""
+    """``[ 5] SDES (First)``: the name of the error, in a record after the one that counts."""
     match, event = _AER_BIT.fullmatch(record.text), report.aer
     if match and event is not None and match.group(1).lower() == event.subject:
         report.aer = replace(event, text=f"{event.text} {match.group(2)}", count=0)
@@ -197,7 +198,7 @@ def _aer_bit(record: Record, report: _Report) -> Iterator[KernelEvent]:
 
 
 def _firmware(record: Record, report: _Report) -> Iterator[KernelEvent]:
-    """The report of a platform that handles errors first (ACPI APEI): severity, section, device."""
+    """A report of the firmware, which handles errors first (ACPI APEI): severity, section, device."""
     match = _APEI.fullmatch(record.text)
     if not match:
         return
@@ -224,8 +225,9 @@ def _hung_task(record: Record, report: _Report) -> Iterator[KernelEvent]:
 
 
 def _stack(record: Record, report: _Report) -> Iterator[KernelEvent]:
-    """A frame of the stuck task's stack: what it waits for. In the NVIDIA driver, it is a witness that
-    the driver hangs. Frames behind a question mark are what earlier calls left on the stack."""
+    """A frame of the hung task's stack: what the task waits for. A frame in the NVIDIA driver confirms
+    that the driver hangs. Frames with a question mark are leftovers of earlier calls.
+    """
     task, text = report.task, record.text
     if task is None:
         return
@@ -260,7 +262,7 @@ def _oom_victim(record: Record, report: _Report) -> Iterator[KernelEvent]:
     victim = _OOM_VICTIM.fullmatch(record.text)
     if victim:
         constraint, group, pid = victim.groups()
-        # Where the path of a cgroup itself holds this word, nobody can say where it begins.
+        # If the cgroup's path itself contains this key, its start is ambiguous.
         clear = record.text.count(",task_memcg=") == 1
         report.victims[pid] = constraint, group if clear else ""
         report.at_s = record.at_s
@@ -288,4 +290,4 @@ _BY_START: Mapping[str, Callable[[Record, _Report], Iterator[KernelEvent]]] = {
     "{": _firmware,
     "CPU: ": _another_stack,
 }
-"""How the records begin that are more than one rule's business."""
+"""Start of the records that take more than one rule."""

@@ -1,11 +1,11 @@
-"""What the kernel's own words mean: one rule for each form of record that speaks of a fault.
+"""Rules for single kernel records that report a fault.
 
-The forms are those of the kernels 4.18 to 6.18 and of the drivers of NVIDIA and Mellanox; tests hold
-them against recorded lines (tests/data/kmsg/). A rule says nothing of how bad its code is: that is the
-fault catalogue's word. What takes more than one record is in kmsg_events.py.
+The formats are those of Linux 4.18 to 6.18 and of the drivers of NVIDIA and Mellanox; tests compare
+them with recorded lines (tests/data/kmsg/). The severity of a code is in the fault catalogue.
+Events of more than one record are in kmsg_events.py.
 
-A rule matches a whole record, from its first byte on: the kernel also prints names that users choose, and
-where one of those stands first no rule may fit (decision 023).
+A rule matches a whole record, from its first byte: the kernel also prints names that users choose,
+and a record that begins with such a name must match no rule (decision 023).
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 WARNING, NOTICE, INFO = 4, 5, 6
-"""Levels of printk: the smaller, the more urgent."""
+"""Levels of printk; a smaller number is more urgent."""
 ANY_LEVEL = 7
-"""Written at the level that is the machine's default (kernel.printk), or that firmware chooses."""
+"""For records with the machine's default level (kernel.printk), or a level that firmware chooses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A record that ``pattern`` matches as a whole is an event. Group ``on`` of the pattern is its subject
-    (none: ``node``), group ``n`` how many errors it stands for. ``over``: it ends such an event.
-
-    ``level``: the least urgent level at which any of these kernels writes it.
+    """A record that ``pattern`` matches as a whole is an event. Group ``on`` of the pattern is its
+    subject (without it: ``node``), group ``n`` the number of errors. ``over``: the record ends such
+    an event. ``level``: the least urgent level at which these kernels write it.
     """
 
     kind: str
@@ -105,7 +104,7 @@ _DISK_RULES = (
     _rule("nvme", "DISK_IO_ERROR", rf"Buffer I/O error on dev(?:ice)? {_DISK}, .*", fatal=False),
 )  # fmt: skip
 _FS_DEVICE = r"(?P<on>[^\s():]{1,40})"
-"""A superblock's s_id: 31 bytes, the name that the kernel gave to the device."""
+"""A superblock's s_id: 31 bytes, the kernel's name of the device."""
 _BTRFS_DEVICE = rf"\(device {_FS_DEVICE}(?:: state [A-Z]{{1,12}})?\)"
 
 _EXT4_RULES = (
@@ -223,26 +222,27 @@ BY_START: Mapping[str, tuple[Rule, ...]] = {
     "mlx5_": _MLX5_RULES,
     "NVRM: GPU ": _DRIVER_RULES,
 }
-"""How a record begins that any rule of the group can match."""
+"""Start of a record → the rules that can match it."""
 
 _HEAD = 4
 _BY_HEAD = {start[:_HEAD]: rules for start, rules in BY_START.items()}
-"""A healthy node's records cost one look-up. No two groups begin with the same four characters."""
+"""One lookup decides for most records. No two groups begin with the same four characters."""
 
 _AER_MARK = "PCIe Bus Error: severity="
-"""These begin with the name of whatever driver has the port."""
+"""These records begin with the name of the port's driver, which varies."""
 
 CODES = frozenset(rule.code for rules in (_AER_RULES, *BY_START.values()) for rule in rules)
-"""Every code that a single record can become."""
+"""Every code that a single record can have."""
 
 
 TO_CONFIRM = frozenset({"FS_SHUTDOWN"})
-"""Codes that users can bring the kernel to write, truly, of a device of theirs: an image that is damaged, in a mount
-namespace of their own (setuid programs of containers mount some). Another probe has to know the device."""
+"""Codes that users can make the kernel write about a device of their own: a corrupt image, mounted in
+a mount namespace of their own by a container runtime. Another probe has to know the device.
+"""
 
 
 def rule_for(text: str, level: int) -> tuple[Rule, re.Match[str]] | None:
-    """The first rule that matches the whole record, written at this level."""
+    """The first rule that matches the whole record at this level."""
     rules = _AER_RULES if _AER_MARK in text else _BY_HEAD.get(text[:_HEAD], ())
     for rule in rules:
         match = rule.pattern.fullmatch(text) if level <= rule.level else None

@@ -1,9 +1,9 @@
-"""Bit error rates of InfiniBand links as the card's physical layer counts them: ``mlxlink``, where
-NVIDIA's firmware tools are installed. sysfs has symbol errors only; errors that retransmission below
-it repairs (the effective error rate) are told by nobody else.
+"""Bit error rates of InfiniBand links from the card's physical layer: ``mlxlink``, where NVIDIA's
+firmware tools are installed. sysfs has only symbol errors; no other source has the errors that
+retransmission repairs (the effective bit error rate).
 
-It reads registers and changes nothing. The JSON's keys are those of mlxlink in MFT 4.2x and later
-(NVIDIA MFT documentation, mlxlink utility; ``15E-255`` is its way to write none).
+It reads registers and changes nothing. The JSON keys are those of mlxlink in MFT 4.2x and later
+(NVIDIA MFT documentation, mlxlink utility; it writes ``15E-255`` for zero).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SECTION = "Physical Counters and BER Info"
 def open_probe(
     sysfs: Path, timeout_s: float, path: str = PATH
 ) -> Callable[[object], Iterator[tuple[LinkFacts, ...]]]:
-    """Answers with every link that tells, or with nothing where there is no mlxlink. Raises
-    ProbeError where none tells.
+    """Answers with every link that could be read, or with nothing if mlxlink is not installed.
+    Raises ProbeError if no link could be read.
     """
     program = shutil.which("mlxlink", path=path)
 
@@ -54,23 +54,23 @@ def parse(device: str, text: str) -> LinkFacts:
     """One link's report. Raises ProbeError for anything else."""
     start = text.find("{")
     try:
-        said: Any = json.loads(text[start:]) if start >= 0 else None
+        values: Any = json.loads(text[start:]) if start >= 0 else None
     except ValueError:
-        said = None
+        values = None
     for key in ("result", "output", _SECTION):
-        said = said.get(key) if isinstance(said, dict) else None
-    if not isinstance(said, dict):
-        first = next(iter(text.strip().splitlines()), "nothing")
-        raise ProbeError(f"mlxlink of {device} said: {first[:200]}")
+        values = values.get(key) if isinstance(values, dict) else None
+    if not isinstance(values, dict):
+        first = next(iter(text.strip().splitlines()), "no output")
+        raise ProbeError(f"mlxlink of {device}: {first[:200]}")
     return LinkFacts(
         device=device,
-        minutes=_number(said.get("Time Since Last Clear [Min]")),
-        effective_ber=_number(said.get("Effective Physical BER")),
-        symbol_ber=_number(said.get("Symbol BER")),
+        minutes=_number(values.get("Time Since Last Clear [Min]")),
+        effective_ber=_number(values.get("Effective Physical BER")),
+        symbol_ber=_number(values.get("Symbol BER")),
     )
 
 
-def _number(said: object) -> float | None:
-    """``2E-12`` as 2e-12; None for ``N/A``. ``15E-255`` is as good as 0."""
-    text = said.strip() if isinstance(said, str) else ""
+def _number(value: object) -> float | None:
+    """``2E-12`` as 2e-12; None for ``N/A``. ``15E-255`` is close enough to 0."""
+    text = value.strip() if isinstance(value, str) else ""
     return float(text) if _NUMBER.fullmatch(text) else None

@@ -1,5 +1,5 @@
-"""Mount points: there, the right ones, answering, writable, not full. Runs only inside a contained
-worker: any call may hang.
+"""Mount points: mounted, responsive, writable, not full. It runs only in a contained worker, because
+any call may hang.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ def open_probe(procfs: str = "/proc") -> Callable[[object], Iterator[MountFacts]
 
 
 def read(path: str, procfs: str = "/proc") -> MountFacts:
-    """Look at one mount point. The probe file is ours alone, some bytes long, and removed at
-    once.
-    """
+    """Test one mount point: write, read and remove a small file of its own."""
     mounted = mount_points(procfs).get(path)
     if mounted is None:
         return MountFacts(path=path, state=MountState.GONE, detail="not mounted")
@@ -64,7 +62,7 @@ def read(path: str, procfs: str = "/proc") -> MountFacts:
 
 def mount_points(procfs: str = "/proc") -> dict[str, tuple[str, str]]:
     """Mount point → (filesystem type, source) of this mount namespace, from /proc/self/mounts
-    (which never touches the mounts). Where one lies over another, the upper one.
+    (which does not access the mounts). If several are mounted at one path, the topmost one.
     """
     text = Path(procfs, "self", "mounts").read_text(errors="surrogateescape")
     found = {}
@@ -80,18 +78,18 @@ def _plain(word: str) -> str:
 
 
 def _write_read_remove(folder: Path) -> None:
-    """Under a name that nobody can know before, and only where nothing has it: users may write in this
-    folder, and we are root.
+    """The name is unpredictable and must not exist: users may write in this folder, and the agent runs
+    as root.
     """
-    said = f"holdfast {os.uname().nodename} {os.getpid()}\n".encode()
+    content = f"holdfast {os.uname().nodename} {os.getpid()}\n".encode()
     probe = folder / f".holdfast-probe-{os.uname().nodename}-{os.urandom(8).hex()}"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(probe, flags, 0o600)
     try:
-        os.write(fd, said)
+        os.write(fd, content)
         os.fsync(fd)
-        if os.pread(fd, len(said) + 1, 0) != said:
-            raise OSError(errno.EIO, "what was written does not read back")
+        if os.pread(fd, len(content) + 1, 0) != content:
+            raise OSError(errno.EIO, "read back other data than was written")
     finally:
         os.close(fd)
         probe.unlink(missing_ok=True)

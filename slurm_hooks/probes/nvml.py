@@ -1,8 +1,7 @@
-"""The node's GPUs through NVML. The only module that imports pynvml, and it runs only inside a
-contained worker.
+"""The node's GPUs, read through NVML. Only this module imports pynvml, and only in a contained worker.
 
-Calls and return codes: nvidia-ml-py 13.615.71. What a GPU or driver does not support stays None and
-fails nothing.
+Calls and return codes: nvidia-ml-py 13.615.71. A value that a GPU or driver does not support is None
+and no error.
 """
 
 from __future__ import annotations
@@ -17,17 +16,15 @@ from slurm_hooks.probes.nvml_gpu import Gpu
 
 DEFAULT_LIBRARY = "libnvidia-ml.so.1"
 RELEASE = "release"
-"""Request: answer, then let go of the driver (an open NVML client stands in the way of a GPU
-reset).
-"""
+"""Request: answer, then close NVML, because an open NVML client blocks a GPU reset."""
 
 Parts = Iterator[NvmlFacts | GpuFacts]
 
 
 def open_probe(library: str = DEFAULT_LIBRARY) -> Callable[[object], Parts]:
-    """Load the binding; returns what reads the whole node, driver first, then GPU by GPU."""
+    """Load the binding. Answers with the driver's facts first, then with those of each GPU."""
     if library != DEFAULT_LIBRARY:
-        # The loader then matches later requests by the library's own name (DT_SONAME).
+        # The loader then finds it for later requests by its DT_SONAME.
         try:
             ctypes.CDLL(library)
         except OSError as error:
@@ -41,7 +38,7 @@ def open_probe(library: str = DEFAULT_LIBRARY) -> Callable[[object], Parts]:
 
 
 def assemble(parts: tuple[object, ...]) -> NvmlFacts | None:
-    """The worker's parts as one value; None when not even the driver's part came."""
+    """The worker's parts as one value; None without the driver's part."""
     head = next((part for part in parts if isinstance(part, NvmlFacts)), None)
     if head is None:
         return None
@@ -56,7 +53,7 @@ def assemble(parts: tuple[object, ...]) -> NvmlFacts | None:
 
 
 class _Node:
-    """NVML, opened at the first request and after each release."""
+    """NVML, opened at the first request and again after each release."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml, self._ready, self._driver = nvml, False, ""
@@ -89,10 +86,10 @@ class _Node:
             try:
                 self._nvml.nvmlShutdown()
             except self._nvml.NVMLError:
-                pass  # nothing is open then
+                pass  # then nothing is open
 
 
 def _cause(error: BaseException) -> str:
-    """NVML's words, and the loader's where the library itself is the trouble."""
+    """NVML's message, and that of the loader if the library could not be loaded."""
     why = error.__context__
     return f"{error}: {why}" if isinstance(why, OSError) else str(error)

@@ -1,7 +1,7 @@
-"""One GPU through NVML, everything that checks, jobs and history want of it.
+"""One GPU, read through NVML: all values that checks, job reports and history need.
 
-What hardly changes while the driver is open (names, versions, what a link can do at most) is read
-at first and then now and again; the rest at every pass, as many values as possible in one call.
+Values that hardly change (names, versions, the maximum of a link) are read at first and then every
+30 passes. The others are read in every pass, as many as possible in one call.
 """
 
 from __future__ import annotations
@@ -11,45 +11,48 @@ from typing import Any, cast
 
 from slurm_hooks.facts import GpuFabric, GpuFacts, GpuProcess, GpuRows, pci_address
 from slurm_hooks.facts.gpu import HANDLE_CALL
-from slurm_hooks.probes import nvml_calls as ask
-from slurm_hooks.probes.nvml_calls import Batch, Calls, GpuSpoke
+from slurm_hooks.probes import nvml_calls as fields
+from slurm_hooks.probes.nvml_calls import Batch, Calls, GpuUnavailable
 
 _MAX_LINKS = 36
 _UNCORRECTED, _CORRECTED, _VOLATILE, _AGGREGATE = 1, 0, 0, 1
 """nvmlMemoryErrorType_t, nvmlEccCounterType_t."""
 _GPU_SENSOR = 0
 _MEMORY_V2 = 0x02000028
-"""nvmlMemory_v2: "used" without what the driver keeps for itself."""
+"""nvmlMemory_v2: "used" does not include memory that the driver reserves."""
 _FABRIC_NOT_SUPPORTED = 0
 
 _FIELDS = (
-    ask.LINK_COUNT,
-    ask.ECC_MODE,
-    ask.ECC_MODE_PENDING,
-    ask.HELD_BY_POWER,
-    ask.HELD_BY_HEAT,
-    ask.MEMORY_TEMPERATURE,
-    ask.PCIE_REPLAYS,
-    ask.SLOWDOWN_MARGIN,
-    ask.RECOVERY_ACTION,
-    ask.HELD_BY_SW_HEAT,
-    ask.HELD_BY_HW_HEAT,
-    ask.HELD_BY_POWER_BRAKE,
+    fields.LINK_COUNT,
+    fields.ECC_MODE,
+    fields.ECC_MODE_PENDING,
+    fields.HELD_BY_POWER,
+    fields.HELD_BY_HEAT,
+    fields.MEMORY_TEMPERATURE,
+    fields.PCIE_REPLAYS,
+    fields.SLOWDOWN_MARGIN,
+    fields.RECOVERY_ACTION,
+    fields.HELD_BY_SW_HEAT,
+    fields.HELD_BY_HW_HEAT,
+    fields.HELD_BY_POWER_BRAKE,
 )
-_OF_A_LINK = (ask.LINK_STATE, ask.LINK_REPLAYS, ask.LINK_RECOVERIES, ask.LINK_CRC_ERRORS)
+_OF_A_LINK = (
+    fields.LINK_STATE,
+    fields.LINK_REPLAYS,
+    fields.LINK_RECOVERIES,
+    fields.LINK_CRC_ERRORS,
+)
 
 
 def _batch(links: int) -> Batch:
-    """Every field of a GPU with so many NVLinks: its own, then of all links one kind after the
-    other.
-    """
+    """All fields of a GPU with this many NVLinks: its own, then each field of all links."""
     own = [(number, 0) for number in _FIELDS]
     return Batch([*own, *((number, link) for number in _OF_A_LINK for link in range(links))])
 
 
 _AGAIN_PASSES = 30
-"""After so many passes what lasts is asked again: an InfoROM may turn bad. Not of all GPUs in the
-same pass.
+"""After this many passes the constant values are read again, because an InfoROM may become corrupt.
+Different GPUs do so in different passes.
 """
 
 
@@ -58,8 +61,8 @@ class Gpu:
 
     def __init__(self, nvml: Any, index: int) -> None:
         self._nvml, self._index = nvml, index
-        self._lasting: dict[str, Any] = {}
-        self._whole = False
+        self._constant: dict[str, Any] = {}
+        self._complete = False
         self._passes = index * 3
         self._links = 0
         self._batch = _batch(0)
@@ -70,26 +73,26 @@ class Gpu:
         try:
             handle = calls.call(HANDLE_CALL, self._index)
             if handle is not None:
-                self._know(calls, handle)
+                self._read_constant(calls, handle)
                 for part in (self._values, _memory, _clocks, _modes, _use):
                     values.update(part(calls, handle))
-        except GpuSpoke as spoke:
-            values["state_code"] = spoke.args[0]
+        except GpuUnavailable as unavailable:
+            values["state_code"] = unavailable.args[0]
         return GpuFacts(
-            index=self._index, errors=tuple(calls.errors), **{**self._lasting, **values}
+            index=self._index, errors=tuple(calls.errors), **{**self._constant, **values}
         )
 
-    def _know(self, calls: Calls, handle: Any) -> None:
-        """Identity and all else that lasts. Another UUID in this place is another GPU."""
+    def _read_constant(self, calls: Calls, handle: Any) -> None:
+        """Read identity and constant values. Another UUID at this index is another GPU."""
         uuid = calls.text("nvmlDeviceGetUUID", handle)
         self._passes += 1
         due = self._passes % _AGAIN_PASSES == 0
-        if self._whole and not due and uuid == self._lasting["uuid"]:
+        if self._complete and not due and uuid == self._constant["uuid"]:
             return
-        # The address first: a GPU that is lost later in this read is still told apart.
+        # The address first: it identifies a GPU that is lost later in this read.
         pci = calls.call("nvmlDeviceGetPciInfo", handle)
-        self._lasting = {"uuid": uuid, "pci": None if pci is None else _address(pci.busId)}
-        self._lasting |= {
+        self._constant = {"uuid": uuid, "pci": None if pci is None else _address(pci.busId)}
+        self._constant |= {
             "name": calls.text("nvmlDeviceGetName", handle),
             "serial": calls.text("nvmlDeviceGetSerial", handle),
             "vbios": calls.text("nvmlDeviceGetVbiosVersion", handle),
@@ -98,41 +101,41 @@ class Gpu:
             "pcie_max_gen": calls.call("nvmlDeviceGetMaxPcieLinkGeneration", handle),
             "pcie_max_width": calls.call("nvmlDeviceGetMaxPcieLinkWidth", handle),
         }
-        self._whole = not calls.errors  # what failed is asked again at the next pass
+        self._complete = not calls.errors  # failed calls are repeated in the next pass
 
     def _values(self, calls: Calls, handle: Any) -> dict[str, Any]:
-        """All that comes as field values. The links join once their number is known."""
-        said = calls.fields(handle, self._batch)
-        links = min(said[0] or 0, _MAX_LINKS)
+        """All field values. Those of the links are added once their number is known."""
+        values = calls.fields(handle, self._batch)
+        links = min(values[0] or 0, _MAX_LINKS)
         if links != self._links:
             self._links, self._batch = links, _batch(links)
-            said = calls.fields(handle, self._batch)
-        own = dict(zip(_FIELDS, said, strict=False))
+            values = calls.fields(handle, self._batch)
+        own = dict(zip(_FIELDS, values, strict=False))
         return {
-            "recovery_action": own[ask.RECOVERY_ACTION],
-            "slowdown_margin_c": own[ask.SLOWDOWN_MARGIN],
-            "memory_temperature_c": own[ask.MEMORY_TEMPERATURE],
-            "pcie_replays": own[ask.PCIE_REPLAYS],
-            "held_by_power_ns": own[ask.HELD_BY_POWER],
-            "held_by_heat_ns": own[ask.HELD_BY_HEAT],
-            "held_by_sw_heat_ns": own[ask.HELD_BY_SW_HEAT],
-            "held_by_hw_heat_ns": own[ask.HELD_BY_HW_HEAT],
-            "held_by_power_brake_ns": own[ask.HELD_BY_POWER_BRAKE],
-            "ecc_on": _truth(own[ask.ECC_MODE]),
-            "ecc_pending": _truth(own[ask.ECC_MODE_PENDING]),
-            **_nvlinks(calls, handle, links, said[len(_FIELDS) :]),
+            "recovery_action": own[fields.RECOVERY_ACTION],
+            "slowdown_margin_c": own[fields.SLOWDOWN_MARGIN],
+            "memory_temperature_c": own[fields.MEMORY_TEMPERATURE],
+            "pcie_replays": own[fields.PCIE_REPLAYS],
+            "held_by_power_ns": own[fields.HELD_BY_POWER],
+            "held_by_heat_ns": own[fields.HELD_BY_HEAT],
+            "held_by_sw_heat_ns": own[fields.HELD_BY_SW_HEAT],
+            "held_by_hw_heat_ns": own[fields.HELD_BY_HW_HEAT],
+            "held_by_power_brake_ns": own[fields.HELD_BY_POWER_BRAKE],
+            "ecc_on": _truth(own[fields.ECC_MODE]),
+            "ecc_pending": _truth(own[fields.ECC_MODE_PENDING]),
+            **_nvlinks(calls, handle, links, values[len(_FIELDS) :]),
         }
 
 
 def _nvlinks(
-    calls: Calls, handle: Any, links: int, said: Sequence[int | None]
+    calls: Calls, handle: Any, links: int, values: Sequence[int | None]
 ) -> dict[str, tuple[int, ...] | tuple[bool, ...] | None]:
     if not links:
         return {}
     states, replays, recoveries, crc_errors = (
-        _all(said[links * kind : links * (kind + 1)]) for kind in range(len(_OF_A_LINK))
+        _all(values[links * kind : links * (kind + 1)]) for kind in range(len(_OF_A_LINK))
     )
-    if states is None:  # a driver that has no such field
+    if states is None:  # a driver without this field
         states = _all(
             [calls.call("nvmlDeviceGetNvLinkState", handle, link) for link in range(links)]
         )
@@ -145,7 +148,7 @@ def _nvlinks(
 
 
 def _all(values: Sequence[int | None]) -> tuple[int, ...] | None:
-    """None unless every link has it."""
+    """None unless every link has a value."""
     return None if None in values else cast("tuple[int, ...]", tuple(values))
 
 
@@ -200,7 +203,7 @@ def _modes(calls: Calls, handle: Any) -> dict[str, Any]:
     mig = calls.call("nvmlDeviceGetMigMode", handle)
     if mig is not None:
         values["mig"], values["mig_pending"] = bool(mig[0]), bool(mig[1])
-    # From the third version on the summary is there; drivers before R575 know the second.
+    # Version 3 adds the summary; drivers before R575 only support version 2.
     for kind in ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t"):
         fabric = calls.filled("nvmlDeviceGetGpuFabricInfoV", handle, kind)
         if fabric is not None:
@@ -209,14 +212,14 @@ def _modes(calls: Calls, handle: Any) -> dict[str, Any]:
     return values
 
 
-def _fabric(said: Any) -> GpuFabric | None:
-    if said.state & 0xFF == _FABRIC_NOT_SUPPORTED:
+def _fabric(info: Any) -> GpuFabric | None:
+    if info.state & 0xFF == _FABRIC_NOT_SUPPORTED:
         return None
     return GpuFabric(
-        state=int(said.state) & 0xFF,  # one byte in the driver's struct
-        status=int(said.status),
-        health=int(said.healthMask),
-        summary=int(getattr(said, "healthSummary", 0)),
+        state=int(info.state) & 0xFF,  # one byte in the driver's struct
+        status=int(info.status),
+        health=int(info.healthMask),
+        summary=int(getattr(info, "healthSummary", 0)),
     )
 
 
@@ -229,7 +232,7 @@ def _use(calls: Calls, handle: Any) -> dict[str, Any]:
     found = calls.call("nvmlDeviceGetComputeRunningProcesses_v3", handle)
     if found is not None:
         values["processes"] = tuple(
-            GpuProcess(pid=int(one.pid), used_bytes=one.usedGpuMemory) for one in found
+            GpuProcess(pid=int(process.pid), used_bytes=process.usedGpuMemory) for process in found
         )
     return values
 

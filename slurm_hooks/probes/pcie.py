@@ -23,18 +23,18 @@ _KINDS = {
     ("0x15b3", "0x0200"): PciKind.NIC,
 }
 """(vendor, class): NVIDIA's 3D controllers, VGA and bridges (an NVSwitch is an "other bridge"), and
-Mellanox' InfiniBand and Ethernet controllers."""
+Mellanox InfiniBand and Ethernet controllers."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _OFF_THE_BUS = b"\xff\xff\xff\xff"
 _ALL_ONES = 63
-"""The width's six bits of a device that no longer answers: no width."""
+"""The six bits of the width, read from a device that does not answer: unknown."""
 _SPEED = re.compile(r"\d{1,4}(?:\.\d{1,3})?")
 
 
 @dataclass(slots=True)
 class _Bus:
-    """Which devices are of interest: asked once for each, as a node has hundreds of others."""
+    """The kind of each device, read once: a node has hundreds that are of no interest."""
 
     kinds: dict[str, PciKind | None] = field(default_factory=dict)
 
@@ -42,9 +42,7 @@ class _Bus:
 def open_probe(
     sysfs: Path, *, expected: bool = False
 ) -> Callable[[object], Iterator[tuple[PcieFacts, ...] | None]]:
-    """Answers with ``read``. Raises ProbeError where there is no bus although devices are
-    ``expected`` on one.
-    """
+    """Answers with ``read``. Raises ProbeError if there is no PCI bus but devices are ``expected``."""
     bus = _Bus()
 
     def serve(_request: object) -> Iterator[tuple[PcieFacts, ...] | None]:
@@ -57,14 +55,14 @@ def open_probe(
 
 
 def read(sysfs: Path, bus: _Bus | None = None) -> tuple[PcieFacts, ...] | None:
-    """Every device of interest, or None where there is no PCI bus to look at."""
+    """Every GPU, NVSwitch, HCA and NIC; None if there is no PCI bus."""
     top = f"{sysfs}/bus/pci/devices"
     known = bus or _Bus()
     if not known.kinds and not Path(top).is_dir():
         return None
-    there = [name for name in files.names(top) if _ADDRESS.fullmatch(name)]
+    names = [name for name in files.names(top) if _ADDRESS.fullmatch(name)]
     kinds = {
-        name: known.kinds[name] if name in known.kinds else _kind(f"{top}/{name}") for name in there
+        name: known.kinds[name] if name in known.kinds else _kind(f"{top}/{name}") for name in names
     }
     known.kinds = kinds
     return tuple(
@@ -73,7 +71,7 @@ def read(sysfs: Path, bus: _Bus | None = None) -> tuple[PcieFacts, ...] | None:
 
 
 def _kind(folder: str) -> PciKind | None:
-    """Virtual functions are somebody's guests, no devices of this node."""
+    """None for other devices and for virtual functions, which belong to guests."""
     kind = _KINDS.get((files.text(f"{folder}/vendor"), files.text(f"{folder}/class")[:6]))
     return None if kind is None or Path(f"{folder}/physfn").exists() else kind
 
@@ -99,8 +97,8 @@ def _speed(path: str) -> float | None:
 
 
 def _answers(path: str) -> bool | None:
-    """Whether the device's vendor and device id can be read from itself; the kernel's own files
-    remember them.
+    """Whether the vendor and device id can be read from the device itself. (The files ``vendor`` and
+    ``device`` of sysfs are cached.)
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -116,7 +114,7 @@ def _answers(path: str) -> bool | None:
 
 
 def _total(path: str, name: str) -> int | None:
-    """The sum that the file ends with; None where the kernel counts none for this device."""
+    """The total in the file's last line; None if the kernel has no counters for this device."""
     line = files.text(path).rpartition("\n")[2].split()
     return files.whole(line[1]) if len(line) == 2 and line[0] == name else None
 

@@ -1,4 +1,4 @@
-"""What a probe is: the words that a row of the catalogue is written in."""
+"""The types of the probe catalogue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slurm_hooks.worker.worker import Answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where a probe looks: the parts of the configuration that say so."""
+    """The parts of the configuration that probes read."""
 
     node: NodeConfig
     agent: AgentConfig
@@ -24,8 +24,8 @@ class Sources:
 
 
 Digest = Callable[["Probe", Mapping[str, Answer]], tuple[Any, Blind | None]]
-"""Answers by target → (facts, why there are none). Facts ``None`` without a reason: there was
-nothing to look at.
+"""Answers by target → (facts, why there are none). Facts ``None`` without a reason: there is
+nothing to read on this node.
 """
 
 
@@ -46,7 +46,7 @@ def _target(target: str, _release: bool) -> object:
 
 
 def sole(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Blind | None]:
-    """The facts of a probe that has one target and gives one item."""
+    """The facts of a probe with one target and one item."""
     (answer,) = answers.values()
     if not answer.complete:
         return None, silence(probe.name, answer)
@@ -57,17 +57,19 @@ def sole(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Blind | None
 class Probe:
     """One row.
 
-    ``name``      what a check's NEEDS says.
-    ``open_``     runs in the worker, imports there, and returns what answers requests.
-    ``facts``     the field of NodeFacts that its facts go to.
-    ``every_s``   least time between two looks; 0: at each pass.
-    ``deadline_s``  after this it is abandoned. One that may take longer than a pass is
-                  ``background``: no pass waits for it, its answer counts in the one that it finds.
-    ``targets``   one worker for each of them; none: nothing to ask on this node.
-    ``request``   what a worker is asked: (target, let go of the driver).
+    ``name``      the name that ``Check.probe`` and ``Check.also`` use.
+    ``open_``     called in the worker, which also does its imports; returns the function that
+                  answers requests.
+    ``facts``     the field of NodeFacts for its facts.
+    ``every_s``   least time between two reads; 0: every pass.
+    ``deadline_s``  time after which the worker is abandoned.
+    ``background``  it may take longer than a pass: no pass waits for it, and its answer counts in
+                  the pass during which it arrives.
+    ``targets``   one worker for each target; none: nothing to read on this node.
+    ``request``   (target, whether to release the driver) → the request to the worker.
     ``digest``    answers → facts.
-    ``vital``     its silence makes the node's verdict blind.
-    ``stirs``     the probe that is asked at the next pass, due or not, when this one hangs.
+    ``vital``     without its answer the node's verdict is blind.
+    ``also_triggers``  the probe that runs at the next pass, due or not, when this one hangs.
     """
 
     name: str
@@ -80,12 +82,12 @@ class Probe:
     digest: Digest = sole
     background: bool = False
     vital: bool = True
-    stirs: str = ""
+    also_triggers: str = ""
 
     @property
     def keep(self) -> bool:
-        """Whether the worker stays for the next look: a fork at each pass costs more than the
-        look.
+        """Whether the worker stays for the next pass: a fork for every pass costs more than the
+        read itself.
         """
         return self.every_s is _at_each_pass
 

@@ -1,7 +1,7 @@
-"""One pass over all probes that may block, each in a contained worker of its own, side by side.
+"""Runs one pass over the probes, each in a contained worker of its own, in parallel.
 
-The process that calls this touches neither driver nor mounts nor sysfs itself (law 1). What probes
-there are and how often each is asked: slurm_hooks/probes/catalogue.py.
+The calling process never accesses the driver, mounts or sysfs itself (law 1). The probes and their
+intervals are in slurm_hooks/probes/catalogue.py.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ from slurm_hooks.worker.worker import Answer, Worker, gather
 __all__ = ["NVML", "Prober", "Readings"]
 
 _PATIENT_PASSES = 2
-"""Passes that wait for a probe's deadline in vain before none does any more: as many as condemn a
-driver.
+"""After this many passes in which a probe missed its deadline, no pass waits for it any more. The
+check driver_hung needs the same number of passes by default.
 """
 
 
 @dataclass(slots=True)
 class Readings:
-    """What one pass brought.
+    """The result of one pass.
 
-    ``wanted``  the probes that are of interest at all, ``asked`` those that answered or fell silent
-                in this pass; of the others nothing is new.
-    ``facts``   what they found, by field of NodeFacts. A field that is not there: nothing to look
-                at.
-    ``looked``  the probes that found something to look at: the others are no evidence of anything.
-    ``blind``   those that gave no answer.
-    ``under_way``  those that were asked beside the passes, and have not answered yet.
+    ``wanted``  the probes that checks need. ``asked``: those that answered or timed out in this
+                pass; the facts of the others are from an earlier pass.
+    ``facts``   by field of NodeFacts. A missing field: nothing to read on this node.
+    ``looked``  the probes that read facts; only these count as evidence.
+    ``blind``   the probes without an answer.
+    ``under_way``  background probes that have not answered yet.
     """
 
     wanted: frozenset[str] = frozenset()
@@ -49,7 +48,7 @@ class Readings:
 
 
 class Prober:
-    """Starts passes and collects their answers; never blocks. ``wanted`` holds probes that checks
+    """Starts passes and collects their answers; never blocks. ``wanted``: the probes that checks
     need.
     """
 
@@ -66,7 +65,7 @@ class Prober:
         self._readings = Readings()
         self._passing = False
         self.release_driver = False
-        """True while a GPU reset is waited for: an open NVML client stands in its way."""
+        """True while a GPU reset is pending: an open NVML client blocks it."""
 
     @property
     def running(self) -> bool:
@@ -74,7 +73,7 @@ class Prober:
 
     @property
     def workers(self) -> list[Worker]:
-        """Those whose answers the pass waits for."""
+        """The workers that the pass waits for."""
         return _flat(self._waiting)
 
     @property
@@ -83,7 +82,7 @@ class Prober:
         return min((w.deadline for w in self.workers if w.deadline), default=None)
 
     def start(self, wanted: Iterable[str], now: float) -> None:
-        """Ask every wanted probe that is due. Not to be called while ``running``."""
+        """Start every wanted probe that is due. Must not be called while ``running``."""
         self._readings = Readings(wanted=frozenset(wanted))
         self._passing = True
         for probe in PROBES:
@@ -91,9 +90,9 @@ class Prober:
                 self._ask(probe, now)
 
     def collect(self) -> Readings | None:
-        """The pass's readings once every probe answered or ran out of time, else None.
+        """The readings of the pass once every probe answered or timed out, else None.
 
-        An answer of a background probe counts in the pass that finds it.
+        The answer of a background probe counts in the pass during which it arrives.
         """
         for waiting in (self._waiting, self._background):
             for name in list(waiting):
@@ -105,8 +104,8 @@ class Prober:
         return self._readings
 
     def run(self, wanted: Iterable[str]) -> Readings:
-        """One whole pass over those that are due, at first all of them, and waited for, also those in
-        the background. Bounded by the probes' deadlines.
+        """Run one whole pass and wait for it, background probes included. It takes no longer than
+        the longest deadline. The first pass runs all probes.
         """
         self.start(wanted, time.monotonic())
         self._waiting |= self._background
@@ -124,7 +123,7 @@ class Prober:
         for worker in self._workers.values():
             worker.reap(now)
 
-    # --- asking --------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     def _due(self, probe: Probe, now: float) -> bool:
         if probe.name in self._background:
@@ -140,14 +139,14 @@ class Prober:
                 continue
             request = probe.request(target, self.release_driver)
             worker.ask(request, deadline_s=deadline_s)
-            waiting = self._background if self._beside(probe) else self._waiting
+            waiting = self._background if self._in_background(probe) else self._waiting
             waiting.setdefault(probe.name, {})[target] = worker
         self._answers[probe.name] = {}
         self._asked_at[probe.name] = now
 
-    def _beside(self, probe: Probe) -> bool:
-        """Whether no pass waits for it: it may always take longer, or it hung twice in a row, and
-        to wait for it again at each pass would make every other check late.
+    def _in_background(self, probe: Probe) -> bool:
+        """Whether no pass waits for the probe: it is a background probe, or it hung in two passes in
+        a row. To wait for it again would delay every other check.
         """
         return probe.background or self._hung.get(probe.name, 0) >= _PATIENT_PASSES
 
@@ -183,8 +182,8 @@ class Prober:
             readings.looked.add(probe.name)
         hung = any(answer.hung for answer in answers.values())
         self._hung[probe.name] = self._hung.get(probe.name, 0) + 1 if hung else 0
-        if probe.stirs and hung:
-            self._asked_at.pop(probe.stirs, None)
+        if probe.also_triggers and hung:
+            self._asked_at.pop(probe.also_triggers, None)
 
 
 def _flat(waiting: dict[str, dict[str, Worker]]) -> list[Worker]:

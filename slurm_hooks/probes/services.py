@@ -1,11 +1,11 @@
-"""Services of the machine, told without asking any of them: processes, systemd's cgroups, pid files.
+"""Which services run, from processes, systemd's cgroups and pid files. No service is contacted.
 
-A service counts as stopped only where it could have been seen: its unit is installed here or its
-pid file names a process that is gone. In a container without the host's processes nothing is known.
+A service counts as stopped only if it would be visible: its unit is installed here, or its pid file
+names a process that does not exist. In a container without the host's processes nothing is known.
 
-Any user can give his process any name, also one of root's by running a set-user-ID program through a link. A
-process counts only where all of its four user ids are a system account's (some of these services leave
-root) and the file that it runs has the service's name too.
+Users can give a process any name, even a process of root, by running a set-user-ID program through
+a link. So a process counts only if all of its four user ids belong to system accounts (some of
+these services drop root) and its executable has the service's name too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slurm_hooks.facts import ServiceFacts
 from slurm_hooks.probes import files
 
 _COMM = 15
-"""The kernel cuts a process's name after so many bytes (proc(5), comm)."""
+"""The kernel truncates a process name to this many bytes (proc(5), comm)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,28 +47,29 @@ SERVICES = (
     ),
     _Service(name="dcgm", unit="nvidia-dcgm.service", process="nv-hostengine"),
 )
-"""Those that an HGX H100 node lives on. Units and paths as in NVIDIA's packages."""
+"""The services that an HGX H100 node requires. Units and paths as in NVIDIA's packages."""
 
 PROGRAMS: Mapping[str, str] = {service.process[:_COMM]: service.process for service in SERVICES}
-"""Name of a process → name of the file that it runs."""
+"""Process name → name of its executable."""
 
 _FIRST_USER = 1000
-"""Users' numbers begin here (login.defs(5), UID_MIN)."""
+"""First user id of ordinary users (login.defs(5), UID_MIN)."""
 
 _UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a scan of /proc found: program names of running processes → pid; of services only those
-    that ``is_genuine``. ``whole``: of all."""
+    """Result of a scan of /proc: process name → pid; for the services above, only processes that are
+    genuine. ``whole``: the scan read all processes.
+    """
 
     names: Mapping[str, int]
     whole: bool = True
 
 
 def read(procfs: Path, sysfs: Path, seen: Seen, *, root: str = "") -> tuple[ServiceFacts, ...]:
-    """Every service. ``root`` stands before the paths of pid files and units (for tests)."""
+    """Every service. ``root``: prefix of the paths of pid files and units, for tests."""
     found = []
     for service in SERVICES:
         running, how = _look(service, procfs, sysfs, seen, root)
@@ -84,18 +85,18 @@ def _look(
         return True, f"process {pid}"
     if Path(f"{sysfs}/fs/cgroup/system.slice/{service.unit}/cgroup.procs").exists():
         return True, f"cgroup of {service.unit}"
-    noted = files.number(root + service.pid_file) if service.pid_file else None
-    if noted is not None:
-        if is_genuine(f"{procfs}/{noted}", service.process[:_COMM]):
-            return True, f"pid file, process {noted}"
-        return False, f"its pid file names process {noted}, which is gone"
+    recorded = files.number(root + service.pid_file) if service.pid_file else None
+    if recorded is not None:
+        if is_genuine(f"{procfs}/{recorded}", service.process[:_COMM]):
+            return True, f"pid file, process {recorded}"
+        return False, f"its pid file names process {recorded}, which does not exist"
     if seen.whole and _sees_the_host(procfs) and _installed(service.unit, root):
-        return False, f"{service.unit} is installed and has no process"
-    return None, "cannot be seen from here"
+        return False, f"{service.unit} is installed but has no process"
+    return None, "not visible from here"
 
 
 def is_genuine(folder: str, name: str) -> bool:
-    """Whether the process whose folder in /proc this is may be the service that its name says."""
+    """Whether the process (its folder in /proc) can be the service that its name claims."""
     for line in files.text(f"{folder}/status").splitlines():
         if line.startswith("Uid:"):
             ids = [files.whole(word) for word in line.split()[1:]]
@@ -105,14 +106,14 @@ def is_genuine(folder: str, name: str) -> bool:
     else:
         return False
     try:
-        program = os.readlink(f"{folder}/exe")  # noqa: PTH115 - as cheap as it can be
+        program = os.readlink(f"{folder}/exe")  # noqa: PTH115 - Path costs twice as much
     except OSError:
-        return True  # who may not trace other processes is not told (proc(5)); the user ids decide
+        return True  # not allowed to trace the process (proc(5)): the user ids decide
     return os.path.basename(program.removesuffix(" (deleted)")) == PROGRAMS.get(name)  # noqa: PTH119
 
 
 def _sees_the_host(procfs: Path) -> bool:
-    """Whether this is the machine's own PID namespace: kernel threads are seen only there."""
+    """Whether this is the host's PID namespace: kernel threads are visible only there."""
     return files.text(f"{procfs}/2/comm") == "kthreadd"
 
 

@@ -1,4 +1,4 @@
-"""slurmd's own view of this node: ``scontrol show slurmd``, which asks the local slurmd alone."""
+"""What slurmd reports: ``scontrol show slurmd``, which contacts only the local slurmd."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from holdfast.errors import CommandError, ProbeError, Unavailable
 from holdfast.slurm.cli import ENV
 from slurm_hooks.facts import SlurmdFacts
 
-_NOBODY = re.compile(r"connection refused|connect failure|unable to contact", re.IGNORECASE)
+_NOT_LISTENING = re.compile(r"connection refused|connect failure|unable to contact", re.IGNORECASE)
 
 
 def open_probe(timeout_s: float, folder: str = "") -> Callable[[object], Iterator[SlurmdFacts]]:
-    """Answers with the facts. Raises ProbeError where there is no scontrol to ask with, CommandError
-    where it fails for a reason of its own.
+    """Answers with the facts. Raises ProbeError if scontrol is not installed, CommandError if it fails
+    for another reason than slurmd.
     """
     program = shutil.which("scontrol", path=folder or PATH)
 
     def serve(_request: object) -> Iterator[SlurmdFacts]:
         if program is None:
-            raise ProbeError(f"there is no scontrol in {folder or PATH} (slurm.bin)")
+            raise ProbeError(f"scontrol not found in {folder or PATH} (slurm.bin)")
         yield ask(program, timeout_s)
 
     return serve
 
 
 def ask(program: str, timeout_s: float) -> SlurmdFacts:
-    """One question."""
+    """One call of scontrol."""
     try:
-        said = run([program, "show", "slurmd"], timeout_s=timeout_s, env=ENV)
+        output = run([program, "show", "slurmd"], timeout_s=timeout_s, env=ENV)
     except Unavailable:
         return SlurmdFacts(answers=False, detail=f"no answer in {timeout_s:g} s")
     except CommandError as error:
-        if _NOBODY.search(str(error)):
-            return SlurmdFacts(answers=False, detail="nobody listens where slurmd should")
+        if _NOT_LISTENING.search(str(error)):
+            return SlurmdFacts(answers=False, detail="not listening on its port")
         raise
-    return parse(said, time.time())
+    return parse(output, time.time())
 
 
 def parse(text: str, now: float) -> SlurmdFacts:
-    """``Name = value`` lines, with times as in UTC or epoch seconds. ``now`` in epoch seconds."""
-    said = {}
+    """``Name = value`` lines; times are in UTC or epoch seconds. ``now`` in epoch seconds."""
+    values = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
         if equals:
-            said[name.strip()] = value.strip()
-    heard = _moment(said.get("Last slurmctld msg time", ""))
+            values[name.strip()] = value.strip()
+    heard = _moment(values.get("Last slurmctld msg time", ""))
     return SlurmdFacts(
         answers=True,
-        version=said.get("Version", ""),
+        version=values.get("Version", ""),
         heard_s=None if heard is None else max(0.0, now - heard),
     )
 
 
 def _moment(text: str) -> float | None:
-    """None for ``NONE`` and whatever else is no time."""
+    """None for ``NONE`` and anything else that is no time."""
     try:
         if text.isdigit() and len(text) < 12:
             return float(text)

@@ -1,8 +1,9 @@
-"""What changes slowly: kernel modules, services, tasks that sleep beyond signals, zombies.
+"""Kernel modules, services, tasks in uninterruptible sleep, and zombies: facts that change slowly.
 
-One scan of /proc answers for services, sleepers and zombies. Only ``stat`` is read of every process
-(it takes no lock of that process's memory, so it never hangs); ``status`` of those with a service's
-name, ``wchan`` and ``stack`` of the few that sleep uninterruptibly. No environment and no command line is read.
+One scan of /proc finds services, sleeping tasks and zombies. It reads only ``stat`` of every process
+(which takes no lock on the process's memory, so it never hangs), ``status`` of processes with a
+service's name, and ``wchan`` and ``stack`` of the few tasks in uninterruptible sleep. It never reads
+environments or command lines.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from slurm_hooks.facts import DStateTask, SystemFacts
 from slurm_hooks.probes import files, services
 
 MAX_TASKS = 6000
-"""A look reads ``stat`` of at most so many tasks, 15 µs each; the next look goes on from there."""
+"""A scan reads ``stat`` of at most this many tasks, 15 µs each; the next scan continues there."""
 
 _MAX_THREADS = 256
-"""Of one process. Its threads are looked at because the one that hangs is seldom the first."""
+"""Per process. Threads are read because the one that hangs is seldom the main thread."""
 
 _MAX_SLEEPERS = 32
-"""Of so many tasks in state D the whole story is told; more of them tell no more."""
+"""``wchan`` and ``stack`` are read for at most this many tasks in state D."""
 
 
 @dataclass(slots=True)
 class _Scan:
-    """What one walk over /proc found."""
+    """Result of one scan of /proc."""
 
     sleepers: list[tuple[int, int, str, int]] = field(default_factory=list)
     zombies: list[tuple[int, int]] = field(default_factory=list)
@@ -59,8 +60,8 @@ def open_probe(procfs: Path, sysfs: Path) -> Callable[[object], Iterator[SystemF
 
 
 def modules(sysfs: Path) -> frozenset[str] | None:
-    """Modules that are loaded (Documentation/ABI/stable/sysfs-module), None where none can be
-    seen. One that is on its way out does not count.
+    """Loaded modules (Documentation/ABI/stable/sysfs-module); None if sysfs is not visible. A module
+    that is being unloaded does not count.
     """
     top = f"{sysfs}/module"
     if not Path(top).is_dir():
@@ -73,9 +74,7 @@ def modules(sysfs: Path) -> frozenset[str] | None:
 
 
 def walk(procfs: Path, start: int = 0, most: int = MAX_TASKS) -> _Scan:
-    """Every process from pid ``start`` on, then those before it, and the threads of those that have
-    several.
-    """
+    """Read every process from pid ``start`` on, then those before it, with all their threads."""
     scan = _Scan()
     pids = sorted(pid for name in files.names(str(procfs)) if (pid := files.whole(name)))
     later = [pid for pid in pids if pid >= start]
@@ -83,22 +82,22 @@ def walk(procfs: Path, start: int = 0, most: int = MAX_TASKS) -> _Scan:
         if scan.looked >= most:
             scan.cut_at = pid
             return scan
-        threads = _note(scan, f"{procfs}/{pid}", pid, pid)
+        threads = _read_task(scan, f"{procfs}/{pid}", pid, pid)
         if threads > 1:
             tids = files.names(f"{procfs}/{pid}/task")[:_MAX_THREADS]
             for tid in tids[: most - scan.looked]:
                 if tid != str(pid) and (number := files.whole(tid)):
-                    _note(scan, f"{procfs}/{pid}/task/{tid}", pid, number)
+                    _read_task(scan, f"{procfs}/{pid}/task/{tid}", pid, number)
     return scan
 
 
-def _note(scan: _Scan, folder: str, pid: int, tid: int) -> int:
-    """Take in one task; how many threads its process has (proc(5), stat)."""
+def _read_task(scan: _Scan, folder: str, pid: int, tid: int) -> int:
+    """Add one task to the scan. Returns how many threads its process has (proc(5), stat)."""
     scan.looked += 1
     head, _, rest = files.text(f"{folder}/stat").rpartition(")")
     name, words = head.partition("(")[2], rest.split()
     if len(words) < 20:
-        return 0  # it has gone meanwhile
+        return 0  # it has exited
     start, threads = files.whole(words[19]) or 0, files.whole(words[17]) or 1
     if words[0] == "D":
         scan.sleepers.append((pid, tid, name, start))
@@ -126,7 +125,7 @@ def _sleeper(procfs: Path, pid: int, tid: int, name: str, start: int) -> DStateT
 
 
 def _switches(status: str) -> int | None:
-    """How often it was on a processor: the same number twice means that it slept all the time."""
+    """Context switches so far. If two scans see the same number, the task did not run in between."""
     total = 0
     for line in status.splitlines():
         name, _, value = line.partition(":")

@@ -200,7 +200,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from slurm_hooks import checks  # noqa: PLC0415 - see CHECKS
 
-    table = {check: CheckConfig[checks.load(check).Limits] for check in checks.CATALOGUE}  # type: ignore[misc]
+    table = {check: CheckConfig[checks.load(check).limits] for check in checks.CATALOGUE}  # type: ignore[misc]
     globals()["CHECKS"] = table
     return table
 

@@ -61,10 +61,10 @@ class Settings:
 
     def probes(self, table: Mapping[str, CheckConfig[Any]]) -> set[str]:
         """The probes that these checks need."""
-        wanted = {checks.load(name).NEEDS for name in table}
-        for name in table:
-            wanted |= getattr(checks.load(name), "ALSO", frozenset())
-        return wanted - {""}
+        probes: set[str] = set()
+        for check in map(checks.load, table):
+            probes |= {check.probe, *check.also}
+        return probes - {""}
 
 
 def load(path: Path) -> Settings:

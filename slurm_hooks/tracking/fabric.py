@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slurm_hooks.facts import PcieFacts, PciFacts, PciKind, PortFacts, PortNews
+from slurm_hooks.facts import PcieFacts, PciFacts, PciKind, PortDeltas, PortFacts
 from slurm_hooks.tracking.counters import Counter, advance
 
 FLAP_WINDOW_S = 24 * 3600.0
@@ -187,17 +187,17 @@ def _filled(port: PortFacts, seen: PortSeen, now: float) -> PortFacts:
         seen_active=seen.active,
         downs_age_s=ages,
         best_gbps=seen.best_gbps,
-        news=_news(seen.counters, port.rate_gbps),
+        deltas=_news(seen.counters, port.rate_gbps),
     )
 
 
-def _news(counters: Mapping[str, Counter], rate_gbps: float | None) -> PortNews:
+def _news(counters: Mapping[str, Counter], rate_gbps: float | None) -> PortDeltas:
     def per_s(name: str) -> float | None:
         return _least_rate(counters[name], RATE_WINDOW_S)
 
     errors = _least_rate(counters["symbol_error"], BER_WINDOW_S)
     recoveries = per_s("link_error_recovery")
-    return PortNews(
+    return PortDeltas(
         symbol_ber=errors / (rate_gbps * 1e9) if errors is not None and rate_gbps else None,
         integrity=counters["local_link_integrity_errors"].new,
         overruns=counters["excessive_buffer_overrun_errors"].new,

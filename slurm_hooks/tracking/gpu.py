@@ -77,7 +77,7 @@ def look(before: GpuSeen, gpu: GpuFacts, now: float) -> tuple[GpuSeen, GpuFacts]
         name=seen.name,
         serial=seen.serial,
         uncorrected_new=_new(seen, "uncorrected"),
-        news=_news(seen, gpu, errors, now),
+        deltas=_news(seen, gpu, errors, now),
     )
     return seen, filled
 

@@ -126,5 +126,5 @@ _TRACKED_CODES = gpu.COUNTED_CODES | fabric.COUNTED_CODES | fabric.MISSED_CODES 
 
 
 def _of_the_past(finding: Finding) -> bool:
-    from_log = finding.check in checks.CATALOGUE and checks.load(finding.check).NEEDS == "kmsg"
+    from_log = finding.check in checks.CATALOGUE and checks.load(finding.check).probe == "kmsg"
     return finding.code in _TRACKED_CODES or from_log

@@ -58,7 +58,7 @@ def test_the_complete_configuration_loads(path: Path) -> None:
 def _numbers() -> Iterator[tuple[str, str]]:
     """Every limit of every check that is a number."""
     for name in CATALOGUE:
-        kind = checks.load(name).Limits
+        kind = checks.load(name).limits
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
             if {hints[field.name], *typing.get_args(hints[field.name])} & {int, float}:

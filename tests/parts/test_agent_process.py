@@ -148,7 +148,7 @@ def test_an_xid_while_no_agent_runs_is_not_missed_and_no_old_one_is_new(node: No
 def test_a_hung_driver_is_blind_then_a_fault_and_delays_nothing(
     node: Node, kind: str, code: str
 ) -> None:
-    """Silence alone is a suspicion; with a task asleep in the kernel there are two witnesses."""
+    """No answer alone is a suspicion; a task in state D in the kernel confirms it."""
     node.start()
     wait(lambda: is_ok(node))
     node.nvml.set("sys.hang.*", kind)

@@ -46,7 +46,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     switches = copy / "tests/e2e/detection_switches.py"
     before, brace, after = switches.read_text().rpartition("\n}\n")
     switches.write_text(f"{before}\n{SWITCH.rstrip()}{brace}{after}")
-    (copy / ITS_TEST).parent.mkdir(parents=True, exist_ok=True)
+    (copy / ITS_TEST).parent.mkdir(parents=True)
     (copy / ITS_TEST).write_text(TEST)
     return copy
 

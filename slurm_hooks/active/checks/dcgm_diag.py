@@ -1,8 +1,8 @@
 """NVIDIA's own diagnostics, ``dcgmi diag -r LEVEL -j``, levels 1 (seconds) to 4 (hours).
 
-What DCGM says about the node's set-up (error severity 5, CONFIG: persistence mode is off) is no word
-about its hardware, and a test that DCGM skipped has tested nothing: neither is passed. Read are the
-JSON of DCGM 3 (``DCGM GPU Diagnostic``) and of DCGM 4 (``DCGM Diagnostic``).
+Errors in the node's configuration (severity 5, CONFIG, such as persistence mode off) prove nothing
+about its hardware, and a skipped test proves nothing either: neither counts as passed. This reads
+the JSON of DCGM 3 (``DCGM GPU Diagnostic``) and DCGM 4 (``DCGM Diagnostic``).
 
 Sources: NVIDIA DCGM user guide, "DCGM Diagnostics" (levels, error severities); DCGM's changelog for
 4.0; recorded outputs in tests/data/active.
@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import Judged, Reading, Verdict, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Node, Ran, find, unfinished
 
-NEEDS = "dcgmi along PATH, and a running nv-hostengine (nvidia-dcgm.service)"
-NODES = 1
 _CONFIG_SEVERITY = 5
 """DCGM_ERROR_CONFIG: "this error can be resolved by changing the configuration"."""
 _OPTIONAL = ("eud", "software error")
-"""Tests that DCGM itself leaves out unless a site allows them (issue 139 of NVIDIA/DCGM)."""
+"""Tests that DCGM skips unless a site enables them (issue 139 of NVIDIA/DCGM)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,33 +57,33 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
     if early is not None:
         return early
     try:
-        # dcgmi prints warnings before its JSON (CUDA_VISIBLE_DEVICES is set, …).
-        said = json.loads(ran.out[ran.out.index("{") :])
-        tests = list(_tests(said))
+        # dcgmi may print warnings before its JSON (CUDA_VISIBLE_DEVICES is set, …).
+        report = json.loads(ran.out[ran.out.index("{") :])
+        tests = list(_tests(report))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return could_not_run(f"dcgmi ended with {ran.status}: {one_line(ran.out + ran.err)}")
+        return could_not_run(f"dcgmi exited with {ran.status}: {one_line(ran.out + ran.err)}")
     if not tests:
-        return could_not_run(f"dcgmi ended with {ran.status} and ran no test: {one_line(ran.err)}")
+        return could_not_run(f"dcgmi exited with {ran.status} and ran no test: {one_line(ran.err)}")
     return _judge(tests, ran)
 
 
 def _judge(tests: list[Reading], ran: Ran) -> Judged:
-    judged = judged_by(tests, passed=f"{sum(one.ok is True for one in tests)} tests passed")
+    judged = judged_by(tests, passed=f"{sum(test.ok is True for test in tests)} tests passed")
     if judged.verdict is not Verdict.PASSED:
         return judged
-    open_ = [
-        one for one in tests if one.ok is None and not one.subject.lower().startswith(_OPTIONAL)
+    skipped = [
+        test for test in tests if test.ok is None and not test.subject.lower().startswith(_OPTIONAL)
     ]
-    if open_:
-        what = "; ".join(f"{one.subject}: {one.value}" for one in open_[:3])
-        return could_not_run(f"only partly tested: {what}", tests)
+    if skipped:
+        what = "; ".join(f"{test.subject}: {test.value}" for test in skipped[:3])
+        return could_not_run(f"not all tests ran: {what}", tests)
     if ran.status:
-        return could_not_run(f"every test passed, but dcgmi ended with {ran.status}", tests)
+        return could_not_run(f"every test passed, but dcgmi exited with {ran.status}", tests)
     return judged
 
 
-def _tests(said: Mapping[str, Any]) -> Iterator[Reading]:
-    root = said.get("DCGM Diagnostic") or said.get("DCGM GPU Diagnostic") or {}
+def _tests(report: Mapping[str, Any]) -> Iterator[Reading]:
+    root = report.get("DCGM Diagnostic") or report.get("DCGM GPU Diagnostic") or {}
     for category in root.get("test_categories") or ():
         for test in category.get("tests") or ():
             for result in test.get("results") or ():
@@ -95,7 +94,7 @@ def _reading(test: str, result: Mapping[str, Any]) -> Reading:
     status = str(result.get("status") or "no status")
     gpu = result.get("entity_id", result.get("gpu_ids", result.get("gpu_id")))
     subject = test if gpu is None else f"{test} GPU {gpu}"
-    why = [_warning(one) for one in _list(result.get("warnings"))]
+    why = [_warning(warning) for warning in _list(result.get("warnings"))]
     only_config = bool(why) and all(severity == _CONFIG_SEVERITY for severity, _ in why)
     ok = {"pass": True, "fail": False}.get(status.lower())
     value = status
@@ -110,8 +109,17 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else ([] if value is None else [value])
 
 
-def _warning(said: Any) -> tuple[int | None, str]:
+def _warning(warning: Any) -> tuple[int | None, str]:
     """(severity, text) of DCGM 4's object or DCGM 3's plain text."""
-    if isinstance(said, Mapping):
-        return said.get("error_severity"), str(said.get("warning") or said)
-    return None, str(said)
+    if isinstance(warning, Mapping):
+        return warning.get("error_severity"), str(warning.get("warning") or warning)
+    return None, str(warning)
+
+
+CHECK = ActiveCheck(
+    needs="dcgmi in PATH, and a running nv-hostengine (nvidia-dcgm.service)",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

@@ -1,4 +1,4 @@
-"""GPU memory and PCIe throughput of every GPU, and whether what was copied came back the same.
+"""Memory and PCIe throughput of every GPU, and whether copied data is unchanged.
 
 Default limits: 48 GB/s over PCIe each way (azurehpc-health-checks for ND H100 v5, Gen5 x16), and 60 %
 of an H100 SXM's memory bandwidth (3350 GB/s, NVIDIA's H100 datasheet).
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import Judged, Reading, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
 
-NEEDS = "a torch with CUDA: active.torch_python, else python3 along PATH"
-NODES = 1
 _WORDS = {"hbm_gb_s": "GPU memory", "h2d_gb_s": "host to GPU", "d2h_gb_s": "GPU to host"}
 
 
@@ -25,11 +24,11 @@ class Limits:
     """Rates in GB/s (10^9 bytes)."""
 
     time_limit_s: float = 300.0
-    """A program that takes longer has failed."""
+    """Time limit. A program that takes longer has failed."""
     min_hbm_gb_s: float = 2000.0
-    """Copies inside GPU memory, read plus written, of each GPU."""
+    """Least throughput of copies inside the memory of each GPU, read plus write."""
     min_pcie_gb_s: float = 48.0
-    """Copies between host and GPU, each way."""
+    """Least throughput of copies between host and each GPU, in each direction."""
 
     def __post_init__(self) -> None:
         within(self, time_limit_s=(10, 86400), min_hbm_gb_s=(0, 1e6), min_pcie_gb_s=(0, 1e6))
@@ -51,34 +50,34 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
         return early
     rows = rows_of(ran.out)
     if ran.status or not rows:
-        return could_not_run(f"it ended with {ran.status}: {one_line(ran.err or ran.out)}")
+        return could_not_run(f"exit status {ran.status}: {one_line(ran.err or ran.out)}")
     try:
         readings = [reading for row in rows for reading in _of_gpu(row, limits)]
     except (KeyError, TypeError, ValueError) as error:
-        return could_not_run(f"its output is not understood: {error}")
+        return could_not_run(f"unexpected output: {error}")
     readings.append(
         Reading(
             section="GPU throughput",
-            subject="GPUs that copied",
+            subject="GPUs tested",
             value=str(len(rows)),
             limit=str(node.gpus),
             ok=len(rows) == node.gpus,
         )
     )
     slowest = min(float(row["hbm_gb_s"]) for row in rows)
-    return judged_by(readings, passed=f"{len(rows)} GPUs, memory {slowest:.0f} GB/s and more")
+    return judged_by(readings, passed=f"{len(rows)} GPUs, memory at least {slowest:.0f} GB/s")
 
 
 def rows_of(out: str) -> list[Mapping[str, Any]]:
-    """The JSON objects about GPUs among the lines of a load program."""
+    """The JSON objects about GPUs in the output of a load program."""
     rows = []
     for line in out.splitlines():
         try:
-            said = json.loads(line)
+            row = json.loads(line)
         except ValueError:
             continue
-        if isinstance(said, Mapping) and "gpu" in said:
-            rows.append(said)
+        if isinstance(row, Mapping) and "gpu" in row:
+            rows.append(row)
     return rows
 
 
@@ -96,8 +95,17 @@ def _of_gpu(row: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
         )
     yield Reading(
         section="GPU throughput",
-        subject=f"{name} copies",
-        value="the same" if row["same"] else "differ",
-        limit="the same",
+        subject=f"{name} copied data",
+        value="unchanged" if row["same"] else "changed",
+        limit="unchanged",
         ok=bool(row["same"]),
     )
+
+
+CHECK = ActiveCheck(
+    needs="a torch with CUDA: active.torch_python, else python3 in PATH",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

@@ -1,11 +1,11 @@
-"""Every GPU computes at once: too slow or not always the same result is a fault.
+"""All GPUs compute at the same time. Low throughput or differing results are a failure.
 
-The same bf16 product over and over on all GPUs (so that power and cooling are loaded as in training);
-every result is compared with the first one, on the same GPU and between GPUs, which finds silent
-data corruption that no counter shows.
+Every GPU computes the same bf16 matrix product repeatedly, so that power and cooling are loaded as
+in training. Every result is compared with the first one, on the same GPU and between GPUs: this
+finds silent data corruption that no counter shows.
 
-Default limit: 40 % of an H100 SXM's dense bf16 peak (989 TFLOP/s, NVIDIA's H100 datasheet), where
-torch's matmul reaches 60 to 75 %; and no GPU more than 15 % below the node's median.
+Default limits: 40 % of an H100 SXM's dense bf16 peak (989 TFLOP/s, NVIDIA's H100 datasheet; torch's
+matmul reaches 60 to 75 %), and no GPU more than 15 % below the node's median.
 """
 
 from __future__ import annotations
@@ -16,26 +16,24 @@ from statistics import median
 from typing import Any
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.checks.gpu_bandwidth import rows_of
 from slurm_hooks.active.result import Judged, Reading, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
 
-NEEDS = "a torch with CUDA: active.torch_python, else python3 along PATH"
-NODES = 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long, and how fast at least."""
+    """Duration, and least throughput."""
 
     time_limit_s: float = 600.0
-    """A program that takes longer has failed."""
+    """Time limit. A program that takes longer has failed."""
     load_s: float = 60.0
-    """How long all GPUs compute."""
+    """Seconds that all GPUs compute."""
     min_tflops: float = 400.0
-    """Of each GPU, in bf16."""
+    """Least throughput of each GPU in bf16."""
     min_share: float = 0.85
-    """Of the node's median, for each GPU."""
+    """Least throughput of each GPU, as a share of the node's median."""
 
     def __post_init__(self) -> None:
         within(self, time_limit_s=(10, 86400), load_s=(1, 86400))
@@ -62,22 +60,22 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
         return early
     rows = rows_of(ran.out)
     if ran.status or not rows:
-        return could_not_run(f"it ended with {ran.status}: {one_line(ran.err or ran.out)}")
+        return could_not_run(f"exit status {ran.status}: {one_line(ran.err or ran.out)}")
     try:
         typical = median(float(row["tflops"]) for row in rows)
         readings = [reading for row in rows for reading in _of_gpu(row, typical, limits)]
     except (KeyError, TypeError, ValueError) as error:
-        return could_not_run(f"its output is not understood: {error}")
+        return could_not_run(f"unexpected output: {error}")
     readings.append(
         Reading(
             section="GPU throughput",
-            subject="GPUs that computed",
+            subject="GPUs tested",
             value=str(len(rows)),
             limit=str(node.gpus),
             ok=len(rows) == node.gpus,
         )
     )
-    return judged_by(readings, passed=f"{len(rows)} GPUs, typically {typical:.0f} TFLOP/s")
+    return judged_by(readings, passed=f"{len(rows)} GPUs, median {typical:.0f} TFLOP/s")
 
 
 def _of_gpu(row: Mapping[str, Any], typical: float, limits: Limits) -> Iterator[Reading]:
@@ -93,8 +91,17 @@ def _of_gpu(row: Mapping[str, Any], typical: float, limits: Limits) -> Iterator[
     wrong = int(row["mismatches"]) if row["finite"] else int(row["rounds"])
     yield Reading(
         section="GPU throughput",
-        subject=f"{name} results that differ",
+        subject=f"{name} differing results",
         value=str(wrong),
         limit="0",
         ok=wrong == 0,
     )
+
+
+CHECK = ActiveCheck(
+    needs="a torch with CUDA: active.torch_python, else python3 in PATH",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

@@ -1,8 +1,8 @@
 """The node itself: hardware, kernel modules, PCIe, network, and every probe of the agent once.
 
-The probes' findings are those of ``holdfast check``. Before a node is given back, what a check in mode
-observe finds is shown and does not count (law 5); in an inspection it does, as nobody is drained
-for it.
+The findings are those of ``holdfast check``. Before a node returns to service, findings of checks in
+mode observe are shown and do not count (law 5). In an inspection they count, because it drains no
+node.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Any
 
 from holdfast.config.bounds import within
 from holdfast.faults import fault_of
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import Judged, Reading, Verdict, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Node, Ran, own_program, unfinished
 
-NEEDS = "nothing but Holdfast; what it sees is what the probes see"
-NODES = 1
 _SHOWN = ("nvidia", "nvidia_uvm", "nvidia_peermem", "gdrdrv", "ib_core", "ib_uverbs", "mlx5_core")
 _SECTIONS = (
     ("pcie", "PCIe"),
@@ -27,22 +26,22 @@ _SECTIONS = (
     ("mounts", "storage"),
     ("gpu", "GPUs"),
 )
-_TOLD_ELSEWHERE = {"clock"}
-"""Blindness that says nothing about this node: slurmctld's clock."""
+_NOT_THIS_NODE = {"clock"}
+"""Checks that are blind without a fault of this node: slurmctld may be down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the node must have beside what its probes judge."""
+    """What the node must have, beside what its checks judge."""
 
     time_limit_s: float = 120.0
-    """A program that takes longer has failed."""
+    """Time limit. A program that takes longer has failed."""
     modules: tuple[str, ...] = ("nvidia",)
-    """Kernel modules that must be loaded; on nodes with GPUs only."""
+    """Kernel modules that must be loaded. Only on nodes with GPUs."""
     min_cpus: int = 0
-    """CPUs that the kernel must have online. 0: not judged."""
+    """Least number of CPUs online. 0: not judged."""
     min_memory_gib: float = 0.0
-    """Memory that the kernel must see, in GiB. 0: not judged."""
+    """Least memory that the kernel sees, in GiB. 0: not judged."""
 
     def __post_init__(self) -> None:
         within(self, time_limit_s=(5, 86400), min_cpus=(0, 1 << 16), min_memory_gib=(0, 1 << 20))
@@ -61,37 +60,37 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
     if early is not None:
         return early
     try:
-        said = json.loads(ran.out)
+        report = json.loads(ran.out)
         readings = [
-            *_hardware(said["hardware"], limits),
-            *_pci(said["pci"], node.gpus),
-            *_modules(said["modules"], limits if node.gpus else Limits(modules=())),
-            *_interfaces(said["interfaces"]),
+            *_hardware(report["hardware"], limits),
+            *_pci(report["pci"], node.gpus),
+            *_modules(report["modules"], limits if node.gpus else Limits(modules=())),
+            *_interfaces(report["interfaces"]),
         ]
-        rows = said["checks"]
+        rows = report["checks"]
     except (ValueError, KeyError, TypeError):
-        return could_not_run(f"it ended with {ran.status}: {one_line(ran.err or ran.out)}")
+        return could_not_run(f"exit status {ran.status}: {one_line(ran.err or ran.out)}")
     if not isinstance(rows, list):
-        return could_not_run(f"the probes could not look: {rows}", readings)
-    probed = [_probe(row, for_gate=node.for_gate) for row in rows]
+        return could_not_run(f"the probes could not run: {rows}", readings)
+    probed = [_probe(row, for_return=node.for_return) for row in rows]
     readings += probed
     judged = judged_by(
-        readings, passed=f"{sum(one.ok is True for one in probed)} probe readings in order"
+        readings, passed=f"{sum(reading.ok is True for reading in probed)} probe readings OK"
     )
     blind = sorted(
-        {str(row["check"]) for row in rows if row["verdict"] == "blind"} - _TOLD_ELSEWHERE
+        {str(row["check"]) for row in rows if row["verdict"] == "blind"} - _NOT_THIS_NODE
     )
     if judged.verdict is Verdict.PASSED and blind:
-        return could_not_run(f"cannot look: {', '.join(blind)}", readings)
+        return could_not_run(f"no answer from probes of: {', '.join(blind)}", readings)
     return judged
 
 
-def _hardware(said: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
-    cpus, memory_gib = int(said["cpus"]), said["memory_bytes"] / (1 << 30)
+def _hardware(values: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
+    cpus, memory_gib = int(values["cpus"]), values["memory_bytes"] / (1 << 30)
     yield Reading(
         section="hardware",
         subject="CPUs online",
-        value=f"{cpus} {said['cpu_model']}".strip(),
+        value=f"{cpus} {values['cpu_model']}".strip(),
         limit=f">= {limits.min_cpus}" if limits.min_cpus else "-",
         ok=cpus >= limits.min_cpus if limits.min_cpus else None,
     )
@@ -102,12 +101,12 @@ def _hardware(said: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
         limit=f">= {limits.min_memory_gib:g} GiB" if limits.min_memory_gib else "-",
         ok=memory_gib >= limits.min_memory_gib if limits.min_memory_gib else None,
     )
-    up = f"{said['kernel']}, up {said['uptime_s'] / 3600:.1f} h"
+    up = f"{values['kernel']}, up {values['uptime_s'] / 3600:.1f} h"
     yield Reading(section="hardware", subject="kernel", value=up)
 
 
-def _pci(said: list[Mapping[str, str]], expected_gpus: int) -> Iterator[Reading]:
-    gpus = [one for one in said if one["kind"] == "gpu"]
+def _pci(devices: list[Mapping[str, str]], expected_gpus: int) -> Iterator[Reading]:
+    gpus = [device for device in devices if device["kind"] == "gpu"]
     yield Reading(
         section="hardware",
         subject="NVIDIA GPUs on the PCI bus",
@@ -115,49 +114,50 @@ def _pci(said: list[Mapping[str, str]], expected_gpus: int) -> Iterator[Reading]
         limit=str(expected_gpus),
         ok=len(gpus) == expected_gpus,
     )
-    for one in said:
-        width, most = one["current_link_width"], one["max_link_width"]
+    for device in devices:
+        width, most = device["current_link_width"], device["max_link_width"]
         known = width.isdigit() and most.isdigit()
         yield Reading(
             section="PCIe",
-            subject=f"{one['kind']} {one['address']}",
-            value=f"x{width or '?'} at {one['current_link_speed'] or '?'}",
-            limit=f"x{most} at up to {one['max_link_speed'] or '?'}" if most else "-",
-            # An idle link slows down to save power; its width does not change.
+            subject=f"{device['kind']} {device['address']}",
+            value=f"x{width or '?'} at {device['current_link_speed'] or '?'}",
+            limit=f"x{most} at up to {device['max_link_speed'] or '?'}" if most else "-",
+            # An idle link lowers its speed to save power, never its width.
             ok=int(width) >= int(most) if known else None,
         )
 
 
 def _modules(loaded: list[str] | None, limits: Limits) -> Iterator[Reading]:
     if loaded is None:
-        yield Reading(section="kernel modules", subject="all", value="cannot look")
+        yield Reading(section="kernel modules", subject="all", value="unknown")
         return
     for name in dict.fromkeys((*limits.modules, *_SHOWN)):
-        wanted, there = name in limits.modules, name in loaded
+        required, is_loaded = name in limits.modules, name in loaded
         yield Reading(
             section="kernel modules",
             subject=name,
-            value="loaded" if there else "not loaded",
-            limit="loaded" if wanted else "-",
-            ok=there if wanted else None,
+            value="loaded" if is_loaded else "not loaded",
+            limit="loaded" if required else "-",
+            ok=is_loaded if required else None,
         )
 
 
-def _interfaces(said: list[Mapping[str, str]]) -> Iterator[Reading]:
-    for one in said:
-        speed = f", {one['speed']} Mb/s" if one["speed"].isdigit() else ""
-        value = f"{one['operstate'] or '?'}{speed}, {one['carrier_changes'] or '?'} carrier changes"
-        yield Reading(section="network", subject=one["name"], value=value)
+def _interfaces(interfaces: list[Mapping[str, str]]) -> Iterator[Reading]:
+    for interface in interfaces:
+        speed = f", {interface['speed']} Mb/s" if interface["speed"].isdigit() else ""
+        changes = interface["carrier_changes"] or "?"
+        value = f"{interface['operstate'] or '?'}{speed}, {changes} carrier changes"
+        yield Reading(section="network", subject=interface["name"], value=value)
 
 
-def _probe(row: Mapping[str, Any], *, for_gate: bool) -> Reading:
+def _probe(row: Mapping[str, Any], *, for_return: bool) -> Reading:
     check, verdict = str(row["check"]), str(row["verdict"])
     section = next((title for start, title in _SECTIONS if check.startswith(start)), "host")
     code = str(row.get("what_to_do") or "").partition(":")[0]
     bad = verdict == "fatal" or (verdict == "warn" and fault_of(code).drains)
     ok: bool | None = True if verdict in ("ok", "info") else (False if bad else None)
     value = str(row["value"]) if ok else f"{verdict}: {row['value']}"
-    if ok is False and for_gate and row.get("mode") not in ("drain", "comment"):
+    if ok is False and for_return and row.get("mode") not in ("drain", "comment"):
         ok, value = None, f"{value} (check in mode {row.get('mode')})"
     return Reading(
         section=section,
@@ -166,3 +166,12 @@ def _probe(row: Mapping[str, Any], *, for_gate: bool) -> Reading:
         limit=str(row["limit"]),
         ok=ok,
     )
+
+
+CHECK = ActiveCheck(
+    needs="only Holdfast",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

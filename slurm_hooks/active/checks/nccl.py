@@ -1,7 +1,7 @@
-"""Reads what ``all_reduce_perf`` of NVIDIA's nccl-tests prints, and our own ``programs/all_reduce``. Pure.
+"""Parses the output of nccl-tests' ``all_reduce_perf`` and of Holdfast's ``programs/all_reduce``. Pure.
 
-``busbw`` is the bus bandwidth in GB/s (nccl-tests, doc/PERFORMANCE.md): the figure that compares
-with the hardware's, whatever the number of ranks. Wrong results are worse than slow ones.
+``busbw`` is the bus bandwidth in GB/s (nccl-tests, doc/PERFORMANCE.md): it is
+comparable with the bandwidth of the hardware, for any number of ranks. Wrong results are a failure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AllReduce:
 
 
 def parse(text: str) -> AllReduce | None:
-    """The run that the output tells of; None when it holds no whole one."""
+    """The run in this output; None if it is incomplete."""
     own = _own(text)
     if own is not None:
         return own
@@ -60,13 +60,13 @@ def parse(text: str) -> AllReduce | None:
 def _own(text: str) -> AllReduce | None:
     for line in text.splitlines():
         try:
-            said = json.loads(line)["all_reduce"]
+            values = json.loads(line)["all_reduce"]
             return AllReduce(
-                ranks=int(said["ranks"]),
-                hosts=tuple(said["hosts"]),
-                size=int(said["size"]),
-                busbw_gb_s=float(said["busbw_gb_s"]),
-                wrong=int(said["wrong"]),
+                ranks=int(values["ranks"]),
+                hosts=tuple(values["hosts"]),
+                size=int(values["size"]),
+                busbw_gb_s=float(values["busbw_gb_s"]),
+                wrong=int(values["wrong"]),
             )
         except (ValueError, TypeError, KeyError, IndexError):
             continue
@@ -74,6 +74,6 @@ def _own(text: str) -> AllReduce | None:
 
 
 def trouble(text: str) -> str:
-    """The first line in which NCCL or CUDA says what went wrong."""
+    """The first error line of NCCL or CUDA."""
     match = _TROUBLE.search(text)
     return match[0].strip() if match else ""

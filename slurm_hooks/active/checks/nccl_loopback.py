@@ -1,10 +1,10 @@
-"""All-reduce over the GPUs of one node: NVLink, NVSwitch and fabric manager under load.
+"""All-reduce over the GPUs of one node: NVLink, NVSwitch and Fabric Manager under load.
 
-With nccl-tests' ``all_reduce_perf`` where it is installed, else with torch.
+It uses nccl-tests' ``all_reduce_perf`` where it is installed, else torch.
 
-Default limit: below what a healthy HGX H100 does at 8 GiB (477 GB/s recorded in tests/data/active,
-"peak ~480" in issue 212 of NVIDIA/nccl-tests; azurehpc-health-checks asks for 460 at 16 GiB) and above what NVLink
-without SHARP gives (370, same issue). NVSentinel's preflight asks for 150 at 256 MB.
+Default limit: below a healthy HGX H100 at 8 GiB (477 GB/s recorded in tests/data/active, "peak ~480"
+in issue 212 of NVIDIA/nccl-tests; azurehpc-health-checks requires 460 at 16 GiB) and above NVLink
+without SHARP (370, same issue). NVSentinel's preflight requires 150 at 256 MB.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.checks import nccl
 from slurm_hooks.active.result import Judged, Reading, could_not_run, failed, judged_by, one_line
 from slurm_hooks.active.run import (
@@ -25,18 +26,15 @@ from slurm_hooks.active.run import (
     unfinished,
 )
 
-NEEDS = "all_reduce_perf of nccl-tests along PATH or in active.nccl_tests, or a torch with CUDA"
-NODES = 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """One message, and its least rate in GB/s."""
+    """Message size, and least bus bandwidth in GB/s."""
 
     time_limit_s: float = 300.0
-    """A program that takes longer has failed."""
+    """Time limit. A program that takes longer has failed."""
     size_mib: int = 8192
-    """Of the message."""
+    """Size of the message."""
     min_busbw_gb_s: float = 400.0
     """Least bus bandwidth over the GPUs of a node."""
 
@@ -50,7 +48,7 @@ def time_limit_s(limits: Limits, level: int) -> float:  # noqa: ARG001 - as ever
 
 def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG001
     if node.gpus < 2:
-        raise Missing(f"an all-reduce takes two GPUs; node.expected_gpus is {node.gpus}")
+        raise Missing(f"an all-reduce needs two GPUs; node.expected_gpus is {node.gpus}")
     size = f"{limits.size_mib}M"
     folders = [node.nccl_tests] if node.nccl_tests else list(WHERE)
     try:
@@ -70,17 +68,17 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
 
 
 def judge(ran: Ran, ranks: int, min_busbw_gb_s: float) -> Judged:
-    """An all-reduce over so many ranks, held against the least bus bandwidth."""
+    """The verdict on an all-reduce over this many ranks, by its bus bandwidth."""
     early = unfinished(ran, "the all-reduce")
     if early is not None:
         return early
     run = nccl.parse(ran.out)
     if run is None:
-        said = nccl.trouble(ran.out + "\n" + ran.err)
-        if said:
-            return failed(said)
+        trouble = nccl.trouble(ran.out + "\n" + ran.err)
+        if trouble:
+            return failed(trouble)
         return could_not_run(
-            f"the all-reduce ended with {ran.status}: {one_line(ran.err or ran.out)}"
+            f"the all-reduce exited with {ran.status}: {one_line(ran.err or ran.out)}"
         )
     if run.ranks != ranks:
         return could_not_run(
@@ -106,3 +104,12 @@ def judge(ran: Ran, ranks: int, min_busbw_gb_s: float) -> Judged:
             )
         )
     return judged_by(readings, passed=f"bus bandwidth {run.busbw_gb_s:.1f} GB/s")
+
+
+CHECK = ActiveCheck(
+    needs="all_reduce_perf of nccl-tests in PATH or in active.nccl_tests, or a torch with CUDA",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

@@ -1,8 +1,8 @@
-"""Writes and reads a file on every mount that jobs need, and compares what comes back.
+"""Writes a file on every mount that jobs need, reads it back, and compares the data.
 
-Needs nothing but the standard library. The default limits tell a broken mount (read-only, hung,
-falling back to a slow path, returning other bytes) from a working one; what a shared filesystem of
-yours should do is for you to set.
+It needs only the standard library. The default limits detect a broken mount: read-only, hung, on a
+slow fallback path, or returning other data. Set higher limits for the throughput that your shared
+filesystem should have.
 """
 
 from __future__ import annotations
@@ -13,26 +13,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.bounds import within
+from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import Judged, Reading, could_not_run, failed, judged_by
 from slurm_hooks.active.run import Missing, Node, Ran, own_program, unfinished
 
-NEEDS = "nothing but Holdfast; mounts in node.mounts"
-NODES = 1
 _SECTION = "I/O throughput"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The file on each mount, and the rates in MB/s (10^6 bytes)."""
+    """Size of the file on each mount, and least throughput in MB/s (10^6 bytes)."""
 
     time_limit_s: float = 180.0
-    """A program that takes longer has failed."""
+    """Time limit. A program that takes longer has failed."""
     size_mib: int = 256
-    """Of the file that is written to each mount and removed again."""
+    """Size of the file, which is written to each mount and removed again."""
     min_write_mb_s: float = 50.0
-    """Least rate of writing, sync included. What a shared filesystem should do only its site knows."""
+    """Least write throughput, sync included. Set it for your shared filesystem."""
     min_read_mb_s: float = 50.0
-    """Least rate of reading, past the page cache."""
+    """Least read throughput, without the page cache."""
 
     def __post_init__(self) -> None:
         within(self, time_limit_s=(5, 86400), size_mib=(4, 1 << 20))
@@ -51,37 +50,37 @@ def command(node: Node, limits: Limits, level: int) -> list[str]:  # noqa: ARG00
 
 
 def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: ARG001
-    said = _by_mount(ran.out)
-    if ran.status is None and said:
+    by_mount = _by_mount(ran.out)
+    if ran.status is None and by_mount:
         silent = [
             mount
-            for mount, values in said.items()
+            for mount, values in by_mount.items()
             if "error" not in values and "size" not in values
         ]
         where = silent[0] if silent else "the test"
-        readings = [r for values in said.values() for r in _readings(values, limits)]
+        readings = [r for values in by_mount.values() for r in _readings(values, limits)]
         return failed(f"{where} did not answer within {ran.limit_s:g} s", readings)
     early = unfinished(ran, "the storage test")
     if early is not None:
         return early
-    readings = [reading for values in said.values() for reading in _readings(values, limits)]
-    unseen = [mount for mount in node.mounts if mount not in said]
+    readings = [reading for values in by_mount.values() for reading in _readings(values, limits)]
+    unseen = [mount for mount in node.mounts if mount not in by_mount]
     if ran.status or unseen:
         return could_not_run(
-            f"it ended with {ran.status} before {', '.join(unseen) or 'the end'}", readings
+            f"exit status {ran.status} before {', '.join(unseen) or 'the end'}", readings
         )
-    return judged_by(readings, passed=f"{len(said)} mounts written and read back")
+    return judged_by(readings, passed=f"{len(by_mount)} mounts written and read back")
 
 
 def _by_mount(out: str) -> dict[str, dict[str, Any]]:
-    said: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for line in out.splitlines():
         try:
             values = json.loads(line)
-            said.setdefault(str(values["mount"]), {}).update(values)
+            found.setdefault(str(values["mount"]), {}).update(values)
         except (ValueError, TypeError, KeyError):
             continue
-    return said
+    return found
 
 
 def _readings(values: dict[str, Any], limits: Limits) -> Iterator[Reading]:
@@ -106,8 +105,17 @@ def _readings(values: dict[str, Any], limits: Limits) -> Iterator[Reading]:
     wrong = int(values["wrong_blocks"])
     yield Reading(
         section=_SECTION,
-        subject=f"{mount} blocks that came back otherwise",
+        subject=f"{mount} blocks with wrong data",
         value=str(wrong),
         limit="0",
         ok=wrong == 0,
     )
+
+
+CHECK = ActiveCheck(
+    needs="only Holdfast; mounts in node.mounts",
+    limits=Limits,
+    time_limit_s=time_limit_s,
+    command=command,
+    read=read,
+)

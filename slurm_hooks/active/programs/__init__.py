@@ -1,6 +1,6 @@
-"""The programs that load a node for an active check. Each runs as a process of its own, may hang
-beyond all signals, and prints one JSON object a line as soon as it knows it.
+"""Programs that run a load on a node for an active check. Each is a process of its own, because it may
+hang in uninterruptible sleep, and prints one JSON object per line as soon as it is known.
 
-``gpu`` and ``all_reduce`` need torch and nothing of ours: they are run, as files, by whatever Python
-has one. ``storage`` and ``host`` need the standard library and Holdfast.
+``gpu`` and ``all_reduce`` need torch but no module of Holdfast: a Python with torch runs them as
+files. ``storage`` and ``host`` need Holdfast and the standard library.
 """

@@ -1,6 +1,6 @@
 """All-reduce with torch.distributed and NCCL, for nodes without nccl-tests.
 
-Under srun each task is one rank (SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS); else it starts
+Under srun each task is one rank (SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS); otherwise it starts
 ``--gpus`` ranks on this machine. Needs torch and nothing of Holdfast. Rank 0 prints one JSON object.
 """
 
@@ -27,20 +27,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--gpus", type=int, default=0)
     parser.add_argument("--size-mib", type=int, default=8192)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     ranks = int(os.environ.get("SLURM_NTASKS", "1"))
     if ranks > 1:
         place = (int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_LOCALID"]))
         os.environ.setdefault("MASTER_ADDR", _first(os.environ["SLURM_STEP_NODELIST"]))
         os.environ.setdefault("MASTER_PORT", str(_PORT))
-        rank(place[1], place[0], ranks, asked.size_mib)
+        rank(place[1], place[0], ranks, args.size_mib)
         return 0
     os.environ["MASTER_ADDR"] = "127.0.0.1"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         os.environ["MASTER_PORT"] = str(free.getsockname()[1])
-    gpus = asked.gpus or torch.cuda.device_count()
-    processes.spawn(_local, args=(gpus, asked.size_mib), nprocs=gpus)
+    gpus = args.gpus or torch.cuda.device_count()
+    processes.spawn(_local, args=(gpus, args.size_mib), nprocs=gpus)
     return 0
 
 
@@ -55,7 +55,7 @@ def _first(hostlist: str) -> str:
 
 
 def rank(local: int, index: int, ranks: int, size_mib: int) -> None:
-    """One rank: ones go in, so the number of ranks must come out everywhere."""
+    """One rank. The input is all ones, so every result must equal the number of ranks."""
     torch.cuda.set_device(local)
     dist.init_process_group("nccl", rank=index, world_size=ranks)
     hosts: list[Any] = [None] * ranks
@@ -75,15 +75,15 @@ def rank(local: int, index: int, ranks: int, size_mib: int) -> None:
     torch.cuda.synchronize()
     took_s = (time.perf_counter() - begin) / _ROUNDS
     if index == 0:
-        said = {
+        values = {
             "ranks": ranks,
             "hosts": list(dict.fromkeys(hosts)),
             "size": data.numel() * 4,
-            # As nccl-tests counts it (doc/PERFORMANCE.md): 2(n-1)/n times the algorithm's.
+            # Bus bandwidth of nccl-tests (doc/PERFORMANCE.md): 2(n-1)/n times the algorithm's.
             "busbw_gb_s": data.numel() * 4 / took_s / 1e9 * 2 * (ranks - 1) / ranks,
             "wrong": int(wrong.item()),
         }
-        sys.stdout.write(json.dumps({"all_reduce": said}) + "\n")
+        sys.stdout.write(json.dumps({"all_reduce": values}) + "\n")
         sys.stdout.flush()
     dist.destroy_process_group()
 

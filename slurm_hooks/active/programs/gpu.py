@@ -1,8 +1,8 @@
-"""Loads every GPU with torch. ``burn``: the same bf16 product again and again, results compared with
-the first one and between GPUs. ``bandwidth``: copies inside GPU memory and over PCIe, read back.
+"""Loads every GPU with torch. ``burn``: repeats the same bf16 product and compares the results with
+the first one and between GPUs. ``bandwidth``: copies inside GPU memory and over PCIe, and compares.
 
-Needs torch with CUDA and nothing else: no import of Holdfast, so that any Python may run this file.
-Prints one JSON object for each GPU.
+It needs only torch with CUDA and imports nothing of Holdfast, so that any Python can run this file.
+It prints one JSON object for each GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 _SIDE = 8192
-"""Of the square matrices: 3 x 128 MiB in bf16, far beyond the caches."""
+"""Side of the square matrices: 3 x 128 MiB in bf16, far larger than the caches."""
 _BATCH = 20
 _COPY_BYTES = 4 << 30
 _PCIE_BYTES = 256 << 20
@@ -27,10 +27,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("mode", choices=("burn", "bandwidth"))
     parser.add_argument("--seconds", type=float, default=60.0)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
-    burning = asked.mode == "burn"
-    found = burn(devices, asked.seconds) if burning else [bandwidth(one) for one in devices]
+    burning = args.mode == "burn"
+    found = burn(devices, args.seconds) if burning else [bandwidth(device) for device in devices]
     for index, values in enumerate(found):
         name = torch.cuda.get_device_name(index)
         sys.stdout.write(json.dumps({"gpu": index, "name": name, **values}) + "\n")
@@ -39,8 +39,8 @@ def main() -> int:
 
 
 def burn(devices: list[Any], seconds: float) -> list[dict[str, Any]]:
-    """All GPUs at once: power and cooling are shared. ``tflops`` of the slowest batch that is not
-    the first, ``mismatches`` of results with the first one of GPU 0.
+    """Load all GPUs at the same time, as power and cooling are shared. ``tflops``: median of the
+    batches without the first. ``mismatches``: results that differ from the first one of GPU 0.
     """
     generator = torch.Generator().manual_seed(20241121)
     host = [torch.randn(_SIDE, _SIDE, generator=generator).to(torch.bfloat16) for _ in range(2)]
@@ -80,7 +80,7 @@ def _batch(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
 
 
 def bandwidth(device: Any) -> dict[str, Any]:
-    """GB/s: ``hbm_gb_s`` counts reading and writing, ``h2d_gb_s`` and ``d2h_gb_s`` one way."""
+    """GB/s: ``hbm_gb_s`` counts read plus write; ``h2d_gb_s``, ``d2h_gb_s``: one direction each."""
     source = torch.randint(0, 256, (_COPY_BYTES,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     hbm = 2 * _copies(device, target, source)

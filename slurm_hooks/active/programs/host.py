@@ -1,6 +1,7 @@
-"""What this node is and what its probes say, for the check ``host``. Prints one JSON object.
+"""Hardware of this node and the result of its checks, for the active check ``host``. Prints one JSON
+object.
 
-The probes' part is ``holdfast check --json`` itself, so that both always say the same.
+The results of the checks are the output of ``holdfast check --json``, so both are always the same.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ _CLASSES = {"0x0302": "gpu", "0x0300": "gpu", "0x0680": "switch"}
 def main() -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--config", type=Path, required=True)
-    asked = parser.parse_args()
-    paths = load_cluster(asked.config).paths
-    said = {
+    args = parser.parse_args()
+    paths = load_cluster(args.config).paths
+    report = {
         "hardware": hardware(paths.procfs),
         "pci": list(pci(paths.sysfs)),
         "modules": modules(paths.procfs),
         "interfaces": list(interfaces(paths.sysfs)),
-        "checks": probes(asked.config),
+        "checks": probes(args.config),
     }
-    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.write(json.dumps(report) + "\n")
     return 0
 
 
 def hardware(procfs: Path) -> dict[str, Any]:
-    """CPUs that the kernel has online, memory in bytes, kernel and boot."""
+    """CPUs online, memory in bytes, kernel release and boot."""
     memory = 0
     for line in _text(procfs / "meminfo").splitlines():
         if line.startswith("MemTotal:"):
@@ -74,17 +75,17 @@ def pci(sysfs: Path) -> Iterator[dict[str, str]]:
 
 
 def modules(procfs: Path) -> list[str] | None:
-    """Names of the loaded kernel modules; None: cannot look."""
+    """Names of the loaded kernel modules; None: unknown."""
     text = _text(procfs / "modules")
     return sorted(line.split()[0] for line in text.splitlines() if line) if text else None
 
 
 def interfaces(sysfs: Path) -> Iterator[dict[str, str]]:
-    """Network interfaces that belong to a device (not loopback, bridges, tunnels)."""
-    for one in sorted((sysfs / "class/net").glob("*")):
-        if (one / "device").exists():
+    """Network interfaces of devices (no loopback, bridges or tunnels)."""
+    for interface in sorted((sysfs / "class/net").glob("*")):
+        if (interface / "device").exists():
             names = ("operstate", "speed", "carrier_changes")
-            yield {"name": one.name, **{name: _text(one / name) for name in names}}
+            yield {"name": interface.name, **{name: _text(interface / name) for name in names}}
 
 
 def probes(config: Path) -> list[dict[str, Any]] | str:
@@ -97,7 +98,7 @@ def probes(config: Path) -> list[dict[str, Any]] | str:
         return error.problem
     except ValueError:
         return " ".join(done.err.split())[:200] or f"exit status {done.status}"
-    return rows if isinstance(rows, list) else "no list"
+    return rows if isinstance(rows, list) else "output is no list"
 
 
 def _text(path: Path) -> str:

@@ -1,7 +1,8 @@
-"""Writes a file on each mount, reads it back past the page cache, and compares.
+"""Writes a file on each mount, reads it back without the page cache, and compares the data.
 
-Direct I/O where the filesystem has it, else the file is synced and its pages dropped. Prints one JSON
-object before it touches a mount and one after, so that a mount that never answers is named.
+It uses direct I/O where the filesystem supports it; otherwise it syncs the file and drops its pages.
+It prints one JSON object before it accesses a mount and one after, so that a mount that never
+answers is known.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("mounts", nargs="+")
     parser.add_argument("--size-mib", type=int, default=256)
-    asked = parser.parse_args()
-    for mount in asked.mounts:
+    args = parser.parse_args()
+    for mount in args.mounts:
         _say({"mount": mount, "begun": True})
         try:
-            _say({"mount": mount, **measure(Path(mount), asked.size_mib << 20)})
+            _say({"mount": mount, **measure(Path(mount), args.size_mib << 20)})
         except OSError as error:
             _say({"mount": mount, "error": error.strerror or str(error)})
     return 0
@@ -43,12 +44,12 @@ def _say(values: Mapping[str, Any]) -> None:
 def measure(mount: Path, size: int) -> dict[str, Any]:
     """MB/s (10^6 bytes) written and read. Raises OSError."""
     if not os.path.ismount(mount):
-        return {"error": "nothing is mounted there"}
+        return {"error": "not mounted"}
     host = os.uname().nodename
-    for left in mount.glob(f"{PREFIX}{host}.*"):  # of a run that was killed
+    for left in mount.glob(f"{PREFIX}{host}.*"):  # from a run that was killed
         left.unlink(missing_ok=True)
     path = mount / f"{PREFIX}{host}.{os.getpid()}"
-    block = mmap.mmap(-1, _BLOCK)  # page-aligned, as direct I/O wants it
+    block = mmap.mmap(-1, _BLOCK)  # page-aligned, as direct I/O requires
     block.write(os.urandom(_BLOCK))
     try:
         written_s, direct = _write(path, block, size)
@@ -102,7 +103,7 @@ def _read(path: Path, block: mmap.mmap, size: int, direct: bool) -> tuple[float,
             mark = time.monotonic()
             _stamp(block, index)
             wrong += back[:] != block[:]
-            spent += time.monotonic() - mark  # comparing is our time, not the storage's
+            spent += time.monotonic() - mark  # time to compare does not count
     finally:
         os.close(fd)
     return max(time.monotonic() - begin - spent, 1e-6), wrong
@@ -113,7 +114,7 @@ def _fill(fd: int, back: mmap.mmap) -> None:
     while view:
         got = os.readv(fd, [view])
         if not got:
-            raise OSError(0, "the file is shorter than what was written")
+            raise OSError(0, "the file is shorter than written")
         view = view[got:]
 
 
@@ -122,7 +123,7 @@ def _blocks(size: int) -> Iterator[int]:
 
 
 def _stamp(block: mmap.mmap, index: int) -> None:
-    """No two blocks alike: one in another's place is wrong too."""
+    """Make every block different, so that a block in the wrong place is detected."""
     block[:8] = index.to_bytes(8, "big")
 
 

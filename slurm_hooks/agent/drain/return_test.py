@@ -64,7 +64,7 @@ def look(
     me, now = this_process(), time.time()
     for reservation, keep in keeps.on(name, slurm.reservations(PREFIX)):
         # Called only while this agent runs no test, so a return test's reservation is a leftover.
-        own_test = keep.purpose is Purpose.GATE
+        own_test = keep.purpose is Purpose.RETURN
         maker = Process(keep.maker.pid, keep.maker.start)
         alive = [maker.start] if keep.maker.host == me.host and maker.alive() else []
         left = own_test or keeps.stale(keep, me, alive, now)
@@ -77,7 +77,7 @@ def stop_maker(holding: Holding) -> None:
     me, maker = this_process(), holding.keep.maker
     process = Process(maker.pid, maker.start)
     same_boot = (maker.host, maker.boot_id) == (me.host, me.boot_id)
-    if holding.keep.purpose is Purpose.GATE and same_boot:
+    if holding.keep.purpose is Purpose.RETURN and same_boot:
         with suppress(ProcessLookupError, PermissionError):
             # A stopped process cannot exit, so its pid is not reused before its group is killed.
             if send(maker.pid, signal.SIGSTOP, process.alive):
@@ -188,12 +188,12 @@ def run(
 ) -> Result:
     """Reserves the node and runs the first of the checks that can run. The node stays reserved."""
     try:
-        kept = reservation.take(Purpose.GATE, [node], for_s=for_s, drained=reason)
+        kept = reservation.take(Purpose.RETURN, [node], for_s=for_s, drained=reason)
     except HoldfastError as error:
         return Result(check="", verdict=Verdict.COULD_NOT_RUN, detail=str(error))
     tried = []
     for check in checks:
-        result = reservation.test(kept, check, for_gate=True)
+        result = reservation.test(kept, check, for_return=True)
         if result.verdict is not Verdict.COULD_NOT_RUN:
             return result
         tried.append(result)

@@ -142,14 +142,14 @@ def rows_of(wanted: Table, facts: NodeFacts) -> Iterator[Row]:
     """A row for every value of these checks, in the order of the catalogue."""
     silent = {blind.probe: blind.why for blind in facts.blind}
     for name, config in wanted.items():
-        needs = checks.load(name).NEEDS
-        if needs in silent:
+        probe = checks.load(name).probe
+        if probe in silent:
             yield Row(
                 check=name,
                 mode=config.mode.value,
-                subject=needs,
-                name=needs,
-                value=silent[needs] or "no answer",
+                subject=probe,
+                name=probe,
+                value=silent[probe] or "no answer",
                 limit="answers",
                 verdict=BLIND,
                 remedy=_WHEN_BLIND,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -50,8 +50,8 @@ def hot(facts: NodeFacts) -> Iterator[Finding]:
 
 @pytest.fixture(autouse=True)
 def _bare_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = checks.load(CHECK)
-    monkeypatch.setattr(module, "judge", lambda facts, _limits: hot(facts))
+    check = replace(checks.load(CHECK), judge=lambda facts, _limits: hot(facts))
+    monkeypatch.setattr(checks, "load", lambda _name: check)
 
 
 def facts_of(what: str) -> NodeFacts:
@@ -165,12 +165,11 @@ def test_a_restart_in_between_changes_nothing(
     assert after(dict(after({}, passes[:cut], 0)), passes[cut:], cut) == whole
 
 
-def test_two_findings_are_counted_separately() -> None:
+def test_two_findings_are_counted_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long random stories of two GPUs: each has its own streak."""
     chance = random.Random(1)
     limits = Limits(open_after=3, clear_after=4)
     table = {CHECK: CheckConfig(limits=limits, mode=Mode.DRAIN)}
-    module = checks.load(CHECK)
 
     def judge(facts: NodeFacts, _limits: object) -> Iterator[Finding]:
         for gpu in facts.gpus:
@@ -179,7 +178,8 @@ def test_two_findings_are_counted_separately() -> None:
                     code="GPU_THERMAL", severity=Severity.WARN, subject=gpu.subject, detail="hot", gpu=gpu.index
                 )  # fmt: skip
 
-    pytest.MonkeyPatch().setattr(module, "judge", judge)
+    check = replace(checks.load(CHECK), judge=judge)
+    monkeypatch.setattr(checks, "load", lambda _name: check)
     streaks: dict[str, Streak] = {}
     alone: list[list[str]] = [[], []]
     for now in range(400):

@@ -20,8 +20,8 @@ from slurm_hooks.facts import (
     PcieFacts,
     PciFacts,
     PciKind,
+    PortDeltas,
     PortFacts,
-    PortNews,
     ServiceFacts,
     SlurmdFacts,
     SystemFacts,
@@ -39,7 +39,7 @@ PORT = PortFacts(
     downs_age_s=(),
     firmware="28.39.1002",
     board="MT_0000000838",
-    news=PortNews(
+    deltas=PortDeltas(
         symbol_ber=0.0,
         integrity=0,
         overruns=0,
@@ -115,15 +115,15 @@ def judged(name: str, facts: NodeFacts, **limits: Any) -> list[tuple[str, str]]:
 
 def findings(name: str, facts: NodeFacts, **limits: Any) -> list[Finding]:
     check = checks.load(name)
-    return list(check.judge(facts, check.Limits(**limits)))
+    return list(check.judge(facts, check.limits(**limits)))
 
 
 def port(**change: Any) -> NodeFacts:
     return replace(WELL, ports=(replace(PORT, **change),))
 
 
-def news(**change: Any) -> NodeFacts:
-    return port(news=replace(PORT.news, **change))
+def port_deltas(**change: Any) -> NodeFacts:
+    return port(deltas=replace(PORT.deltas, **change))
 
 
 def on_bus(*devices: PcieFacts, gone: tuple[tuple[PciKind, str], ...] = ()) -> NodeFacts:

@@ -68,7 +68,7 @@ def test_the_owner_and_what_returns_the_node(
 
 
 REASON = (
-    "holdfast:XID63: GPU 2 0000:75:00 Xid 63: row remap; Xid 154 (GPU reset) asks for reset-gpu"
+    "holdfast:XID63: GPU 2 0000:75:00 Xid 63: row remap; Xid 154 (GPU reset) requires reset-gpu"
 )
 AT = datetime(2026, 11, 21, 9, 0, tzinfo=timezone.utc)
 
@@ -135,14 +135,14 @@ def test_an_old_report_or_one_of_a_dead_agent_denies_nothing() -> None:
 @pytest.mark.parametrize(
     ("detail", "asked"),
     [
-        ("Xid 79: fell off; Xid 154 (node reboot) asks for reboot", Action.REBOOT),
+        ("Xid 79: fell off; Xid 154 (node reboot) requires reboot", Action.REBOOT),
         (
             "Xid 154: GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
             "reset-gpu",
         ),
-        ("GPU 3 asks for: NVML recovery action 1 (GPU reset)", Action.RESET_GPU),
+        ("GPU 3 requires: NVML recovery action 1 (GPU reset)", Action.RESET_GPU),
         ("GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", None),
-        ("somebody asks for mercy", None),
+        ("the site requires patience", None),
         ("no such words", None),
     ],
 )

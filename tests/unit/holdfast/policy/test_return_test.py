@@ -26,7 +26,7 @@ from tests.unit.holdfast.policy.node_examples import (
 
 PASSED = Trial(reason=OUR_TEXT, check="host", verdict="passed")
 FAILED = replace(PASSED, verdict="failed", detail="GPU 3 is not there")
-COULD_NOT = replace(PASSED, verdict="could-not-run", detail="dcgmi is not installed here")
+COULD_NOT = replace(PASSED, verdict="could-not-run", detail="dcgmi not found in PATH")
 
 
 def ask(gate: ReturnTestMode, trial: Trial | None = None, **about: object) -> Decision:

@@ -1,4 +1,4 @@
-"""Which check stands for which fault, whom two rounds accuse, what the host check judges."""
+"""Which check tests which fault, which node a failed pair is attributed to, and the host check."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from slurm_hooks.active.run import Missing, Node, Ran
 
 PASSED, FAILED, COULD_NOT = Verdict.PASSED, Verdict.FAILED, Verdict.COULD_NOT_RUN
 
-# --- the table of the gate
+# --- the table of the return test
 
 
 DRAINING = [f.code for f in FAULTS.values() if f.drains or f.severity is Severity.FATAL]
@@ -42,10 +42,10 @@ def test_every_fault_that_drains_has_a_check_for_one_node(code: str) -> None:
     names = check_for_fault.checks_for(code)
     assert names
     for name in names:
-        assert load(name).NODES == 1, "a gate has no second node"
+        assert load(name).nodes == 1, "a return test has no second node"
 
 
-def test_the_table_names_what_exists() -> None:
+def test_the_table_has_only_checks_and_faults_that_exist() -> None:
     assert set(check_for_fault.BY_CLASS) == set(FaultClass)
     assert set(check_for_fault.BY_CODE) <= set(FAULTS)
     named = {
@@ -54,7 +54,7 @@ def test_the_table_names_what_exists() -> None:
         for name in row
     }
     assert named <= set(CATALOGUE)
-    assert check_for_fault.checks_for("NO_SUCH_CODE"), "a code of another version has one, too"
+    assert check_for_fault.checks_for("NO_SUCH_CODE"), "an unknown code has one too"
 
 
 def test_some_rows_by_name() -> None:
@@ -68,51 +68,53 @@ def test_some_rows_by_name() -> None:
 
 
 def play(nodes: list[str], bad: Iterable[str]) -> dict[str, Verdict]:
-    """Both rounds over nodes of which some are bad: a pair fails when either node is."""
+    """Both rounds over nodes of which some are faulty. A pair fails if one of its nodes is faulty."""
     broken = set(bad)
 
     def run(waves: list[pairs.Wave]) -> dict[Pair, Verdict]:
         seen: dict[Pair, Verdict] = {}
         for wave in waves:
             used = [node for pair in wave for node in pair]
-            assert len(used) == len(set(used)), "pairs of a wave run side by side"
+            assert len(used) == len(set(used)), "the pairs of a wave run at the same time"
             seen |= {pair: FAILED if set(pair) & broken else PASSED for pair in wave}
         return seen
 
     first = run(pairs.first_round(nodes))
     second = run(pairs.second_round(first))
-    return {node: said.verdict for node, said in pairs.blame(first, second).items()}
+    return {
+        node: attribution.verdict for node, attribution in pairs.attribute(first, second).items()
+    }
 
 
 @pytest.mark.parametrize(
     ("count", "bad"), [(count, bad) for count in range(3, 9) for bad in range(count)]
 )
-def test_one_bad_node_is_named_and_nobody_else(count: int, bad: int) -> None:
+def test_a_failure_is_attributed_to_the_one_faulty_node(count: int, bad: int) -> None:
     nodes = [f"n{i}" for i in range(count)]
-    said = play(nodes, [nodes[bad]])
-    assert {node for node, verdict in said.items() if verdict is FAILED} == {nodes[bad]}
-    assert set(said) == set(nodes)
+    verdicts = play(nodes, [nodes[bad]])
+    assert {node for node, verdict in verdicts.items() if verdict is FAILED} == {nodes[bad]}
+    assert set(verdicts) == set(nodes)
 
 
-def test_several_bad_nodes_are_named_while_one_pair_is_good() -> None:
+def test_several_faulty_nodes_are_found_while_one_pair_passes() -> None:
     nodes = [f"n{i}" for i in range(8)]
-    said = play(nodes, ["n0", "n3", "n4", "n5"])
-    assert {n for n, v in said.items() if v is FAILED} == {"n0", "n3", "n4", "n5"}
+    verdicts = play(nodes, ["n0", "n3", "n4", "n5"])
+    assert {n for n, v in verdicts.items() if v is FAILED} == {"n0", "n3", "n4", "n5"}
 
 
-def test_without_a_good_node_nobody_is_cleared() -> None:
-    said = play(["a", "b"], ["a"])
-    assert said == {"a": FAILED, "b": FAILED}
+def test_without_a_healthy_node_no_node_is_cleared() -> None:
+    verdicts = play(["a", "b"], ["a"])
+    assert verdicts == {"a": FAILED, "b": FAILED}
     assert pairs.second_round({("a", "b"): FAILED}) == []
-    # Two bad ones in two pairs: the crossing that passes clears its nodes.
+    # Two faulty nodes in two pairs: the second-round pair that passes clears its nodes.
     assert play(["a", "b", "c", "d"], ["a", "c"]) == {
         "a": FAILED, "b": PASSED, "c": FAILED, "d": PASSED,
     }  # fmt: skip
 
 
-def test_a_pair_that_could_not_run_accuses_nobody() -> None:
-    said = pairs.blame({("a", "b"): COULD_NOT, ("c", "d"): PASSED}, {})
-    assert {n: s.verdict for n, s in said.items()} == {
+def test_a_pair_that_could_not_run_is_attributed_to_no_node() -> None:
+    found = pairs.attribute({("a", "b"): COULD_NOT, ("c", "d"): PASSED}, {})
+    assert {n: s.verdict for n, s in found.items()} == {
         "a": COULD_NOT, "b": COULD_NOT, "c": PASSED, "d": PASSED,
     }  # fmt: skip
     assert pairs.first_round(["a"]) == []
@@ -124,14 +126,14 @@ NODE = Node(gpus=2)
 
 
 def row(check: str, verdict: str, **more: object) -> dict[str, object]:
-    said = {"check": check, "mode": "drain", "subject": "node", "value": "v", "limit": "l"}
-    return {**said, "verdict": verdict, "what_to_do": "", **more}
+    values = {"check": check, "mode": "drain", "subject": "node", "value": "v", "limit": "l"}
+    return {**values, "verdict": verdict, "what_to_do": "", **more}
 
 
 def looked(*rows: dict[str, object], gpus: int = 2, **more: Any) -> Ran:
     card = {"address": "0000:18:00.0", "kind": "gpu", "current_link_speed": "2.5 GT/s PCIe"}
     card |= {"current_link_width": "16", "max_link_speed": "32.0 GT/s PCIe", "max_link_width": "16"}
-    said = {
+    report = {
         "hardware": {"cpus": 192, "cpu_model": "Xeon", "memory_bytes": 2 << 40, "kernel": "6.8",
                      "uptime_s": 7200.0, "boot_id": "b"},
         "pci": [card] * gpus,
@@ -139,17 +141,17 @@ def looked(*rows: dict[str, object], gpus: int = 2, **more: Any) -> Ran:
         "interfaces": [{"name": "eth0", "operstate": "up", "speed": "100000", "carrier_changes": "2"}],
         "checks": list(rows) or [row("gpu_lost", "ok")],
     }  # fmt: skip
-    return Ran(status=0, out=json.dumps({**said, **more}))
+    return Ran(status=0, out=json.dumps({**report, **more}))
 
 
 def judge(ran: Ran, node: Node = NODE, **limits: Any) -> Judged:
     return host.read(ran, node, host.Limits(**limits), 0)
 
 
-def test_a_node_in_order_passes() -> None:
+def test_a_healthy_node_passes() -> None:
     judged = judge(looked())
     assert judged.verdict is PASSED
-    shown = {(one.section, one.subject): one.value for one in judged.readings}
+    shown = {(r.section, r.subject): r.value for r in judged.readings}
     assert shown["kernel modules", "nvidia_peermem"] == "not loaded"
     assert shown["network", "eth0"] == "up, 100000 Mb/s, 2 carrier changes"
 
@@ -170,42 +172,44 @@ def test_hardware_modules_and_links_are_judged() -> None:
     assert judge(looked(modules=None)).verdict is PASSED, "a kernel without modules"
 
 
-def test_findings_of_the_probes_count_by_what_they_would_do() -> None:
+def test_findings_count_if_they_would_drain() -> None:
     fatal = row("gpu_lost", "fatal", what_to_do="GPU_LOST: reboot")
     assert judge(looked(fatal)).verdict is FAILED
     drains = row("gpu_row_remap", "warn", what_to_do="ROW_REMAP_PENDING: reset")
     assert judge(looked(drains)).verdict is FAILED
-    told = row("mounts", "warn", what_to_do="MOUNT_FULL: make room")
-    assert judge(looked(row("gpu_lost", "ok"), told)).verdict is PASSED
+    warning = row("mounts", "warn", what_to_do="MOUNT_FULL: free space")
+    assert judge(looked(row("gpu_lost", "ok"), warning)).verdict is PASSED
     assert judge(looked(row("gpu_lost", "ok"), row("dcgm", "unseen"))).verdict is PASSED
 
 
-def test_who_cannot_look_has_not_passed() -> None:
+def test_without_an_answer_of_a_probe_there_is_no_pass() -> None:
     blind = judge(looked(row("gpu_lost", "ok"), row("infiniband", "blind")))
     assert (blind.verdict, "infiniband" in blind.detail) == (COULD_NOT, True)
     assert judge(looked(row("gpu_lost", "ok"), row("clock", "blind"))).verdict is PASSED
     assert judge(looked(checks="no answer in 90 s")).verdict is COULD_NOT
 
 
-def test_before_a_return_what_a_check_in_shadow_sees_does_not_count() -> None:
-    shadow = looked(row("gpu_lost", "fatal", mode="observe", what_to_do="GPU_LOST: reboot"))
-    assert judge(shadow).verdict is FAILED
-    gate = Node(gpus=2, for_gate=True)
-    assert judge(shadow, gate).verdict is PASSED
+def test_before_a_return_findings_of_a_check_in_mode_observe_do_not_count() -> None:
+    observed = looked(row("gpu_lost", "fatal", mode="observe", what_to_do="GPU_LOST: reboot"))
+    assert judge(observed).verdict is FAILED
+    before_return = Node(gpus=2, for_return=True)
+    assert judge(observed, before_return).verdict is PASSED
     armed = looked(row("gpu_lost", "fatal", what_to_do="GPU_LOST: reboot"))
-    assert judge(armed, gate).verdict is FAILED
+    assert judge(armed, before_return).verdict is FAILED
 
 
 # --- commands, configuration, results
 
 
 @pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in ("host", "storage")])
-def test_what_is_not_installed_is_missing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_not_installed_is_missing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("slurm_hooks.active.run.PATH", "/nonexistent")
     check, level = load(name), CATALOGUE[name].level
     with pytest.raises(Missing):
-        check.command(Node(gpus=8), check.Limits(), level)
+        check.command(Node(gpus=8), check.limits(), level)
 
 
 def test_programs_get_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,18 +220,18 @@ def test_programs_get_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     node = Node(gpus=4, nccl_tests=str(tmp_path), mounts=("/mnt/a",))
 
     def argv(name: str) -> list[str]:
-        return load(name).command(node, load(name).Limits(), CATALOGUE[name].level)
+        return load(name).command(node, load(name).limits(), CATALOGUE[name].level)
 
     assert argv("dcgm_diag_r3")[1:] == ["diag", "-r", "3", "-j"]
     assert argv("nccl_loopback")[1:7] == ["-b", "8192M", "-e", "8192M", "-g", "4"]
     assert argv("nccl_pairwise")[1:7] == ["-b", "8192M", "-e", "8192M", "-g", "1"]
     assert argv("storage")[-3:] == ["--size-mib", "256", "/mnt/a"]
     with pytest.raises(Missing):
-        load("storage").command(Node(gpus=4), load("storage").Limits(), 0)
+        load("storage").command(Node(gpus=4), load("storage").limits(), 0)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("{storage: {size_mib: 1}}", "active.storage.size_mib: must be between 4"),
         ("{inspect: [hots]}", "active.inspect: must name active checks, got 'hots'"),
@@ -240,17 +244,17 @@ def test_programs_get_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("{nccl_pairwise: {mpi: 'a b'}}", "active.nccl_pairwise.mpi: must be"),
     ],
 )
-def test_a_wrong_configuration_is_one_clear_line(tmp_path: Path, text: str, says: str) -> None:
+def test_an_error_in_the_configuration_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "holdfast.yaml"
     path.write_text(f"active: {text}\n")
     lines = check_config(path, {"active": ActiveConfig})
     assert len(lines) == 1
-    assert says in lines[0]
+    assert message in lines[0]
     with pytest.raises(ConfigError):
         load_section(path, "active", ActiveConfig)
 
 
-def test_a_result_survives_the_wire_among_other_output() -> None:
+def test_a_result_is_decoded_among_other_output() -> None:
     reading = Reading(section="network", subject="a b", value="ünï", limit="-", ok=None)
     judged = Judged(verdict=FAILED, detail='say "no"', readings=(reading,))
     output = f"prolog says hello\n{encode('host', judged)}\nslurmstepd: bye"

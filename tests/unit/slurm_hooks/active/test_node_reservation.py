@@ -1,4 +1,4 @@
-"""Keeping a node for a test, against a Slurm that behaves, with a crash at every call."""
+"""Reserving a node for a test, with a fake Slurm and a crash at every call."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from holdfast.slurm.reservations import (
     reserve_argv,
 )
 from holdfast.vocabulary import NodeState, SlurmName
-from slurm_hooks.active import reservation_text as keeps
+from slurm_hooks.active import reservation_text
 from slurm_hooks.active.inspector import Inspector, candidate
 from slurm_hooks.active.node_reservation import NodeReservation, Occupied
 from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
 from slurm_hooks.active.reservation_text import Maker, Purpose, ReservationText
-from slurm_hooks.active.result import Judged, Result, Verdict, encode
+from slurm_hooks.active.result import Judged, Reading, Result, Verdict, encode, judged_by
 
 A, B = SlurmName("worker-1"), SlurmName("worker-2")
 REASON = "holdfast:XID79: GPU 3 fell off boot=aaaaaaaa gpu=3"
@@ -36,12 +36,12 @@ NOW = 1_000_000.0
 
 
 class Crashed(BaseException):
-    """Our process died here."""
+    """The process was killed here."""
 
 
 @dataclass
 class FakeSlurm:
-    """Nodes, reservations and jobs as slurmctld keeps them. ``crash_at``: the call that we die in."""
+    """Nodes, reservations and jobs as in slurmctld. ``crash_at``: the call that does not return."""
 
     table: dict[str, SlurmNode] = field(default_factory=dict)
     kept: dict[str, Reservation] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class FakeSlurm:
         self._call()
         for name in names:
             node = self.table[name]
-            assert self._holder(name), "never undrained before it is kept"
+            assert self._holder(name), "never undrained before it is reserved"
             self.table[name] = replace(
                 node, states=node.states - {NodeState.DRAIN}, reason="", comment="was drained"
             )
@@ -125,7 +125,7 @@ class FakeSlurm:
         for name in job.nodes:
             assert not self.table[name].drained_flag, "Slurm starts no job on a drained node"
         check = job.name.removeprefix("holdfast-")
-        line = encode(check, Judged(verdict=self.verdict, detail="said"))
+        line = encode(check, Judged(verdict=self.verdict, detail="detail"))
         return Completed(status=0, out=line + "\n", err="")
 
 
@@ -136,7 +136,7 @@ class Bench:
     maker: Maker = ME
     now: float = NOW
 
-    def keeper(self) -> NodeReservation:
+    def reservation(self) -> NodeReservation:
         def sleep(seconds: float) -> None:
             self.now += seconds
 
@@ -145,13 +145,13 @@ class Bench:
 
     def whole_test(self) -> None:
         """As ``inspect`` does it."""
-        keeper = self.keeper()
-        kept = keeper.take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
+        reservation = self.reservation()
+        reserved = reservation.take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
         try:
-            assert keeper.test(kept, "host").verdict is self.slurm.verdict
+            assert reservation.test(reserved, "host").verdict is self.slurm.verdict
         except Crashed:
             raise
-        keeper.restore(kept.name, kept.keep)
+        reservation.restore(reserved.name, reserved.text)
 
 
 @pytest.fixture
@@ -172,7 +172,9 @@ def test_a_drained_node_is_tested_and_drained_again_with_its_old_reason(bench: B
     assert (job.name, job.cpus, job.gpus, job.partition) == ("holdfast-host", 16, 8, "main")
 
 
-def test_wherever_we_die_the_next_one_puts_everything_back(bench: Bench, tmp_path: Path) -> None:
+def test_after_a_crash_at_any_call_the_next_sweep_restores_the_node(
+    bench: Bench, tmp_path: Path
+) -> None:
     bench.whole_test()
     last = bench.slurm.calls
     for at in range(1, last + 1):
@@ -182,87 +184,87 @@ def test_wherever_we_die_the_next_one_puts_everything_back(bench: Bench, tmp_pat
         with pytest.raises(Crashed):
             again.whole_test()
         slurm.crash_at = -1
-        # Another machine comes later; the maker's time is up.
+        # Another machine sweeps later, after the maker's time is up.
         other = replace(ME, host="login-0", boot_id="cccccccc-3")
         later = Bench(slurm, tmp_path / "none.yaml", maker=other, now=NOW + 86400)
-        later.keeper().sweep()
-        assert slurm.kept == {}, f"died in call {at}"
-        assert slurm.table[A].drained_flag, f"died in call {at}"
-        assert slurm.table[A].reason == REASON, f"died in call {at}"
-        assert slurm.open_to_users == [], f"died in call {at}"
+        later.reservation().sweep()
+        assert slurm.kept == {}, f"crashed in call {at}"
+        assert slurm.table[A].drained_flag, f"crashed in call {at}"
+        assert slurm.table[A].reason == REASON, f"crashed in call {at}"
+        assert slurm.open_to_users == [], f"crashed in call {at}"
 
 
-def test_the_same_machine_need_not_wait_for_the_time_to_be_up(bench: Bench) -> None:
-    bench.keeper().take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
-    # ME's pid is of no process, so on its own host it counts as dead.
-    assert bench.keeper().sweep() == ["holdfast_inspect_worker-1_aaaaaaaa"]
+def test_a_sweep_on_the_same_machine_does_not_wait_for_the_time_to_be_up(bench: Bench) -> None:
+    bench.reservation().take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
+    # No process has ME's pid, so on its own host the maker has exited.
+    assert bench.reservation().sweep() == ["holdfast_inspect_worker-1_aaaaaaaa"]
     assert bench.slurm.table[A].reason == REASON
 
 
-def test_a_test_that_is_under_way_elsewhere_is_left_alone(bench: Bench) -> None:
+def test_a_running_test_of_another_machine_is_not_touched(bench: Bench) -> None:
     bench.maker = replace(ME, host="login-0")
-    bench.keeper().take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
+    bench.reservation().take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
     bench.maker = ME
-    assert bench.keeper().sweep() == []
+    assert bench.reservation().sweep() == []
     with pytest.raises(Occupied, match="under test by login-0"):
-        bench.keeper().take(Purpose.GATE, [A], for_s=60, drained=REASON)
+        bench.reservation().take(Purpose.RETURN, [A], for_s=60, drained=REASON)
     assert not bench.slurm.table[A].drained_flag
 
 
-def test_a_node_that_changed_meanwhile_is_let_go(bench: Bench) -> None:
+def test_a_node_that_changed_in_the_meantime_is_released(bench: Bench) -> None:
     bench.slurm.table[A] = replace(bench.slurm.table[A], reason="swapping a DIMM")
     with pytest.raises(Occupied, match="no longer drained with that reason"):
-        bench.keeper().take(Purpose.GATE, [A], for_s=60, drained=REASON)
+        bench.reservation().take(Purpose.RETURN, [A], for_s=60, drained=REASON)
     assert bench.slurm.kept == {}
     assert bench.slurm.table[A].reason == "swapping a DIMM"
     states = bench.slurm.table[B].states | {NodeState.ALLOCATED}
     bench.slurm.table[B] = replace(bench.slurm.table[B], states=states)
-    with pytest.raises(Occupied, match="a job started meanwhile"):
-        bench.keeper().take(Purpose.INSPECT, [B], for_s=60)
+    with pytest.raises(Occupied, match="a job has started"):
+        bench.reservation().take(Purpose.INSPECT, [B], for_s=60)
     assert bench.slurm.kept == {}
 
 
-def test_a_drain_by_a_person_during_the_test_stays_theirs(bench: Bench) -> None:
-    keeper = bench.keeper()
-    kept = keeper.take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
+def test_a_drain_by_an_administrator_during_the_test_stays(bench: Bench) -> None:
+    reservation = bench.reservation()
+    reserved = reservation.take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
     bench.slurm.drain([A], "hands off")
-    assert keeper.restore(kept.name, kept.keep)
+    assert reservation.restore(reserved.name, reserved.text)
     assert bench.slurm.table[A].reason == "hands off"
 
 
-def test_slurms_own_words_behind_our_reason_do_not_matter(bench: Bench) -> None:
-    said = replace(bench.slurm.table[A], reason=f"{REASON} : Node unexpectedly rebooted")
-    bench.slurm.table[A] = said
-    kept = bench.keeper().take(Purpose.GATE, [A], for_s=60, drained=REASON)
-    assert kept.keep.drained == REASON
+def test_text_that_slurm_appends_to_the_reason_does_not_matter(bench: Bench) -> None:
+    changed = replace(bench.slurm.table[A], reason=f"{REASON} : Node unexpectedly rebooted")
+    bench.slurm.table[A] = changed
+    reserved = bench.reservation().take(Purpose.RETURN, [A], for_s=60, drained=REASON)
+    assert reserved.text.drained == REASON
 
 
-def test_a_reservation_that_never_shows_is_given_up(bench: Bench) -> None:
+def test_a_reservation_that_slurm_never_shows_is_removed(bench: Bench) -> None:
     bench.slurm.shown_after = 10_000
-    with pytest.raises(Unavailable, match="does not show"):
-        bench.keeper().take(Purpose.GATE, [A], for_s=60, drained=REASON)
+    with pytest.raises(Unavailable, match="is not shown"):
+        bench.reservation().take(Purpose.RETURN, [A], for_s=60, drained=REASON)
     assert bench.slurm.kept == {}
     assert bench.slurm.table[A].reason == REASON
 
 
-def test_a_job_that_does_not_end_keeps_the_node_kept(bench: Bench) -> None:
-    keeper = bench.keeper()
-    kept = keeper.take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
+def test_a_job_that_does_not_end_keeps_the_node_reserved(bench: Bench) -> None:
+    reservation = bench.reservation()
+    reserved = reservation.take(Purpose.INSPECT, [A], for_s=60, drained=REASON)
     bench.slurm.in_use = 10_000
-    assert not keeper.restore(kept.name, kept.keep)
+    assert not reservation.restore(reserved.name, reserved.text)
     assert bench.slurm.table[A].drained_flag, "but it is drained already"
-    assert kept.name in bench.slurm.kept
+    assert reserved.name in bench.slurm.kept
 
 
-def test_what_slurm_does_not_run_could_not_run(bench: Bench) -> None:
-    keeper = bench.keeper()
-    kept = keeper.take(Purpose.INSPECT, [B], for_s=60)
+def test_a_job_that_slurm_does_not_run_could_not_run(bench: Bench) -> None:
+    reservation = bench.reservation()
+    reserved = reservation.take(Purpose.INSPECT, [B], for_s=60)
 
     def refused(job: TestJob, *, timeout_s: float) -> Completed:
         return Completed(status=1, out="", err="srun: error: Unable to allocate resources: busy")
 
     bench.slurm.run_job = refused  # type: ignore[method-assign]
-    result = keeper.test(kept, "storage")
+    result = reservation.test(reserved, "storage")
     assert result.verdict is Verdict.COULD_NOT_RUN
     assert "Unable to allocate resources" in result.detail
 
@@ -270,43 +272,43 @@ def test_what_slurm_does_not_run_could_not_run(bench: Bench) -> None:
         raise Unavailable(["srun"], "no answer in 5 s")
 
     bench.slurm.run_job = hung  # type: ignore[method-assign]
-    assert keeper.test(kept, "storage").verdict is Verdict.COULD_NOT_RUN
+    assert reservation.test(reserved, "storage").verdict is Verdict.COULD_NOT_RUN
 
 
 # --- names and comments
 
 
 @pytest.mark.parametrize("drained", ["", REASON, "[node_problem] holdfast:X: 100 % = a\tb 'c'"])
-def test_what_a_reservation_says_reads_back(drained: str) -> None:
-    keep = ReservationText(
-        purpose=Purpose.GATE, nodes=("w.1", "w.2"), maker=ME, until=9, drained=drained
+def test_the_text_of_a_reservation_reads_back(drained: str) -> None:
+    text = ReservationText(
+        purpose=Purpose.RETURN, nodes=("w.1", "w.2"), maker=ME, until=9, drained=drained
     )
     stored = Reservation(
-        name=keep.name, nodes=(SlurmName("w.1"), SlurmName("w.2")), comment=keep.comment
+        name=text.name, nodes=(SlurmName("w.1"), SlurmName("w.2")), comment=text.comment
     )
-    assert keeps.read(stored) == keep
-    line = f"ReservationName={keep.name} StartTime=1763701445 EndTime=1763705045 Nodes=w.[1-2]"
-    parsed = parse_reservations(f"{line} Flags=MAINT Comment={keep.comment}\n")
-    assert keeps.read(parsed[0]) == keep
+    assert reservation_text.read(stored) == text
+    line = f"ReservationName={text.name} StartTime=1763701445 EndTime=1763705045 Nodes=w.[1-2]"
+    parsed = parse_reservations(f"{line} Flags=MAINT Comment={text.comment}\n")
+    assert reservation_text.read(parsed[0]) == text
 
 
 @pytest.mark.parametrize(
     "comment", ["", "by hand", "holdfast/1", "holdfast/1 gate pid=x", "holdfast/2 gate"]
 )
-def test_a_reservation_of_somebody_else_is_not_ours(comment: str) -> None:
+def test_a_reservation_of_another_owner_is_not_holdfasts(comment: str) -> None:
     stored = Reservation(name="holdfast_gate_x_1", nodes=(A,), comment=comment)
-    assert keeps.read(stored) is None
+    assert reservation_text.read(stored) is None
     assert parse_reservations("No reservations in the system\n") == []
 
 
 def test_stale_by_time_by_boot_and_by_process() -> None:
-    keep = ReservationText(purpose=Purpose.GATE, nodes=(A,), maker=ME, until=int(NOW))
-    assert not keeps.stale(keep, ME, [ME.start], NOW)
-    assert keeps.stale(keep, ME, [ME.start], NOW + 1)
-    assert keeps.stale(keep, ME, [], NOW)
-    assert keeps.stale(keep, ME, [ME.start + 1], NOW), "another process with that pid"
-    assert keeps.stale(keep, replace(ME, boot_id="bbbb"), [ME.start], NOW)
-    assert not keeps.stale(keep, replace(ME, host="other"), [], NOW)
+    text = ReservationText(purpose=Purpose.RETURN, nodes=(A,), maker=ME, until=int(NOW))
+    assert not reservation_text.stale(text, ME, [ME.start], NOW)
+    assert reservation_text.stale(text, ME, [ME.start], NOW + 1)
+    assert reservation_text.stale(text, ME, [], NOW)
+    assert reservation_text.stale(text, ME, [ME.start + 1], NOW), "another process with that pid"
+    assert reservation_text.stale(text, replace(ME, boot_id="bbbb"), [ME.start], NOW)
+    assert not reservation_text.stale(text, replace(ME, host="other"), [], NOW)
 
 
 def test_command_lines() -> None:
@@ -334,43 +336,43 @@ def test_command_lines() -> None:
 # --- inspections
 
 
-def test_who_may_be_tested() -> None:
+def test_which_nodes_may_be_tested() -> None:
     slurm = FakeSlurm()
     slurm.add(A, REASON)
     slurm.add(B)
-    idle, ours = slurm.table[B], slurm.table[A]
+    idle, drained = slurm.table[B], slurm.table[A]
     assert candidate(idle, idle_only=True).skip == ""
-    assert candidate(ours, idle_only=False).drained == REASON
-    assert candidate(ours, idle_only=True).skip
-    theirs = replace(ours, reason="swapping a DIMM")
-    assert "not ours to touch" in candidate(theirs, idle_only=False).skip
-    cordoned = replace(ours, reason="holdfast:KUBE_CORDON: kubectl cordon")
-    assert "not ours to touch" in candidate(cordoned, idle_only=False).skip
+    assert candidate(drained, idle_only=False).drained == REASON
+    assert candidate(drained, idle_only=True).skip
+    by_admin = replace(drained, reason="swapping a DIMM")
+    assert "not drained by Holdfast's agent" in candidate(by_admin, idle_only=False).skip
+    cordoned = replace(drained, reason="holdfast:KUBE_CORDON: kubectl cordon")
+    assert "not drained by Holdfast's agent" in candidate(cordoned, idle_only=False).skip
     for state in (NodeState.ALLOCATED, NodeState.DOWN, NodeState.RESERVED, NodeState.COMPLETING):
         assert candidate(
             replace(idle, states=frozenset({NodeState.IDLE, state})), idle_only=False
         ).skip
 
 
-def test_an_inspection_puts_everything_back_and_reports(bench: Bench) -> None:
+def test_an_inspection_restores_every_node_and_reports(bench: Bench) -> None:
     bench.slurm.verdict = Verdict.FAILED
     slurm = cast("SlurmMaintenance", bench.slurm)
-    inspector = Inspector(slurm, bench.keeper(), at_once=1, say=lambda _: None)
+    inspector = Inspector(slurm, bench.reservation(), at_once=1, say=lambda _: None)
     found = inspector.candidates([], idle_only=False)
     done = inspector.inspect(found, ["host", "storage"])
     assert [one.verdict for one in done] == ["failed", "failed"]
     assert bench.slurm.kept == {}
     assert bench.slurm.table[A].reason == REASON
-    assert not bench.slurm.table[B].drained_flag, "a report takes nobody out"
+    assert not bench.slurm.table[B].drained_flag, "an inspection drains no node"
 
 
-def test_a_node_that_cannot_be_kept_does_not_stop_the_others(bench: Bench) -> None:
+def test_a_node_that_cannot_be_reserved_does_not_stop_the_others(bench: Bench) -> None:
     slurm = cast("SlurmMaintenance", bench.slurm)
     bench.slurm.table[A] = replace(bench.slurm.table[A], reason="holdfast:XID79: other")
-    inspector = Inspector(slurm, bench.keeper(), at_once=1, say=lambda _: None)
+    inspector = Inspector(slurm, bench.reservation(), at_once=1, say=lambda _: None)
     found = inspector.candidates([], idle_only=False)
-    stolen = [replace(found[0], drained=REASON), found[1]]
-    done = inspector.inspect(stolen, ["host"])
+    changed = [replace(found[0], drained=REASON), found[1]]
+    done = inspector.inspect(changed, ["host"])
     assert done[0].skipped
     assert done[1].verdict == "passed"
 
@@ -383,7 +385,7 @@ def inspected(*verdicts: Verdict) -> Inspected:
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "verdict", "tally", "status"),
+    ("verdicts", "verdict", "summary", "status"),
     [
         ("PP", "passed", "passed", 0),
         ("PPCCCC", "incomplete", "incomplete: passed 2 of 6", 3),
@@ -392,31 +394,51 @@ def inspected(*verdicts: Verdict) -> Inspected:
         ("", "not tested", "not tested", 1),
     ],
 )
-def test_what_could_not_run_has_not_passed(
-    verdicts: str, verdict: str, tally: str, status: int
+def test_a_check_that_could_not_run_is_no_pass(
+    verdicts: str, verdict: str, summary: str, status: int
 ) -> None:
     words = {"P": Verdict.PASSED, "C": Verdict.COULD_NOT_RUN, "F": Verdict.FAILED}
-    one = inspected(*(words[letter] for letter in verdicts))
-    assert (one.verdict, one.tally) == (verdict, tally)
-    assert exit_status([one]) == status
-    page = as_text([one], began=datetime(2026, 1, 1, tzinfo=timezone.utc), took_s=3)
-    assert f"worker-0 {tally} idle" in " ".join(page.split())
+    node = inspected(*(words[letter] for letter in verdicts))
+    assert (node.verdict, node.summary) == (verdict, summary)
+    assert exit_status([node]) == status
+    page = as_text([node], began=datetime(2026, 1, 1, tzinfo=timezone.utc), took_s=3)
+    assert f"worker-0 {summary} idle" in " ".join(page.split())
     assert ("1 node tested" in page) is bool(verdicts)
-    assert as_json([one], began=1, ended=2)["nodes"][0]["verdict"] == verdict
+    assert as_json([node], began=1, ended=2)["nodes"][0]["verdict"] == verdict
 
 
-def test_one_nodes_pass_hides_no_other_nodes_gap() -> None:
+def test_the_pass_of_one_node_does_not_hide_an_incomplete_other() -> None:
     passed, gap = inspected(Verdict.PASSED), inspected(Verdict.PASSED, Verdict.COULD_NOT_RUN)
-    assert exit_status([passed, Inspected(node="b", was="busy", skipped="a job runs there")]) == 0
+    assert exit_status([passed, Inspected(node="b", was="busy", skipped="a job runs on it")]) == 0
     assert exit_status([passed, gap]) == 3
     assert exit_status([gap, inspected(Verdict.FAILED)]) == 1
 
 
-def test_the_page_names_what_is_wrong_first() -> None:
-    said = [
-        Inspected(node="worker-0", was="idle", skipped="a job runs there"),
+def test_the_page_has_the_reason_of_a_node_that_is_not_tested() -> None:
+    nodes = [
+        Inspected(node="worker-0", was="idle", skipped="a job runs on it"),
         Inspected(node="worker-1", was="idle", results=()),
     ]
-    page = as_text(said, began=datetime(2026, 1, 1, tzinfo=timezone.utc), took_s=3)
-    assert "worker-0  not tested  idle  a job runs there" in page
-    assert as_json(said, began=1, ended=2)["nodes"][0]["skipped"] == "a job runs there"
+    page = as_text(nodes, began=datetime(2026, 1, 1, tzinfo=timezone.utc), took_s=3)
+    assert "worker-0  not tested  idle  a job runs on it" in page
+    assert as_json(nodes, began=1, ended=2)["nodes"][0]["skipped"] == "a job runs on it"
+
+
+def test_the_page_shows_every_reading_that_did_not_pass() -> None:
+    readings = tuple(
+        Reading(section="GPUs", subject=f"GPU {n}", value="bad", limit="good", ok=n < 3)
+        for n in range(9)
+    )
+    judged = judged_by(readings, passed="")
+    failed = Result(
+        check="host", verdict=judged.verdict, detail=judged.detail, readings=judged.readings
+    )
+    gap = Result(check="storage", verdict=Verdict.COULD_NOT_RUN, detail="no such program")
+    node = Inspected(node="worker-0", was="idle", results=(failed, gap))
+    page = as_text([node], began=datetime(2026, 1, 1, tzinfo=timezone.utc), took_s=3)
+    rows = page.partition("Not passed:")[2].partition("\n\n")[0].splitlines()
+    for n in range(3, 9):
+        assert any(f"GPU {n} bad (limit good)" in row for row in rows)
+    assert "no such program" in rows[-1]
+    assert "could-not-run" in rows[-1]
+    assert "3 readings" in page

@@ -1,4 +1,4 @@
-"""What runs inside the job: real programs on this machine, and every way in which they may end."""
+"""The program inside the test job: real programs on this machine, and every way in which they end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from holdfast.history import store
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.active import run_on_node
-from slurm_hooks.active.node_reservation import Kept, NodeReservation, Occupied
+from slurm_hooks.active.node_reservation import NodeReservation, Occupied, ReservedNodes
 from slurm_hooks.active.programs import host as host_program
 from slurm_hooks.active.programs import storage as storage_program
 from slurm_hooks.active.reservation_text import Purpose
@@ -40,7 +40,7 @@ def configured(tmp_path: Path, mount: Path) -> Path:
 
 
 @needs_a_mount
-def test_storage_really_runs_and_goes_into_the_history(
+def test_the_storage_check_runs_and_its_result_is_in_the_history(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = configured(tmp_path, SHM)
@@ -57,23 +57,23 @@ def test_a_path_where_nothing_is_mounted_fails(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = configured(tmp_path, tmp_path)
-    assert run_on_node.main(["storage", "--config", str(config), "--for-gate"]) == 0
+    assert run_on_node.main(["storage", "--config", str(config), "--for-return"]) == 0
     result = decode(capfd.readouterr().out)
     assert result is not None
     assert result.verdict is Verdict.FAILED
-    assert "nothing is mounted there" in result.detail
-    assert not (tmp_path / "state/history").exists(), "the agent writes down its own tests"
+    assert "not mounted" in result.detail
+    assert not (tmp_path / "state/history").exists(), "the agent records its own tests"
 
 
 @needs_a_mount
-def test_blocks_that_come_back_otherwise_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = storage_program._fill
+def test_blocks_with_wrong_data_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = storage_program._fill
 
-    def forgetful(fd: int, back: object) -> None:
-        honest(fd, back)  # type: ignore[arg-type]
+    def corrupt(fd: int, back: object) -> None:
+        correct(fd, back)  # type: ignore[arg-type]
         back[5] = 255 - back[5]  # type: ignore[index]
 
-    monkeypatch.setattr(storage_program, "_fill", forgetful)
+    monkeypatch.setattr(storage_program, "_fill", corrupt)
     assert storage_program.measure(SHM, 8 << 20)["wrong_blocks"] == 2
 
 
@@ -82,14 +82,14 @@ def test_a_broken_configuration_could_not_run(
 ) -> None:
     path = tmp_path / "holdfast.yaml"
     path.write_text("active: {storage: {size_mib: many}}\n")
-    assert run_on_node.main(["storage", "--config", str(path), "--for-gate"]) == 0
+    assert run_on_node.main(["storage", "--config", str(path), "--for-return"]) == 0
     result = decode(capfd.readouterr().out)
     assert result is not None
     assert result.verdict is Verdict.COULD_NOT_RUN
     assert "size_mib" in result.detail
 
 
-def test_a_program_that_hangs_is_left_behind_with_what_it_said() -> None:
+def test_a_program_that_hangs_is_abandoned_and_its_output_kept() -> None:
     script = "import time; print('begun', flush=True); time.sleep(60)"
     ran = run_on_node.execute([sys.executable, "-c", script], 1.0)
     assert ran.status is None
@@ -106,15 +106,15 @@ def test_slurms_gpu_variables_do_not_reach_the_program(monkeypatch: pytest.Monke
     assert run_on_node.execute([sys.executable, "-c", script], 10).out == "None\n"
 
 
-def test_what_the_host_is_made_of(tmp_path: Path) -> None:
+def test_the_hardware_of_the_host(tmp_path: Path) -> None:
     device = tmp_path / "bus/pci/devices/0000:18:00.0"
     device.mkdir(parents=True)
-    said = {"vendor": "0x10de", "class": "0x030200", "current_link_width": "16"}
-    for name, text in said.items():
+    files = {"vendor": "0x10de", "class": "0x030200", "current_link_width": "16"}
+    for name, text in files.items():
         (device / name).write_text(text + "\n")
     (tmp_path / "bus/pci/devices/0000:00:00.0").mkdir()
     found = list(host_program.pci(tmp_path))
-    assert [(one["address"], one["kind"]) for one in found] == [("0000:18:00.0", "gpu")]
+    assert [(device["address"], device["kind"]) for device in found] == [("0000:18:00.0", "gpu")]
     assert found[0]["max_link_width"] == ""
     assert host_program.modules(tmp_path) is None
     (tmp_path / "modules").write_text("nvidia_uvm 1 0 - Live\nnvidia 2 1 nvidia_uvm, Live\n")
@@ -125,50 +125,50 @@ def test_what_the_host_is_made_of(tmp_path: Path) -> None:
     assert json.dumps(hardware)
 
 
-# --- the gate's choice among alternatives
+# --- the return test's choice among alternatives
 
 
 class Bench:
-    """A keeper whose checks say what they are told to."""
+    """A reservation whose checks have the given verdicts."""
 
     def __init__(self, *verdicts: Verdict) -> None:
         self._verdicts: Iterator[Verdict] = iter(verdicts)
         self.ran: list[str] = []
 
-    def take(self, purpose: Purpose, nodes: list[SlurmName], **about: object) -> Kept:
-        assert purpose is Purpose.GATE
-        return cast("Kept", None)
+    def take(self, purpose: Purpose, nodes: list[SlurmName], **about: object) -> ReservedNodes:
+        assert purpose is Purpose.RETURN
+        return cast("ReservedNodes", None)
 
-    def test(self, kept: Kept, check: str, *, for_gate: bool) -> Result:
-        assert for_gate
+    def test(self, reserved: ReservedNodes, check: str, *, for_return: bool) -> Result:
+        assert for_return
         self.ran.append(check)
-        return Result(check=check, verdict=next(self._verdicts), detail=f"{check} said", wall_s=1)
+        return Result(check=check, verdict=next(self._verdicts), detail=f"{check} detail", wall_s=1)
 
 
-def gate(tester: Bench) -> Result:
+def return_result(tester: Bench) -> Result:
     checks = ("dcgm_diag_r2", "gpu_burn")
     return return_test.run(cast("NodeReservation", tester), SlurmName("worker-1"), checks, "r", 60)
 
 
 def test_the_first_check_that_can_run_decides() -> None:
     only = Bench(Verdict.FAILED)
-    assert gate(only).verdict is Verdict.FAILED
+    assert return_result(only).verdict is Verdict.FAILED
     assert only.ran == ["dcgm_diag_r2"]
     second = Bench(Verdict.COULD_NOT_RUN, Verdict.PASSED)
-    assert (gate(second).verdict, gate(Bench(Verdict.PASSED)).check) == (
+    assert (return_result(second).verdict, return_result(Bench(Verdict.PASSED)).check) == (
         Verdict.PASSED,
         "dcgm_diag_r2",
     )
-    none = gate(Bench(Verdict.COULD_NOT_RUN, Verdict.COULD_NOT_RUN))
+    none = return_result(Bench(Verdict.COULD_NOT_RUN, Verdict.COULD_NOT_RUN))
     assert none.verdict is Verdict.COULD_NOT_RUN
     assert none.check == "dcgm_diag_r2 or gpu_burn"
-    assert none.detail == "dcgm_diag_r2 said; gpu_burn said"
+    assert none.detail == "dcgm_diag_r2 detail; gpu_burn detail"
 
 
-def test_a_node_that_cannot_be_kept_is_not_tested() -> None:
+def test_a_node_that_cannot_be_reserved_is_not_tested() -> None:
     class Busy(Bench):
-        def take(self, purpose: Purpose, nodes: list[SlurmName], **about: object) -> Kept:
+        def take(self, purpose: Purpose, nodes: list[SlurmName], **about: object) -> ReservedNodes:
             raise Occupied("worker-1 is under test by login-0")
 
-    result = gate(Busy())
+    result = return_result(Busy())
     assert (result.verdict, result.wall_s) == (Verdict.COULD_NOT_RUN, 0)

@@ -1,4 +1,4 @@
-"""Each check: what opens it, what does not, and that it knows nothing of the world but its
+"""Each check: what opens it, what does not, and that its only input is its
 facts.
 """
 
@@ -55,7 +55,7 @@ OTHER = replace(HEALTHY, index=1, uuid="GPU-1", pci="0000:64:00")
 
 def judged(name: str, facts: NodeFacts, **limits: Any) -> list[Finding]:
     check = checks.load(name)
-    own = check.Limits(**limits)
+    own = check.limits(**limits)
     readings = list(check.show(facts, own))
     assert all(isinstance(reading, Reading) for reading in readings)
     return list(check.judge(facts, own))
@@ -84,7 +84,8 @@ def test_files_and_catalogue_agree() -> None:
 @pytest.mark.parametrize("name", checks.CATALOGUE)
 def test_a_check_does_no_io_and_knows_only_catalogued_codes(name: str) -> None:
     check = checks.load(name)
-    tree = ast.parse(Path(str(check.__file__)).read_text())  # type: ignore[attr-defined]
+    assert check.name == name
+    tree = ast.parse((Path(checks.__file__).parent / f"{name}.py").read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= {
         "__future__", "collections.abc", "dataclasses", "holdfast.faults", "holdfast.findings",
@@ -97,7 +98,7 @@ def test_a_check_does_no_io_and_knows_only_catalogued_codes(name: str) -> None:
     codes = [code for code in codes if not code.startswith("NVML_ERROR")]
     assert all(is_known(code) for code in codes), codes
     with pytest.raises(ValueError, match="open_after must be between"):
-        check.Limits(open_after=0)
+        check.limits(open_after=0)
 
 
 @pytest.mark.parametrize("name", checks.CATALOGUE)
@@ -124,17 +125,17 @@ def test_a_fatal_xid_names_its_gpu() -> None:
     assert "fell off" in found.detail
 
 
-def test_an_application_xid_is_evidence_and_no_more() -> None:
+def test_an_application_xid_is_only_information() -> None:
     (found,) = judged("gpu_xid", xids(xid(13)))
     assert found.severity is Severity.INFO
 
 
-def test_an_unknown_xid_never_condemns() -> None:
+def test_an_unknown_xid_never_drains() -> None:
     (found,) = judged("gpu_xid", xids(xid(9999)))
     assert (found.code, found.severity) == ("XID9999", Severity.WARN)
 
 
-def test_xid_154_gives_its_demand_to_the_fault_that_it_is_about() -> None:
+def test_xid_154_sets_the_action_of_the_fault_before_it() -> None:
     facts = xids(xid(74, 1), xid(154, 2, "GPU Reset Required"))
     found = {finding.code: finding for finding in judged("gpu_xid", facts)}
     assert (found["XID74"].severity, found["XID74"].action) == (Severity.FATAL, Action.RESET_GPU)
@@ -142,7 +143,7 @@ def test_xid_154_gives_its_demand_to_the_fault_that_it_is_about() -> None:
     assert not found["XID154"].cause
 
 
-def test_a_lone_xid_154_is_a_fault_of_its_own() -> None:
+def test_an_xid_154_alone_is_a_fault() -> None:
     (found,) = judged("gpu_xid", xids(xid(154, 1, "Node Reboot Required")))
     assert (found.action, found.cause) == (Action.REBOOT, True)
     (found,) = judged("gpu_xid", xids(xid(154, 1, "Something New")))
@@ -150,7 +151,7 @@ def test_a_lone_xid_154_is_a_fault_of_its_own() -> None:
     assert judged("gpu_xid", xids(xid(154, 1, "None"))) == []
 
 
-def test_a_demand_long_after_is_about_something_else() -> None:
+def test_an_xid_154_long_after_a_fault_does_not_belong_to_it() -> None:
     facts = xids(xid(13, 1), xid(154, 500, "GPU Reset Required"))
     found = {finding.code: finding for finding in judged("gpu_xid", facts)}
     assert found["XID13"].severity is Severity.INFO
@@ -183,7 +184,7 @@ def test_ignored_numbers() -> None:
         ("pcie_link", {"pcie_width": 8}, "PCIE_WIDTH"),
     ],
 )
-def test_what_one_gpu_shows(name: str, change: dict[str, Any], code: str) -> None:
+def test_findings_of_one_gpu(name: str, change: dict[str, Any], code: str) -> None:
     (found,) = judged(name, gpus(HEALTHY, replace(OTHER, **change)))
     assert (found.code, found.subject, found.gpu) == (code, "GPU-1", 1)
 
@@ -205,7 +206,7 @@ def test_recovery_actions(value: int, action: Action) -> None:
     assert found.action is action
 
 
-def test_what_is_normal_under_load_is_no_fault() -> None:
+def test_normal_values_under_load_are_no_fault() -> None:
     busy = replace(HEALTHY, clock_reasons=0x4 | 0x20, uncorrected=7, uncorrected_new=0, pcie_gen=1)
     assert judged("gpu_thermal", gpus(busy)) == []
     assert judged("gpu_ecc", gpus(busy)) == []
@@ -214,7 +215,7 @@ def test_what_is_normal_under_load_is_no_fault() -> None:
     assert judged("gpu_thermal", gpus(braked)) == [], "the power brake has a check of its own"
 
 
-def test_no_nvlink_anywhere_is_no_opinion() -> None:
+def test_no_nvlink_on_any_gpu_is_no_finding() -> None:
     dark = replace(HEALTHY, nvlinks=(False,) * 18)
     assert judged("gpu_nvlink", gpus(dark, replace(OTHER, nvlinks=(False,) * 18))) == []
     assert judged("gpu_nvlink", gpus(dark, OTHER)) != []
@@ -242,7 +243,7 @@ def test_mounts(state: MountState, code: str) -> None:
     assert (found.code, found.subject) == (code, "/m")
 
 
-def test_a_mount_with_next_to_no_room_is_full() -> None:
+def test_a_mount_with_almost_no_free_space_is_full() -> None:
     mount = MountFacts(path="/m", state=MountState.OK, free_bytes=1, total_bytes=1000)
     (found,) = judged("mounts", NodeFacts(expected_gpus=0, mounts=(mount,)))
     assert found.code == "MOUNT_FULL"
@@ -268,7 +269,7 @@ def test_a_port_that_flaps() -> None:
     assert judged("infiniband", port(downs_age_s=None, link_downed=255)) == []
 
 
-def test_a_flap_tells_how_long_it_counts() -> None:
+def test_a_flap_has_the_time_until_it_clears() -> None:
     (found,) = judged("infiniband", port(downs_age_s=(500.0, 10.0, 300.0)), window_s=3600)
     assert found.left_s == 3300.0, "then the one of 300 s ago leaves, and one alone passes"
     (found,) = judged("infiniband", port(downs_age_s=(60.0,)), max_downs=0)
@@ -276,7 +277,7 @@ def test_a_flap_tells_how_long_it_counts() -> None:
     assert "lost its link 1 time in" in found.detail
 
 
-def test_warnings_of_the_kernel_log_tell_how_long_they_count() -> None:
+def test_warnings_of_the_kernel_log_have_the_time_until_they_clear() -> None:
     def left(code: str, *slots: tuple[int, int], count: int = 0) -> float | None:
         event = KernelEvent(
             kind="aer", code=code, subject="0000:5d:00", text="x", seq=1, at_s=1500.0, slots=slots
@@ -291,7 +292,7 @@ def test_warnings_of_the_kernel_log_tell_how_long_they_count() -> None:
     assert left("AER_FATAL", (2, 1)) is None, "what is fatal stays until it is mended"
 
 
-def test_the_driver_that_does_not_answer() -> None:
+def test_a_driver_that_does_not_answer() -> None:
     def facts(**blind: Any) -> NodeFacts:
         return NodeFacts(expected_gpus=8, blind=(Blind(probe="nvml", why="no answer", **blind),))
 
@@ -314,7 +315,7 @@ def test_a_library_that_cannot_be_used() -> None:
     assert judged("driver_hung", replace(facts, expected_gpus=0)) == []
 
 
-def test_the_clock_gets_the_benefit_of_the_measurement() -> None:
+def test_the_error_of_the_measurement_is_subtracted_from_the_clock_difference() -> None:
     def facts(skew_s: float) -> NodeFacts:
         return NodeFacts(expected_gpus=0, clock=ClockFacts(skew_s=skew_s, error_s=0.6))
 
@@ -323,7 +324,7 @@ def test_the_clock_gets_the_benefit_of_the_measurement() -> None:
     assert found.code == "CLOCK_SKEW"
 
 
-def test_lost_records_and_silent_probes() -> None:
+def test_lost_records_and_probes_without_an_answer() -> None:
     (found,) = judged("kmsg", NodeFacts(expected_gpus=0, kmsg=KmsgFacts(lost_records=3)))
     assert found.code == "KMSG_LOST"
     blind = NodeFacts(expected_gpus=0, blind=(Blind(probe="kmsg", why="EPERM", passes=6),))
@@ -331,7 +332,7 @@ def test_lost_records_and_silent_probes() -> None:
     assert (found.code, found.subject) == ("PROBE_BLIND", "kmsg")
 
 
-def test_pci_addresses_of_all_sources_are_one() -> None:
+def test_pci_addresses_of_all_sources_have_one_form() -> None:
     assert {
         pci_address("00000000:5D:00.0"),
         pci_address("0000:5d:00.0"),

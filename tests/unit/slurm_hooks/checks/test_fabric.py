@@ -16,15 +16,15 @@ from tests.unit.slurm_hooks.healthy_node import (
     WELL,
     findings,
     judged,
-    news,
     on_bus,
     port,
+    port_deltas,
 )
 
 # --- InfiniBand -----------------------------------------------------------------------------------
 
 
-def test_a_port_that_is_slower_than_it_was() -> None:
+def test_a_port_that_is_slower_than_before() -> None:
     assert judged("infiniband", port(rate_gbps=200.0)) == [("IB_RATE", "mlx5_0/1")]
     assert judged("infiniband", port(rate_gbps=200.0, best_gbps=None)) == []
     assert judged("infiniband", WELL, min_rate_gbps=800) == [("IB_RATE", "mlx5_0/1")]
@@ -32,13 +32,13 @@ def test_a_port_that_is_slower_than_it_was() -> None:
     assert judged("infiniband", down) == [("IB_DOWN", "mlx5_0/1")], "the cause, not its consequence"
 
 
-def test_a_card_that_is_gone_or_renamed() -> None:
+def test_a_card_that_is_missing_or_renamed() -> None:
     gone = replace(PORT, present=False, state="")
     other = replace(PORT, device="mlx5_9")
     (found,) = findings("infiniband", replace(WELL, ports=(gone,)))
-    assert (found.code, found.detail) == ("IB_MISSING", "InfiniBand card mlx5_0 is gone")
+    assert (found.code, found.detail) == ("IB_MISSING", "InfiniBand card mlx5_0 is missing")
     renamed = replace(WELL, ports=(other, replace(gone, now_called="mlx5_9")))
-    assert "is called mlx5_9 now" in findings("infiniband", renamed)[0].detail
+    assert "is now named mlx5_9" in findings("infiniband", renamed)[0].detail
     wanted = frozenset({"mlx5_0", "mlx5_1"})
     assert judged("infiniband", WELL, hcas=wanted) == [("IB_MISSING", "mlx5_1")]
     assert judged("infiniband", renamed, hcas=frozenset({"mlx5_9"})) == []
@@ -46,7 +46,7 @@ def test_a_card_that_is_gone_or_renamed() -> None:
     assert judged("infiniband", replace(WELL, ports=(PORT, replace(ethernet, device="x")))) == []
 
 
-def test_a_node_that_booted_without_the_cards_driver() -> None:
+def test_a_node_that_booted_without_the_driver_of_its_cards() -> None:
     """It has no port at all, and that must not read as a node without InfiniBand."""
     bare = replace(WELL, ports=())
     named = frozenset({"mlx5_0", "mlx5_1"})
@@ -59,7 +59,7 @@ def test_a_node_that_booted_without_the_cards_driver() -> None:
     assert judged("infiniband", bare) == [], "no card, none asked for"
     network = replace(card, kind=PciKind.NIC)
     assert judged("infiniband", replace(bare, pci=PciFacts(devices=(network,)))) == []
-    assert judged("infiniband", replace(WELL, ports=None), hcas=named) == [], "nobody looked"
+    assert judged("infiniband", replace(WELL, ports=None), hcas=named) == [], "not read"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_node_that_booted_without_the_cards_driver() -> None:
 )
 def test_symbol_errors(ber: float | None, code: str | None) -> None:
     expected = [] if code is None else [(code, "mlx5_0/1")]
-    assert judged("infiniband_errors", news(symbol_ber=ber)) == expected
+    assert judged("infiniband_errors", port_deltas(symbol_ber=ber)) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_symbol_errors(ber: float | None, code: str | None) -> None:
     [
         ({"integrity": 1}, "1 link integrity errors"),
         ({"overruns": 2}, "2 buffer overruns"),
-        ({"recoveries_per_min": 5.5}, "5.5 link recoveries a minute"),
-        ({"receive_errors_per_s": 11.0}, "11 receive errors a second"),
+        ({"recoveries_per_min": 5.5}, "5.5 link recoveries per minute"),
+        ({"receive_errors_per_s": 11.0}, "11 receive errors per second"),
         ({"recoveries_per_min": 5.0, "receive_errors_per_s": 10.0}, None),
         ({"discards_per_s": 1e6}, None),
     ],
 )
 def test_errors_of_a_port(change: dict[str, float], words: str | None) -> None:
-    found = findings("infiniband_errors", news(**change))
+    found = findings("infiniband_errors", port_deltas(**change))
     assert [f.code for f in found] == (["IB_ERRORS"] if words else [])
     if words:
         assert words in found[0].detail
@@ -105,7 +105,7 @@ def test_bit_error_rates_of_a_link(change: dict[str, Any], code: str | None) -> 
     assert found == ([(code, "mlx5_0")] if code else [])
 
 
-def test_firmware_that_differs_from_its_neighbours() -> None:
+def test_firmware_that_differs_from_other_cards() -> None:
     cards = [replace(PORT, device=f"mlx5_{i}") for i in range(3)]
     odd = replace(PORT, device="mlx5_3", firmware="28.30.1000")
     facts = replace(WELL, ports=(*cards, odd))
@@ -121,14 +121,14 @@ def test_firmware_that_differs_from_its_neighbours() -> None:
 # --- PCI ------------------------------------------------------------------------------------------
 
 
-def test_devices_that_left_the_bus() -> None:
+def test_devices_that_are_missing_on_the_bus() -> None:
     gone = ((PciKind.GPU, "0000:53:00"), (PciKind.HCA, "0000:54:00.0"))
     assert judged("pci_devices", on_bus(SWITCH, gone=gone)) == [("PCI_GPU_GONE", "GPU-0")]
     switch = ((PciKind.NVSWITCH, "0000:05:00.0"),)
     assert judged("pci_devices", on_bus(GPU, gone=switch)) == [("NVSWITCH_GONE", "0000:05:00.0")]
 
 
-def test_fewer_devices_than_there_should_be() -> None:
+def test_fewer_devices_than_expected() -> None:
     assert judged("pci_devices", on_bus(SWITCH)) == [("PCI_GPU_GONE", "node")]
     assert judged("pci_devices", WELL, nvswitches=4) == [("NVSWITCH_GONE", "node")]
     assert judged("pci_devices", on_bus(GPU, *[SWITCH] * 4), nvswitches=4) == []

@@ -43,16 +43,16 @@ def one(**change: Any) -> NodeFacts:
         ("gpu_row_remap", {"repair_pending": True}, "GPU_REPAIR_PENDING"),
         ("gpu_row_remap", {"spare_rows": replace(ROWS, full=2559, low=1)}, "ROW_REMAP_LOW"),
         ("gpu_row_remap", {"spare_rows": replace(ROWS, full=2559, none=1)}, "ROW_REMAP_LOW"),
-        ("gpu_nvlink_errors", {"news": GpuDeltas(link_recoveries=1)}, "NVLINK_ERRORS"),
-        ("gpu_nvlink_errors", {"news": GpuDeltas(link_replays=1)}, "NVLINK_ERRORS"),
-        ("gpu_nvlink_errors", {"news": GpuDeltas(link_crc_per_s=100.5)}, "NVLINK_ERRORS"),
-        ("gpu_thermal", {"news": GpuDeltas(thermal_share=0.06)}, "GPU_THERMAL"),
+        ("gpu_nvlink_errors", {"deltas": GpuDeltas(link_recoveries=1)}, "NVLINK_ERRORS"),
+        ("gpu_nvlink_errors", {"deltas": GpuDeltas(link_replays=1)}, "NVLINK_ERRORS"),
+        ("gpu_nvlink_errors", {"deltas": GpuDeltas(link_crc_per_s=100.5)}, "NVLINK_ERRORS"),
+        ("gpu_thermal", {"deltas": GpuDeltas(thermal_share=0.06)}, "GPU_THERMAL"),
         (
             "gpu_power_brake",
-            {"news": GpuDeltas(brake_share=0.06), "clock_reasons": 0},
+            {"deltas": GpuDeltas(brake_share=0.06), "clock_reasons": 0},
             "GPU_POWER_BRAKE",
         ),
-        ("gpu_pcie", {"news": GpuDeltas(pcie_replays_per_min=32)}, "PCIE_REPLAYS"),
+        ("gpu_pcie", {"deltas": GpuDeltas(pcie_replays_per_min=32)}, "PCIE_REPLAYS"),
         ("gpu_pcie", {"pcie_gen": 3, "pcie_max_gen": 5, "clock_reasons": BUSY}, "PCIE_SPEED"),
         ("gpu_modes", {"persistence": False}, "GPU_MODE"),
         ("gpu_modes", {"ecc_on": False}, "GPU_MODE"),
@@ -69,7 +69,7 @@ def one(**change: Any) -> NodeFacts:
         ("gpu_fabric", {"fabric": GpuFabric(state=3, summary=2)}, "GPU_FABRIC"),
     ],
 )
-def test_what_one_gpu_shows(name: str, change: dict[str, Any], code: str) -> None:
+def test_findings_of_one_gpu(name: str, change: dict[str, Any], code: str) -> None:
     (found,) = judged(name, one(**change))
     assert (found.code, found.subject, found.gpu) == (code, "GPU-1", 1)
     assert found.detail.startswith("GPU 1 0000:64:00: ")
@@ -81,51 +81,53 @@ def test_what_one_gpu_shows(name: str, change: dict[str, Any], code: str) -> Non
         ("gpu_ecc", {"uncorrected_ever": 40, "corrected": 10**8, "corrected_ever": 10**9}),
         ("gpu_row_remap", {"remapped_rows": 12, "spare_rows": replace(ROWS, full=2550, high=10)}),
         ("gpu_row_remap", {"spare_rows": replace(ROWS, partial=9)}),
-        ("gpu_nvlink_errors", {"news": GpuDeltas(link_recoveries=0, link_crc_per_s=100.0)}),
+        ("gpu_nvlink_errors", {"deltas": GpuDeltas(link_recoveries=0, link_crc_per_s=100.0)}),
         ("gpu_nvlink_errors", {"link_crc_errors": (10**6,) * 18}),
-        ("gpu_thermal", {"news": GpuDeltas(thermal_share=0.05), "held_by_heat_ns": 10**15}),
+        ("gpu_thermal", {"deltas": GpuDeltas(thermal_share=0.05), "held_by_heat_ns": 10**15}),
         (
             "gpu_power_brake",
-            {"news": GpuDeltas(brake_share=0.05), "held_by_power_brake_ns": 10**15},
+            {"deltas": GpuDeltas(brake_share=0.05), "held_by_power_brake_ns": 10**15},
         ),
         ("gpu_thermal", {"held_by_power_ns": 7015662857000}),
-        ("gpu_pcie", {"pcie_replays": 174, "news": GpuDeltas(pcie_replays_per_min=0.0)}),
+        ("gpu_pcie", {"pcie_replays": 174, "deltas": GpuDeltas(pcie_replays_per_min=0.0)}),
         ("gpu_pcie", {"pcie_gen": 1, "pcie_max_gen": 5, "clock_reasons": IDLE}),
         ("gpu_pcie", {"pcie_gen": 1, "pcie_max_gen": 5, "clock_reasons": None}),
         ("gpu_modes", {"persistence": True, "ecc_on": True, "ecc_pending": True, "mig": False}),
-        ("gpu_fabric", {"fabric": COMPLETED, "news": GpuDeltas(fabric_pending_s=0.0)}),
+        ("gpu_fabric", {"fabric": COMPLETED, "deltas": GpuDeltas(fabric_pending_s=0.0)}),
         ("gpu_fabric", {"fabric": GpuFabric(state=3, health=0xAA | 0x100, summary=1)}),
-        ("gpu_fabric", {"fabric": GpuFabric(state=1), "news": GpuDeltas(fabric_pending_s=299.0)}),
-        ("gpu_fabric", {"fabric": GpuFabric(state=2), "news": GpuDeltas(fabric_pending_s=None)}),
+        ("gpu_fabric", {"fabric": GpuFabric(state=1), "deltas": GpuDeltas(fabric_pending_s=299.0)}),
+        ("gpu_fabric", {"fabric": GpuFabric(state=2), "deltas": GpuDeltas(fabric_pending_s=None)}),
     ],
 )
-def test_what_is_normal(name: str, change: dict[str, Any]) -> None:
+def test_normal_values_are_no_finding(name: str, change: dict[str, Any]) -> None:
     assert judged(name, one(**change)) == []
 
 
-def test_a_fabric_manager_that_does_not_come_asks_for_time_and_an_ill_fabric_for_a_reset() -> None:
-    waiting = one(fabric=GpuFabric(state=1), news=GpuDeltas(fabric_pending_s=300.0))
+def test_a_late_fabric_manager_requires_time_and_an_unhealthy_fabric_a_reset() -> None:
+    waiting = one(fabric=GpuFabric(state=1), deltas=GpuDeltas(fabric_pending_s=300.0))
     (found,) = judged("gpu_fabric", waiting)
     assert (found.severity, found.action) == (Severity.FATAL, Action.WAIT)
     assert "not started for 300 s" in found.detail
     (found,) = judged("gpu_fabric", one(fabric=GpuFabric(state=3, health=0x10)))
     assert found.action is Action.RESET_GPU
-    assert "route unhealthy" in found.detail
+    assert "unhealthy route" in found.detail
 
 
-def test_a_fabric_that_fails_all_gpus_alike_is_one_finding_of_the_node() -> None:
+def test_the_same_fabric_fault_on_all_gpus_is_one_finding_of_the_node() -> None:
     ill = GpuFabric(state=3, status=999)
     both = gpus(replace(HEALTHY, fabric=ill), replace(OTHER, fabric=ill))
     (found,) = judged("gpu_fabric", both)
     assert (found.subject, found.gpu) == ("node", None)
     assert found.detail == "all GPUs: NVLink fabric registration failed (NVML code 999)"
-    assert judged("gpu_fabric", gpus(replace(HEALTHY, fabric=ill))) == [], "alone it joins nobody"
+    assert judged("gpu_fabric", gpus(replace(HEALTHY, fabric=ill))) == [], (
+        "a single GPU is in no fabric"
+    )
     other = replace(OTHER, fabric=GpuFabric(state=3, health=0x10))
     differ = judged("gpu_fabric", gpus(replace(HEALTHY, fabric=ill), other))
     assert [found.gpu for found in differ] == [0, 1]
 
 
-def test_modes_are_what_the_site_says() -> None:
+def test_modes_are_compared_with_the_configuration() -> None:
     mixed = one(persistence=False, ecc_on=False, mig=True, compute_mode=3)
     (found,) = judged("gpu_modes", mixed)
     for words in ("persistence mode is off", "ECC is off", "MIG is on", "exclusive process"):
@@ -135,37 +137,37 @@ def test_modes_are_what_the_site_says() -> None:
     assert "compute mode is default" in found.detail
 
 
-def test_a_version_that_differs_from_most_others_or_from_the_sites() -> None:
+def test_a_version_that_differs_from_most_others_or_from_the_configuration() -> None:
     node = [replace(HEALTHY, index=i, uuid=f"GPU-{i}", vbios="A", inforom="I") for i in range(4)]
     assert judged("gpu_versions", gpus(*node)) == []
     node[2] = replace(node[2], vbios="B")
     (found,) = judged("gpu_versions", gpus(*node))
     assert (found.code, found.gpu) == ("GPU_VERSIONS", 2)
-    assert "VBIOS B in place of A" in found.detail
+    assert "VBIOS B, expected A" in found.detail
     assert [f.gpu for f in judged("gpu_versions", gpus(*node), vbios="B")] == [0, 1, 3]
     nvml = NvmlFacts(count=1, driver="580", gpus=(replace(HEALTHY, gsp_firmware="570"),))
     (found,) = judged("gpu_versions", NodeFacts(expected_gpus=1, nvml=nvml))
-    assert "GSP firmware 570 in place of 580" in found.detail
+    assert "GSP firmware 570, expected 580" in found.detail
     nvml = NvmlFacts(count=1, driver="580", gpus=(HEALTHY,))
     (found,) = judged("gpu_versions", NodeFacts(expected_gpus=1, nvml=nvml), driver="575")
-    assert (found.subject, found.detail) == ("node", "driver 580 in place of 575")
+    assert (found.subject, found.detail) == ("node", "driver 580, expected 575")
 
 
-def test_the_count_names_who_is_missing_where() -> None:
+def test_the_count_names_the_missing_gpus() -> None:
     bus = tuple(PcieFacts(pci=f"0000:{bus}:00") for bus in ("53", "64", "75"))
     facts = replace(gpus(HEALTHY, OTHER), expected_gpus=3, pcie=bus)
     (found,) = judged("gpu_count", facts)
     assert found.detail.endswith("3 on the PCI bus; without a driver: 0000:75:00")
     (found,) = judged("gpu_count", replace(gpus(HEALTHY, OTHER), pcie=bus[:1]))
-    assert found.detail.endswith("gone from the bus: 0000:64:00")
+    assert found.detail.endswith("missing on the bus: 0000:64:00")
 
 
-def test_a_node_that_was_given_some_of_the_machines_gpus_is_whole() -> None:
+def test_a_node_with_some_of_the_machines_gpus_is_complete() -> None:
     bus = tuple(PcieFacts(pci=f"0000:{bus:02x}:00") for bus in range(8))
     assert judged("gpu_count", replace(gpus(HEALTHY, OTHER), pcie=bus)) == []
 
 
-def test_a_container_that_does_not_see_the_bus_has_no_opinion_of_it() -> None:
+def test_a_container_that_does_not_see_the_bus_has_no_finding_about_it() -> None:
     assert judged("gpu_count", replace(gpus(HEALTHY, OTHER), pcie=())) == []
     assert judged("gpu_count", replace(gpus(HEALTHY, OTHER), pcie=None)) == []
 
@@ -187,7 +189,7 @@ NO_HANG = replace(HUNG, kind="driver", code="GPU_INIT_FAILED", text="NVRM: RmIni
 
 
 @pytest.mark.parametrize(
-    ("witness", "words"),
+    ("confirmation", "words"),
     [
         ({"system": SystemFacts(d_state_tasks=(ASLEEP,))}, "task python3 (pid 9) sleeps in x"),
         ({"kmsg": KmsgFacts(xids=(GSP,), now_s=700.0)}, "kernel log: Xid 119"),
@@ -195,14 +197,17 @@ NO_HANG = replace(HUNG, kind="driver", code="GPU_INIT_FAILED", text="NVRM: RmIni
             {"kmsg": KmsgFacts(events=(IN_DRIVER,), now_s=700.0)},
             "In the NVIDIA driver: nvidia_ioctl",
         ),
-        ({"blind": (replace(SILENT, evidence="pid 5: state D, wchan y"),)}, "our worker sleeps"),
+        (
+            {"blind": (replace(SILENT, evidence="pid 5: state D, wchan y"),)},
+            "the probe's worker sleeps",
+        ),
         ({"blind": (replace(SILENT, stuck=True, evidence="pid 5"),)}, "SIGKILL does not end"),
     ],
 )
-def test_two_witnesses_condemn_the_driver_and_both_are_named(
-    witness: dict[str, Any], words: str
+def test_a_hung_driver_needs_a_confirmation_and_the_finding_names_it(
+    confirmation: dict[str, Any], words: str
 ) -> None:
-    facts = replace(NodeFacts(expected_gpus=8, blind=(SILENT,)), **witness)
+    facts = replace(NodeFacts(expected_gpus=8, blind=(SILENT,)), **confirmation)
     (found,) = judged("driver_hung", facts)
     assert (found.code, found.severity) == ("DRIVER_HUNG", Severity.FATAL)
     assert "NVML did not answer 2 times" in found.detail
@@ -221,7 +226,7 @@ def test_two_witnesses_condemn_the_driver_and_both_are_named(
         {"blind": (replace(SILENT, evidence="pid 5: state S"),)},
     ],
 )
-def test_silence_alone_is_a_suspicion_that_drains_nothing(other: dict[str, Any]) -> None:
+def test_no_answer_without_a_confirmation_does_not_drain(other: dict[str, Any]) -> None:
     facts = replace(NodeFacts(expected_gpus=8, blind=(SILENT,)), **other)
     (found,) = judged("driver_hung", facts)
     assert (found.code, found.severity) == ("DRIVER_SUSPECT", Severity.WARN)
@@ -229,7 +234,7 @@ def test_silence_alone_is_a_suspicion_that_drains_nothing(other: dict[str, Any])
     assert not fault_of(found.code).drains
 
 
-def test_a_task_that_sleeps_in_a_driver_that_answers_is_one_witness() -> None:
+def test_a_task_that_sleeps_in_a_driver_that_answers_is_not_confirmed() -> None:
     def facts(blocked_s: float | None) -> NodeFacts:
         task = replace(ASLEEP, blocked_s=blocked_s)
         return NodeFacts(
@@ -266,29 +271,29 @@ def test_a_task_that_sleeps_in_a_driver_that_answers_is_one_witness() -> None:
 def test_limits_out_of_range_are_refused_by_name(name: str, limits: dict[str, Any]) -> None:
     (field,) = limits
     with pytest.raises(ValueError, match=f"{field} must be between"):
-        checks.load(name).Limits(**limits)
+        checks.load(name).limits(**limits)
 
 
-def test_what_is_shown_has_a_value_and_a_limit() -> None:
+def test_every_reading_has_a_value_and_a_limit() -> None:
     full = GpuFacts(
         index=0, uuid="GPU-0", pci="0000:53:00", name="H100", vbios="A", uncorrected=0, corrected=5,
         remap_pending=False, spare_rows=ROWS, link_replays=(0,) * 18, link_crc_errors=(0,) * 18,
         fabric=COMPLETED, pcie_gen=5, pcie_max_gen=5, clock_reasons=IDLE, thermal_margin_c=58,
         slowdown_margin_c=-2, persistence=True, ecc_on=True, mig=False, compute_mode=0,
-        news=GpuDeltas(link_recoveries=0, thermal_share=0.01, pcie_replays_per_min=2.0),
+        deltas=GpuDeltas(link_recoveries=0, thermal_share=0.01, pcie_replays_per_min=2.0),
     )  # fmt: skip
     shown = {
-        name: list(checks.load(name).show(gpus(full), checks.load(name).Limits()))
+        name: list(checks.load(name).show(gpus(full), checks.load(name).limits()))
         for name in checks.CATALOGUE
-        if name.startswith("gpu_") and checks.load(name).NEEDS == "nvml"
+        if name.startswith("gpu_") and checks.load(name).probe == "nvml"
     }
-    said = {name: readings[-1].value for name, readings in shown.items() if readings}
-    assert said["gpu_ecc"].startswith("? new (0 since reset, ? ever; 5 corrected)")
-    assert said["gpu_nvlink_errors"] == "0 recoveries, ? replays in the last hour, ? CRC/s"
-    assert said["gpu_fabric"] == "completed"
-    assert said["gpu_modes"] == "persistence on, ECC on, MIG off, compute default"
-    assert said["gpu_pcie"] == "generation 5 idle, 2 replays/min"
-    assert said["gpu_thermal"] == "margin 58 C, slowed 1%"
-    assert said["gpu_row_remap"] == "0 banks short of rows"
-    assert said["gpu_errors"] == "every call answered"
+    values = {name: readings[-1].value for name, readings in shown.items() if readings}
+    assert values["gpu_ecc"].startswith("? new (0 since reset, ? in total; 5 corrected)")
+    assert values["gpu_nvlink_errors"] == "0 recoveries, ? replays in the last hour, ? CRC/s"
+    assert values["gpu_fabric"] == "completed"
+    assert values["gpu_modes"] == "persistence on, ECC on, MIG off, compute default"
+    assert values["gpu_pcie"] == "Gen5 idle, 2 replays/min"
+    assert values["gpu_thermal"] == "margin 58 C, slowed 1%"
+    assert values["gpu_row_remap"] == "0 banks low on spare rows"
+    assert values["gpu_errors"] == "all calls succeed"
     assert all(reading.limit for readings in shown.values() for reading in readings)

@@ -36,32 +36,32 @@ from tests.unit.slurm_hooks.healthy_node import (
     host,
     judged,
     mount,
-    news,
     on_bus,
     port,
+    port_deltas,
     service,
     system,
 )
 
 
 @pytest.mark.parametrize("name", MINE)
-def test_a_healthy_node_raises_nothing_and_shows_its_values(name: str) -> None:
+def test_a_healthy_node_has_no_finding_and_shows_its_values(name: str) -> None:
     assert judged(name, WELL) == []
     check = checks.load(name)
-    shown = list(check.show(WELL, check.Limits()))
+    shown = list(check.show(WELL, check.limits()))
     assert shown
     assert all(reading.value and reading.limit for reading in shown)
 
 
 @pytest.mark.parametrize("name", MINE)
-def test_what_nobody_looked_at_is_no_opinion(name: str) -> None:
+def test_facts_that_were_not_read_are_no_finding(name: str) -> None:
     dark = NodeFacts(expected_gpus=8)
     assert judged(name, dark) == []
-    assert list(checks.load(name).show(dark, checks.load(name).Limits())) == []
+    assert list(checks.load(name).show(dark, checks.load(name).limits())) == []
 
 
 @pytest.mark.parametrize("name", MINE)
-def test_half_a_reading_is_no_fault(name: str) -> None:
+def test_incomplete_facts_are_no_finding(name: str) -> None:
     """Every optional value missing."""
     dim = NodeFacts(
         expected_gpus=0,
@@ -74,13 +74,13 @@ def test_half_a_reading_is_no_fault(name: str) -> None:
         mounts=(MountFacts(path="/m", state=MountState.OK),),
     )
     assert judged(name, dim) == []
-    list(checks.load(name).show(dim, checks.load(name).Limits()))
+    list(checks.load(name).show(dim, checks.load(name).limits()))
 
 
 # --- mounts and disks -----------------------------------------------------------------------------
 
 
-def test_a_mount_from_elsewhere_a_slow_one_and_one_without_inodes() -> None:
+def test_a_wrong_mount_a_slow_one_and_one_without_inodes() -> None:
     assert judged("mounts", WELL, sources={"/m": "nfs4 filer:/m"}) == []
     assert judged("mounts", WELL, sources={"/m": "nfs4"}) == []
     assert judged("mounts", WELL, sources={"/m": "lustre"}) == [("MOUNT_WRONG", "/m")]
@@ -151,7 +151,7 @@ def test_services() -> None:
 
 
 def test_slurmd() -> None:
-    silent = replace(WELL, slurmd=SlurmdFacts(answers=False, detail="nobody listens"))
+    silent = replace(WELL, slurmd=SlurmdFacts(answers=False, detail="not listening on its port"))
     assert judged("slurmd", silent) == [("SLURMD_SILENT", "node")]
     unheard = replace(WELL, slurmd=SlurmdFacts(answers=True, heard_s=901.0))
     assert judged("slurmd", unheard) == [("SLURMD_UNHEARD", "node")]
@@ -174,7 +174,7 @@ def test_dcgm() -> None:
     ]
 
 
-# --- what no longer says how it is, is not gone ---------------------------------------------------
+# --- a finding whose subject cannot be read is not gone -------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_dcgm() -> None:
     [
         ("infiniband", port(state="DOWN"), port(state="")),
         ("infiniband", port(state="DOWN"), replace(WELL, ports=())),
-        ("infiniband_errors", news(symbol_ber=1e-13), news(symbol_ber=None)),
-        ("infiniband_errors", news(integrity=2), news(integrity=None)),
+        ("infiniband_errors", port_deltas(symbol_ber=1e-13), port_deltas(symbol_ber=None)),
+        ("infiniband_errors", port_deltas(integrity=2), port_deltas(integrity=None)),
         ("pcie_aer", on_bus(replace(GPU, fatal_new=1)), on_bus(replace(GPU, fatal_new=None))),
         ("pci_devices", on_bus(replace(GPU, answers=False)), on_bus(replace(GPU, answers=None))),
         ("disks", disk(free_bytes=0), host(disks=())),
@@ -194,10 +194,12 @@ def test_dcgm() -> None:
         ("services", service(running=False), service(running=None)),
     ],
 )
-def test_silence_neither_opens_nor_clears(name: str, bad: NodeFacts, silent: NodeFacts) -> None:
+def test_without_an_answer_nothing_opens_or_clears(
+    name: str, bad: NodeFacts, silent: NodeFacts
+) -> None:
     check = checks.load(name)
-    table = {name: CheckConfig(limits=check.Limits())}
-    looked = frozenset({check.NEEDS})
+    table = {name: CheckConfig(limits=check.limits())}
+    looked = frozenset({check.probe})
 
     def after(*looks: NodeFacts) -> set[str]:
         streaks: Any = {}
@@ -234,10 +236,10 @@ def test_silence_neither_opens_nor_clears(name: str, bad: NodeFacts, silent: Nod
 )
 def test_limits_out_of_range_are_refused(name: str, limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be"):
-        checks.load(name).Limits(**limits)
+        checks.load(name).limits(**limits)
 
 
-def test_what_is_no_fault_of_the_node_never_takes_it_out() -> None:
+def test_a_fault_outside_the_node_never_drains_it() -> None:
     from holdfast.faults import FAULTS
 
     for code in ("LOAD_HIGH", "ZOMBIES", "CLOCK_UNSYNCED", "MODULE_ADVISED", "IB_FIRMWARE"):

@@ -24,7 +24,7 @@ from slurm_hooks.probes import files, host, services, system
         (" 7", None),
     ],
 )
-def test_only_what_the_kernel_writes_is_a_number(text: str, value: int | None) -> None:
+def test_only_numbers_as_the_kernel_writes_them_are_numbers(text: str, value: int | None) -> None:
     assert files.whole(text) == value
 
 
@@ -55,7 +55,7 @@ def test_memory_load_and_disks(tmp_path: Path) -> None:
     assert not facts.disks[0].read_only
 
 
-def test_a_procfs_that_says_nothing_is_no_opinion(tmp_path: Path) -> None:
+def test_an_empty_procfs_gives_unknown_values(tmp_path: Path) -> None:
     (tmp_path / "loadavg").write_text("garbage\n")
     facts = host.read(tmp_path, [])
     assert (facts.memory_total_bytes, facts.load, facts.disks) == (None, None, ())
@@ -84,7 +84,7 @@ def test_devices_that_are_mounted_have_the_kernels_names(tmp_path: Path) -> None
     assert host.read(tmp_path, []).mounted is None
 
 
-def test_the_kernel_tells_of_its_clock() -> None:
+def test_the_kernels_clock_is_read() -> None:
     synced, error_s = host.kernel_clock()
     assert synced in (True, False)
     assert error_s is not None
@@ -132,7 +132,7 @@ def proc(tmp_path: Path) -> Path:
     return folder
 
 
-def test_sleepers_zombies_and_names(proc: Path, tmp_path: Path) -> None:
+def test_sleeping_tasks_zombies_and_names(proc: Path, tmp_path: Path) -> None:
     (facts,) = system.open_probe(proc, tmp_path)(None)
     (sleeper,) = facts.d_state_tasks
     assert (sleeper.pid, sleeper.name, sleeper.switches) == (50, "python3", 13)
@@ -157,7 +157,7 @@ def test_sleepers_zombies_and_names(proc: Path, tmp_path: Path) -> None:
         ("", (), False),
     ],
 )
-def test_who_sleeps_in_the_driver(wchan: str, stack: tuple[str, ...], driver: bool) -> None:
+def test_which_tasks_sleep_in_the_driver(wchan: str, stack: tuple[str, ...], driver: bool) -> None:
     found = DStateTask(pid=1, tid=1, start=1, name="x", wchan=wchan, stack=stack)
     assert found.in_driver is driver
 
@@ -171,7 +171,7 @@ def test_a_thread_that_hangs_is_found_in_a_process_that_does_not(proc: Path) -> 
     assert {(pid, tid) for pid, tid, _, _ in system.walk(proc).sleepers} == {(50, 50), (70, 71)}
 
 
-def test_a_scan_is_bounded_and_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_a_scan_is_bounded_and_the_next_one_continues(tmp_path: Path) -> None:
     for pid in range(1, 31):
         task(tmp_path, pid, f"p{pid}")
     first = system.walk(tmp_path, most=12)
@@ -200,7 +200,7 @@ def look(root: Path, *names: str, whole: bool = True) -> dict[str, tuple[bool | 
 
 
 def process(folder: Path, program: str, uids: str = "0 0 0 0") -> None:
-    """What /proc says of a process whose name is a service's."""
+    """The files in /proc of a process with the name of a service."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "status").write_text("Name:\tx\nUid:\t" + uids.replace(" ", "\t") + "\n")
     (folder / "exe").unlink(missing_ok=True)
@@ -220,7 +220,7 @@ def process(folder: Path, program: str, uids: str = "0 0 0 0") -> None:
         ("nv-fabricmanager", "0 0", False),
     ],
 )
-def test_a_process_with_a_services_name_is_not_believed_for_it(
+def test_the_name_of_a_process_alone_does_not_make_it_a_service(
     program: str, uids: str, counts: bool, tmp_path: Path
 ) -> None:
     """A user's own, one in his namespace, a set-user-ID program that he started through a link."""
@@ -230,21 +230,21 @@ def test_a_process_with_a_services_name_is_not_believed_for_it(
     assert system.walk(tmp_path).names == ({"nv-fabricmanage": 5} if counts else {}) | {"sshd": 6}
 
 
-def test_the_first_with_the_name_hides_no_later_one(tmp_path: Path) -> None:
+def test_a_false_process_does_not_hide_a_later_genuine_one(tmp_path: Path) -> None:
     for pid, uids in ((5, "2002 2002 2002 2002"), (6, "0 0 0 0")):
         task(tmp_path, pid, "nv-fabricmanage")
         process(tmp_path / str(pid), "nv-fabricmanager", uids)
     assert system.walk(tmp_path).names == {"nv-fabricmanage": 6}
 
 
-def test_where_the_program_may_not_be_looked_at_the_user_ids_decide(tmp_path: Path) -> None:
+def test_without_access_to_the_executable_the_user_ids_decide(tmp_path: Path) -> None:
     task(tmp_path, 5, "nv-fabricmanage")
     process(tmp_path / "5", "x")
     (tmp_path / "5/exe").unlink()
     assert system.walk(tmp_path).names == {"nv-fabricmanage": 5}
 
 
-def test_a_process_a_cgroup_or_a_pid_file_tells_of_a_service(tmp_path: Path) -> None:
+def test_a_service_is_found_by_process_cgroup_or_pid_file(tmp_path: Path) -> None:
     cgroup = tmp_path / "sys/fs/cgroup/system.slice/nvidia-dcgm.service"
     cgroup.mkdir(parents=True)
     (cgroup / "cgroup.procs").write_text("12\n")
@@ -261,11 +261,11 @@ def test_a_process_a_cgroup_or_a_pid_file_tells_of_a_service(tmp_path: Path) -> 
     process(tmp_path / "proc/33", "bash", uids="2002 2002 2002 2002")
     assert look(tmp_path)["persistenced"] == (
         False,
-        "its pid file names process 33, which is gone",
+        "its pid file names process 33, which does not exist",
     )
 
 
-def test_a_service_that_cannot_be_seen_is_not_stopped(tmp_path: Path) -> None:
+def test_a_service_that_is_not_visible_is_not_stopped(tmp_path: Path) -> None:
     """As in slurmd's own container: no host processes, no units."""
     (tmp_path / "proc").mkdir()
     assert {running for running, _ in look(tmp_path).values()} == {None}

@@ -1,4 +1,4 @@
-"""The kernel-log follower: file, FIFO and device alike; nothing lost silently, nothing seen
+"""The kernel log follower: file, FIFO and device alike; nothing lost silently, nothing seen
 twice.
 """
 
@@ -107,14 +107,14 @@ def test_a_replaced_file_is_a_new_ring(log: Path) -> None:
     follower.close()
 
 
-def test_a_ring_that_began_anew_while_nobody_read(log: Path) -> None:
+def test_a_ring_that_started_again_between_two_reads(log: Path) -> None:
     follower = KmsgFollower(log, after_seq=900)
     assert follower.renewed
     assert seqs(follower) == [0, 1]
     follower.close()
 
 
-def test_bad_lines_stop_nothing(log: Path) -> None:
+def test_invalid_lines_are_skipped(log: Path) -> None:
     follower = KmsgFollower(log)
     follower.read()
     garbage = b"\xff\xfe;;\n" + b" KEY=value\n" + b"4,x,1,-;no\n" + b"4\n;\n"
@@ -184,7 +184,7 @@ def test_an_xid_is_read_from_its_line() -> None:
         ("NVRM: The NVIDIA GPU 0000:5d:00.0\n(PCI ID: 10de:2330) has fallen off the bus", 79),
     ],
 )
-def test_the_forms_that_drivers_write(text: str, xid: int) -> None:
+def test_the_formats_of_all_drivers(text: str, xid: int) -> None:
     event = xid_of(record(text))
     assert event is not None
     assert (event.xid, event.pci) == (xid, "0000:5d:00")
@@ -205,7 +205,7 @@ def test_user_space_cannot_forge_an_xid() -> None:
     assert xid_of(record(XID79, facility=1)) is None
 
 
-def test_the_text_of_xid_154_is_what_the_gpu_needs() -> None:
+def test_the_text_of_xid_154_has_the_required_action() -> None:
     text = (
         "NVRM: Xid (PCI:0000:5d:00): 154, GPU recovery action changed from 0x0 (None) "
         "to 0x2 (Node Reboot Required)"
@@ -226,7 +226,7 @@ def test_other_lines_are_no_xid() -> None:
     assert xid_of(record("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal")) is None
 
 
-def test_a_storm_is_read_in_bearable_pieces(
+def test_many_records_are_read_in_limited_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slurm_hooks.probes.kmsg._MOST_AT_ONCE", 10)
@@ -249,7 +249,7 @@ def test_a_storm_is_read_in_bearable_pieces(
     assert pieces > 1
 
 
-def test_reads_without_end_are_paced(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_reads_are_slowed_down(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("slurm_hooks.probes.kmsg.time.sleep", waited.append)
     monkeypatch.setattr("slurm_hooks.probes.kmsg.time.monotonic", lambda: 5.0)
@@ -261,7 +261,7 @@ def test_reads_without_end_are_paced(log: Path, monkeypatch: pytest.MonkeyPatch)
     assert max(waited) <= 0.05
 
 
-def test_a_mig_instance_behind_the_address() -> None:
+def test_a_mig_instance_after_the_address() -> None:
     event = xid_of(record("NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained: CE (0x9)"))
     assert event is not None
     assert (event.xid, event.pci) == (94, "0000:01:00")

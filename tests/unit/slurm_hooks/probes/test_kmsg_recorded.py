@@ -27,25 +27,25 @@ def heard(records: tuple[Record, ...]) -> list[XidEvent | KernelEvent]:
     return found
 
 
-def said(event: XidEvent | KernelEvent) -> tuple[str, str, int, bool]:
+def summary(event: XidEvent | KernelEvent) -> tuple[str, str, int, bool]:
     if isinstance(event, XidEvent):
         return event.code, event.pci, 1, False
     return event.code, event.subject, event.count, event.over
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.source for block in BLOCKS])
-def test_each_source_becomes_what_it_means(block: Block) -> None:
-    assert [said(event) for event in heard(block.records)] == list(block.wanted)
+def test_each_recorded_source_gives_its_events(block: Block) -> None:
+    assert [summary(event) for event in heard(block.records)] == list(block.wanted)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.source for block in BLOCKS])
-def test_a_user_who_writes_the_same_lines_is_not_heard(block: Block) -> None:
+def test_the_same_lines_from_user_space_are_ignored(block: Block) -> None:
     forged = tuple(replace(record, facility=1) for record in block.records)
     assert heard(forged) == []
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.source for block in BLOCKS])
-def test_cut_off_and_spoilt_lines_raise_nothing_and_invent_no_code(block: Block) -> None:
+def test_truncated_and_corrupt_lines_raise_nothing_and_give_no_new_code(block: Block) -> None:
     known = {code for each in BLOCKS for code, _, _, _ in each.wanted}
     for cut in range(1, 160, 23):
         for spoil in (slice(None, cut), slice(cut, None)):
@@ -55,7 +55,7 @@ def test_cut_off_and_spoilt_lines_raise_nothing_and_invent_no_code(block: Block)
             assert {c for c in codes if not re.fullmatch(r"S?XID\d+", c)} <= ALL_CODES | known
 
 
-def test_every_code_of_the_reader_is_seen_on_a_recorded_line() -> None:
+def test_every_code_of_the_reader_has_a_recorded_line() -> None:
     seen = {code for block in BLOCKS for code, _, _, _ in block.wanted}
     assert ALL_CODES - seen == {"CPU_LOCKUP", "GPU_INIT_FAILED", "KERNEL_OOPS"}
 
@@ -92,7 +92,7 @@ def lines(*texts: str, start_s: float = 100.0) -> tuple[Record, ...]:
         ("virtio-fs: tag <training> not found", "FS_ERROR", "training"),
     ],
 )  # fmt: skip
-def test_forms_of_the_sources(text: str, code: str, subject: str) -> None:
+def test_formats_of_the_sources(text: str, code: str, subject: str) -> None:
     (event,) = heard(lines(text))
     assert (event.code, event.subject) == (code, subject)
 
@@ -106,14 +106,14 @@ def test_forms_of_the_sources(text: str, code: str, subject: str) -> None:
         "EDAC MC0: Giving out device to module skx_edac controller Skylake Socket#0 IMC#0",
         "nvme nvme0: 128/0/0 default/read/poll queues",
         "mlx5_core 0000:54:00.0: Port module event: module 0, Cable unplugged",
-        "mce: [Hardware Error]: something that nobody knows",
+        "mce: [Hardware Error]: an unknown text",
         "nfs: server 10.0.0.5 is fine",
         "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.105.08",
         "INFO: task x blocked for more than a while",
         "nvidia-nvswitch0: SXid (PCI:0000:c2:00.0): 2003, too short",
     ],
 )
-def test_what_is_no_fault(text: str) -> None:
+def test_lines_without_a_fault(text: str) -> None:
     assert heard(lines(text)) == []
 
 
@@ -130,7 +130,7 @@ def test_the_bit_of_a_pcie_error_is_named_but_not_counted_again() -> None:
     assert events[-1].text.endswith("SDES")
 
 
-def test_a_stack_is_the_stack_of_the_task_before_it_only() -> None:
+def test_a_stack_belongs_only_to_the_task_before_it() -> None:
     frame = " os_acquire_rwlock_read+0x35/0x50 [nvidia]"
     alone = heard(lines(frame))
     assert alone == []
@@ -143,7 +143,7 @@ def test_a_stack_is_the_stack_of_the_task_before_it_only() -> None:
     assert [event.code for event in after] == ["HUNG_TASK"]
 
 
-def test_a_stuck_task_tells_what_it_waits_for() -> None:
+def test_a_hung_task_names_what_it_waits_for() -> None:
     events = heard(
         lines(
             "INFO: task python3:77 blocked for more than 120 seconds.",
@@ -181,7 +181,7 @@ SLURM_JOB = "/system.slice/slurmstepd.scope/job_7/step_0/user/task_0"
     ],
     ids=["in a cgroup that the user named", "in a path with the word in it", "another task"],
 )
-def test_a_killed_task_is_charged_to_no_other_job(group: str, task: str, killed: int) -> None:
+def test_a_killed_task_is_attributed_to_no_other_job(group: str, task: str, killed: int) -> None:
     (event,) = heard(
         lines(
             f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,oom_memcg=/x,"
@@ -201,7 +201,7 @@ def test_a_killed_task_is_charged_to_no_other_job(group: str, task: str, killed:
         ("nfs: server 10.0.0.5 not responding, still trying", 6),
     ],
 )  # fmt: skip
-def test_a_line_of_a_level_at_which_no_kernel_writes_it_is_none(text: str, level: int) -> None:
+def test_a_line_at_a_level_that_no_kernel_uses_is_ignored(text: str, level: int) -> None:
     (record,) = lines(text)
     assert heard((replace(record, level=level),)) == []
     assert len(heard((replace(record, level=level - 1),))) == 1
@@ -225,7 +225,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(st.lists(WORDS | st.text(max_size=12), max_size=8).map("".join), max_size=12))
-def test_no_mixture_of_known_words_raises_or_invents_a_code(texts: list[str]) -> None:
+def test_no_mix_of_known_words_raises_or_gives_a_new_code(texts: list[str]) -> None:
     for event in heard(lines(*texts)):
         assert event.code in ALL_CODES | {"SXID"} or re.fullmatch(r"S?XID\d+", event.code)
         assert len(event.text) <= TEXT_CHARS

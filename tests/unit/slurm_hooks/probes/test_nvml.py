@@ -51,7 +51,7 @@ def test_a_healthy_node(worker: Worker) -> None:
     assert len({gpu.uuid for gpu in facts.gpus}) == 8
 
 
-def test_all_that_nvml_tells_of_a_healthy_gpu(worker: Worker) -> None:
+def test_all_values_of_a_healthy_gpu(worker: Worker) -> None:
     second = gpu(worker, 1)
     missing = [
         name
@@ -106,7 +106,7 @@ def test_all_that_nvml_tells_of_a_healthy_gpu(worker: Worker) -> None:
         ("proc = 42:1024 43:7", "processes", (GpuProcess(pid=42, used_bytes=1024), GpuProcess(pid=43, used_bytes=7))),
     ],
 )  # fmt: skip
-def test_each_value_appears_live(
+def test_each_value_is_read_live(
     worker: Worker, nvml: SimulatedNvml, line: str, name: str, value: object
 ) -> None:
     assert getattr(gpu(worker, 3), name) != value
@@ -147,7 +147,7 @@ def test_each_is_none_where_it_is_not_supported(
     assert first.temperature_c == 29, "the rest is read all the same"
 
 
-def test_an_older_driver_tells_of_its_fabric_too(worker: Worker, nvml: SimulatedNvml) -> None:
+def test_the_fabric_of_an_older_driver_is_read_too(worker: Worker, nvml: SimulatedNvml) -> None:
     nvml.set("gpu.*.fabric.version", 2)
     nvml.set("gpu.*.fabric.summary", 2)
     nvml.set("gpu.*.fabric.health", 1)
@@ -156,7 +156,7 @@ def test_an_older_driver_tells_of_its_fabric_too(worker: Worker, nvml: Simulated
     assert first.errors == ()
 
 
-def test_links_are_asked_one_by_one_where_the_driver_has_no_field_for_them(
+def test_links_are_read_one_by_one_if_the_driver_has_no_field_for_them(
     worker: Worker, nvml: SimulatedNvml
 ) -> None:
     nvml.set("gpu.*.fieldrc.165", 3)
@@ -164,7 +164,7 @@ def test_links_are_asked_one_by_one_where_the_driver_has_no_field_for_them(
     assert gpu(worker, 0).nvlinks == (*(True,) * 5, False, *(True,) * 12)
 
 
-def test_what_lasts_is_asked_again_when_another_gpu_is_in_its_place(
+def test_constant_values_are_read_again_for_another_gpu_at_the_same_index(
     worker: Worker, nvml: SimulatedNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = tmp_path / "trace"
@@ -180,23 +180,21 @@ def test_what_lasts_is_asked_again_when_another_gpu_is_in_its_place(
     assert calls.count(["nvmlDeviceGetVbiosVersion", "2"]) == 2
     assert calls.count(["nvmlSystemGetDriverVersion", "-1"]) == 1
     batches = calls.count(["nvmlDeviceGetFieldValues", "1"])
-    assert batches == 4, "the first pass asks how many links there are, then one batch a pass"
+    assert batches == 4, "the first pass reads the number of links, then one batch per pass"
 
 
-def test_what_lasts_is_asked_again_now_and_then_and_as_long_as_it_fails(
+def test_constant_values_are_read_again_after_some_passes_and_after_a_failure(
     worker: Worker, nvml: SimulatedNvml
 ) -> None:
     read(worker)
     nvml.set("gpu.2.rc.nvmlDeviceGetInforomImageVersion", 14)
     errors = [gpu(worker, 2).errors for _ in range(32)]
-    first = next(index for index, said in enumerate(errors) if said)
+    first = next(index for index, failed in enumerate(errors) if failed)
     assert first > 5
     assert set(errors[first:]) == {(("nvmlDeviceGetInforomImageVersion", 14),)}
 
 
-def test_a_gpu_that_gives_no_handle_is_told_by_its_errors(
-    worker: Worker, nvml: SimulatedNvml
-) -> None:
+def test_a_gpu_without_a_handle_is_known_by_its_errors(worker: Worker, nvml: SimulatedNvml) -> None:
     read(worker)
     nvml.set("gpu.6.rc.nvmlDeviceGetHandleByIndex_v2", 999)
     sixth = gpu(worker, 6)
@@ -234,7 +232,9 @@ def test_faults_appear_in_a_worker_that_already_runs(worker: Worker, nvml: Simul
 
 
 @pytest.mark.parametrize("code", [15, 16])
-def test_a_gpu_that_speaks_as_a_whole(worker: Worker, nvml: SimulatedNvml, code: int) -> None:
+def test_a_return_code_for_the_gpu_as_a_whole(
+    worker: Worker, nvml: SimulatedNvml, code: int
+) -> None:
     nvml.set("gpu.5.rc.*", code)
     facts = read(worker)
     assert facts.count == 8
@@ -242,7 +242,7 @@ def test_a_gpu_that_speaks_as_a_whole(worker: Worker, nvml: SimulatedNvml, code:
     assert facts.gpus[6].state_code is None
 
 
-def test_what_is_not_supported_is_no_opinion(worker: Worker, nvml: SimulatedNvml) -> None:
+def test_values_that_are_not_supported_are_unknown(worker: Worker, nvml: SimulatedNvml) -> None:
     nvml.set("gpu.*.rc.nvmlDeviceGetRemappedRows", 3)
     nvml.set("gpu.*.rc.nvmlDeviceGetMarginTemperature", 13)
     nvml.set("gpu.*.fieldrc.230", 3)
@@ -259,7 +259,7 @@ def test_another_failure_is_kept_with_its_call(worker: Worker, nvml: SimulatedNv
     assert first.uncorrected is None
 
 
-def test_a_driver_that_is_not_loaded_and_then_is(worker: Worker, nvml: SimulatedNvml) -> None:
+def test_a_driver_that_is_loaded_later(worker: Worker, nvml: SimulatedNvml) -> None:
     nvml.set("sys.rc.nvmlInitWithFlags", 9)
     down = read(worker)
     assert (down.count, down.init_code) == (None, 9)
@@ -267,14 +267,14 @@ def test_a_driver_that_is_not_loaded_and_then_is(worker: Worker, nvml: Simulated
     assert read(worker).count == 8
 
 
-def test_a_gpu_less(worker: Worker, nvml: SimulatedNvml) -> None:
+def test_one_gpu_less(worker: Worker, nvml: SimulatedNvml) -> None:
     nvml.set("count", 7)
     facts = read(worker)
     assert facts.count == 7
     assert len(facts.gpus) == 7
 
 
-def test_a_library_that_is_not_there(tmp_path: Path) -> None:
+def test_a_library_that_does_not_exist(tmp_path: Path) -> None:
     worker = Worker("nvml", lambda: probe.open_probe(str(tmp_path / "no.so")))
     answer = call(worker, "read", deadline_s=20)
     facts = probe.assemble(answer.items)

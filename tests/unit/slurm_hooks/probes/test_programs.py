@@ -27,7 +27,7 @@ Version                  = 24.11.5
     ("heard", "heard_s"),
     [("1795241687", 3.0), ("2026-11-21T06:14:47", 3.0), ("NONE", None), ("9" * 400, None)],
 )
-def test_what_slurmd_says(heard: str, heard_s: float | None) -> None:
+def test_the_report_of_slurmd(heard: str, heard_s: float | None) -> None:
     facts = slurmd.parse(SLURMD.format(boot=heard, heard=heard), 1795241690.0)
     assert facts == SlurmdFacts(answers=True, version="24.11.5", heard_s=heard_s)
 
@@ -39,7 +39,7 @@ def program(folder: Path, name: str, script: str) -> Path:
     return path
 
 
-def test_a_slurmd_that_is_not_there(tmp_path: Path) -> None:
+def test_a_slurmd_that_does_not_answer(tmp_path: Path) -> None:
     program(tmp_path, "scontrol", "echo 'slurm_load_slurmd_status: Connection refused' >&2; exit 1")
     (facts,) = slurmd.open_probe(5.0, str(tmp_path))(None)
     assert not facts.answers
@@ -50,7 +50,7 @@ def test_a_slurmd_that_is_not_there(tmp_path: Path) -> None:
     )
     with pytest.raises(CommandError):
         slurmd.ask(str(tmp_path / "scontrol"), 5.0)
-    with pytest.raises(ProbeError, match="there is no scontrol"):
+    with pytest.raises(ProbeError, match="scontrol not found"):
         next(slurmd.open_probe(5.0, str(tmp_path / "none"))(None))
 
 
@@ -76,7 +76,7 @@ LINK = """{
 """As mlxlink of MFT prints it."""
 
 
-def test_a_link_as_mlxlink_tells_of_it() -> None:
+def test_a_link_as_mlxlink_reports_it() -> None:
     facts = mlxlink.parse("mlx5_0", LINK)
     assert (facts.minutes, facts.effective_ber) == (4321.7, 2e-12)
     assert facts.symbol_ber == 15e-255
@@ -85,8 +85,8 @@ def test_a_link_as_mlxlink_tells_of_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "-E- Failed to open device", '{"result": []}', "null"])
-def test_an_mlxlink_that_cannot_tell(text: str) -> None:
-    with pytest.raises(ProbeError, match="mlxlink of mlx5_0 said"):
+def test_an_mlxlink_without_a_report(text: str) -> None:
+    with pytest.raises(ProbeError, match="mlxlink of mlx5_0: "):
         mlxlink.parse("mlx5_0", text)
 
 
@@ -164,8 +164,8 @@ def test_a_report_of_dcgm() -> None:
         '{"body": {"Overall Health": "Healthy"}}',
     ],
 )
-def test_a_dcgm_that_cannot_tell_is_not_healthy(text: str) -> None:
-    with pytest.raises(ProbeError, match="dcgmi health said"):
+def test_a_dcgm_without_a_report_is_not_healthy(text: str) -> None:
+    with pytest.raises(ProbeError, match="dcgmi health: "):
         dcgm.parse(text)
 
 
@@ -178,12 +178,12 @@ def test_a_dcgm_that_cannot_tell_is_not_healthy(text: str) -> None:
     ],
 )
 def test_odd_reports_do_not_break_the_reader(body: dict[str, object]) -> None:
-    said = {"body": {**body, "Overall Health": {"value": "Warning"}}}
-    assert dcgm.parse(json.dumps(said)).overall == "Warning"
+    report = {"body": {**body, "Overall Health": {"value": "Warning"}}}
+    assert dcgm.parse(json.dumps(report)).overall == "Warning"
 
 
 def test_dcgmi_as_a_program(tmp_path: Path) -> None:
-    assert list(dcgm.open_probe(5.0, str(tmp_path))(None)) == [], "absent: nobody looked"
+    assert list(dcgm.open_probe(5.0, str(tmp_path))(None)) == [], "not installed: nothing is known"
     (tmp_path / "report.json").write_text(json.dumps(REPORT))
     program(tmp_path, "dcgmi", f'[ "$*" = "health -c -j" ] && cat {tmp_path}/report.json')
     (facts,) = dcgm.open_probe(5.0, str(tmp_path))(None)

@@ -1,4 +1,4 @@
-"""Real H100 nodes, as somebody recorded them, before every check in mode drain."""
+"""Recordings of real H100 nodes, judged by every check in mode drain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEALTHY = "idle-580.105.08"
 BRAKED = "power-brake-535.161.08"
 ODD = "one-gpu-at-work-535.183.01"
 TABLE = {
-    name: CheckConfig(limits=checks.load(name).Limits(), mode=Mode.DRAIN)
+    name: CheckConfig(limits=checks.load(name).limits(), mode=Mode.DRAIN)
     for name in checks.CATALOGUE
 }
 INTERVAL_S, LONG = 10.0, 120
@@ -71,12 +71,12 @@ def found(nvml: NvmlFacts, passes: int, *, bus: bool = True) -> set[tuple[str, i
     return {(entry.finding.code, entry.finding.gpu) for entry in opened(streaks, TABLE)}
 
 
-def test_a_healthy_node_raises_nothing_however_long_it_lasts(read: Read) -> None:
+def test_a_healthy_node_never_has_a_finding(read: Read) -> None:
     nvml = read(HEALTHY)
     assert found(nvml, 1) == found(nvml, LONG) == set()
 
 
-def test_what_was_recorded_is_what_the_probe_gives(read: Read) -> None:
+def test_the_probe_reads_the_recorded_values(read: Read) -> None:
     nvml = read(HEALTHY)
     assert (nvml.driver, nvml.count) == ("580.105.08", 8)
     third = nvml.gpus[2]
@@ -90,19 +90,19 @@ def test_what_was_recorded_is_what_the_probe_gives(read: Read) -> None:
     assert not any(gpu.errors for gpu in nvml.gpus)
 
 
-def test_power_brakes_on_a_real_node_are_found_on_every_gpu_and_nothing_else(read: Read) -> None:
+def test_power_brakes_of_a_real_node_are_found_on_every_gpu_and_nothing_else(read: Read) -> None:
     nvml = read(BRAKED)
     assert found(nvml, 1) == set(), "a brake may be on for a moment"
     assert found(nvml, LONG) == {("GPU_POWER_BRAKE", index) for index in range(8)}
 
 
-def test_an_odd_moment_opens_nothing_and_lasting_oddness_what_it_is(read: Read) -> None:
+def test_one_odd_pass_opens_nothing_and_lasting_values_open_their_finding(read: Read) -> None:
     nvml = read(ODD)
     assert found(nvml, 2) == set()
     assert found(nvml, LONG) == {("GPU_POWER_BRAKE", 2)}
 
 
-def test_what_an_old_driver_does_not_know_is_no_opinion(read: Read) -> None:
+def test_values_that_an_old_driver_does_not_know_are_unknown(read: Read) -> None:
     nvml = read(BRAKED)
     for gpu in nvml.gpus:
         assert (gpu.recovery_action, gpu.thermal_margin_c, gpu.repair_pending) == (None,) * 3
@@ -112,11 +112,11 @@ def test_what_an_old_driver_does_not_know_is_no_opinion(read: Read) -> None:
 
 @pytest.mark.parametrize("name", recorded.NAMES)
 def test_no_recording_names_a_piece_of_hardware(name: str) -> None:
-    said = recorded.load(name)
-    for index, gpu in enumerate(said["gpu"]):
+    node = recorded.load(name)
+    for index, gpu in enumerate(node["gpu"]):
         assert gpu["uuid"] == f"GPU-0000000{index}-0000-0000-0000-00000000000{index}"
         assert gpu["serial"] == f"165000000000{index + 1}"
-    assert said["source"].split()[0] in ("NVIDIA/k8s-test-infra", "leptonai/gpud")
+    assert node["source"].split()[0] in ("NVIDIA/k8s-test-infra", "leptonai/gpud")
     assert f"`{name}.json`" in (recorded.FOLDER / "README.md").read_text()
 
 
@@ -136,10 +136,10 @@ def test_the_recorder_reads_xml_and_text_alike(tmp_path: Path) -> None:
         "GPU 00000000:53:00.0\n    Serial Number : 77\n    PCI\n"
         "        Replays Since Reset      : 5\n    Compute Mode     : Default\n"
     )
-    said = []
+    recordings = []
     for path in (xml, text):
         argv = [sys.executable, str(recorded.FOLDER / "record.py"), str(path), "here"]
-        said.append(json.loads(subprocess.run(argv, capture_output=True, check=True).stdout))
-    assert said[0] == said[1]
-    assert said[0]["gpu"][0]["pci/replay_counter"] == "5"
-    assert "77" not in json.dumps(said), "serial numbers do not get through"
+        recordings.append(json.loads(subprocess.run(argv, capture_output=True, check=True).stdout))
+    assert recordings[0] == recordings[1]
+    assert recordings[0]["gpu"][0]["pci/replay_counter"] == "5"
+    assert "77" not in json.dumps(recordings), "serial numbers do not get through"

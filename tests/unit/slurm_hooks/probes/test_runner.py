@@ -1,4 +1,4 @@
-"""The prober over small probes: what a row says, happens. No real device is asked."""
+"""The prober with small probes: each field of a row has its effect. No real device is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slurm_hooks.worker.child import Serve
 from slurm_hooks.worker.worker import Answer
 
 
-def says(*items: object) -> Callable[[Sources], Serve]:
+def answers(*items: object) -> Callable[[Sources], Serve]:
     def open_(_sources: Sources) -> Serve:
         def serve(_request: object) -> Iterator[object]:
             yield from items
@@ -83,40 +83,41 @@ def one_pass(of: Prober, wanted: set[str], now: float) -> Readings:
     return readings
 
 
-def test_facts_go_where_the_row_says(make: Make) -> None:
+def test_facts_are_stored_in_the_field_of_the_row(make: Make) -> None:
     of = make(
-        Probe(name="a", open_=says(7), facts="host"), Probe(name="b", open_=says(8), facts="x")
+        Probe(name="a", open_=answers(7), facts="host"),
+        Probe(name="b", open_=answers(8), facts="x"),
     )
     readings = of.run({"a"})
     assert readings.facts == {"host": 7}
     assert (readings.looked, readings.asked) == ({"a"}, {"a"})
 
 
-def test_nothing_to_look_at_is_no_evidence(make: Make) -> None:
+def test_nothing_to_read_is_no_evidence(make: Make) -> None:
     of = make(
-        Probe(name="none", open_=says(None), facts="a"),
-        Probe(name="empty", open_=says(), facts="b"),
+        Probe(name="none", open_=answers(None), facts="a"),
+        Probe(name="empty", open_=answers(), facts="b"),
     )
     readings = of.run({"none", "empty"})
     assert (readings.facts, readings.looked, readings.blind) == ({}, set(), [])
     assert readings.asked == {"none", "empty"}
 
 
-def test_one_that_hangs_costs_its_deadline_and_nobody_else(make: Make) -> None:
+def test_a_probe_that_hangs_delays_no_other(make: Make) -> None:
     of = make(
         Probe(name="hung", open_=sleeps, facts="a"),
         Probe(name="broken", open_=fails, facts="b"),
-        Probe(name="well", open_=says("yes"), facts="c"),
+        Probe(name="healthy", open_=answers("yes"), facts="c"),
     )
-    readings = of.run({"hung", "broken", "well"})
+    readings = of.run({"hung", "broken", "healthy"})
     assert readings.facts == {"c": "yes"}
     assert {blind.probe: blind.hung for blind in readings.blind} == {"hung": True, "broken": False}
 
 
-def test_a_slow_one_is_asked_at_its_own_interval(make: Make) -> None:
+def test_a_slow_probe_runs_at_its_own_interval(make: Make) -> None:
     of = make(
-        Probe(name="slow", open_=says(1), facts="a", every_s=slow),
-        Probe(name="quick", open_=says(2), facts="b"),
+        Probe(name="slow", open_=answers(1), facts="a", every_s=slow),
+        Probe(name="quick", open_=answers(2), facts="b"),
     )
     asked = [one_pass(of, {"slow", "quick"}, now).asked for now in (0.0, 10.0, 59.0, 60.0, 70.0)]
     both, quick = {"slow", "quick"}, {"quick"}
@@ -124,40 +125,40 @@ def test_a_slow_one_is_asked_at_its_own_interval(make: Make) -> None:
 
 
 def test_a_worker_of_every_pass_is_kept_and_one_of_few_passes_is_not() -> None:
-    assert Probe(name="a", open_=says(), facts="a").keep
-    assert not Probe(name="a", open_=says(), facts="a", every_s=slow).keep
+    assert Probe(name="a", open_=answers(), facts="a").keep
+    assert not Probe(name="a", open_=answers(), facts="a", every_s=slow).keep
 
 
 def test_no_pass_waits_for_a_background_probe(make: Make) -> None:
     of = make(
         Probe(name="late", open_=sleeps, facts="a", background=True, every_s=slow),
-        Probe(name="well", open_=says(2), facts="b"),
+        Probe(name="healthy", open_=answers(2), facts="b"),
         deadline_s=3.0,
     )
-    first = one_pass(of, {"late", "well"}, 0.0)
+    first = one_pass(of, {"late", "healthy"}, 0.0)
     assert first.facts == {"b": 2}
     assert not first.blind, "its deadline was not waited for"
     time.sleep(3.1)
-    readings = one_pass(of, {"late", "well"}, 10.0)
+    readings = one_pass(of, {"late", "healthy"}, 10.0)
     assert [blind.probe for blind in readings.blind] == ["late"], "and counts when it is found"
 
 
-def test_a_background_answer_counts_in_the_pass_that_finds_it(make: Make) -> None:
+def test_a_background_answer_counts_in_the_pass_during_which_it_arrives(make: Make) -> None:
     of = make(
-        Probe(name="aside", open_=says(1), facts="a", background=True, every_s=slow),
-        Probe(name="well", open_=says(2), facts="b"),
+        Probe(name="aside", open_=answers(1), facts="a", background=True, every_s=slow),
+        Probe(name="healthy", open_=answers(2), facts="b"),
     )
-    first = one_pass(of, {"aside", "well"}, 0.0)
+    first = one_pass(of, {"aside", "healthy"}, 0.0)
     time.sleep(0.5)
-    second = one_pass(of, {"aside", "well"}, 10.0)
+    second = one_pass(of, {"aside", "healthy"}, 10.0)
     assert {**first.facts, **second.facts} == {"a": 1, "b": 2}
     assert ("aside" in first.asked) != ("aside" in second.asked)
 
 
-def test_one_that_hangs_stirs_another(make: Make) -> None:
+def test_a_probe_that_hangs_triggers_another(make: Make) -> None:
     of = make(
-        Probe(name="driver", open_=sleeps, facts="a", stirs="tasks"),
-        Probe(name="tasks", open_=says(3), facts="b", every_s=slow),
+        Probe(name="driver", open_=sleeps, facts="a", also_triggers="tasks"),
+        Probe(name="tasks", open_=answers(3), facts="b", every_s=slow),
     )
     one_pass(of, {"tasks"}, 0.0)
     assert one_pass(of, {"tasks"}, 5.0).asked == set()
@@ -165,7 +166,7 @@ def test_one_that_hangs_stirs_another(make: Make) -> None:
     assert "tasks" in one_pass(of, {"tasks"}, 15.0).asked
 
 
-def test_a_mount_that_hangs_is_a_fact_and_no_blindness() -> None:
+def test_a_mount_that_hangs_is_a_fact() -> None:
     hung = Answer(error="no answer", hung=True, evidence="state D, wchan fuse_lock_inode")
     (facts, blind) = catalogue._each_mount(BY_NAME["mounts"], {"/a": hung})
     assert [(mount.path, mount.state) for mount in facts] == [("/a", MountState.HUNG)]
@@ -173,15 +174,15 @@ def test_a_mount_that_hangs_is_a_fact_and_no_blindness() -> None:
     assert blind is None
 
 
-# --- what was said stands until it is asked again --------------------------------------------------
+# --- an answer counts until the probe runs again --------------------------------------------------
 
 
-def see(observer: Observer, **said: object) -> NodeFacts:
-    observer.read_probes(Readings(**said), log_problem="", uptime_s=5.0)  # type: ignore[arg-type]
+def see(observer: Observer, **readings: object) -> NodeFacts:
+    observer.read_probes(Readings(**readings), log_problem="", uptime_s=5.0)  # type: ignore[arg-type]
     return observer.facts
 
 
-def test_a_slow_probe_s_facts_and_silence_stand_until_it_is_asked_again() -> None:
+def test_the_facts_of_a_slow_probe_or_their_lack_count_until_it_runs_again() -> None:
     observer = Observer(8, "boot", TrackedState())
     wanted, host = frozenset({"host", "dcgm"}), HostFacts(cpus=4)
     dumb = silence("dcgm", Answer(error="no watches"))
@@ -195,16 +196,16 @@ def test_a_slow_probe_s_facts_and_silence_stand_until_it_is_asked_again() -> Non
     assert facts.host is None, "asked, and there was nothing"
     assert facts.blind[0].passes == 2
     facts = see(observer, wanted=frozenset())
-    assert facts.blind == (), "nobody wants to know any more"
+    assert facts.blind == (), "no check needs it any more"
 
 
-def test_only_silence_that_matters_makes_the_verdict_blind() -> None:
+def test_only_vital_probes_make_the_verdict_blind() -> None:
     silent = tuple(silence(name, Answer(error="x")) for name in ("dcgm", "slurmd", "clock", "host"))
     facts = NodeFacts(expected_gpus=8, blind=silent)
     assert blind_names(facts, {"host": object()}) == ("host",)
 
 
-def test_a_driver_that_does_not_open_is_a_fact_and_its_gpus_are_unseen(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_open_is_a_fact_and_its_gpus_are_unknown(tmp_path: Path) -> None:
     """No library on a node that should have GPUs: nothing was looked at, so nothing is well."""
     paths = PathsConfig(state=tmp_path, nvml_library=f"{tmp_path}/no-such-library.so")
     of = Prober(NodeConfig(), AgentConfig(probe_deadline_s=15.0), paths, SlurmConfig())
@@ -229,17 +230,17 @@ def test_every_row_has_a_name_of_its_own_and_a_field_of_the_facts() -> None:
     assert len(BY_NAME) == len(PROBES)
     fields = NodeFacts.__dataclass_fields__
     assert {probe.facts for probe in PROBES} <= set(fields)
-    assert {probe.stirs for probe in PROBES} - {""} <= set(BY_NAME)
+    assert {probe.also_triggers for probe in PROBES} - {""} <= set(BY_NAME)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_every_check_needs_a_probe_that_there_is(name: str) -> None:
-    module = checks.load(name)
-    assert module.NEEDS in {*BY_NAME, "kmsg", ""}
-    assert getattr(module, "ALSO", frozenset()) <= {*BY_NAME, "kmsg"}
+def test_every_check_depends_on_a_probe_that_exists(name: str) -> None:
+    check = checks.load(name)
+    assert check.probe in {*BY_NAME, "kmsg", ""}
+    assert check.also <= {*BY_NAME, "kmsg"}
 
 
-def test_what_may_take_longer_than_a_pass_is_in_the_background() -> None:
+def test_probes_that_may_take_longer_than_a_pass_run_in_the_background() -> None:
     for probe in PROBES:
         sources = Sources(
             node=NodeConfig(), agent=AgentConfig(), paths=PathsConfig(), slurm=SlurmConfig()
@@ -248,14 +249,15 @@ def test_what_may_take_longer_than_a_pass_is_in_the_background() -> None:
             assert probe.background, probe.name
 
 
-def test_after_two_passes_in_vain_no_pass_waits_for_one_that_hangs_for_ever(make: Make) -> None:
+def test_after_two_missed_deadlines_no_pass_waits_for_the_probe(make: Make) -> None:
     of = make(
-        Probe(name="hung", open_=sleeps, facts="a"), Probe(name="well", open_=says(2), facts="b")
+        Probe(name="hung", open_=sleeps, facts="a"),
+        Probe(name="healthy", open_=answers(2), facts="b"),
     )
     times, blind = [], []
     for turn in range(6):
         began = time.monotonic()
-        readings = one_pass(of, {"hung", "well"}, turn * 10.0)
+        readings = one_pass(of, {"hung", "healthy"}, turn * 10.0)
         times.append(time.monotonic() - began)
         blind.append([one.probe for one in readings.blind])
         assert readings.facts == {"b": 2}
@@ -263,10 +265,10 @@ def test_after_two_passes_in_vain_no_pass_waits_for_one_that_hangs_for_ever(make
     assert min(times[:2]) >= 0.4, "two passes wait for it"
     assert max(times[2:]) < 0.4, "and then none"
     assert blind[:2] == [["hung"], ["hung"]]
-    assert blind[2:].count(["hung"]) >= 1, "its silence is still told"
+    assert blind[2:].count(["hung"]) >= 1, "it is still reported as blind"
 
 
-def test_a_check_alone_asks_every_probe_that_it_judges(tmp_path: Path) -> None:
+def test_one_check_alone_runs_every_probe_that_it_reads(tmp_path: Path) -> None:
     config = settings.load(tmp_path / "none.yaml")
     table = config.checks
     assert config.probes({"driver_hung": table["driver_hung"]}) == {"nvml", "system"}

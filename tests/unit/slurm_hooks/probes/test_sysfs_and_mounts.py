@@ -23,7 +23,7 @@ def mounted(path: Path, options: str) -> Iterator[Path]:
     path.mkdir()
     argv = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)]
     if subprocess.run(argv, check=False, capture_output=True).returncode:
-        pytest.skip("this machine lets nobody mount")
+        pytest.skip("mounting is not allowed on this machine")
     try:
         yield path
     finally:
@@ -36,7 +36,7 @@ def tmpfs(tmp_path: Path) -> Iterator[Path]:
 
 
 @root
-def test_a_healthy_mount_leaves_no_trace(tmpfs: Path) -> None:
+def test_a_healthy_mount_and_no_file_left_behind(tmpfs: Path) -> None:
     facts = mounts.read(str(tmpfs))
     assert facts.state is MountState.OK
     assert facts.latency_s is not None
@@ -45,7 +45,7 @@ def test_a_healthy_mount_leaves_no_trace(tmpfs: Path) -> None:
 
 
 @root
-def test_what_a_user_put_there_is_neither_written_nor_held_against_the_mount(tmpfs: Path) -> None:
+def test_a_file_of_a_user_is_not_written_and_is_no_fault_of_the_mount(tmpfs: Path) -> None:
     """A name that can be guessed may be a folder (no write succeeds), or a link to another's file."""
     guessed = tmpfs / f".holdfast-probe-{os.uname().nodename}-{os.getpid()}"
     guessed.mkdir()
@@ -72,13 +72,13 @@ def test_a_read_only_mount(tmpfs: Path) -> None:
     assert mounts.read(str(tmpfs)).state is MountState.READ_ONLY
 
 
-def test_a_folder_that_is_no_mount_is_gone(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_mount_point(tmp_path: Path) -> None:
     facts = mounts.read(str(tmp_path))
     assert (facts.state, facts.detail) == (MountState.GONE, "not mounted")
 
 
 @root
-def test_a_mount_that_never_answers_costs_its_deadline(tmp_path: Path) -> None:
+def test_a_mount_that_never_answers_takes_its_deadline(tmp_path: Path) -> None:
     """FUSE: the kernel waits for a daemon that reads the request and says nothing (state D)."""
     path = tmp_path / "dead"
     path.mkdir()
@@ -89,7 +89,7 @@ def test_a_mount_that_never_answers_costs_its_deadline(tmp_path: Path) -> None:
     argv = ["mount", "-i", "-t", "fuse", "-o", options, "dead", str(path)]
     if subprocess.run(argv, check=False, capture_output=True, pass_fds=(fd,)).returncode:
         os.close(fd)
-        pytest.skip("this machine lets nobody mount FUSE")
+        pytest.skip("mounting is not allowed on this machine FUSE")
     daemon = threading.Thread(target=answer_init_only, args=(fd,), daemon=True)
     daemon.start()
     worker = Worker("mount", mounts.open_probe, token=tmp_path / "token")
@@ -153,19 +153,19 @@ def test_a_device_off_the_bus_has_no_width(sysfs: Path) -> None:
     assert found["0000:64:00"].width == 16
 
 
-def test_cards_that_run_ethernet_are_no_infiniband_cards(sysfs: Path) -> None:
+def test_ethernet_cards_are_no_infiniband_cards(sysfs: Path) -> None:
     (sysfs / "bus/pci/devices/0000:54:00.0/class").write_text("0x020000\n")
     kinds = [device.kind for device in pcie.read(sysfs) or ()]
     assert (kinds.count(PciKind.HCA), kinds.count(PciKind.NIC)) == (7, 1)
 
 
-def test_nothing_to_look_at_is_none(tmp_path: Path) -> None:
+def test_without_sysfs_there_is_nothing_to_read(tmp_path: Path) -> None:
     assert infiniband.read(tmp_path) is None
     assert pcie.read(tmp_path) is None
     assert next(pcie.open_probe(tmp_path)(None)) is None
 
 
-def test_no_sysfs_is_blind_and_no_driver_is_no_port(tmp_path: Path) -> None:
+def test_no_sysfs_is_an_error_and_no_driver_is_no_port(tmp_path: Path) -> None:
     with pytest.raises(ProbeError, match="is sysfs mounted"):
         next(infiniband.open_probe(tmp_path)(None))
     with pytest.raises(ProbeError, match="is sysfs mounted"):

@@ -57,38 +57,38 @@ def see(*looks: PortFacts, every_s: float = 10.0) -> PortFacts:
 
 
 def test_the_first_pass_is_a_baseline_for_any_values() -> None:
-    news = see(counted(symbol_error=900, local_link_integrity_errors=3)).news
+    news = see(counted(symbol_error=900, local_link_integrity_errors=3)).deltas
     assert (news.symbol_ber, news.integrity) == (None, None)
     again = counted(symbol_error=900, local_link_integrity_errors=3)
-    assert see(again, again).news.integrity == 0
-    assert see(again, again).news.symbol_ber == 0.0
+    assert see(again, again).deltas.integrity == 0
+    assert see(again, again).deltas.symbol_ber == 0.0
 
 
 def test_symbol_errors_as_a_share_of_the_bits_of_two_hours() -> None:
     # 400 Gb/s for 125 minutes are 3e15 bits
-    assert see(PORT, counted(symbol_error=30)).news.symbol_ber == pytest.approx(1e-14)
+    assert see(PORT, counted(symbol_error=30)).deltas.symbol_ber == pytest.approx(1e-14)
     long = [counted(symbol_error=i) for i in range(0, 2000, 10)]
-    assert see(*long, every_s=100).news.symbol_ber == pytest.approx(0.1 / 400e9)
+    assert see(*long, every_s=100).deltas.symbol_ber == pytest.approx(0.1 / 400e9)
     unknown = replace(counted(symbol_error=30), rate_gbps=None)
-    assert see(PORT, unknown).news.symbol_ber is None
+    assert see(PORT, unknown).deltas.symbol_ber is None
 
 
 @pytest.mark.parametrize(
     ("name", "full"), [("symbol_error", 65535), ("local_link_integrity_errors", 15)]
 )
 def test_a_full_counter_no_longer_counts(name: str, full: int) -> None:
-    news = see(PORT, counted(**{name: full})).news
+    news = see(PORT, counted(**{name: full})).deltas
     assert (news.symbol_ber if name == "symbol_error" else news.integrity) is None
-    wide = see(PORT, counted(**{name: full + 1})).news
+    wide = see(PORT, counted(**{name: full + 1})).deltas
     assert (wide.symbol_ber if name == "symbol_error" else wide.integrity) is not None
 
 
 def test_a_counter_that_decreased_was_cleared() -> None:
-    assert see(counted(symbol_error=500), counted(symbol_error=2)).news.symbol_ber is None
+    assert see(counted(symbol_error=500), counted(symbol_error=2)).deltas.symbol_ber is None
     assert (
         see(
             counted(symbol_error=500), counted(symbol_error=2), counted(symbol_error=2)
-        ).news.symbol_ber
+        ).deltas.symbol_ber
         == 0
     )
 
@@ -120,7 +120,7 @@ def test_a_boot_drops_the_baseline_and_keeps_the_port() -> None:
     memory, _ = saw_ports(TrackedState(boot_id="a"), [replace(PORT, link_downed=3)], 5.0)
     after = booted(memory, "b", demand)
     _, (port,) = saw_ports(after, [replace(counted(symbol_error=9), link_downed=9)], 6.0)
-    assert port.news.symbol_ber is None
+    assert port.deltas.symbol_ber is None
     assert port.downs_age_s == ()
     assert port.best_gbps == 400.0
     assert port.seen_active
@@ -129,12 +129,12 @@ def test_a_boot_drops_the_baseline_and_keeps_the_port() -> None:
 def test_a_resume_by_a_person_resets_earlier_errors() -> None:
     memory, _ = saw_ports(TrackedState(), [PORT], 5.0)
     memory, (bad,) = saw_ports(memory, [counted(symbol_error=90)], 6.0)
-    assert bad.news.symbol_ber
+    assert bad.deltas.symbol_ber
     memory, _ = saw_ports(
         acknowledged(memory, NodeFacts(expected_gpus=0)), [counted(symbol_error=90)], 7.0
     )
     memory, (good,) = saw_ports(memory, [counted(symbol_error=90)], 8.0)
-    assert good.news.symbol_ber == 0
+    assert good.deltas.symbol_ber == 0
     assert "IB_BER" in COUNTED_CODES
 
 

@@ -45,14 +45,14 @@ def run(
     seen, filled = seen or GpuSeen(), GPU
     for after_s, gpu in readings:
         seen, filled = look(seen, gpu, START + after_s)
-    return seen, filled.news
+    return seen, filled.deltas
 
 
 def test_the_first_reading_is_a_baseline_without_deltas() -> None:
     worn = replace(GPU, uncorrected=7, link_crc_errors=(99,) * 18)
     seen, filled = look(GpuSeen(), worn, START)
     assert filled.uncorrected_new is None
-    assert filled.news == GpuDeltas(fabric_pending_s=0.0)
+    assert filled.deltas == GpuDeltas(fabric_pending_s=0.0)
     assert (seen.serial, seen.total("uncorrected"), seen.total("link_crc_errors")) == (
         "165", 7, 99 * 18,
     )  # fmt: skip
@@ -64,7 +64,7 @@ def test_link_errors_are_counted_in_the_last_hour_and_the_link_is_named() -> Non
     assert (news.link_recoveries, news.link_replays, news.bad_links) == (2, 0, (7,))
     for minute in range(1, 75):
         seen, filled = look(seen, bad, START + 10 + minute * 60)
-    assert filled.news.link_recoveries == 0, "an hour without another one"
+    assert filled.deltas.link_recoveries == 0, "an hour without another one"
 
 
 def test_crc_errors_are_judged_by_their_rate() -> None:
@@ -129,7 +129,7 @@ def test_a_reset_is_a_new_baseline() -> None:
     assert was_reset(seen, GPU)
     after, filled = look(seen, GPU, START + 20)
     assert filled.uncorrected_new is None
-    assert (filled.news.link_recoveries, filled.news.bad_links) == (None, ())
+    assert (filled.deltas.link_recoveries, filled.deltas.bad_links) == (None, ())
     again = replace(GPU, uncorrected=1)
     assert look(after, again, START + 30)[1].uncorrected_new == 1
     assert not was_reset(after, again)
@@ -146,7 +146,7 @@ def test_a_lost_gpu_keeps_its_name_and_has_no_deltas() -> None:
     seen, filled = look(seen, GpuFacts(index=3, state_code=15), START + 20)
     assert (filled.uuid, filled.pci, filled.serial) == ("GPU-3", "0000:86:00", "165")
     assert filled.uncorrected_new is None
-    assert filled.news == GpuDeltas()
+    assert filled.deltas == GpuDeltas()
     back, filled = look(seen, replace(GPU, uncorrected=1), START + 30)
     assert back.total("uncorrected") == 1
     assert filled.uncorrected_new == 1, "the baseline was kept"
@@ -173,7 +173,7 @@ def test_a_resume_by_a_person_resets_counted_errors() -> None:
     assert (news.link_recoveries, news.bad_links) == (5, (7,))
     seen, filled = look(acknowledged(seen), bad, START + 20)
     assert filled.uncorrected_new == 0
-    assert (filled.news.link_recoveries, filled.news.bad_links) == (0, ())
+    assert (filled.deltas.link_recoveries, filled.deltas.bad_links) == (0, ())
     worse = replace(bad, uncorrected=4)
     assert look(seen, worse, START + 30)[1].uncorrected_new == 1
 
@@ -194,7 +194,7 @@ def test_the_tracked_state_is_read_back_from_disk() -> None:
 
 @pytest.mark.parametrize("check", ["gpu_ecc", "gpu_nvlink_errors"])
 def test_a_resume_by_a_person_closes_findings_from_counters(check: str) -> None:
-    table = {check: CheckConfig(limits=checks.load(check).Limits(), mode=Mode.DRAIN)}
+    table = {check: CheckConfig(limits=checks.load(check).limits(), mode=Mode.DRAIN)}
     bad = replace(GPU, uncorrected=3, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
 
     def see(memory: TrackedState, gpu: GpuFacts, after_s: float) -> TrackedState:

@@ -64,7 +64,7 @@ def judged(
     facts = NodeFacts(
         expected_gpus=8, nvml=NvmlFacts(count=len(gpus), gpus=gpus), kmsg=with_events(*events).kmsg
     )
-    return list(check.judge(facts, check.Limits(**limits)))
+    return list(check.judge(facts, check.limits(**limits)))
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def test_corrected_errors_count_by_rate() -> None:
     assert judged("kernel_pcie_aer", *few) == []
     (found,) = judged("kernel_pcie_aer", *few, event("AER_CORRECTED", 300))
     assert (found.code, found.severity) == ("AER_CORRECTED", Severity.WARN)
-    assert "101 of them lately" in found.detail
+    assert "101 recently" in found.detail
     spread = [event("AER_CORRECTED", at * 600.0) for at in range(200)]
     assert judged("kernel_pcie_aer", *spread) == []
     assert judged("kernel_pcie_aer", *few, *few, max_corrected_per_hour=1000) == []
@@ -362,7 +362,7 @@ def test_whether_the_switch_or_the_gpu_is_the_cause() -> None:
 
 def test_several_gpus_that_lose_nvlink_at_once_hint_at_the_switch() -> None:
     found = judged("gpu_xid", xid(74, 100), xid(74, 101, "0000:64:00"))
-    assert all("2 GPUs at once: suspect the NVSwitch" in one.detail for one in found)
+    assert all("2 GPUs at the same time: suspect the NVSwitch" in one.detail for one in found)
     (alone,) = judged("gpu_xid", xid(74, 100))
     assert "suspect" not in alone.detail
 
@@ -381,12 +381,12 @@ def test_the_strongest_evidence_is_named() -> None:
     gpu = GpuFacts(index=0, pci=PCI, recovery_action=2)
     (found,) = judged("gpu_xid", xid(48), gpus=(gpu,))
     assert found.action is Action.REBOOT
-    assert "NVML recovery action 2 (node reboot) asks for reboot" in found.detail
+    assert "NVML recovery action 2 (node reboot) requires reboot" in found.detail
     both = judged("gpu_xid", xid(48, 100), xid(154, 101, value=1), gpus=(gpu,))
     assert {one.action for one in both} == {Action.REBOOT}
     (plain,) = judged("gpu_xid", xid(48), gpus=(replace(gpu, recovery_action=0),))
     assert plain.action is Action.RESET_GPU
-    assert "asks for" not in plain.detail
+    assert "requires" not in plain.detail
 
 
 def test_unknown_actions_of_new_drivers_are_read_by_their_number() -> None:
@@ -399,7 +399,7 @@ def test_unknown_actions_of_new_drivers_are_read_by_their_number() -> None:
     "name", [n for n in checks.CATALOGUE if n.startswith(("kernel_", "nvswitch"))]
 )
 def test_limits_out_of_range_are_refused(name: str) -> None:
-    limits = checks.load(name).Limits
+    limits = checks.load(name).limits
     for field in limits.__dataclass_fields__:
         if field.startswith("max_"):
             with pytest.raises(ValueError, match=f"{field} must be between 0"):
@@ -483,10 +483,10 @@ def test_a_mounted_filesystem_that_shuts_down_counts_at_once() -> None:
 def test_without_a_kernel_log_nothing_opens() -> None:
     for name in checks.CATALOGUE:
         check = checks.load(name)
-        if check.NEEDS == "kmsg":
+        if check.probe == "kmsg":
             blind = NodeFacts(expected_gpus=8)
-            assert list(check.judge(blind, check.Limits())) == []
-            assert list(check.show(blind, check.Limits())) == []
+            assert list(check.judge(blind, check.limits())) == []
+            assert list(check.show(blind, check.limits())) == []
             quiet = NodeFacts(expected_gpus=8, kmsg=KmsgFacts())
-            assert list(check.judge(quiet, check.Limits())) == []
-            assert list(check.show(quiet, check.Limits()))
+            assert list(check.judge(quiet, check.limits())) == []
+            assert list(check.show(quiet, check.limits()))

@@ -1,4 +1,4 @@
-"""What each active check makes of the output of its program, recorded on real machines."""
+"""How each active check reads the output of its program, recorded on real machines."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def dcgm(ran: Ran, level: int = 2) -> Judged:
 
 
 def edited(name: str, test: str, **result: object) -> Ran:
-    """A recording in which one test's result is another."""
-    said = json.loads((DATA / name).read_text())
-    for category in next(iter(said.values()))["test_categories"]:
-        for one in category["tests"]:
-            if one["name"] == test:
-                one["results"][0].update(result)
-    return Ran(status=0, out=json.dumps(said))
+    """A recording with another result of one test."""
+    report = json.loads((DATA / name).read_text())
+    for category in next(iter(report.values()))["test_categories"]:
+        for entry in category["tests"]:
+            if entry["name"] == test:
+                entry["results"][0].update(result)
+    return Ran(status=0, out=json.dumps(report))
 
 
 # --- every check
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_a_program_that_says_nothing_is_no_pass(name: str) -> None:
+def test_a_program_without_a_result_is_no_pass(name: str) -> None:
     check, level = load(name), CATALOGUE[name].level
-    limits = check.Limits()
+    limits = check.limits()
     for ran in (
         Ran(status=0),
         Ran(status=127, err="not found"),
@@ -64,30 +64,30 @@ def test_a_program_that_says_nothing_is_no_pass(name: str) -> None:
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_a_program_that_never_ends_is_a_failure(name: str) -> None:
     check, level = load(name), CATALOGUE[name].level
-    judged = check.read(Ran(status=None, limit_s=5), NODE, check.Limits(), level)
+    judged = check.read(Ran(status=None, limit_s=5), NODE, check.limits(), level)
     assert judged.verdict is FAILED
     assert "5 s" in judged.detail
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_every_row_says_what_it_needs_and_how_long_it_may_take(name: str) -> None:
+def test_every_check_states_what_it_needs_and_its_time_limit(name: str) -> None:
     check, level = load(name), CATALOGUE[name].level
-    assert check.NEEDS
-    assert check.NODES in (1, 2)
-    assert check.time_limit_s(check.Limits(), level) >= 10
+    assert check.needs
+    assert check.nodes in (1, 2)
+    assert check.time_limit_s(check.limits(), level) >= 10
 
 
 # --- DCGM
 
 
-def test_dcgm_3_passes_and_leaves_out_what_it_always_leaves_out() -> None:
+def test_dcgm_3_passes_without_the_tests_that_it_always_skips() -> None:
     assert dcgm(recorded("dcgm3-r2-pass.json")).verdict is PASSED
     judged = dcgm(recorded("dcgm3-r3-eud-skipped.json"), 3)
     assert judged.verdict is PASSED
     assert judged.detail == "15 tests passed"
 
 
-def test_a_failed_test_names_the_gpu_and_what_dcgm_said() -> None:
+def test_a_failed_test_names_the_gpu_and_the_warning_of_dcgm() -> None:
     ran = edited("dcgm3-r2-pass.json", "GPU Memory", status="Fail", warnings=["Detected 3 DBEs"])
     judged = dcgm(replace(ran, status=205))
     assert judged.verdict is FAILED
@@ -102,13 +102,13 @@ def test_a_test_that_was_not_run_is_no_pass(status: str) -> None:
     assert "PCIe" in judged.detail
 
 
-def test_a_set_up_that_dcgm_dislikes_says_nothing_about_the_hardware() -> None:
+def test_an_error_in_the_configuration_of_the_node_is_no_hardware_fault() -> None:
     judged = dcgm(recorded("dcgm4-r1-persistence-off.json", 226), 1)
     assert judged.verdict is COULD_NOT
     assert "Persistence mode" in judged.readings[0].value
 
 
-def test_warnings_before_the_json_are_skipped_and_a_missing_engine_is_told() -> None:
+def test_warnings_before_the_json_are_skipped_and_a_missing_hostengine_is_reported() -> None:
     text = "Warning: CUDA_VISIBLE_DEVICES is set\n" + (DATA / "dcgm3-r2-pass.json").read_text()
     assert dcgm(Ran(status=0, out=text)).verdict is PASSED
     said = "Error: unable to establish a connection to the specified host: localhost\n"
@@ -167,7 +167,7 @@ def test_the_largest_size_counts_not_the_average() -> None:
     assert (run.size, run.busbw_gb_s, run.wrong) == (8 << 30, 467.28, 0)
 
 
-def test_an_error_of_nccl_is_the_nodes_and_a_missing_library_is_not() -> None:
+def test_an_error_of_nccl_is_a_failure_and_a_missing_library_is_not() -> None:
     said = "worker-1: Test NCCL failure common.cu:1009 'unhandled cuda error / '\n"
     judged = nccl_loopback.read(Ran(status=3, out=said), NODE, nccl_loopback.Limits(), 0)
     assert judged.verdict is FAILED
@@ -177,7 +177,7 @@ def test_an_error_of_nccl_is_the_nodes_and_a_missing_library_is_not() -> None:
     assert judged.verdict is COULD_NOT
 
 
-def test_our_own_all_reduce_reads_the_same_way() -> None:
+def test_holdfasts_own_all_reduce_is_read_too() -> None:
     said = {"ranks": 8, "hosts": ["a"], "size": 8 << 30, "busbw_gb_s": 450.0, "wrong": 0}
     ran = Ran(status=0, out="NCCL version 2.2\n" + json.dumps({"all_reduce": said}) + "\n")
     assert nccl_loopback.read(ran, NODE, nccl_loopback.Limits(), 0).verdict is PASSED
@@ -200,8 +200,8 @@ def test_a_gpu_that_is_slow_or_wrong_is_named() -> None:
     assert gpu_burn.read(burned(), NODE, limits, 0).verdict is PASSED
     for odd, said in (
         ({"tflops": 520.0}, "GPU 5 bf16 520"),
-        ({"mismatches": 1}, "GPU 5 results that differ 1"),
-        ({"finite": False}, "GPU 5 results that differ 9"),
+        ({"mismatches": 1}, "GPU 5 differing results 1"),
+        ({"finite": False}, "GPU 5 differing results 9"),
     ):
         judged = gpu_burn.read(burned(**odd), NODE, limits, 0)
         assert judged.verdict is FAILED
@@ -236,7 +236,7 @@ def stored(**odd: object) -> Ran:
     return Ran(status=0, out="".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_mounts_that_work_that_are_slow_and_that_lie() -> None:
+def test_mounts_that_work_are_slow_or_return_wrong_data() -> None:
     limits = storage.Limits()
     assert storage.read(stored(), NODE, limits, 0).verdict is PASSED
     slow = storage.read(stored(read_mb_s=10), NODE, limits, 0)

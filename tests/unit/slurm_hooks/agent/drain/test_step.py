@@ -559,7 +559,7 @@ def test_with_a_return_test_the_step_requests_a_test_first(bench: Bench) -> None
 def test_after_a_passed_test_the_reserved_node_returns_to_service(bench: Bench) -> None:
     gated(bench)
     passed = replace(clean(), trial=trial(bench, "passed"))
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.slurm.in_use = 1  # the job's epilog is still running
     outcome = bench.run(passed)
     assert bench.slurm.kept == []
@@ -573,7 +573,7 @@ def test_otherwise_the_old_drain_is_set_again(bench: Bench, verdict: str | None)
     gated(bench)
     before = bench.slurm.mine.reason
     case = replace(clean(), trial=trial(bench, verdict) if verdict else None)
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.run(case)
     assert bench.slurm.mine.reason == before
     assert bench.slurm.writes == ["drain worker-1", "unreserve"], "the drain comes first"
@@ -589,7 +589,7 @@ def test_a_failed_test_is_in_the_comment_until_one_passes(bench: Bench) -> None:
     bench.run(replace(clean(), trial=trial(bench, "failed")))
     assert "re-test host failed" in bench.slurm.mine.comment
     passed = replace(clean(), trial=trial(bench, "passed"))
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.run(passed)
     assert not bench.slurm.mine.drained_flag
     assert bench.slurm.mine.comment == ""
@@ -597,7 +597,7 @@ def test_a_failed_test_is_in_the_comment_until_one_passes(bench: Bench) -> None:
 
 def test_a_fault_during_the_test_drains_at_once_and_keeps_the_record(bench: Bench) -> None:
     gated(bench)
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.run(fault(Action.RESET_GPU, "XID48"))
     assert bench.slurm.mine.drained_flag
     assert bench.slurm.kept == []
@@ -631,7 +631,7 @@ def test_the_agent_cleans_up_after_a_killed_inspection(bench: Bench) -> None:
 
 def test_a_job_that_does_not_end_keeps_the_reservation_and_the_drain(bench: Bench) -> None:
     gated(bench)
-    kept_by(bench, Purpose.GATE)
+    kept_by(bench, Purpose.RETURN)
     bench.slurm.in_use = 1 << 20
     with pytest.raises(Unavailable, match="does not end"):
         bench.run(clean())

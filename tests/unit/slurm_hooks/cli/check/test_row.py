@@ -47,7 +47,7 @@ def test_an_expected_device_without_a_probe_is_blind(
 
 
 def table(*names: str, mode: Mode = Mode.DRAIN) -> Table:
-    return {name: CheckConfig(limits=checks.load(name).Limits(), mode=mode) for name in names}
+    return {name: CheckConfig(limits=checks.load(name).limits(), mode=mode) for name in names}
 
 
 def rows(facts: NodeFacts, *names: str, mode: Mode = Mode.DRAIN) -> list[Row]:
@@ -114,9 +114,9 @@ def test_each_xid_of_a_gpu_has_a_value_and_a_limit() -> None:
 
 
 def test_a_required_service_that_cannot_be_seen_is_blind() -> None:
-    service = ServiceFacts(name="dcgm", running=None, how="cannot be seen from here")
+    service = ServiceFacts(name="dcgm", running=None, how="not visible from here")
     facts = NodeFacts(expected_gpus=8, system=SystemFacts(services=(service,), uptime_s=9999.0))
-    asked = checks.load("services").Limits(required=frozenset({"dcgm"}))
+    asked = checks.load("services").limits(required=frozenset({"dcgm"}))
     (required,) = rows_of({"services": CheckConfig(limits=asked)}, facts)
     (other,) = rows(facts, "services")
     assert (required.verdict, other.verdict) == (BLIND, UNSEEN)

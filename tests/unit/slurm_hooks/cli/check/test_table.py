@@ -183,7 +183,7 @@ def test_missing_subjects_take_one_line_and_are_not_ok() -> None:
 
 def test_a_check_with_some_subjects_lists_the_missing_ones() -> None:
     rows = [
-        row("services", "fabricmanager", "runs"),
+        row("services", "fabricmanager", "running"),
         row("services", "dcgm", "not visible", UNSEEN),
         row("probe_blind", "-", "nothing to check", UNSEEN),
     ]
