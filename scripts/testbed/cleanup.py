@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.box import Box
 from testbed.paths import box_folder, boxes, may_be_name
+from testbed.running_box import RunningBox
 
 KEPT_S = 3600.0
 """A box that ended by itself keeps its logs so long, for whoever wants to know why."""
@@ -32,7 +32,7 @@ def sweep(now: float) -> None:
         return
     found = [path for path in boxes().iterdir() if path.is_dir() or path.suffix == ".lock"]
     for name in sorted({path.name.removeprefix(".").removesuffix(".lock") for path in found}):
-        if may_be_name(name) and now - _touched(name) > KEPT_S and Box.look(name) is None:
+        if may_be_name(name) and now - _touched(name) > KEPT_S and RunningBox.look(name) is None:
             with contextlib.suppress(BlockingIOError), _locked(name, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 shutil.rmtree(box_folder(name), ignore_errors=True)
 

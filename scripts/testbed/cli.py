@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from testbed import enter, status
+from testbed import enter, faults, startup, status
 from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
 from testbed.paths import box_folder, boxes, cache, purge
@@ -120,8 +120,6 @@ def _up(words: list[str]) -> int:
 
 
 def _down(words: list[str]) -> int:
-    from testbed import startup  # noqa: PLC0415 - needs packages of .venv, which help has to do without
-
     parser = _parser("down")
     parser.add_argument(
         "--purge", action="store_true", help="also remove the cache, unless another box uses it"
@@ -232,8 +230,6 @@ def _place(word: str) -> str:
 
 
 def _kinds(words: list[str]) -> int:
-    from testbed import faults  # noqa: PLC0415 - only here
-
     _parser("kinds").parse_args(words)
     for kind in faults.KINDS.values():
         print(f"{kind.usage:44} {kind.meaning}")

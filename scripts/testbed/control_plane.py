@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from testbed import kube
-from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.inside.daemons import PLANE
 from testbed.layers import Say
 from testbed.paths import cache
+from testbed.running_box import RunningBox
 from testbed.shape import (
     CONTROLLER_ADDRESS,
     INSIDE,
@@ -47,7 +47,7 @@ def prepare(folder: Path) -> kube.ControlPlane:
     return plane
 
 
-def start(box: Box, say: Callable[[str], None]) -> None:
+def start(box: RunningBox, say: Callable[[str], None]) -> None:
     """Start etcd and kube-apiserver, fill them with the cluster, log the bridge in."""
     plane = _plane(box.folder)
     for daemon in plane.daemons():
@@ -69,7 +69,7 @@ def start(box: Box, say: Callable[[str], None]) -> None:
     say(f"{box.shape.nodes} Nodes and worker Pods")
 
 
-def _all_run(box: Box, plane: kube.ControlPlane) -> None:
+def _all_run(box: RunningBox, plane: kube.ControlPlane) -> None:
     """Raises ``SandboxError`` when a daemon ended: nothing starts it again, so waiting would be in vain."""
     running = box.ask("state")["daemons"]
     assert isinstance(running, dict)  # noqa: S101 - the supervisor's own answer

@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.h100 import build_library
 from testbed.paths import TREE, cache
+from testbed.running_box import RunningBox
 
 Say = Callable[[str], None]
 _KEEP = 12
@@ -152,7 +152,7 @@ def byte_compile(root: Path, folder: Path) -> None:
 
 def _forget_old(folder: Path, kind: str) -> None:
     """Keep the newest layers of a kind, those that a box stands on, and all of the last hour."""
-    used = {name for box in Box.all() for name in box.shape.layers}
+    used = {name for box in RunningBox.all() for name in box.shape.layers}
     found = [path for path in folder.glob(f"{kind}-*") if path.suffix != ".part"]
     for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-_KEEP]:
         if str(path) not in used and time.time() - path.stat().st_mtime > _FRESH_S:

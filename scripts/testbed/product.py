@@ -14,8 +14,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from packaging.markers import Marker
-
 from testbed.errors import SandboxError
 from testbed.layers import Say, building, byte_compile, digest_of, layer, python_version, sources
 from testbed.paths import TREE, cache
@@ -82,6 +80,8 @@ def pinned(lock: str, version: str) -> Iterator[str]:
 
     Read from what uv notes in the lock: after each requirement, `# via` and the names that brought it.
     """
+    from packaging.markers import Marker  # noqa: PLC0415 - in .venv, which `--help` works without
+
     entries = list(_entries(lock))
     wanted = set(ROOT_REQUIREMENTS)
     while True:

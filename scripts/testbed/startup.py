@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed import cleanup, control_plane, enter, host, layers, product, roots, slurm_conf
-from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
 from testbed.inside.control import ControlError, ask
 from testbed.layers import Say
 from testbed.paths import TREE, box_folder, cache
 from testbed.pidfd import end_namespace
+from testbed.running_box import RunningBox
 from testbed.shape import (
     DEFAULT_NODES,
     DEFAULT_RELEASE,
@@ -56,13 +56,13 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def up(order: Order) -> Box:
+def up(order: Order) -> RunningBox:
     """The running box as ordered; started when there is none."""
     need_root()
     _check(order)
     cleanup.sweep(time.time())
     with cleanup.only_one(order.name):
-        running = Box.look(order.name)
+        running = RunningBox.look(order.name)
         if running is not None:
             _same_shape(running, order)
             _compare_product(running)
@@ -99,7 +99,7 @@ def _check(order: Order) -> None:
         )
 
 
-def _same_shape(running: Box, order: Order) -> None:
+def _same_shape(running: RunningBox, order: Order) -> None:
     slurm = roots.release_of(Path(order.root)) if order.root else order.slurm
     have = (running.shape.nodes, running.shape.slurm)
     want = (order.nodes or have[0], slurm or have[1])
@@ -110,7 +110,7 @@ def _same_shape(running: Box, order: Order) -> None:
         )
 
 
-def _compare_product(running: Box) -> None:
+def _compare_product(running: RunningBox) -> None:
     """A box keeps the product that it was made with; say so when the working tree has moved on."""
     installed = str(product.product_layer(Path(running.shape.root)))
     if installed not in running.shape.layers:
@@ -187,7 +187,7 @@ def _write_etc(etc: Path, shape: Shape) -> None:
     (etc / "hostname").write_text("controller\n")
 
 
-def _start(shape: Shape, owner_pid: int | None) -> Box:
+def _start(shape: Shape, owner_pid: int | None) -> RunningBox:
     """Make the namespaces, boot what is in them; on any failure nothing is left."""
     read, write = os.pipe()
     fds = [read]
@@ -227,7 +227,7 @@ def _open_owner(pid: int) -> int:
         raise SandboxError(f"--owner-pid {pid}: no such process") from None
 
 
-def _first_breath(folder: Path, shape: Shape, unshare: subprocess.Popen[bytes]) -> Box:
+def _first_breath(folder: Path, shape: Shape, unshare: subprocess.Popen[bytes]) -> RunningBox:
     """Wait until the supervisor answers; then the box can be found by its name."""
     end = time.monotonic() + 30
     while True:
@@ -247,10 +247,10 @@ def _first_breath(folder: Path, shape: Shape, unshare: subprocess.Popen[bytes]) 
     life = folder / "life.json.part"
     life.write_text(json.dumps({"pid": pid, "started": started}))
     life.rename(folder / "life.json")
-    return Box(folder=folder, shape=shape, pid=pid, started=started)
+    return RunningBox(folder=folder, shape=shape, pid=pid, started=started)
 
 
-def _boot(box: Box) -> None:
+def _boot(box: RunningBox) -> None:
     """Slurm and Kubernetes come up side by side; then the bridge between them."""
     begin = time.monotonic()
 
@@ -269,7 +269,7 @@ def _boot(box: Box) -> None:
         box.ask("start", "bridge")
 
 
-def _boot_slurm(box: Box, tell: Say) -> None:
+def _boot_slurm(box: RunningBox, tell: Say) -> None:
     argv = ["/usr/bin/python3", "-m", "testbed.inside.boot"]
     inside = enter.argv_in(box.pid, argv, user="root", cwd="/", env={"PYTHONPATH": "/opt/sandbox"})
     pipe = subprocess.PIPE
@@ -291,7 +291,7 @@ def down(name: str) -> bool:
     """End a box, whole or half made. False when there was none."""
     need_root()
     with cleanup.only_one(name):
-        box = Box.look(name)
+        box = RunningBox.look(name)
         if box is not None:
             end_namespace(box.pid)
         folder = box_folder(name)

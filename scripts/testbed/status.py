@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed import faults
-from testbed.box import Box
 from testbed.errors import SandboxError
+from testbed.running_box import RunningBox
 from testbed.shape import CONTROLLER, kube_name
 
 UNKNOWN = "unknown"
@@ -50,7 +50,7 @@ class BoxStatus:
     """Those of the whole cluster."""
 
 
-def read(box: Box) -> BoxStatus:
+def read(box: RunningBox) -> BoxStatus:
     """Ask everybody, once; who does not answer within seconds is 'unknown'."""
     power = box.ask("state")["nodes"]
     assert isinstance(power, dict)  # noqa: S101 - the supervisor's own answer
@@ -74,7 +74,7 @@ def read(box: Box) -> BoxStatus:
     )
 
 
-def _json(box: Box, argv: list[str]) -> dict[str, Any]:
+def _json(box: RunningBox, argv: list[str]) -> dict[str, Any]:
     try:
         answer = json.loads(box.run(argv, timeout_s=6, cwd="/").stdout)
     except (SandboxError, ValueError):
@@ -82,7 +82,7 @@ def _json(box: Box, argv: list[str]) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _node(box: Box, name: str, slurm: Any, kube: Any, power: str) -> NodeStatus:
+def _node(box: RunningBox, name: str, slurm: Any, kube: Any, power: str) -> NodeStatus:
     spec = kube["spec"] if kube else {}
     conditions = kube["status"]["conditions"] if kube else []
     taints = (
@@ -105,11 +105,11 @@ def _node(box: Box, name: str, slurm: Any, kube: Any, power: str) -> NodeStatus:
     )
 
 
-def _faults(box: Box, node: str) -> tuple[str, ...]:
+def _faults(box: RunningBox, node: str) -> tuple[str, ...]:
     return tuple(str(fault) for fault in faults.active(box, node))
 
 
-def _agent(box: Box, node: str) -> int | None:
+def _agent(box: RunningBox, node: str) -> int | None:
     try:
         running = box.pids(node)
     except SandboxError:

@@ -18,10 +18,10 @@ from testbed.h100.node import KMSG, SYSFS, read_state, replace_gpu, write_state
 from testbed.shape import CONTROLLER
 
 if TYPE_CHECKING:
-    from testbed.box import Box
+    from testbed.running_box import RunningBox
 
 
-def inject(box: Box, node: str, kind: str, args: Sequence[str] = ()) -> str:
+def inject(box: RunningBox, node: str, kind: str, args: Sequence[str] = ()) -> str:
     """Put a fault into a node (or ``controller``: what all nodes share); says in one line what is there now.
 
     A fault that is there already stays as it is, but an Xid or a flap is reported again. Raises ``SandboxError`` for
@@ -56,7 +56,7 @@ def inject(box: Box, node: str, kind: str, args: Sequence[str] = ()) -> str:
     return f"{node}: {fault}" + (" (was there already)" if there else "")
 
 
-def heal(box: Box, node: str, kind: str | None = None) -> list[str]:
+def heal(box: RunningBox, node: str, kind: str | None = None) -> list[str]:
     """Mend a node's faults of a kind, or all; a line for each one. Where it takes, the node is switched off and on.
 
     No such fault is no error: nothing happens and the list is empty.
@@ -75,7 +75,7 @@ def heal(box: Box, node: str, kind: str | None = None) -> list[str]:
     return [f"{node}: {fault} healed ({KINDS[fault.kind].heals})" for fault in mended]
 
 
-def active(box: Box, node: str) -> list[Active]:
+def active(box: RunningBox, node: str) -> list[Active]:
     """The faults of a node, or of ``controller``, oldest first."""
     return records.load(box.folder, node)
 
@@ -175,7 +175,7 @@ def _lines(faults: list[Active], state: dict[str, str]) -> tuple[str, ...]:
 # -- healing --------------------------------------------------------------------------------------------------------
 
 
-def _mend(box: Box, node: str, mended: list[Active], left: list[Active]) -> None:
+def _mend(box: RunningBox, node: str, mended: list[Active], left: list[Active]) -> None:
     hardware = [fault for fault in mended if KINDS[fault.kind].effects is not None]
     others = [fault for fault in mended if KINDS[fault.kind].effects is None]
     sim = box.folder / "nodes" / node

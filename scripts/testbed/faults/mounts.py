@@ -8,7 +8,7 @@ from testbed.errors import SandboxError
 from testbed.faults.words import Args
 
 if TYPE_CHECKING:
-    from testbed.box import Box
+    from testbed.running_box import RunningBox
 
 FILESTORES = ("/mnt/training", "/mnt/inference")
 
@@ -82,36 +82,36 @@ rm -rf "$kept"
 """
 
 
-def fill_state(box: Box, node: str, _: Args) -> None:
+def fill_state(box: RunningBox, node: str, _: Args) -> None:
     _sh(box, node, _STATE_FULL, {"path": STATE})
 
 
-def empty_state(box: Box, node: str, _: Args) -> None:
+def empty_state(box: RunningBox, node: str, _: Args) -> None:
     _sh(box, node, _STATE_NOT_FULL, {"path": STATE})
 
 
-def lock_state(box: Box, node: str, _: Args) -> None:
+def lock_state(box: RunningBox, node: str, _: Args) -> None:
     _sh(box, node, _STATE_READ_ONLY, {"path": STATE})
 
 
-def unlock_state(box: Box, node: str, _: Args) -> None:
+def unlock_state(box: RunningBox, node: str, _: Args) -> None:
     _sh(box, node, 'umount -l "$1"', {"path": STATE})
 
 
-def hang_state(box: Box, node: str, _: Args) -> None:
+def hang_state(box: RunningBox, node: str, _: Args) -> None:
     hang(box, node, {"path": STATE})
 
 
-def unhang_state(box: Box, node: str, _: Args) -> None:
+def unhang_state(box: RunningBox, node: str, _: Args) -> None:
     unhang(box, node, {"path": STATE})
 
 
-def hide_munge(box: Box, node: str, _: Args) -> None:
+def hide_munge(box: RunningBox, node: str, _: Args) -> None:
     """munged serves the whole box; the node loses its socket."""
     _on(box, node, "mount", "-t", "tmpfs", "no-munge", "/run/munge")
 
 
-def show_munge(box: Box, node: str, _: Args) -> None:
+def show_munge(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "umount", "-l", "/run/munge")
 
 
@@ -141,68 +141,68 @@ until rm -rf /run/.full-run 2>/dev/null; do sleep 0.1; done
 """
 
 
-def fill_run(box: Box, node: str, _: Args) -> None:
+def fill_run(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "bash", "-c", _RUN_FULL)
 
 
-def empty_run(box: Box, node: str, _: Args) -> None:
+def empty_run(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "bash", "-c", _RUN_EMPTY)
 
 
-def fill_disk(box: Box, node: str, _: Args) -> None:
+def fill_disk(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "sh", "-c", _DISK_FULL)
 
 
-def empty_disk(box: Box, node: str, _: Args) -> None:
+def empty_disk(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "sh", "-c", _DISK_EMPTY)
 
 
-def lock_disk(box: Box, node: str, _: Args) -> None:
+def lock_disk(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "mount", "-o", "remount,bind,ro", "/tmp")  # noqa: S108 - the node's own
 
 
-def unlock_disk(box: Box, node: str, _: Args) -> None:
+def unlock_disk(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "mount", "-o", "remount,bind,rw", "/tmp")  # noqa: S108 - the node's own
 
 
-def hang(box: Box, node: str, args: Args) -> None:
+def hang(box: RunningBox, node: str, args: Args) -> None:
     """Nobody answers; processes that touch it cannot be killed."""
     _on(box, node, *_HUNG, str(args["path"]))
 
 
-def unhang(box: Box, node: str, args: Args) -> None:
+def unhang(box: RunningBox, node: str, args: Args) -> None:
     _on(box, node, *_HUNG, "--end", str(args["path"]))
 
 
-def fill(box: Box, node: str, args: Args) -> None:
+def fill(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, _FULL, args)
 
 
-def unfill(box: Box, node: str, args: Args) -> None:
+def unfill(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, _NO_LONGER_FULL, args)
 
 
-def make_read_only(box: Box, node: str, args: Args) -> None:
+def make_read_only(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, _READ_ONLY, args)
 
 
-def make_writable(box: Box, node: str, args: Args) -> None:
+def make_writable(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, 'umount -l "$1"', args)
 
 
-def take_away(box: Box, node: str, args: Args) -> None:
+def take_away(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, 'umount -l "$1"', args)
 
 
-def give_back(box: Box, node: str, args: Args) -> None:
+def give_back(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, f'mount --bind "{_BOX_FOLDER}$1" "$1"', args)
 
 
-def _sh(box: Box, node: str, script: str, args: Args) -> None:
+def _sh(box: RunningBox, node: str, script: str, args: Args) -> None:
     _on(box, node, "sh", "-c", script, "sh", str(args["path"]))
 
 
-def _on(box: Box, node: str, *argv: str) -> None:
+def _on(box: RunningBox, node: str, *argv: str) -> None:
     done = box.node(node).run(argv, timeout_s=20, check=False)
     if done.returncode:
         said = " ".join((done.stderr or done.stdout).split())

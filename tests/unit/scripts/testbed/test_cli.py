@@ -9,6 +9,7 @@ from testbed import cli
 from testbed.box import Box, Node
 from testbed.errors import SandboxError, did_you_mean
 from testbed.paths import box_folder, purge
+from testbed.running_box import RunningBox
 from testbed.shape import Shape
 from testbed.status import logs
 
@@ -89,7 +90,7 @@ def test_up_again_complains_only_of_what_was_asked_for(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
     running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
-    monkeypatch.setattr(Box, "look", lambda _: running)
+    monkeypatch.setattr(RunningBox, "look", lambda _: running)
     monkeypatch.setattr("testbed.startup._compare_product", lambda _: None)
     assert cli.main(["up", "--name", "b", *words]) == (2 if refused else 0)
     assert refused in capsys.readouterr().err
@@ -111,7 +112,7 @@ def test_healing_says_that_flaps_stay_counted_and_how_the_node_returns(
     (tmp_path / "verdict").write_text(verdict)
     shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
     running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
-    monkeypatch.setattr(Box, "look", lambda _: running)
+    monkeypatch.setattr(RunningBox, "look", lambda _: running)
     monkeypatch.setattr(Node, "path", lambda *_: tmp_path / "verdict")
     assert cli.main(["heal", "worker-1", *kind, "--name", "b"]) == 0
     out = capsys.readouterr().out

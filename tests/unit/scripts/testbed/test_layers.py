@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from testbed.box import Box
 from testbed.layers import building, layer
+from testbed.running_box import RunningBox
 from testbed.shape import Shape
 
 
@@ -70,7 +70,7 @@ def test_old_layers_are_forgotten_unless_a_box_stands_on_them(
     for age, path in enumerate(reversed(made)):
         os.utime(path, (time.time() - 7200 - age,) * 2)
     shape = Shape(name="b", nodes=1, slurm="24.11", root="/r", layers=(str(made[0]),))
-    box = Box(folder=tmp_path, shape=shape, pid=1, started=1)
-    monkeypatch.setattr(Box, "all", lambda: [box])
+    box = RunningBox(folder=tmp_path, shape=shape, pid=1, started=1)
+    monkeypatch.setattr(RunningBox, "all", lambda: [box])
     made.append(layer("k", {}, {"n": "new"}))
     assert [path for path in made if path.exists()] == [made[0], *made[-12:]]

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 from testbed import control_plane, kube, startup
-from testbed.box import Box
 from testbed.errors import SandboxError
+from testbed.running_box import RunningBox
 from testbed.shape import Shape
 
-BOX = Box(
+BOX = RunningBox(
     folder=Path("/nowhere"),
     shape=Shape(name="b", nodes=1, slurm="24.11", root="/", layers=(), hooks=True, bridge=True),
     pid=1,
@@ -53,7 +53,9 @@ def test_a_daemon_of_kubernetes_that_ended_is_not_waited_for(
         assert callable(alive)
         alive()
 
-    monkeypatch.setattr(Box, "ask", lambda _, verb, name="": {"daemons": {"kube-apiserver": 7}})
+    monkeypatch.setattr(
+        RunningBox, "ask", lambda _, verb, name="": {"daemons": {"kube-apiserver": 7}}
+    )
     daemons = [SimpleNamespace(name="kube-apiserver"), SimpleNamespace(name="etcd")]
     monkeypatch.setattr(control_plane, "_plane", lambda _: SimpleNamespace(daemons=lambda: daemons))
     monkeypatch.setattr(kube, "wait_ready", ready)
