@@ -1,4 +1,4 @@
-"""The Kubernetes of a box: what is prepared before the box is born, and what is done once it lives."""
+"""The Kubernetes of a box: prepared before the box starts, started and provisioned in it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def prepare(folder: Path) -> kube.ControlPlane:
 
 
 def start(box: RunningBox, say: Callable[[str], None]) -> None:
-    """Start etcd and kube-apiserver, fill them with the cluster, log the bridge in."""
+    """Start etcd and kube-apiserver, create the cluster's objects and the bridge's kubeconfig."""
     plane = _plane(box.folder)
     for daemon in plane.daemons():
         box.ask("start", daemon.name)
@@ -70,13 +70,13 @@ def start(box: RunningBox, say: Callable[[str], None]) -> None:
 
 
 def _all_run(box: RunningBox, plane: kube.ControlPlane) -> None:
-    """Raises ``SandboxError`` when a daemon ended: nothing starts it again, so waiting would be in vain."""
+    """Raises ``SandboxError`` when a daemon has exited: nothing restarts it, so waiting is useless."""
     running = box.ask("state")["daemons"]
-    assert isinstance(running, dict)  # noqa: S101 - the supervisor's own answer
+    assert isinstance(running, dict)  # noqa: S101 - the supervisor's answer
     for daemon in plane.daemons():
         if daemon.name not in running:
             raise SandboxError(
-                f"{daemon.name} ended at once; is its program in {cache() / 'kube'} whole? "
+                f"{daemon.name} ended at once; is its program in {cache() / 'kube'} intact? "
                 f"See: scripts/sandbox logs --name {box.shape.name} {daemon.name}"
             )
 

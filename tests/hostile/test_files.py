@@ -45,7 +45,7 @@ def test_logs(clean_box: Box) -> None:
     for name, why in (
         ("pipe", "not a regular file: a named pipe"),
         ("zero", "zero is a symbolic link of uid 2002, which root does not follow"),
-        ("observe_only", "shadow is a symbolic link of uid 2002, which root does not follow"),
+        ("shadow", "shadow is a symbolic link of uid 2002, which root does not follow"),
         ("linked/log", "linked is a symbolic link of uid 2002, which root does not follow"),
         ("huge", "larger than 16 GiB"),
     ):

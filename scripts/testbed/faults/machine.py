@@ -24,12 +24,12 @@ START_SLURMD = ("/opt/sandbox/start-slurmd",)
 _PRELOAD = "/etc/ld.so.preload"
 _SHIM = "clock_skew.so"
 _SKEW = "/run/clock-skew"
-"""In the node's own memory: a node that loses power forgets it, as it forgets the mount."""
+"""In the node's memory: a power loss removes it together with the mount."""
 
 _SLURMCTLD = "slurmctld"
 _ENDS_S = 10.0
 _NODE_STATE = "node_state*"
-"""The files in which slurmctld keeps its nodes: node_state, and node_state.old of the save before."""
+"""slurmctld's files about nodes: node_state, and node_state.old of the previous save."""
 
 Act = Callable[["RunningBox", str, Args], None]
 
@@ -62,19 +62,19 @@ def join(box: RunningBox, node: str, _: Args) -> None:
 
 def kill_slurmd(box: RunningBox, node: str, _: Args) -> None:
     if not _kill(box, node, _is_slurmd):
-        raise SandboxError(f"{node}: no slurmd runs there")
+        raise SandboxError(f"{node}: no slurmd is running")
 
 
 def start_slurmd(box: RunningBox, node: str, _: Args) -> None:
-    """Nothing when one runs."""
+    """Start slurmd unless it runs."""
     if not _pids(box, node, _is_slurmd):
         box.node(node).run(START_SLURMD)
 
 
 def kill_agent(box: RunningBox, node: str, _: Args) -> None:
-    """The health check starts it again."""
+    """Kill the agent; the health check restarts it."""
     if not _kill(box, node, _is_agent):
-        raise SandboxError(f"{node}: no holdfast agent runs there")
+        raise SandboxError(f"{node}: no holdfast agent is running")
 
 
 def _is_slurmd(argv: list[str]) -> bool:
@@ -98,7 +98,7 @@ def _kill(box: RunningBox, node: str, wanted: Callable[[list[str]], bool]) -> bo
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # it went by itself
+            pass  # it has exited
     return bool(pids)
 
 
@@ -106,7 +106,7 @@ def _kill(box: RunningBox, node: str, wanted: Callable[[list[str]], bool]) -> bo
 
 
 def skew_clock(box: RunningBox, node: str, args: Args) -> None:
-    """Every program that starts on the node from now on sees another time; slurmd and the agent start anew."""
+    """Every program that starts on the node from now on sees another time; slurmd and the agent restart."""
     shim = shared_object(cache(), _SHIM, (Path(__file__).with_name("clock_skew.c"),))
     folder = box.node(node).path(_SKEW)
     folder.mkdir(exist_ok=True)
@@ -138,7 +138,7 @@ def signal_service(name: str, number: signal.Signals) -> Act:
 
 
 def restore_slurmctld(box: RunningBox, _node: str, args: Args) -> None:
-    """slurmctld dies at once and comes back with state of the time when the box came up: of its nodes, or all."""
+    """Kill slurmctld and start it with the state that it saved when the box came up: of its nodes, or all."""
     box.stop_daemon(_SLURMCTLD)
     end = time.monotonic() + _ENDS_S
     while _SLURMCTLD in box.daemons():
@@ -152,7 +152,7 @@ def restore_slurmctld(box: RunningBox, _node: str, args: Args) -> None:
     for path in older.glob(wanted):
         (shutil.copytree if path.is_dir() else shutil.copyfile)(path, now / path.name)
     box.start_daemon(_SLURMCTLD)
-    # The state may be of before slurmctld knew these; slurmd tells them only at its own start.
+    # The state may be older than these ids; slurmd reports them only when it starts.
     for node in box.shape.node_names:
         known = f"instanceid={kube_name(node)}"
         while box.run(["scontrol", "update", f"nodename={node}", known], check=False).returncode:

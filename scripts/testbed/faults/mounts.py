@@ -1,4 +1,4 @@
-"""Faults of a filestore on one node. Each is a mount over the healthy one, in that node's mount namespace only."""
+"""Faults of a filestore on one node: a mount over the healthy one, in that node's mount namespace only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FILESTORES = ("/mnt/training", "/mnt/inference")
 
 _HUNG = ("/usr/bin/python3", "-I", "/opt/sandbox/testbed/faults/hung_mount.py")
 _BOX_FOLDER = "/sandbox"
-"""Where a node sees the box's folder, in which the filestores lie as well."""
+"""Where a node sees the box's folder, which also holds the filestores."""
 
-# Reads go through to the filestore; what is written needs room in a file system that has none.
+# Reads reach the filestore; writes go to a file system that is full.
 _FULL = """
 set -e
 room=/run/full-storage$1
@@ -35,7 +35,7 @@ rm -rf /run/full-storage
 _READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"'
 
 
-# /tmp of a node is a tmpfs of its own. One that is over its size keeps what it has and takes no more.
+# /tmp of a node is its own tmpfs. Above its size limit it keeps its files and accepts no more.
 _DISK_FULL = """
 set -e
 used=$(du -sk /tmp | cut -f1)
@@ -45,7 +45,7 @@ dd if=/dev/zero of=/tmp/.full-disk bs=4k 2>/dev/null || true
 _DISK_EMPTY = "rm -f /tmp/.full-disk && mount -o remount,size=50% /tmp"
 
 STATE = "/var/lib/holdfast"
-# The agent's state folder in a file system of its own without room: what is there can be written over.
+# Move the agent's state folder to its own full file system; existing blocks can be overwritten.
 _STATE_FULL = """
 set -e
 room=/run/full-state
@@ -58,7 +58,7 @@ mount --bind "$room" "$1"
 umount -l "$room"
 rmdir "$room"
 """
-# The agent may be writing in this moment: the mount is busy then.
+# The mount is busy while the agent writes.
 _STATE_READ_ONLY = """
 mount --bind "$1" "$1" || exit 1
 for _ in 1 2 3 4 5 6 7 8 9; do
@@ -107,7 +107,7 @@ def unhang_state(box: RunningBox, node: str, _: Args) -> None:
 
 
 def hide_munge(box: RunningBox, node: str, _: Args) -> None:
-    """munged serves the whole box; the node loses its socket."""
+    """munged serves the whole box; only this node loses the socket."""
     _on(box, node, "mount", "-t", "tmpfs", "no-munge", "/run/munge")
 
 
@@ -115,8 +115,8 @@ def show_munge(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "umount", "-l", "/run/munge")
 
 
-# /run of a node is a tmpfs of its own. It becomes hardly larger than what is in it, and somebody takes every block and
-# every file that becomes free.
+# /run of a node is its own tmpfs. Shrink it almost to its content; a background loop takes every block
+# and inode that becomes free.
 _RUN_FULL = """
 set -e
 blocks=$(stat -f -c '%b - %f' /run)
@@ -158,15 +158,15 @@ def empty_disk(box: RunningBox, node: str, _: Args) -> None:
 
 
 def lock_disk(box: RunningBox, node: str, _: Args) -> None:
-    _on(box, node, "mount", "-o", "remount,bind,ro", "/tmp")  # noqa: S108 - the node's own
+    _on(box, node, "mount", "-o", "remount,bind,ro", "/tmp")  # noqa: S108 - on the node
 
 
 def unlock_disk(box: RunningBox, node: str, _: Args) -> None:
-    _on(box, node, "mount", "-o", "remount,bind,rw", "/tmp")  # noqa: S108 - the node's own
+    _on(box, node, "mount", "-o", "remount,bind,rw", "/tmp")  # noqa: S108 - on the node
 
 
 def hang(box: RunningBox, node: str, args: Args) -> None:
-    """Nobody answers; processes that touch it cannot be killed."""
+    """The filestore never answers; processes that touch it cannot be killed."""
     _on(box, node, *_HUNG, str(args["path"]))
 
 
@@ -190,11 +190,11 @@ def make_writable(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, 'umount -l "$1"', args)
 
 
-def take_away(box: RunningBox, node: str, args: Args) -> None:
+def unmount(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, 'umount -l "$1"', args)
 
 
-def give_back(box: RunningBox, node: str, args: Args) -> None:
+def remount(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, f'mount --bind "{_BOX_FOLDER}$1" "$1"', args)
 
 
@@ -205,5 +205,5 @@ def _sh(box: RunningBox, node: str, script: str, args: Args) -> None:
 def _on(box: RunningBox, node: str, *argv: str) -> None:
     done = box.node(node).run(argv, timeout_s=20, check=False)
     if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())
-        raise SandboxError(f"{node}: {said[:300] or f'{argv[0]} ended with {done.returncode}'}")
+        output = " ".join((done.stderr or done.stdout).split())
+        raise SandboxError(f"{node}: {output[:300] or f'{argv[0]} ended with {done.returncode}'}")
