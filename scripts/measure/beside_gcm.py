@@ -1,8 +1,8 @@
-"""gcm's health checks and ours, side by side: the same GPUs, the same faults, whole processes in turn.
+"""gcm's health checks and Holdfast's compared: the same GPUs, the same faults, whole processes in turn.
 
-Both read the same simulated driver through their own NVML binding, on this machine, with this Python. The checks are
-those that both have; gcm's vbios_mismatch is left out, because with the binding that it pins it finds every VBIOS to
-differ from itself (bytes against text).
+Both read the same simulated driver through their own NVML binding, on this machine, with this Python.
+Only checks that both have are compared. gcm's vbios_mismatch is left out: with the binding that it
+pins, it reports every VBIOS as different from itself (bytes compared with text).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from measure.figures import Figure, Series
 
 ROUNDS = 20
 LIMIT_S = 10.0
-"""After this a program counts as one that does not return."""
+"""After this time a program counts as hung."""
 
 GCM = (
     *("-c", "gpu_num", "--gpu_num", "8"),
@@ -46,7 +46,7 @@ FAULTS = (
     "row-remap-pending --gpu 2",
     "row-remap-failed --gpu 2",
 )
-"""What these checks are for."""
+"""The faults that these checks cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Bench:
         return self.folder / "sim"
 
     def run(self, argv: tuple[str, ...]) -> tuple[float, int | None]:
-        """(seconds, exit status) of a whole process; None: it had to be killed."""
+        """(seconds, exit status) of a whole process. Status None: it was killed."""
         begin = time.perf_counter()
         program = subprocess.Popen(
             argv,
@@ -82,14 +82,14 @@ class Bench:
 
     @contextmanager
     def broken(self, words: str) -> Iterator[None]:
-        """The node with a fault in what NVML says."""
+        """The node with a fault in its NVML state."""
         kind, *args = words.split()
         healthy = read_state(self.sim)
         effects = KINDS[kind].effects
         assert effects is not None  # noqa: S101 - faults of NVML
-        said = effects(parse(kind, KINDS[kind].words, args), healthy)
+        changed = effects(parse(kind, KINDS[kind].words, args), healthy)
         write_state(
-            self.sim, healthy, tuple(f"{key} = {value}" for key, value in said.nvml.items())
+            self.sim, healthy, tuple(f"{key} = {value}" for key, value in changed.nvml.items())
         )
         try:
             yield
@@ -135,7 +135,7 @@ def _bench(say: Callable[[str], None]) -> Iterator[Bench]:
 
 
 def gcm(_box: Box, say: Callable[[str], None]) -> Figure:
-    """Whole processes in turn on a healthy node; then each fault; then a driver that does not return."""
+    """Whole processes in turn on a healthy node; then each fault; then a hung driver."""
     ours: list[float] = []
     theirs: list[float] = []
     with _bench(say) as bench:
