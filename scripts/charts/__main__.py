@@ -1,4 +1,4 @@
-"""``scripts/hold_against``: tests Holdfast's values in other projects' charts; records the result in tests/data/deploy."""
+"""``scripts/hold_against``: tests Holdfast's values in other projects' charts, and records the result."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         allow_abbrev=False,
         prog="scripts/demo",
-        description="Show how Holdfast handles a GPU that falls off the bus under a PyTorch training job on a real Slurm.",
+        description="Show how Holdfast handles a GPU that falls off the bus under a PyTorch training.",
         epilog="example: scripts/demo --slurm 26.05 --skip-baseline",
     )
     parser.add_argument("--ranks-per-node", type=int, choices=[1, 2, 4, 8], default=4)

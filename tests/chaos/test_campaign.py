@@ -1,7 +1,7 @@
-"""Random faults beside people and dying daemons: four rules hold throughout (campaign.py).
+"""Random faults with manual changes and killed daemons: four rules always hold (campaign.py).
 
-A few faults in the suite; more by HOLDFAST_CHAOS_FAULTS, on HOLDFAST_CHAOS_NODES nodes. The seed is new each
-time and is printed; HOLDFAST_CHAOS_SEED repeats it:
+The suite runs a few faults; HOLDFAST_CHAOS_FAULTS and HOLDFAST_CHAOS_NODES set other numbers. Each run
+prints its random seed; HOLDFAST_CHAOS_SEED repeats it:
 
     HOLDFAST_CHAOS_FAULTS=1000 HOLDFAST_CHAOS_NODES=8 scripts/test chaos -k campaign
 """
@@ -27,7 +27,7 @@ NODES = int(os.environ.get("HOLDFAST_CHAOS_NODES", "4"))
 
 @pytest.fixture
 def own_box(release: str) -> Iterator[Box]:
-    """A box for the campaign alone: it leaves jobs, logs and histories behind."""
+    """A separate box, because a campaign leaves jobs, logs and histories behind."""
     if os.geteuid() != 0:
         pytest.fail("the end-to-end tests need root: run them with sudo", pytrace=False)
     running = Box.up(
