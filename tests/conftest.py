@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from testbed.box import Box
 from testbed.shape import RELEASES
 
-OF_NODES = ("test_detection.py", "test_faults_show.py", "test_unmended.py")
+OF_NODES = ("test_detection.py", "test_faults_show.py", "test_unrepaired.py")
 """Tests of nodes, not of Slurm: they run on the newest selected release only."""
 
 # The speed of the machine is not tested here; scripts/bench measures it.

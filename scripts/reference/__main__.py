@@ -10,19 +10,21 @@ from reference.pages import FOLDER, PAGES, stale
 
 
 def main(argv: Sequence[str]) -> int:
-    """0: written, or nothing to write; 1: ``--check`` found a page that the code has left behind."""
+    """Exit status 0: up to date or written; 1: ``--check`` found an outdated page."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="scripts/docs_reference",
-        description="Write docs/reference/{configuration,checks,faults}.md from the code.",
+        description="Generate docs/reference/{configuration,checks,faults}.md from the code.",
         epilog="example: scripts/docs_reference --check",
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 when a page is old")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit status 1 if a page is outdated"
+    )
     check = parser.parse_args(argv).check
     old = stale()
     for name in old:
         if check:
-            print(f"docs/reference/{name}: not what the code says; run scripts/docs_reference")
+            print(f"docs/reference/{name}: outdated; run scripts/docs_reference")
         else:
             FOLDER.mkdir(parents=True, exist_ok=True)
             (FOLDER / name).write_text(PAGES[name](), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Which pages are generated, and whether those in the tree are what the code says now."""
+"""The generated pages, and whether those in the tree are up to date."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def stale() -> list[str]:
-    """Names of the pages that are missing or say something else than the code."""
+    """Names of the pages that are missing or outdated."""
     return [name for name, made in PAGES.items() if _text(FOLDER / name) != made()]
 
 

@@ -1,7 +1,7 @@
-"""What a configuration dataclass says of its fields: meaning, unit, default, and the values it refuses.
+"""Reads meaning, unit, default and allowed values of the fields of a configuration dataclass.
 
-Meanings are the docstrings after the fields. Ranges are not copied from anywhere: each field is offered
-values that no configuration should hold, and what the dataclass answers is its range.
+Meanings are the docstrings after the fields. Ranges are the error messages of the dataclass for
+invalid values of each field.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNITS: Mapping[str, str] = {
     "_c": "°C",
     "_bytes": "bytes",
     "_nodes": "nodes",
-    "_polls": "looks",
+    "_polls": "polls",
     "_passes": "passes",
     "_returns": "returns",
     "_after": "passes",
@@ -59,9 +59,9 @@ class Key:
 
 
 def keys_of(schema: Any, path: str) -> Iterator[Key]:
-    """Every key below ``path``, in the order of the fields; nested dataclasses unfolded."""
+    """Every key below ``path``, in the order of the fields, including nested dataclasses."""
     hints = get_type_hints(schema)
-    said = _docstrings(schema)
+    meanings = _docstrings(schema)
     for field in dataclasses.fields(schema):
         hint, key = hints[field.name], f"{path}.{field.name}" if path else field.name
         if dataclasses.is_dataclass(hint):
@@ -74,12 +74,12 @@ def keys_of(schema: Any, path: str) -> Iterator[Key]:
             unit=_unit(field.name, hint),
             default=plain(default),
             allowed=_allowed(schema, field.name, hint),
-            meaning=said.get(field.name) or _enum_meaning(hint),
+            meaning=meanings.get(field.name) or _enum_meaning(hint),
         )
 
 
 def plain(value: Any) -> str:
-    """The value as one would write it in YAML's short form."""
+    """The value in YAML's flow style."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -91,7 +91,7 @@ def plain(value: Any) -> str:
     if isinstance(value, (tuple, frozenset)):
         return "[" + ", ".join(sorted(map(plain, value))) + "]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {plain(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {plain(item)}" for name, item in value.items()) + "}"
     return str(value) or '""'
 
 
@@ -116,7 +116,7 @@ def _kind(hint: Any) -> str:
 
 def _given(hint: Any) -> Any:
     """``T`` of ``T | None``, else the type itself."""
-    inner = [one for one in get_args(hint) if one is not type(None)]
+    inner = [arg for arg in get_args(hint) if arg is not type(None)]
     return inner[0] if type(None) in get_args(hint) else hint
 
 
@@ -127,20 +127,20 @@ def _unit(name: str, hint: Any) -> str:
 
 
 def _allowed(schema: Any, name: str, hint: Any) -> str:
-    """The words of an enum, else what the dataclass says of values that it refuses."""
+    """The values of an enum, else the dataclass's error messages for invalid values."""
     if isinstance(hint, type) and issubclass(hint, Enum):
         words = ", ".join(str(member.value) for member in hint)
-        refused = dict.fromkeys(filter(None, (_refusal(schema, name, one) for one in hint)))
+        refused = dict.fromkeys(filter(None, (_refusal(schema, name, member) for member in hint)))
         return "; ".join([words, *refused])
     offers = _OFFERS.get(_given(hint), ())
     if get_origin(hint) in (tuple, frozenset):
-        offers = tuple(get_origin(hint)([one]) for one in _OFFERS.get(get_args(hint)[0], ()))
+        offers = tuple(get_origin(hint)([item]) for item in _OFFERS.get(get_args(hint)[0], ()))
     answers = (_refusal(schema, name, value) for value in offers)
     return "; ".join(dict.fromkeys(filter(None, answers)))
 
 
 def _refusal(schema: Any, name: str, value: Any) -> str:
-    """Why the dataclass takes no such value, without the value; empty when it takes it."""
+    """Why the dataclass rejects a value, without the value; empty when it accepts it."""
     try:
         schema(**{name: value})
     except ValueError as error:
@@ -152,7 +152,7 @@ def _refusal(schema: Any, name: str, value: Any) -> str:
 
 
 def _enum_meaning(hint: Any) -> str:
-    """What an enum says of itself and of its words."""
+    """The docstrings of an enum and of its members."""
     if not (isinstance(hint, type) and issubclass(hint, Enum)):
         return ""
     words = (f"`{hint[name].value}`: {text}" for name, text in _docstrings(hint).items())
@@ -171,7 +171,7 @@ def _docstrings(schema: Any) -> dict[str, str]:
 
 
 def _assigned(statement: ast.stmt) -> str:
-    """The name that a class's statement gives a value to; empty for any other statement."""
+    """The name that a statement in a class assigns; empty for other statements."""
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         return statement.target.id
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):

@@ -313,7 +313,7 @@ NOT_JUDGED: Mapping[str, str] = {
     "state-read-only": "a fault of the agent, not of the node (test_state_folder)",
     "state-hung": "a fault of the agent, not of the node (test_state_folder)",
     "munge-down": "Slurm is not available; the drain follows later (test_state_folder)",
-    "slurmdbd-down": "a fault of the cluster, not of a node (test_overtaken)",
+    "slurmdbd-down": "a fault of the cluster, not of a node (test_concurrent_drain)",
     "api-server-down": "a fault of the cluster, not of a node",
     "bridge-killed": "a fault of the cluster, not of a node",
 }
