@@ -84,7 +84,9 @@ def draw(outcome: Outcome, path: Path) -> None:
 
 def _frame(figure: Any, axes: Sequence[Any], outcome: Outcome, zero: float) -> None:
     begin = outcome.scenario.job.submitted_s - zero
-    end = max(one.at_s for one in outcome.scenario.seen.values() if one.key != "weights") - zero
+    end = (
+        max(stage.at_s for stage in outcome.scenario.seen.values() if stage.key != "weights") - zero
+    )
     axes[0].set_xlim(begin - 0.5, end + 1.5)
     for axis in axes:
         axis.axvline(0, color=LOST, lw=1.4, zorder=1)
@@ -107,8 +109,8 @@ def _frame(figure: Any, axes: Sequence[Any], outcome: Outcome, zero: float) -> N
 
 
 def _numbered(seen: dict[str, Seen]) -> list[tuple[int, Seen]]:
-    shown = [one for one in seen.values() if one.key in SHORT]
-    return list(enumerate(sorted(shown, key=lambda one: one.at_s), start=1))
+    shown = [stage for stage in seen.values() if stage.key in SHORT]
+    return list(enumerate(sorted(shown, key=lambda stage: stage.at_s), start=1))
 
 
 def _colour(key: str) -> str:
@@ -122,10 +124,10 @@ def _colour(key: str) -> str:
 def _marks(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
     """A row of numbered dots, one for each stage, with a line from each to its time."""
     axis.set_yticks([])
-    times = [one.at_s - zero for _, one in numbered]
+    times = [stage.at_s - zero for _, stage in numbered]
     places = spread(times, gap=(times[-1] - times[0] + 14) * 0.0265)
-    for (number, one), at, place in zip(numbered, times, places, strict=True):
-        colour = _colour(one.key)
+    for (number, stage), at, place in zip(numbered, times, places, strict=True):
+        colour = _colour(stage.key)
         axis.plot([at, place, place], [0, 0.62, 1], color=colour, lw=0.9, alpha=0.55, zorder=1)
         axis.scatter([place], [1], s=200, color=colour, zorder=3, linewidths=0, clip_on=False)
         axis.text(
@@ -184,7 +186,7 @@ def _steps(axis: Any, outcome: Outcome, zero: float) -> None:
 def _lanes(axis: Any, outcome: Outcome, zero: float) -> None:
     names = [node.name for node in outcome.scenario.job.cluster.box.nodes]
     scenario = outcome.scenario
-    end = max(one.at_s for one in scenario.seen.values() if one.key != "weights") - zero + 1.5
+    end = max(stage.at_s for stage in scenario.seen.values() if stage.key != "weights") - zero + 1.5
     begin = scenario.job.submitted_s - zero - 0.5
     firsts = min((start for _, start, _ in scenario.occupied), default=0.0)
     for index, name in enumerate(names):
@@ -236,13 +238,13 @@ def _words(axis: Any, numbered: list[tuple[int, Seen]], zero: float, *, weights:
     axis.axis("off")
     axis.set_xlim(0, 1)
     axis.set_ylim(len(CATALOGUE) - 0.5, -0.6)
-    for row, (number, one) in enumerate(numbered):
-        axis.scatter([0.06], [row], s=190, color=_colour(one.key), linewidths=0)
+    for row, (number, stage) in enumerate(numbered):
+        axis.scatter([0.06], [row], s=190, color=_colour(stage.key), linewidths=0)
         axis.text(
             0.06, row, str(number), color="white", size=8, weight="bold", ha="center", va="center"
         )
-        axis.text(0.345, row, f"{one.at_s - zero:+.2f} s", ha="right", va="center", color=FAINT)
-        axis.text(0.38, row, SHORT[one.key], ha="left", va="center")
+        axis.text(0.345, row, f"{stage.at_s - zero:+.2f} s", ha="right", va="center", color=FAINT)
+        axis.text(0.38, row, SHORT[stage.key], ha="left", va="center")
     if weights:
         text = "Final weights: identical bit for bit\nto a run without a fault."
         axis.text(0.02, len(numbered) + 0.1, text, va="top", color=FIRST, weight="bold")

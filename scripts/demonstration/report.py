@@ -72,27 +72,27 @@ def stage_lines(outcome: Outcome) -> list[str]:
 
 
 def comparison_lines(outcome: Outcome) -> list[str]:
-    ours, theirs, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
+    holdfast, plain, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
     rows = [("", "Holdfast", "plain Slurm, best case" if base else "plain Slurm: not run")]
-    their_step = base.next_step_s - base.fault_s if base and base.next_step_s else None
-    rows.append(("fault to the next training step", _s(outcome.next_step_s), _s(their_step)))
-    rows.append(("repeated steps", _n(ours), _n(theirs)))
+    plain_step = base.next_step_s - base.fault_s if base and base.next_step_s else None
+    rows.append(("fault to the next training step", _s(outcome.next_step_s), _s(plain_step)))
+    rows.append(("repeated steps", _n(holdfast), _n(plain)))
     rows.append(
         (
             "time lost to the fault",
-            _s(ours.lost_s if ours else None),
-            _s(theirs.lost_s if theirs else None),
+            _s(holdfast.lost_s if holdfast else None),
+            _s(plain.lost_s if plain else None),
         )
     )
     rows.append(
         (
             "wall time of the job",
-            _s(ours.wall_s if ours else None),
-            _s(theirs.wall_s if theirs else None),
+            _s(holdfast.wall_s if holdfast else None),
+            _s(plain.wall_s if plain else None),
         )
     )
-    rows.append(("ETTR", _r(ours), _r(theirs)))
-    lines = [f"{name:<34}{mine:>12}   {other:>24}" for name, mine, other in rows]
+    rows.append(("ETTR", _r(holdfast), _r(plain)))
+    lines = [f"{name:<34}{first:>12}   {second:>24}" for name, first, second in rows]
     if base:
         lines.append("Without an administrator the job on plain Slurm stays FAILED: its ETTR is 0.")
         lines.append(
@@ -104,7 +104,7 @@ def comparison_lines(outcome: Outcome) -> list[str]:
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """The result with stable keys; times in epoch seconds, durations in seconds."""
-    ours, theirs, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
+    holdfast, plain, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
     return {
         "ok": not outcome.all_problems,
         "problems": outcome.all_problems,
@@ -113,8 +113,8 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "victim": outcome.scenario.victim,
         "stages": {key: asdict(outcome.scenario.seen[key]) for key in CATALOGUE if key in outcome.scenario.seen},
         "fault_to_next_step_s": outcome.next_step_s,
-        "ettr": {"holdfast": ours and {**asdict(ours), "ratio": ours.ratio},
-                 "plain": theirs and {**asdict(theirs), "ratio": theirs.ratio}},
+        "ettr": {"holdfast": holdfast and {**asdict(holdfast), "ratio": holdfast.ratio},
+                 "plain": plain and {**asdict(plain), "ratio": plain.ratio}},
         "baseline": base and {
             "fault_to_failed_s": base.failed_s - base.fault_s,
             "fault_to_next_step_s": base.next_step_s - base.fault_s,
