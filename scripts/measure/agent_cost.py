@@ -43,7 +43,7 @@ def catalogue(box: Box, say: Callable[[str], None]) -> Figure:
         met=max(ours) <= 0.01 and most_mib <= 60,
         notes=(
             f"each of {len(ours)} nodes over {OVER_S:.0f} s, user and system time of the agent, of its workers and of "
-            f"all that they started; at most {most_mib:.0f} MiB (proportional set size)",
+            f"all processes that they started; at most {most_mib:.0f} MiB (proportional set size)",
         ),
     )
 

@@ -50,7 +50,7 @@ def event(box: Box, say: Callable[[str], None]) -> Figure:
         target="p99 at most 0.5 s",
         met=ours.quantile(0.99) <= 0.5,
         notes=(
-            "every check on; each record names another GPU or Xid, so each is a finding of its own",
+            "every check on; each record names another GPU or Xid, so each is a separate finding",
         ),
     )
 
@@ -117,7 +117,7 @@ def polled(box: Box, say: Callable[[str], None]) -> Figure:
         rival=Series(what="the interval", seconds=(INTERVAL_S,)),
         target="p99 at most the interval + 0.5 s",
         met=ours.quantile(0.99) <= INTERVAL_S + 0.5,
-        notes=("every check on; from before the write of the state to the verdict's own time",),
+        notes=("every check on; from before the write of the state to the verdict's timestamp",),
     )
 
 

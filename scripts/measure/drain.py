@@ -43,8 +43,8 @@ def drain(box: Box, say: Callable[[str], None]) -> Figure:
         target="p99 at most 0.5 s",
         met=ours.quantile(0.99) <= 0.5,
         notes=(
-            "moments: the kernel record's own time, and slurmctld's log line of the drain (ms)",
-            f"Xid {XID}, {ROUNDS} injections over {len(names)} nodes, each given back in between",
+            "times: the kernel record's timestamp, and slurmctld's log line of the drain (ms)",
+            f"Xid {XID}, {ROUNDS} injections over {len(names)} nodes, each returned to service in between",
         ),
     )
 

@@ -52,7 +52,7 @@ def resume(box: Box, say: Callable[[str], None]) -> Figure:
         what=f"GPU lost to the next training step, {2 * RANKS} ranks", seconds=tuple(took)
     )
     rival = Series(
-        what="plain Slurm with an administrator who drains and requeues in no time",
+        what="plain Slurm with an administrator who drains and requeues at once",
         seconds=(waiting.next_step_s - waiting.fault_s,),
     )
     return Figure(
@@ -61,5 +61,5 @@ def resume(box: Box, say: Callable[[str], None]) -> Figure:
         rival=rival,
         target="median at most 10 s",
         met=ours.median <= 10,
-        notes=("Slurm's requeue delay at its default in both; plain Slurm begins again at step 0",),
+        notes=("Slurm's requeue delay at its default in both; plain Slurm restarts at step 0",),
     )
