@@ -1,24 +1,24 @@
 # shellcheck shell=bash
-# Sourced by scripts/{test,demo,bench,sandbox}: what the machine lacks, and this checkout's own Python environment.
+# Sourced by scripts/{test,demo,bench,sandbox}: installs missing packages and the Python environment of this checkout.
 #
 #   . "$(dirname "$0")/env.sh"
-#   holdfast_packages tests        # what the machine itself has to have, installed with apt
-#   holdfast_python      # afterwards $PYTHON is .venv/bin/python with everything in requirements.lock
-#   holdfast_as_root MODULE "$@"   # becomes that program of scripts/, which needs root
+#   holdfast_packages tests        # installs packages of the machine with apt
+#   holdfast_python                # sets $PYTHON to .venv/bin/python with everything in requirements.lock
+#   holdfast_as_root MODULE "$@"   # runs that program of scripts/, which needs root
 #
-# Safe to repeat and to call from two shells at once; does nothing when the lock file did not change.
+# Safe to repeat and to call from two shells at once; does nothing when the lock file has not changed.
 
 HOLDFAST_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PYTHON=$HOLDFAST_TOP/.venv/bin/python
-# What is set up is read by others too: the users of a box, tests that run as nobody.
+# Others read the installed files: the users of a box, tests that run as nobody.
 umask 022
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }
 
-# What the commands need of the machine, beyond a minimal Debian or Ubuntu: WHAT=PACKAGE, where WHAT is a command, several
-# commands of which one is enough, or a file. This is the only such list; holdfast_packages installs what is absent. (mmdebstrap
-# is unpacked where it is not installed, and needs all of perl, to which prove belongs.)
+# Requirements of the commands beyond a minimal Debian or Ubuntu: WHAT=PACKAGE, where WHAT is a command, several commands of
+# which one is enough, or a file. This is the only such list; holdfast_packages installs missing packages. (mmdebstrap is
+# unpacked where it is not installed, and needs all of perl, which includes prove.)
 _HOLDFAST_TESTS=("${CC:-cc}|cc|gcc|tcc=gcc" /usr/include/stdio.h=libc6-dev kill=procps pgrep=procps setpriv=util-linux
   unshare=util-linux)
 _HOLDFAST_LINT=(git=git shellcheck=shellcheck)
@@ -26,7 +26,7 @@ _HOLDFAST_SANDBOX=("${_HOLDFAST_TESTS[@]}" nsenter=util-linux pivot_root=util-li
   ip=iproute2 'mmdebstrap|prove=perl' /etc/ssl/certs/ca-certificates.crt=ca-certificates
   /usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring)
 
-# holdfast_packages GROUP …: the Debian packages of these groups (tests, lint, sandbox) are installed, or it ends here.
+# holdfast_packages GROUP …: installs the Debian packages of these groups (tests, lint, sandbox), or exits.
 holdfast_packages() {
   local group list=()
   for group in "$@"; do
@@ -45,13 +45,13 @@ _holdfast_has() {
   local name
   if [ "${1#/}" != "$1" ]; then [ -e "$1" ]; return; fi
   while IFS= read -r name; do
-    # /usr/sbin is not in everybody's PATH.
+    # PATH may lack /usr/sbin.
     if PATH=$PATH:/usr/sbin:/sbin command -v "$name" >/dev/null 2>&1; then return 0; fi
   done <<<"${1//|/$'\n'}"
   return 1
 }
 
-# holdfast_apt WHAT=PACKAGE …: installs the packages of what is absent, as root, else names all of them.
+# holdfast_apt WHAT=PACKAGE …: installs the missing packages as root; otherwise lists all of them and exits.
 holdfast_apt() {
   local pair missing=()
   for pair in "$@"; do
@@ -63,15 +63,15 @@ holdfast_apt() {
     die "Missing on this machine: ${missing[*]} (Debian package names). Install them and run this again."
   fi
   say "Installing ${missing[*]} …"
-  # A machine that just started may still be updating itself.
-  local said apt=(apt-get -qq -o DPkg::Lock::Timeout=120)
+  # A machine that has just started may still be updating itself.
+  local output apt=(apt-get -qq -o DPkg::Lock::Timeout=120)
   export DEBIAN_FRONTEND=noninteractive
   if "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then return 0; fi
-  said=$({ "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } 2>&1) ||
-    die "apt-get cannot install ${missing[*]}: $(grep '^[EW]: ' <<<"$said" | tail -3)"$'\n'"Install them and run this again."
+  output=$({ "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } 2>&1) ||
+    die "apt-get cannot install ${missing[*]}: $(grep '^[EW]: ' <<<"$output" | tail -3)"$'\n'"Install them and run this again."
 }
 
-# The first interpreter that is new enough; status 1 when there is none.
+# Prints the first interpreter that is new enough; status 1 when there is none.
 _holdfast_interpreter() {
   local candidate
   for candidate in ${HOLDFAST_PYTHON:+"$HOLDFAST_PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
@@ -83,22 +83,22 @@ _holdfast_interpreter() {
   return 1
 }
 
-# Ends here: there is no Python, or an old one.
+# Exits: there is no Python, or an old one.
 _holdfast_no_python() {
   local found
   found=$(python3 --version 2>/dev/null) && found="this machine has $found" || found="this machine has none"
   die "Python 3.10 or newer is needed; $found. Install one (apt-get install python3 python3-venv on Debian 12," \
-    "Ubuntu 22.04 or newer), or name one in HOLDFAST_PYTHON."
+    "Ubuntu 22.04 or newer), or set HOLDFAST_PYTHON to one."
 }
 
-# An interpreter for a new .venv, installed where the machine has no python3 at all; never beside one that is too old.
+# Prints an interpreter for a new .venv. Installs one where the machine has no python3; never beside one that is too old.
 _holdfast_new_interpreter() {
   local found
   if ! command -v python3 >/dev/null 2>&1 && ! _holdfast_interpreter >/dev/null; then
     holdfast_apt python3=python3 python3-venv=python3-venv
   fi
   found=$(_holdfast_interpreter) || _holdfast_no_python
-  # Debian keeps ensurepip, which a venv needs, in a package of its own for each version.
+  # Debian packages ensurepip, which a venv needs, separately for each version.
   if ! "$found" -c 'import ensurepip, venv' 2>/dev/null; then
     case ${found##*/} in
       python3) holdfast_apt python3-venv=python3-venv ;;
@@ -108,12 +108,12 @@ _holdfast_new_interpreter() {
   printf '%s\n' "$found"
 }
 
-# need_root WHAT: ends here unless root. To be asked before anything is set up: the tree may be somebody else's.
+# need_root WHAT: exits unless root. Call it before any set-up: the tree may belong to another user.
 need_root() {
-  [ "$(id -u)" = 0 ] || die "$1 needs root: it makes namespaces and mounts. Try: sudo $1"
+  [ "$(id -u)" = 0 ] || die "$1 needs root: it creates namespaces and mounts. Try: sudo $1"
 }
 
-# Becomes the program MODULE of scripts/ as root. Its help needs neither root nor any set-up.
+# Runs the program MODULE of scripts/ as root. Its help needs neither root nor any set-up.
 holdfast_as_root() {
   case " $* " in
     *" --help "* | *" -h "*) PYTHON=$(_holdfast_interpreter) || _holdfast_no_python ;;
@@ -127,25 +127,25 @@ holdfast_as_root() {
   holdfast_become "$PYTHON" -m "$@"
 }
 
-# Becomes the command. As process 1 of a container this shell stays above it: process 1 has to reap the processes that others
-# leave, a pid namespace ends only when all of its processes are reaped, and bash reaps while it waits.
+# Executes the command. As process 1 of a container this shell stays its parent: process 1 must reap orphaned processes, a pid
+# namespace ends only when all of its processes are reaped, and bash reaps while it waits.
 holdfast_become() {
   if [ $$ != 1 ]; then exec "$@"; fi
   "$@"
   exit
 }
 
-# Whoever sets up must be able to write here: said in one line, with the way out.
+# The set-up needs write access here; otherwise exits with one line that gives the remedy.
 _holdfast_own_tree() {
   { mkdir -p "$HOLDFAST_TOP/.cache" && : >>"$HOLDFAST_TOP/.cache/env.lock"; } 2>/dev/null ||
     die "Cannot write in $HOLDFAST_TOP (it belongs to $(stat -c %U "$HOLDFAST_TOP")), where the Python tools of this" \
-      "checkout go: run this as that user, or in a clone of your own."
+      "checkout are installed: run this as that user, or in your own clone."
 }
 
-# Makes or refreshes .venv from requirements.lock; every file that pip takes is checked against its hash.
+# Creates or updates .venv from requirements.lock; pip verifies every file by hash.
 holdfast_python() {
   local want lock="$HOLDFAST_TOP/requirements.lock" stamp="$HOLDFAST_TOP/.venv/.holdfast-lock" found
-  # The place counts too: a venv does not survive being moved.
+  # The path counts too: a venv cannot be moved.
   want="$(sha256sum <"$lock" | cut -d' ' -f1) $HOLDFAST_TOP"
   if [ -x "$PYTHON" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then return 0; fi
   _holdfast_own_tree
@@ -153,7 +153,7 @@ holdfast_python() {
     flock 9
     if [ -x "$PYTHON" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then exit 0; fi
     found=$(_holdfast_new_interpreter) || exit 2
-    say "Setting up Python tools in .venv (once, about a minute) …"
+    say "Installing Python tools in .venv (once, about a minute) …"
     if ! "$PYTHON" -c '' 2>/dev/null || ! grep -qsF "$HOLDFAST_TOP/.venv" "$HOLDFAST_TOP/.venv/bin/pip"; then
       rm -rf "$HOLDFAST_TOP/.venv"
       "$found" -m venv "$HOLDFAST_TOP/.venv" || die "$found -m venv failed; see its message above."
@@ -165,7 +165,7 @@ holdfast_python() {
   ) 9>"$HOLDFAST_TOP/.cache/env.lock" || exit 2
 }
 
-# The checkout itself, importable in .venv, and its `holdfast` command, without building anything.
+# Makes the checkout importable in .venv, with its `holdfast` command, without a build.
 _holdfast_link() {
   local site
   site=$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
@@ -174,7 +174,7 @@ _holdfast_link() {
 }
 
 _holdfast_command() {
-  # By way of sh: the kernel ends the path after '#!' at its first blank.
+  # Through sh: the kernel ends the path after '#!' at its first blank.
   # shellcheck disable=SC2016
   printf '#!/bin/sh\n"exec" "%s" "$0" "$@"\nimport sys\n\nfrom holdfast.cli.main import main\n\nsys.exit(main())\n' "$PYTHON" \
     >"$HOLDFAST_TOP/.venv/bin/holdfast"

@@ -1,4 +1,4 @@
-"""Boxes for the tests that need one: one for each Slurm release, for the whole session."""
+"""The box for tests that need one: one box for each Slurm release in a session."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, settings
 from testbed.box import Box
 from testbed.shape import RELEASES
 
-OF_NODES = ("test_detection.py", "test_faults_show.py", "test_unmended.py")
-"""About nodes and not about Slurm: the newest of the wanted releases is enough."""
+OF_NODES = ("test_detection.py", "test_faults_show.py", "test_unrepaired.py")
+"""Tests of nodes, not of Slurm: they run on the newest selected release only."""
 
-# How long a machine takes is no fault of what is tested: figures come from scripts/bench.
+# The speed of the machine is not tested here; scripts/bench measures it.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Whatever needs a box runs on every release; pytest keeps one release's tests together."""
+    """Tests that need a box run on every release; pytest groups the tests of a release."""
     if "release" in metafunc.fixturenames:
         wanted = str(metafunc.config.getoption("--slurm")).split()
         if metafunc.definition.path.name in OF_NODES:
@@ -41,10 +41,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``HOLDFAST_TEST_RETRIES``: so often a failed end-to-end test is tried again, each failure shown.
+    """``HOLDFAST_TEST_RETRIES``: how often a failed end-to-end test is retried; each failure is shown.
 
-    For machines that nobody watches and that others use too (.ci/run). At a desk it is 0: a test that
-    fails now and then has found a fault that does.
+    For unattended, shared machines (.ci/run). The default is 0: a test that fails sometimes has found
+    a fault that occurs sometimes.
     """
     retries = int(os.environ.get("HOLDFAST_TEST_RETRIES") or 0)
     for item in items:
@@ -60,12 +60,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Which tests stay together when several processes share the work (pytest -n)."""
+    """Which tests run in the same process with several workers (pytest -n)."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByBox(LoadScopeScheduling):  # type: ignore[misc]
-        """Whoever has a box keeps it: one process for each release, one for what needs only one of
-        them, and files as they come. Grouping by marks (loadgroup) does nothing under pytest 9."""
+        """One process for each release and its box, one for tests on a single release, other files in
+        any process. Grouping by marks (loadgroup) does nothing under pytest 9."""
 
         def _split_scope(self, nodeid: str) -> str:
             file, _, rest = nodeid.partition("::")
@@ -79,7 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def box(release: str) -> Iterator[Box]:
-    """A running box of four nodes. It ends with this process, however that ends."""
+    """A running box of four nodes. It ends with this process."""
     if os.geteuid() != 0:
         pytest.fail("the end-to-end tests need root: run them with sudo", pytrace=False)
     running = Box.up(f"test-{release}-{os.getpid()}", slurm=release, owner_pid=os.getpid())
@@ -89,7 +89,7 @@ def box(release: str) -> Iterator[Box]:
 
 @pytest.fixture
 def clean_box(box: Box) -> Iterator[Box]:
-    """The same box, brought back to rest after the test: no job, no fault, every node in service."""
+    """The same box, cleaned up after the test: no job, no fault, every node in service."""
     from tests.e2e import cluster
 
     yield box

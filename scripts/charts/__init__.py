@@ -1,1 +1,1 @@
-"""What ``holdfast render`` prints, held against the charts, schemas and scripts that it is meant for."""
+"""Checks the output of ``holdfast render`` against the charts, schemas and scripts of its users."""

@@ -1,4 +1,4 @@
-"""``scripts/hold_against``: our values in their charts, and their words on it in tests/data/deploy."""
+"""``scripts/hold_against``: tests Holdfast's values in other projects' charts, and records the result."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _PROJECTS = {"soperator": soperator.held, "slinky": slinky.held}
 
 
 def main(argv: Sequence[str]) -> int:
-    """0: they take what we render, and the record is written. 1: they do not. 2: used wrongly."""
+    """Exit status 0: the chart accepts the values and the record is written; 1: it does not; 2: usage error."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="scripts/hold_against",
-        description="Render real charts with our values; dry-run the result on a real API server.",
+        description="Render real charts with Holdfast's values; dry-run the result on a real API server.",
         epilog="example: scripts/hold_against soperator ~/src/soperator --helm ~/go/bin/helm",
     )
     parser.add_argument("project", choices=_PROJECTS)
-    parser.add_argument("checkout", type=Path, help="its git working tree")
-    parser.add_argument("--helm", default="helm", help="the helm program (default: in the PATH)")
-    asked = parser.parse_args(argv)
-    if not shutil.which(asked.helm):
-        print(f"hold_against: no program {asked.helm}; get Helm 3 and name it with --helm")
+    parser.add_argument("checkout", type=Path, help="git working tree of the project")
+    parser.add_argument("--helm", default="helm", help="the helm program (default: from PATH)")
+    args = parser.parse_args(argv)
+    if not shutil.which(args.helm):
+        print(f"hold_against: {args.helm} not found; install Helm 3 and pass its path with --helm")
         return 2
     try:
         with tempfile.TemporaryDirectory() as folder:
-            tree = Checkout(path=asked.checkout)
-            found = _PROJECTS[asked.project](tree, asked.helm, Path(folder))
+            tree = Checkout(path=args.checkout)
+            found = _PROJECTS[args.project](tree, args.helm, Path(folder))
     except (NotHeld, SandboxError) as error:
         print(f"hold_against: {error}", file=sys.stderr)
         return 1
     RECORD.mkdir(parents=True, exist_ok=True)
-    (RECORD / f"{asked.project}.json").write_text(json.dumps(found, indent=2) + "\n")
-    print(f"{asked.project} {found['chart']} takes it: {found['accepted']}")
+    (RECORD / f"{args.project}.json").write_text(json.dumps(found, indent=2) + "\n")
+    print(f"{args.project} {found['chart']} accepts it: {found['accepted']}")
     return 0
 
 

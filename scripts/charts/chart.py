@@ -1,4 +1,4 @@
-"""A chart of a checkout, rendered by the real helm with our values, and judged by a real API server."""
+"""Renders a chart of a checkout with Holdfast's values by helm, and dry-runs it on an API server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Object = dict[str, Any]
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as Go reads it: `1e+07`, which is how helm writes ten million, is a number."""
+    """YAML as Go reads it: `1e+07`, helm's form of ten million, is a number."""
 
 
 _Loader.add_constructor("!go-number", lambda _, node: int(float(str(node.value))))
@@ -26,7 +26,7 @@ _Loader.add_implicit_resolver("!go-number", re.compile(r"^[0-9.]+e\+[0-9]+$"), l
 
 
 class NotHeld(Exception):
-    """What was rendered is not what the other side takes; the text says what."""
+    """The rendered objects are not accepted; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Checkout:
 
     def __post_init__(self) -> None:
         if not (self.path / "helm").is_dir():
-            raise NotHeld(f"{self.path}: no folder helm; clone the project and name its folder")
+            raise NotHeld(f"{self.path}: no folder helm; clone the project and pass its folder")
 
     @property
     def commit(self) -> str:
@@ -54,19 +54,19 @@ class Checkout:
 
 
 def template(helm: str, tree: Checkout, chart: str, files: Sequence[Path]) -> list[Object]:
-    """The objects that ``helm install`` would send. Raises ``NotHeld`` with helm's words."""
+    """The objects that ``helm install`` would send. Raises ``NotHeld`` with helm's message."""
     argv = [helm, "template", "--kube-version", KUBERNETES, "held", str(tree.path / "helm" / chart)]
     for file in files:
         argv += ["-f", str(file)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotHeld(f"helm: {done.stderr.strip()}")
-    # A key given twice (Soperator's own healthCheckConfig) counts as the last one, as in Helm.
+    # Of a duplicate key (Soperator's healthCheckConfig) the last one counts, as in Helm.
     return [item for item in yaml.load_all(done.stdout, _Loader) if item]
 
 
 def unknown_keys(given: Any, known: Any, path: str = "") -> list[str]:
-    """Keys of ``given`` that the chart's values do not have. What is an empty map there is free."""
+    """Keys of ``given`` that the chart's values do not have. An empty map there accepts any keys."""
     if not isinstance(given, dict) or not isinstance(known, dict) or not known:
         return []
     found = []
@@ -80,7 +80,7 @@ def unknown_keys(given: Any, known: Any, path: str = "") -> list[str]:
 
 
 def accepted(server: ApiServer, crds: Sequence[Path], objects: Sequence[Object]) -> list[str]:
-    """Kinds that the API server takes by a strict dry run. Raises ``NotHeld`` with its words."""
+    """Kinds that the API server accepts in a strict dry run. Raises ``NotHeld`` with its message."""
     for crd in crds:
         server.kubectl("apply", "--server-side", "-f", str(crd))
         name = yaml.safe_load(crd.read_text())["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""Slinky's slurm-operator: its chart ``slurm`` with our values, and its CRDs."""
+"""Slinky's slurm-operator: its chart ``slurm`` with Holdfast's values, and its CRDs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from holdfast.cli.render import render_text
 
 
 def held(tree: Checkout, helm: str, folder: Path) -> dict[str, Any]:
-    """What was found, for the record. Raises ``NotHeld``."""
+    """The result for the record. Raises ``NotHeld``."""
     text = render_text("slinky", image="registry.example.org/holdfast:1", mounts="/mnt/training")
     given, known = yaml.safe_load(text), tree.values("slurm")
     nodeset = given["nodesets"]["slinky"]
-    strange = unknown_keys(given, known) + unknown_keys(nodeset, known["nodesetDefaults"])
-    if strange:
-        raise NotHeld(f"slinky: the chart has no {', '.join(strange)}")
+    unknown = unknown_keys(given, known) + unknown_keys(nodeset, known["nodesetDefaults"])
+    if unknown:
+        raise NotHeld(f"slinky: the chart has no {', '.join(unknown)}")
     values = folder / "slinky.yaml"
     values.write_text(text)
     objects = template(helm, tree, "slurm", [values])

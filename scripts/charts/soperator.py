@@ -1,4 +1,4 @@
-"""Soperator: its chart, its CRDs, its check runner's keys, and its runner at work in a box."""
+"""Soperator: its chart, its CRDs and its check runner's keys."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def runner_keys(tree: Checkout) -> list[str]:
 
 
 def health_check_states(tree: Checkout) -> list[str]:
-    """What a node state of the health check may be, by the CRD."""
-    import yaml  # noqa: PLC0415 - a large file, wanted here alone
+    """Values that the CRD accepts for the health check's node state."""
+    import yaml  # noqa: PLC0415 - a slow import, needed only here
 
     crd = yaml.safe_load(
         (tree.path / "config/crd/bases/slurm.nebius.ai_slurmclusters.yaml").read_text()
@@ -42,7 +42,7 @@ def health_check_states(tree: Checkout) -> list[str]:
 
 
 def held(tree: Checkout, helm: str, folder: Path) -> dict[str, Any]:
-    """What was found, for the record. Raises ``NotHeld``."""
+    """The result for the record. Raises ``NotHeld``."""
     found: dict[str, Any] = {
         "project": "nebius/soperator",
         "commit": tree.commit,
@@ -68,9 +68,9 @@ def _cluster(tree: Checkout, helm: str, folder: Path, gate: str) -> list[Object]
     import yaml  # noqa: PLC0415 - see above
 
     text = render_text("soperator", gate=gate)
-    strange = unknown_keys(yaml.safe_load(text), _with_null_maps(tree.values("slurm-cluster")))
-    if strange:
-        raise NotHeld(f"soperator {gate}: the chart has no {', '.join(strange)}")
+    unknown = unknown_keys(yaml.safe_load(text), _with_null_maps(tree.values("slurm-cluster")))
+    if unknown:
+        raise NotHeld(f"soperator {gate}: the chart has no {', '.join(unknown)}")
     values = _written(folder / f"soperator-{gate}.yaml", text)
     objects = template(helm, tree, "slurm-cluster", [values])
     cluster = next(item for item in objects if item["kind"] == "SlurmCluster")
@@ -86,30 +86,30 @@ def _with_null_maps(values: Object) -> Object:
 
 
 def _checks_are_plain(objects: list[Object], known: list[str]) -> None:
-    """The runner skips *all* checks for one key that it does not know."""
+    """Check the keys of Holdfast's checks: one unknown key makes the runner skip *all* checks."""
     scripts = next(
         item["data"]
         for item in objects
         if item["kind"] == "ConfigMap" and "checks.json" in item.get("data", {})
     )
-    ours = [one for one in json.loads(scripts["checks.json"]) if "holdfast" in one["name"]]
-    for one in ours:
-        if list(one) and set(one) != set(known):
-            raise NotHeld(f"checks.json: {one['name']}: {sorted(set(one) ^ set(known))}")
-    if len(ours) != 5:
-        raise NotHeld(f"checks.json holds {len(ours)} entries of ours, not 5")
+    entries = [entry for entry in json.loads(scripts["checks.json"]) if "holdfast" in entry["name"]]
+    for entry in entries:
+        if list(entry) and set(entry) != set(known):
+            raise NotHeld(f"checks.json: {entry['name']}: {sorted(set(entry) ^ set(known))}")
+    if len(entries) != 5:
+        raise NotHeld(f"checks.json has {len(entries)} entries of Holdfast, not 5")
 
 
 def _nodeset(tree: Checkout, helm: str, folder: Path) -> list[Object]:
-    """Ours merged into the chart's own first nodeset, as an administrator does it."""
+    """Holdfast's nodeset merged into the chart's first one, as an administrator does it."""
     import yaml  # noqa: PLC0415 - see above
 
     theirs = tree.values("nodesets")["nodesets"][0]
     (ours,) = yaml.safe_load(render_text("soperator-nodeset"))["nodesets"]
-    strange = unknown_keys(ours, theirs)
-    if strange:
-        raise NotHeld(f"soperator-nodeset: the chart has no {', '.join(strange)}")
-    # The chart's own example is not what its CRD takes; this is what Nebius' recipe puts there.
+    unknown = unknown_keys(ours, theirs)
+    if unknown:
+        raise NotHeld(f"soperator-nodeset: the chart has no {', '.join(unknown)}")
+    # The CRD rejects the chart's own example; this is the value of Nebius' recipe.
     theirs["slurmd"]["volumes"]["spool"] = {"emptyDir": {}}
     mounts = theirs["slurmd"]["volumes"].setdefault("customVolumeMounts", [])
     mounts += ours["slurmd"]["volumes"]["customVolumeMounts"]

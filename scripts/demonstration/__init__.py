@@ -1,5 +1,6 @@
-"""The main job on real parts: a bad H100 leaves service, its job goes on elsewhere, Kubernetes knows.
+"""The demo: a faulty H100 is drained, its job continues on other nodes, Kubernetes is updated.
 
-``observe`` reads, ``jobs`` submits and follows, ``story`` is the run under Holdfast, ``baseline`` the same job
-without it, ``ettr`` and ``stages`` judge, ``report`` and ``picture`` show.
+``observe`` reads the cluster, ``jobs`` submits and follows jobs, ``scenario`` is the run under
+Holdfast, ``baseline`` the same job without it, ``ettr`` and ``stages`` evaluate, ``report`` and
+``picture`` present the result.
 """

@@ -1,4 +1,4 @@
-"""``scripts/demo``: brings up a box, runs the main job in it, shows and judges what happened."""
+"""``scripts/demo``: starts a box, runs the demo in it, shows and evaluates the result."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         allow_abbrev=False,
         prog="scripts/demo",
-        description="A GPU falls off the bus under a real PyTorch training on a real Slurm: watch what follows.",
+        description="Show how Holdfast handles a GPU that falls off the bus under a PyTorch training.",
         epilog="example: scripts/demo --slurm 26.05 --skip-baseline",
     )
     parser.add_argument("--ranks-per-node", type=int, choices=[1, 2, 4, 8], default=4)
     parser.add_argument(
-        "--slurm", choices=sorted(RELEASES), default="24.11", help="Slurm's release"
+        "--slurm", choices=sorted(RELEASES), default="24.11", help="the Slurm release"
     )
     parser.add_argument(
         "--skip-baseline",
         action="store_true",
-        help="without the same job on plain Slurm (3 minutes)",
+        help="skip the same job on plain Slurm (3 minutes)",
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("out"), help="where demo.{png,svg,json} go"
+        "--out", type=Path, default=Path("out"), help="folder for demo.{png,svg,json}"
     )
-    parser.add_argument("--keep", action="store_true", help="leave the box up at the end")
+    parser.add_argument("--keep", action="store_true", help="leave the box running at the end")
     return parser.parse_args(argv)
 
 
-def _ended(_number: int, _frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = _options(sys.argv[1:] if argv is None else argv)
-    signal.signal(signal.SIGTERM, _ended)
-    signal.signal(signal.SIGHUP, _ended)
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
     try:
         args.out.mkdir(parents=True, exist_ok=True)
         return _with_box(args)
     except KeyboardInterrupt:
-        print("\nscripts/demo: ended before its end; its box is gone", file=sys.stderr)
+        print("\nscripts/demo: interrupted; its box has been removed", file=sys.stderr)
         return 130
     except (SandboxError, NotSeenError, OSError) as error:
         print(f"scripts/demo: {error}", file=sys.stderr)
@@ -72,39 +72,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _keep_scene(told: str, args: argparse.Namespace) -> None:
-    if told:
-        (args.out / "scene.txt").write_text(told + "\n")
-        print(f"How things stood when something first did not happen: {args.out}/scene.txt")
+def _keep_scene(scene: str, args: argparse.Namespace) -> None:
+    if scene:
+        (args.out / "scene.txt").write_text(scene + "\n")
+        print(f"State of the cluster at the first missing stage: {args.out}/scene.txt")
 
 
 def _with_box(args: argparse.Namespace) -> int:
     live = Live()
-    live.head("1. A cluster: real Slurm, real Kubernetes API, simulated H100s")
+    live.head("1. The cluster: real Slurm, real Kubernetes API, simulated H100s")
     name = f"demo-{os.getpid()}"
     box = Box.up(name, nodes=4, slurm=args.slurm, owner_pid=None if args.keep else os.getpid())
-    live.say(f"box {name} is up: {len(box.nodes)} nodes with 8 H100 each, Slurm {args.slurm}")
+    live.say(f"box {name} is up: {len(box.nodes)} nodes with 8 H100s each, Slurm {args.slurm}")
     try:
-        outcome = _act(Cluster(box), live, args)
+        outcome = _run(Cluster(box), live, args)
         _show(outcome, live, args)
     finally:
         if args.keep:
-            live.say(f"the box stays up; end it with: scripts/sandbox down --name {name}")
+            live.say(f"the box keeps running; end it with: scripts/sandbox down --name {name}")
         else:
             box.down()
     return 1 if outcome.all_problems else 0
 
 
-def _act(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
+def _run(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
     install(cluster.box)
     ranks, waiting = args.ranks_per_node, None
     if not args.skip_baseline:
-        live.head("2. First the same job without Holdfast, until Slurm's requeue delay begins")
+        live.head("2. The same job without Holdfast, until Slurm's requeue delay begins")
         order = Order(
             name="plain", script="train_plain", ranks_per_node=ranks, steps=STEPS, every=EVERY
         )
         waiting = plain.until_requeued(cluster, live, order, FAULT_STEP)
-    live.head("3. The reference: the same training, undisturbed")
+    live.head("3. The reference: the same training without a fault")
     order = Order(
         name="reference", script="train_plain", ranks_per_node=ranks, steps=STEPS, step_s=0.0
     )
@@ -112,34 +112,34 @@ def _act(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
     reference.wait_state("COMPLETED")
     digests = {"reference": weights_digest(reference)}
     live.say(f"weights of the uninterrupted run: sha256 {digests['reference'][:16]}…")
-    live.head("4. The main job, under Holdfast")
+    live.head("4. The job under Holdfast")
     order = Order(
         name="holdfast", script="train_holdfast", ranks_per_node=ranks, steps=STEPS, every=EVERY
     )
-    story = ScenarioRunner(cluster, live, gpu=ranks - 1).tell(order, FAULT_STEP)
-    problems = _compare(story, digests, live)
+    scenario = ScenarioRunner(cluster, live, gpu=ranks - 1).run(order, FAULT_STEP)
+    problems = _compare(scenario, digests, live)
     if waiting is not None:
         live.head("5. Back to the job without Holdfast")
         plain.try_to_the_end(cluster, live, waiting)
     return Outcome(
         slurm=args.slurm,
         ranks_per_node=ranks,
-        story=story,
+        scenario=scenario,
         baseline=waiting,
         digests=digests,
         problems=problems,
     )
 
 
-def _compare(story: Scenario, digests: dict[str, str], live: Live) -> list[str]:
-    """The proof of correctness: both files are read back and hashed tensor by tensor."""
-    if "done" not in story.seen:
+def _compare(scenario: Scenario, digests: dict[str, str], live: Live) -> list[str]:
+    """Compare the final weights: both files are read back and hashed tensor by tensor."""
+    if "done" not in scenario.seen:
         return []
-    digests["holdfast"] = weights_digest(story.job)
+    digests["holdfast"] = weights_digest(scenario.job)
     if digests["holdfast"] != digests["reference"]:
         return [f"weights differ: {digests['holdfast'][:16]} and {digests['reference'][:16]}"]
-    text = f"sha256 {digests['holdfast'][:16]}… twice"
-    story.seen["weights"] = Seen(
+    text = f"sha256 {digests['holdfast'][:16]}… in both"
+    scenario.seen["weights"] = Seen(
         key="weights", at_s=time.time(), source="trained_model.pt", evidence=text
     )
     live.say(f"weights of the interrupted run:   {text}")
@@ -147,22 +147,22 @@ def _compare(story: Scenario, digests: dict[str, str], live: Live) -> list[str]:
 
 
 def _show(outcome: Outcome, live: Live, args: argparse.Namespace) -> None:
-    live.head("What happened")
+    live.head("Stages")
     for line in report.stage_lines(outcome):
         live.plain(line)
-    live.head("What it cost")
+    live.head("Comparison")
     for line in report.comparison_lines(outcome):
         live.plain(line)
     report.write_json(outcome, args.out / "demo.json")
-    if "fault" in outcome.story.seen:
+    if "fault" in outcome.scenario.seen:
         picture.draw(outcome, args.out / "demo.png")
         picture.draw(outcome, args.out / "demo.svg")
     live.plain(f"\nPicture and figures: {args.out}/demo.png, demo.svg, demo.json")
-    _keep_scene(outcome.story.scene, args)
+    _keep_scene(outcome.scenario.scene, args)
     for problem in outcome.all_problems:
         live.plain(f"FAILED: {problem}")
     if not outcome.all_problems:
-        live.plain("Every stage happened.")
+        live.plain("Every stage was observed.")
 
 
 if __name__ == "__main__":

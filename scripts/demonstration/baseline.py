@@ -1,9 +1,10 @@
 """The same job on the same Slurm without Holdfast.
 
-Holdfast's every action is switched off (``/etc/holdfast/off/all``) and the batch script does not use it. The job
-fails and stays failed. So the comparison is with the best that plain Slurm allows: an administrator who sees the
-failure, drains the node by hand and requeues the job, all in no time. Then Slurm waits (a revoked credential must not
-be used again: AuthInfo cred_expire, 120 s by default, and one more), and the job begins anew.
+All actions of Holdfast are switched off (``/etc/holdfast/off/all``) and the batch script does not use
+it. The job fails and stays failed. So the comparison uses the best case of plain Slurm: an
+administrator who sees the failure, drains the node by hand and requeues the job, without any delay.
+Then Slurm waits (a revoked credential must not be used again: AuthInfo cred_expire, 120 s by default,
+plus one), and the job starts again from the beginning.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ HUMAN_REASON = "GPU looks dead, ticket open"
 
 @dataclass(slots=True)
 class Baseline:
-    """Moments in epoch seconds."""
+    """The run of the job without Holdfast. Times in epoch seconds."""
 
     job: Job
     victim: str
@@ -45,7 +46,7 @@ def switch_off(cluster: Cluster, off: bool) -> None:
 
 
 def until_requeued(cluster: Cluster, live: Live, order: Order, fault_step: int) -> Baseline:
-    """Submit, break a GPU, see the job fail, be the administrator. Returns while the job waits."""
+    """Submit, inject the fault, wait for the failure, drain and requeue. Returns while the job waits."""
     switch_off(cluster, True)
     try:
         job = submit(cluster, order)
@@ -72,7 +73,7 @@ def until_requeued(cluster: Cluster, live: Live, order: Order, fault_step: int) 
     finally:
         switch_off(cluster, False)
     live.say(
-        "an administrator drains the node and requeues the job, in no time; Slurm's delay begins"
+        "an administrator drains the node and requeues the job at once; Slurm's requeue delay begins"
     )
     return Baseline(
         job=job,
@@ -86,7 +87,7 @@ def until_requeued(cluster: Cluster, live: Live, order: Order, fault_step: int) 
 
 
 def to_the_end(cluster: Cluster, live: Live, run: Baseline) -> None:
-    """Wait out Slurm's delay and the training from its beginning; then look at the human's drain."""
+    """Wait for Slurm's delay and the whole training; then read the reason of the manual drain."""
 
     def again() -> float | None:
         left = run.requeued_s + 121 - time.time()
@@ -104,13 +105,15 @@ def to_the_end(cluster: Cluster, live: Live, run: Baseline) -> None:
         run.problems.append(
             f"{run.victim}: drained by hand with '{HUMAN_REASON}', now '{run.human_reason}'"
         )
-    live.say(f"job {run.job.job_id} is COMPLETED; {run.victim} still reads '{run.human_reason}'")
+    live.say(
+        f"job {run.job.job_id} is COMPLETED; {run.victim} still has the reason '{run.human_reason}'"
+    )
 
 
 def try_to_the_end(cluster: Cluster, live: Live, run: Baseline) -> None:
-    """As ``to_the_end``; what did not happen becomes a problem of the run."""
+    """As ``to_the_end``; a missing event becomes a problem of the run."""
     try:
         to_the_end(cluster, live, run)
     except NotSeenError as error:
         run.problems.append(str(error))
-        live.say(f"NOT SEEN  {error}")
+        live.say(f"NOT OBSERVED  {error}")

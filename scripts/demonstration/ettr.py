@@ -1,7 +1,7 @@
 """Effective training time ratio of one job: productive time over wall time.
 
-A step counts once, with the time of its last execution: what was redone after a fault is not productive, nor is
-start-up, waiting or checkpointing (arXiv 2410.21680, section on ETTR).
+A step counts once, with the time of its last execution: repeated steps, start-up, waiting and
+checkpointing are not productive (arXiv 2410.21680, section on ETTR).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ettr:
-    """All in seconds, but ``ratio`` and ``redone_steps``.
+    """All in seconds, except ``ratio`` and ``redone_steps``.
 
-    ``lost_s``: wall time beyond what the same job would have taken undisturbed (its own first start-up, then every
+    ``lost_s``: wall time beyond that of the same job without a fault (its first start-up, then every
     step at its median pace, checkpoints included).
     """
 
@@ -34,7 +34,7 @@ class Ettr:
 
 
 def ettr(events: Iterable[Event], submitted_s: float) -> Ettr:
-    """From a job's progress lines. Raises ``ValueError`` when it did not finish."""
+    """ETTR from a job's progress lines. Raises ``ValueError`` when the job did not finish."""
     lines = list(events)
     steps = [line for line in lines if line["event"] == "step"]
     done = [line for line in lines if line["event"] == "done"]

@@ -1,4 +1,4 @@
-"""Submitting the demo's training job and following it by its own files."""
+"""Submits the demo's training job and follows it through its files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 CODE = "/mnt/training/code"
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
 REQUEUED_S = 45.0
-"""A job whose launcher was killed is FAILED until its node's agent, killed too perhaps, requeues it."""
+"""A job whose launcher was killed is FAILED until its node's agent, which may restart first, requeues it."""
 SOURCE = Path(__file__).resolve().parent.parent / "train"
 
 
@@ -45,7 +45,7 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Host path of the job's own files."""
+        """Host path of the job's files."""
         return self.cluster.box.path(f"/mnt/training/runs/{self.order.name}")
 
     @property
@@ -74,15 +74,15 @@ class Job:
         return int(steps[-1]) if steps else 0
 
     def wait_step(self, step: int, timeout_s: float = 150) -> None:
-        """Raises ``NotSeenError`` with the scene."""
+        """Wait for a training step. Raises ``NotSeenError`` with the scene."""
         what = f"step {step} of {self.order.name}"
         self._wait(lambda: self.latest_step() >= step, what, timeout_s, 0.05)
 
     def wait_state(self, *states: str, timeout_s: float = 150) -> JobView:
         """The job's view once it is in one of ``states``.
 
-        Raises ``NotSeenError`` with the scene: at ``timeout_s``, or once the job has ended otherwise and nobody
-        requeued it in ``REQUEUED_S``.
+        Raises ``NotSeenError`` with the scene: after ``timeout_s``, or when the job has ended otherwise and
+        was not requeued within ``REQUEUED_S``.
         """
         what = f"job {self.job_id} ({self.order.name}) in state {' or '.join(states)}"
         alive_s = time.monotonic()
@@ -108,7 +108,7 @@ class Job:
 
 
 def install(box: Box) -> None:
-    """The training code, as a user would have copied it to the shared mount."""
+    """Copy the training code to the shared mount, as a user does."""
     target = box.path(CODE)
     target.mkdir(exist_ok=True)
     for source in sorted(SOURCE.iterdir()):
@@ -119,7 +119,7 @@ def install(box: Box) -> None:
 
 
 def submit(cluster: Cluster, order: Order) -> Job:
-    """sbatch as alice, with the options a user would give."""
+    """Run sbatch as alice."""
     argv = ["sbatch", "--parsable", f"{CODE}/{order.script}.sbatch"]
     argv += ["--steps", str(order.steps), "--every", str(order.every)]
     argv += ["--step-seconds", str(order.step_s)]
@@ -131,15 +131,15 @@ def submit(cluster: Cluster, order: Order) -> Job:
 
 
 def weights_digest(job: Job) -> str:
-    """SHA-256 of the final model's tensors, computed in the box from the job's own file."""
+    """SHA-256 of the final model's tensors, computed in the box from the job's output file."""
     argv = ["python3", f"{CODE}/weights.py", job.weights]
     return job.cluster.box.run(argv, user="alice", timeout_s=60).stdout.split()[0]
 
 
 def scene(job: Job) -> str:
-    """Slurm's word on job and nodes, the ends of the job's log, its journal and the agents' logs."""
+    """Slurm's records of job and nodes, and the ends of the job's log, its journal and the agents' logs."""
     box = job.cluster.box
-    said = [
+    parts = [
         box.run(["scontrol", "show", "job", str(job.job_id)], check=False).stdout,
         box.run(["sinfo", "-N", "-o", "%N %T %E"], check=False).stdout,
         "\n".join(line for line in job.log().splitlines() if not line.startswith("step "))[-3000:],
@@ -147,8 +147,8 @@ def scene(job: Job) -> str:
     ]
     for node in box.nodes:
         path = box.path(f"/var/log/holdfast/agent.{node.name}.log")
-        said += [node.name, *path.read_text(errors="replace").splitlines()[-12:]]
-    return "\n".join(said)
+        parts += [node.name, *path.read_text(errors="replace").splitlines()[-12:]]
+    return "\n".join(parts)
 
 
 def attempts(job: Job) -> list[tuple[str, float, float]]:

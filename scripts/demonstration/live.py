@@ -1,4 +1,4 @@
-"""What the demo says while it runs: one line per event, each with the seconds since the start."""
+"""The demo's output while it runs: one line per event, with the seconds since the start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Live:
         print(f"\n{self._bold(text)}", flush=True)
 
     def passing(self, text: str) -> None:
-        """A line that the next one may replace; nothing where standard output is no terminal."""
+        """A line that the next one replaces; nothing when standard output is not a terminal."""
         if self._terminal:
             print(f"\r\x1b[2K{time.monotonic() - self._begin:6.1f} s  {text}", end="", flush=True)
             self._open = True

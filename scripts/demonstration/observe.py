@@ -1,4 +1,4 @@
-"""What the demo reads: Slurm through scontrol and sacct, the node's own files, Kubernetes through kubectl."""
+"""Reads the cluster: Slurm through scontrol and sacct, the nodes' files, Kubernetes through kubectl."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERDICT = "/run/holdfast/verdict"
 
 
 class NotSeenError(Exception):
-    """Something that had to happen did not happen in time; ``scene`` tells how things stood then, where known."""
+    """An expected event did not happen in time. ``scene``: the state of the cluster then, where known."""
 
     def __init__(self, what: str, scene: str = "") -> None:
         super().__init__(what)
@@ -24,7 +24,7 @@ class NotSeenError(Exception):
 
 
 def until(read: Callable[[], T | None], what: str, timeout_s: float, every_s: float = 0.1) -> T:
-    """The first answer of ``read`` that is not None or False. Raises ``NotSeenError``."""
+    """The first result of ``read`` that is not None or False. Raises ``NotSeenError`` after ``timeout_s``."""
     end = time.monotonic() + timeout_s
     while True:
         answer = read()
@@ -36,7 +36,7 @@ def until(read: Callable[[], T | None], what: str, timeout_s: float, every_s: fl
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
-    """Whole JSON lines of a file that others append to; none when it is not there."""
+    """Complete JSON lines of a file that others append to; none when it does not exist."""
     try:
         lines = path.read_text(errors="replace").split("\n")[:-1]
     except OSError:
@@ -51,7 +51,7 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def verdict_in(path: Path) -> dict[str, Any] | None:
-    """The JSON line of a verdict file (`holdfast.verdict`); None while there is none."""
+    """The JSON line of a verdict file; None while there is none."""
     try:
         found: dict[str, Any] = json.loads(path.read_text().split("\n")[1])
     except (OSError, ValueError, IndexError):
@@ -61,7 +61,7 @@ def verdict_in(path: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node in ``scontrol show node``; ``reason`` without who and when."""
+    """A node in ``scontrol show node``; ``reason`` without user and time."""
 
     states: frozenset[str]
     reason: str
@@ -120,7 +120,7 @@ class Cluster:
         for line in lines:
             head, _, text = line.partition(";")
             at_s = boot_s + int(head.split(",")[2]) / 1e6
-            # A microsecond of slack for the two clocks read one after the other.
+            # A millisecond of slack: the two clocks are read one after the other.
             if word in text and at_s >= since_s - 0.001:
                 return at_s, text
         return None
@@ -136,7 +136,7 @@ class Cluster:
     def kube_events(self, kube_name: str) -> list[dict[str, Any]]:
         text = self.box.kubectl("get", "events.events.k8s.io", "-A", "-o", "json")
         items = json.loads(text)["items"]
-        return [one for one in items if one.get("regarding", {}).get("name") == kube_name]
+        return [item for item in items if item.get("regarding", {}).get("name") == kube_name]
 
 
 def _fields(text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A parser of options whose complaints are one line."""
+"""An argument parser whose errors are one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Ends with exit status 2 and one line that names the way to more."""
+    """On an error exits with status 2 and one line that refers to --help."""
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)

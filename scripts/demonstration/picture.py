@@ -1,4 +1,4 @@
-"""The main job as one picture: training, nodes and stages over time, and what it cost beside plain Slurm."""
+"""The demo as one picture: training, nodes and stages over time, and wall time compared with plain Slurm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST, SECOND, OUT, LOST, START = "#2a9d8f", "#3a6ea5", "#f4a259", "#d1495b", "#
 AGAIN = "#a3d5cd"
 LEGEND = (
     ("training", FIRST),
-    ("done a second time", AGAIN),
+    ("repeated steps", AGAIN),
     ("starting", START),
     ("nothing runs", LOST),
 )
@@ -35,7 +35,7 @@ SHORT = {
     "event": "Kubernetes event",
     "done": "training done",
     "healed": "node repaired, rebooted",
-    "undrain": "re-checked, given back",
+    "undrain": "returned to service",
     "untaint": "taint gone",
 }
 
@@ -70,12 +70,12 @@ def draw(outcome: Outcome, path: Path) -> None:
     lanes = figure.add_subplot(grid[2, 0], sharex=marks)
     words = figure.add_subplot(grid[0:3, 1])
     cost = figure.add_subplot(grid[3, :])
-    zero = outcome.story.at("fault") or 0.0
-    numbered = _numbered(outcome.story.seen)
+    zero = outcome.scenario.at("fault") or 0.0
+    numbered = _numbered(outcome.scenario.seen)
     _marks(marks, numbered, zero)
     _steps(steps, outcome, zero)
     _lanes(lanes, outcome, zero)
-    _words(words, numbered, zero, weights="weights" in outcome.story.seen)
+    _words(words, numbered, zero, weights="weights" in outcome.scenario.seen)
     _cost(cost, outcome)
     _frame(figure, (marks, steps, lanes), outcome, zero)
     figure.savefig(path, dpi=150, metadata=None if path.suffix == ".png" else {"Date": None})
@@ -83,8 +83,10 @@ def draw(outcome: Outcome, path: Path) -> None:
 
 
 def _frame(figure: Any, axes: Sequence[Any], outcome: Outcome, zero: float) -> None:
-    begin = outcome.story.job.submitted_s - zero
-    end = max(one.at_s for one in outcome.story.seen.values() if one.key != "weights") - zero
+    begin = outcome.scenario.job.submitted_s - zero
+    end = (
+        max(stage.at_s for stage in outcome.scenario.seen.values() if stage.key != "weights") - zero
+    )
     axes[0].set_xlim(begin - 0.5, end + 1.5)
     for axis in axes:
         axis.axvline(0, color=LOST, lw=1.4, zorder=1)
@@ -95,9 +97,9 @@ def _frame(figure: Any, axes: Sequence[Any], outcome: Outcome, zero: float) -> N
     axes[2].set_xlabel("seconds from the fault", loc="right", labelpad=2)
     left = 0.075
     figure.text(
-        left, 0.955, "A GPU falls off the bus; the training goes on", size=19, weight="bold"
+        left, 0.955, "A GPU falls off the bus; the training continues", size=19, weight="bold"
     )
-    nodes = sorted({node for node, _, _ in outcome.story.occupied})
+    nodes = sorted({node for node, _, _ in outcome.scenario.occupied})
     after = f"{outcome.next_step_s:.1f} s" if outcome.next_step_s is not None else "-"
     about = (
         f"PyTorch DDP, {2 * outcome.ranks_per_node} ranks on 2 of {max(4, len(nodes))} nodes, real Slurm "
@@ -107,8 +109,8 @@ def _frame(figure: Any, axes: Sequence[Any], outcome: Outcome, zero: float) -> N
 
 
 def _numbered(seen: dict[str, Seen]) -> list[tuple[int, Seen]]:
-    shown = [one for one in seen.values() if one.key in SHORT]
-    return list(enumerate(sorted(shown, key=lambda one: one.at_s), start=1))
+    shown = [stage for stage in seen.values() if stage.key in SHORT]
+    return list(enumerate(sorted(shown, key=lambda stage: stage.at_s), start=1))
 
 
 def _colour(key: str) -> str:
@@ -120,12 +122,12 @@ def _colour(key: str) -> str:
 
 
 def _marks(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
-    """A numbered dot for each stage in one row, and a line from each to its moment."""
+    """A row of numbered dots, one for each stage, with a line from each to its time."""
     axis.set_yticks([])
-    times = [one.at_s - zero for _, one in numbered]
+    times = [stage.at_s - zero for _, stage in numbered]
     places = spread(times, gap=(times[-1] - times[0] + 14) * 0.0265)
-    for (number, one), at, place in zip(numbered, times, places, strict=True):
-        colour = _colour(one.key)
+    for (number, stage), at, place in zip(numbered, times, places, strict=True):
+        colour = _colour(stage.key)
         axis.plot([at, place, place], [0, 0.62, 1], color=colour, lw=0.9, alpha=0.55, zorder=1)
         axis.scatter([place], [1], s=200, color=colour, zorder=3, linewidths=0, clip_on=False)
         axis.text(
@@ -136,7 +138,7 @@ def _marks(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
 
 
 def spread(times: Sequence[float], gap: float) -> list[float]:
-    """Places as near to ``times`` (ascending) as a distance of ``gap`` between neighbours allows."""
+    """Positions as close to ``times`` (ascending) as a distance of ``gap`` between neighbours allows."""
     groups: list[list[float]] = []
     for at in times:
         groups.append([at])
@@ -146,13 +148,13 @@ def spread(times: Sequence[float], gap: float) -> list[float]:
 
 
 def _edge(group: Sequence[float], gap: float, side: int) -> float:
-    """The first (side -1) or last (side 1) place of a group that stands around its mean."""
+    """The first (side -1) or last (side 1) position of a group centred on its mean."""
     return sum(group) / len(group) + side * gap * (len(group) - 1) / 2
 
 
 def _steps(axis: Any, outcome: Outcome, zero: float) -> None:
-    lines = [line for line in outcome.story.job.progress() if line["event"] == "step"]
-    saved = [line for line in outcome.story.job.progress() if line["event"] == "saved"]
+    lines = [line for line in outcome.scenario.job.progress() if line["event"] == "step"]
+    saved = [line for line in outcome.scenario.job.progress() if line["event"] == "saved"]
     axis.set_axisbelow(True)
     axis.grid(axis="y", color=GRID, lw=0.8)
     for attempt, colour in ((0, FIRST), (1, SECOND)):
@@ -165,10 +167,10 @@ def _steps(axis: Any, outcome: Outcome, zero: float) -> None:
         [line["t"] - zero for line in saved], [line["step"] for line in saved], s=26, color="white",
         edgecolors=INK, linewidths=1.1, zorder=5, label="checkpoint",
     )  # fmt: skip
-    step, fault = outcome.story.at("next_step"), outcome.story.fault_step
+    step, fault = outcome.scenario.at("next_step"), outcome.scenario.fault_step
     if step is not None:
         axis.axvspan(0, step - zero, color=LOST, alpha=0.08, lw=0)
-        top = outcome.story.job.order.steps * 0.93
+        top = outcome.scenario.job.order.steps * 0.93
         axis.text(
             (step - zero) / 2, top, f"{step - zero:.1f} s\nno training", color=LOST, ha="center",
             va="top", weight="bold",
@@ -177,33 +179,33 @@ def _steps(axis: Any, outcome: Outcome, zero: float) -> None:
         f"step {fault}", (0, fault), (-6, 4), textcoords="offset points", ha="right", color=FIRST
     )
     axis.set_ylabel("training step")
-    axis.set_ylim(0, outcome.story.job.order.steps * 1.04)
+    axis.set_ylim(0, outcome.scenario.job.order.steps * 1.04)
     axis.legend(loc="lower right", frameon=False, labelcolor=FAINT, handletextpad=0.1)
 
 
 def _lanes(axis: Any, outcome: Outcome, zero: float) -> None:
-    names = [node.name for node in outcome.story.job.cluster.box.nodes]
-    story = outcome.story
-    end = max(one.at_s for one in story.seen.values() if one.key != "weights") - zero + 1.5
-    begin = story.job.submitted_s - zero - 0.5
-    firsts = min((start for _, start, _ in story.occupied), default=0.0)
+    names = [node.name for node in outcome.scenario.job.cluster.box.nodes]
+    scenario = outcome.scenario
+    end = max(stage.at_s for stage in scenario.seen.values() if stage.key != "weights") - zero + 1.5
+    begin = scenario.job.submitted_s - zero - 0.5
+    firsts = min((start for _, start, _ in scenario.occupied), default=0.0)
     for index, name in enumerate(names):
         axis.barh(index, end - begin, left=begin, height=0.62, color="#f5f7fa", zorder=1)
         axis.text(begin - 0.2, index, name, ha="right", va="center", color=INK)
-    for node, start, stop in story.occupied:
+    for node, start, stop in scenario.occupied:
         first = start - firsts < 1
-        row, trains = names.index(node), _trains_from(story.job, 0 if first else 1, stop)
+        row, trains = names.index(node), _trains_from(scenario.job, 0 if first else 1, stop)
         colour, text = (FIRST, "training") if first else (SECOND, "training, resumed")
         axis.barh(row, stop - start, left=start - zero, height=0.62, color=START, zorder=3)
         axis.barh(row, stop - trains, left=trains - zero, height=0.62, color=colour, zorder=3)
         axis.text(
             (trains + stop) / 2 - zero, row, text, color="white", ha="center", va="center", zorder=4
         )
-    drain, back = story.at("drain"), story.at("undrain")
-    if drain is not None and story.victim in names:
+    drain, back = scenario.at("drain"), scenario.at("undrain")
+    if drain is not None and scenario.victim in names:
         stop = back if back is not None else zero + end
         axis.barh(
-            names.index(story.victim),
+            names.index(scenario.victim),
             stop - drain,
             left=drain - zero,
             height=0.62,
@@ -211,14 +213,14 @@ def _lanes(axis: Any, outcome: Outcome, zero: float) -> None:
             zorder=2,
         )
         axis.text(
-            (drain + stop) / 2 - zero, names.index(story.victim), "out of service", color=INK, ha="center",
+            (drain + stop) / 2 - zero, names.index(scenario.victim), "out of service", color=INK, ha="center",
             va="center", zorder=4,
         )  # fmt: skip
     base = outcome.baseline
     if base is not None and base.victim in names:
         axis.barh(names.index(base.victim), end - begin, left=begin, height=0.62, color=START, zorder=2, hatch="//",
                   edgecolor="white", lw=0)  # fmt: skip
-        axis.text((begin + end) / 2, names.index(base.victim), "drained by hand: left alone", ha="center",
+        axis.text((begin + end) / 2, names.index(base.victim), "drained by hand: not touched", ha="center",
                   va="center", zorder=4, color=INK)  # fmt: skip
     axis.set_yticks([])
     axis.set_ylim(len(names) - 0.5, -0.5)
@@ -236,23 +238,23 @@ def _words(axis: Any, numbered: list[tuple[int, Seen]], zero: float, *, weights:
     axis.axis("off")
     axis.set_xlim(0, 1)
     axis.set_ylim(len(CATALOGUE) - 0.5, -0.6)
-    for row, (number, one) in enumerate(numbered):
-        axis.scatter([0.06], [row], s=190, color=_colour(one.key), linewidths=0)
+    for row, (number, stage) in enumerate(numbered):
+        axis.scatter([0.06], [row], s=190, color=_colour(stage.key), linewidths=0)
         axis.text(
             0.06, row, str(number), color="white", size=8, weight="bold", ha="center", va="center"
         )
-        axis.text(0.345, row, f"{one.at_s - zero:+.2f} s", ha="right", va="center", color=FAINT)
-        axis.text(0.38, row, SHORT[one.key], ha="left", va="center")
+        axis.text(0.345, row, f"{stage.at_s - zero:+.2f} s", ha="right", va="center", color=FAINT)
+        axis.text(0.38, row, SHORT[stage.key], ha="left", va="center")
     if weights:
-        text = "Final weights: bit for bit those\nof an undisturbed run."
+        text = "Final weights: identical bit for bit\nto a run without a fault."
         axis.text(0.02, len(numbered) + 0.1, text, va="top", color=FIRST, weight="bold")
 
 
 def _cost(axis: Any, outcome: Outcome) -> None:
-    """Both jobs' wall time, in pieces: start, training, nothing, training that counts once."""
-    story, base = outcome.story, outcome.baseline
-    begins = sorted({begin for _, begin, _ in story.occupied})
-    runs = [("Holdfast", outcome.ettr, _pieces(story.job, begins[1:2], story.fault_step))]
+    """Both jobs' wall time in pieces: start, training, idle, repeated steps."""
+    scenario, base = outcome.scenario, outcome.baseline
+    begins = sorted({begin for _, begin, _ in scenario.occupied})
+    runs = [("Holdfast", outcome.ettr, _pieces(scenario.job, begins[1:2], scenario.fault_step))]
     if base is not None:
         pieces = _pieces(base.job, [base.restarted_s], base.fault_step)
         runs.append(("plain Slurm,\nbest case", outcome.baseline_ettr, pieces))
@@ -277,7 +279,7 @@ def _cost(axis: Any, outcome: Outcome) -> None:
 
 
 def _pieces(job: Job, restarts: Sequence[float], reached: int) -> list[tuple[float, float, str]]:
-    """(begin, length, colour) in seconds since the job was submitted; ``restarts``: when Slurm started it again."""
+    """(begin, length, colour) in seconds since submission; ``restarts``: when Slurm restarted the job."""
     steps = [line for line in job.progress() if line["event"] == "step"]
     found: list[tuple[float, float, str]] = []
     end = job.submitted_s

@@ -1,4 +1,4 @@
-"""The demo's last words: a table of stages, the figures beside the baseline's, and the same as JSON."""
+"""The demo's summary: a table of stages, the figures compared with the baseline, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ WIDTH = 150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """All that the demo knows at its end."""
+    """The result of the demo."""
 
     slurm: str
     ranks_per_node: int
-    story: Scenario
+    scenario: Scenario
     baseline: Baseline | None
     digests: dict[str, str]
     problems: list[str] = field(default_factory=list)
 
     @property
     def seen(self) -> Iterable[Seen]:
-        return self.story.seen.values()
+        return self.scenario.seen.values()
 
     @property
     def all_problems(self) -> list[str]:
-        """Why the demo fails; empty when everything happened."""
+        """Why the demo failed; empty when every stage was observed."""
         of_baseline = self.baseline.problems if self.baseline else []
-        not_seen = [f"not seen: {title}" for title in missing(self.seen)]
-        return [*not_seen, *self.story.problems, *of_baseline, *self.problems]
+        not_seen = [f"not observed: {title}" for title in missing(self.seen)]
+        return [*not_seen, *self.scenario.problems, *of_baseline, *self.problems]
 
     @property
     def ettr(self) -> Ettr | None:
         try:
-            return ettr(self.story.job.progress(), self.story.job.submitted_s)
+            return ettr(self.scenario.job.progress(), self.scenario.job.submitted_s)
         except ValueError:
             return None
 
@@ -57,12 +57,12 @@ class Outcome:
     @property
     def next_step_s(self) -> float | None:
         """Fault to the next training step, under Holdfast."""
-        fault, step = self.story.at("fault"), self.story.at("next_step")
+        fault, step = self.scenario.at("fault"), self.scenario.at("next_step")
         return step - fault if fault is not None and step is not None else None
 
 
 def stage_lines(outcome: Outcome) -> list[str]:
-    lines = [f"{'after fault':>12} {'took':>9}   {'stage':<58}{'read from':<22}what it said"]
+    lines = [f"{'after fault':>12} {'took':>9}   {'stage':<58}{'source':<22}evidence"]
     for row in table(outcome.seen):
         after = f"{row.after_s:+9.2f} s" if row.after_s is not None else ""
         took = f"{row.took_s:7.2f} s" if row.took_s is not None else ""
@@ -72,49 +72,49 @@ def stage_lines(outcome: Outcome) -> list[str]:
 
 
 def comparison_lines(outcome: Outcome) -> list[str]:
-    ours, theirs, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
+    holdfast, plain, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
     rows = [("", "Holdfast", "plain Slurm, best case" if base else "plain Slurm: not run")]
-    their_step = base.next_step_s - base.fault_s if base and base.next_step_s else None
-    rows.append(("fault to the next training step", _s(outcome.next_step_s), _s(their_step)))
-    rows.append(("steps done twice", _n(ours), _n(theirs)))
+    plain_step = base.next_step_s - base.fault_s if base and base.next_step_s else None
+    rows.append(("fault to the next training step", _s(outcome.next_step_s), _s(plain_step)))
+    rows.append(("repeated steps", _n(holdfast), _n(plain)))
     rows.append(
         (
             "time lost to the fault",
-            _s(ours.lost_s if ours else None),
-            _s(theirs.lost_s if theirs else None),
+            _s(holdfast.lost_s if holdfast else None),
+            _s(plain.lost_s if plain else None),
         )
     )
     rows.append(
         (
             "wall time of the job",
-            _s(ours.wall_s if ours else None),
-            _s(theirs.wall_s if theirs else None),
+            _s(holdfast.wall_s if holdfast else None),
+            _s(plain.wall_s if plain else None),
         )
     )
-    rows.append(("ETTR", _r(ours), _r(theirs)))
-    lines = [f"{name:<34}{mine:>12}   {other:>24}" for name, mine, other in rows]
+    rows.append(("ETTR", _r(holdfast), _r(plain)))
+    lines = [f"{name:<34}{first:>12}   {second:>24}" for name, first, second in rows]
     if base:
-        lines.append("Without an administrator at hand the plain job stays FAILED: its ETTR is 0.")
+        lines.append("Without an administrator the job on plain Slurm stays FAILED: its ETTR is 0.")
         lines.append(
-            f"{base.victim}, drained by hand meanwhile, still has its human's reason: "
+            f"{base.victim}, drained by hand meanwhile, still has the manual reason: "
             f"'{base.human_reason}'"
         )
     return lines
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Stable keys; times in epoch seconds, durations in seconds."""
-    ours, theirs, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
+    """The result with stable keys; times in epoch seconds, durations in seconds."""
+    holdfast, plain, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
     return {
         "ok": not outcome.all_problems,
         "problems": outcome.all_problems,
         "slurm": outcome.slurm,
         "ranks_per_node": outcome.ranks_per_node,
-        "victim": outcome.story.victim,
-        "stages": {key: asdict(outcome.story.seen[key]) for key in CATALOGUE if key in outcome.story.seen},
+        "victim": outcome.scenario.victim,
+        "stages": {key: asdict(outcome.scenario.seen[key]) for key in CATALOGUE if key in outcome.scenario.seen},
         "fault_to_next_step_s": outcome.next_step_s,
-        "ettr": {"holdfast": ours and {**asdict(ours), "ratio": ours.ratio},
-                 "plain": theirs and {**asdict(theirs), "ratio": theirs.ratio}},
+        "ettr": {"holdfast": holdfast and {**asdict(holdfast), "ratio": holdfast.ratio},
+                 "plain": plain and {**asdict(plain), "ratio": plain.ratio}},
         "baseline": base and {
             "fault_to_failed_s": base.failed_s - base.fault_s,
             "fault_to_next_step_s": base.next_step_s - base.fault_s,

@@ -1,4 +1,4 @@
-"""The run under Holdfast: a GPU falls off the bus under a training, and everything that follows is read back."""
+"""The run under Holdfast: a GPU falls off the bus under a training, and every stage is observed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ DRAINED = "HoldfastSlurmDrained"
 TAINT = "holdfast.dev/drained"
 
 RESTART_S = 60.0
-"""Half of Slurm's own requeue delay: a start that takes longer was not moved up."""
+"""Half of Slurm's requeue delay: a start that takes longer was not expedited."""
 TORCH_S = 150.0
-"""Eight ranks import torch side by side; on two cores that others use as well it takes its time."""
+"""Eight ranks import torch in parallel, which is slow on two busy cores."""
 
 
 @dataclass(slots=True)
 class Scenario:
-    """What was seen. ``occupied``: (node, begin, end) of every attempt's nodes, epoch seconds.
+    """What was observed. ``occupied``: (node, begin, end) of every attempt's nodes, epoch seconds.
 
-    ``scene``: how things stood when something first did not happen, for whoever looks for the cause.
+    ``scene``: the state of the cluster when a stage was first missing, for debugging.
     """
 
     job: Job
@@ -45,38 +45,38 @@ class Scenario:
 
 
 class ScenarioRunner:
-    """Runs the story once; ``tell`` never raises ``NotSeenError`` but notes what did not happen."""
+    """Runs the scenario once; ``run`` records missing stages and does not raise ``NotSeenError`` for them."""
 
     def __init__(self, cluster: Cluster, live: Live, gpu: int):
         self._cluster, self._live, self._gpu = cluster, live, gpu
 
-    def tell(self, order: Order, fault_step: int) -> Scenario:
+    def run(self, order: Order, fault_step: int) -> Scenario:
         job = submit(self._cluster, order)
-        story = Scenario(job, gpu=self._gpu)
+        scenario = Scenario(job, gpu=self._gpu)
         first = job.wait_state("RUNNING", timeout_s=60).nodes
-        # The node that does not run the batch script: the launcher lives through the fault.
-        story.victim = first[-1]
+        # Not the node of the batch script, so that the launcher survives the fault.
+        scenario.victim = first[-1]
         self._live.say(f"job {job.job_id} trains on {', '.join(first)} under holdfast run")
         job.wait_step(fault_step)
-        kube_name = self._cluster.kube_name(story.victim)
+        kube_name = self._cluster.kube_name(scenario.victim)
         with KubeWatch(self._cluster.box, kube_name) as watch:
             watch.first(bool, 10)
-            self._break(story)
-            self._recover(story)
-            self._told(story, watch, kube_name)
-            self._give_back(story, watch)
-        self._finish(story)
-        return story
+            self._break(scenario)
+            self._recover(scenario)
+            self._observe_kubernetes(scenario, watch, kube_name)
+            self._return(scenario, watch)
+        self._finish(scenario)
+        return scenario
 
-    # -- parts
+    # -- phases
 
-    def _break(self, story: Scenario) -> None:
-        cluster, victim = self._cluster, story.victim
+    def _break(self, scenario: Scenario) -> None:
+        cluster, victim = self._cluster, scenario.victim
         begin = time.time()
-        cluster.box.fault(victim, "gpu-lost", "--gpu", str(story.gpu))
-        story.fault_step = story.job.latest_step()
+        cluster.box.fault(victim, "gpu-lost", "--gpu", str(scenario.gpu))
+        scenario.fault_step = scenario.job.latest_step()
         self._live.say(
-            f"GPU {story.gpu} of {victim} falls off the bus, after step {story.fault_step}"
+            f"GPU {scenario.gpu} of {victim} falls off the bus, after step {scenario.fault_step}"
         )
 
         def logged() -> Seen | None:
@@ -93,17 +93,17 @@ class ScenarioRunner:
 
         def drained() -> Seen | None:
             node = cluster.node(victim)
-            ours = Reason.parse(node.reason)
-            if "DRAIN" not in node.states or ours is None:
+            parsed = Reason.parse(node.reason)
+            if "DRAIN" not in node.states or parsed is None:
                 return None
             return _seen("drain", time.time(), "scontrol show node", node.reason)
 
-        self._await(story, "fault", logged, 2, 0.01)
-        self._await(story, "verdict", judged, 10, 0.01)
-        self._await(story, "drain", drained, 10, 0.03)
+        self._await(scenario, "fault", logged, 2, 0.01)
+        self._await(scenario, "verdict", judged, 10, 0.01)
+        self._await(scenario, "drain", drained, 10, 0.03)
 
-    def _recover(self, story: Scenario) -> None:
-        cluster, job = self._cluster, story.job
+    def _recover(self, scenario: Scenario) -> None:
+        cluster, job = self._cluster, scenario.job
 
         def restarted() -> Seen | None:
             view = job.view()
@@ -112,24 +112,28 @@ class ScenarioRunner:
             begin = next((e for e in self._later(job, "attempt") if e["attempt"] > 1), None)
             if begin is None:
                 return None
-            healthy = story.victim not in view.nodes
+            healthy = scenario.victim not in view.nodes
             text = f"RUNNING on {','.join(view.nodes)}, Restarts={view.restarts}"
             return _seen("restart", begin["t"], "scontrol show job", text) if healthy else None
 
-        def journal(name: str, key: str, tell: Callable[[dict[str, Any]], str]) -> None:
-            after = story.at("fault") or 0.0
-            self._await(story, key, lambda: _first(job.journal(), name, after, key, tell), 15)
+        def journal(name: str, key: str, describe: Callable[[dict[str, Any]], str]) -> None:
+            after = scenario.at("fault") or 0.0
+            self._await(
+                scenario, key, lambda: _first(job.journal(), name, after, key, describe), 15
+            )
 
-        def progress(name: str, key: str, tell: Callable[[dict[str, Any]], str]) -> None:
-            after = story.at("restart") or time.time()
-            self._await(story, key, lambda: _first(job.progress(), name, after, key, tell), TORCH_S)
+        def progress(name: str, key: str, describe: Callable[[dict[str, Any]], str]) -> None:
+            after = scenario.at("restart") or time.time()
+            self._await(
+                scenario, key, lambda: _first(job.progress(), name, after, key, describe), TORCH_S
+            )
 
         journal("step_end", "step_end", _step_end)
-        journal("requeue", "requeue", lambda e: f"attempt {e['attempt']} asks for a requeue")
-        self._await(story, "restart", restarted, RESTART_S)
-        after = story.at("restart") or time.time()
+        journal("requeue", "requeue", lambda e: f"attempt {e['attempt']} requests a requeue")
+        self._await(scenario, "restart", restarted, RESTART_S)
+        after = scenario.at("restart") or time.time()
         self._await(
-            story,
+            scenario,
             "checkpoint",
             lambda: _first(job.journal(), "checkpoint", after, "checkpoint", _chosen),
             15,
@@ -140,71 +144,75 @@ class ScenarioRunner:
         progress("step", "next_step", lambda e: f"step {e['step']} loss {e['loss']:.4f}")
         requeued = [row for row in cluster.accounting(job.job_id) if row["State"] == "REQUEUED"]
         if not requeued:
-            story.problems.append("sacct shows no REQUEUED run of the job")
+            scenario.problems.append("sacct shows no REQUEUED run of the job")
 
-    def _told(self, story: Scenario, watch: KubeWatch, kube_name: str) -> None:
-        after = story.at("fault") or 0.0
+    def _observe_kubernetes(self, scenario: Scenario, watch: KubeWatch, kube_name: str) -> None:
+        after = scenario.at("fault") or 0.0
         found = watch.first(lambda node: condition(node, DRAINED).get("status") == "True", 10)
         if found:
             message = condition(found[1], DRAINED).get("message", "")
             self._note(
-                story, _seen("condition", found[0], "kubectl get node", f"{DRAINED}=True {message}")
+                scenario,
+                _seen("condition", found[0], "kubectl get node", f"{DRAINED}=True {message}"),
             )
         found = watch.first(lambda node: bool(taint(node, TAINT)), 10)
         if found:
             value = taint(found[1], TAINT)
             text = f"{TAINT}={value.get('value', '')}:{value['effect']}"
-            self._note(story, _seen("taint", found[0], "kubectl get node", text))
+            self._note(scenario, _seen("taint", found[0], "kubectl get node", text))
 
         def event() -> Seen | None:
-            for one in self._cluster.kube_events(kube_name):
-                at_s = _kube_time(one.get("eventTime") or one.get("deprecatedLastTimestamp") or "")
+            for item in self._cluster.kube_events(kube_name):
+                at_s = _kube_time(
+                    item.get("eventTime") or item.get("deprecatedLastTimestamp") or ""
+                )
                 if at_s >= after - 1:
-                    text = f"{one['reason']}: {one.get('note', '')}"
+                    text = f"{item['reason']}: {item.get('note', '')}"
                     return _seen("event", max(at_s, after), "kubectl get events", text)
             return None
 
-        self._await(story, "event", event, 10, 0.5)
+        self._await(scenario, "event", event, 10, 0.5)
 
-    def _give_back(self, story: Scenario, watch: KubeWatch) -> None:
-        cluster, victim = self._cluster, story.victim
-        self._live.say(f"{victim} is repaired: switched off, GPU reseated, switched on")
+    def _return(self, scenario: Scenario, watch: KubeWatch) -> None:
+        cluster, victim = self._cluster, scenario.victim
+        self._live.say(f"{victim} is repaired: powered off, GPU reseated, powered on")
         cluster.box.heal(victim)
         healed_s = time.time()
         boot = cluster.box.node(victim).path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        self._note(story, _seen("healed", healed_s, "boot_id", f"booted anew as {boot[:8]}"))
+        self._note(scenario, _seen("healed", healed_s, "boot_id", f"new boot {boot[:8]}"))
 
-        given_back_s = 0.0
+        undrained_s = 0.0
 
         def returned() -> Seen | None:
-            nonlocal given_back_s
+            nonlocal undrained_s
             node = cluster.node(victim)
             if node.states & {"DRAIN", "DOWN"}:
-                given_back_s = 0.0
+                undrained_s = 0.0
                 return None
-            given_back_s = given_back_s or time.time()
-            # slurmctld calls each node NOT_RESPONDING from its undrain until its own next ping, up to
-            # a second later: the node is back at the undrain, if it answers.
+            undrained_s = undrained_s or time.time()
+            # slurmctld sets NOT_RESPONDING at the undrain and clears it at its next ping, up to a
+            # second later. The node has returned at the undrain, if it answers.
             if "NOT_RESPONDING" in node.states:
                 return None
             verdict = cluster.verdict(victim) or {}
             text = f"State={'+'.join(sorted(node.states))}, verdict {verdict.get('status', '?')}"
-            return _seen("undrain", given_back_s, "scontrol show node", text)
+            return _seen("undrain", undrained_s, "scontrol show node", text)
 
-        self._await(story, "undrain", returned, 60, 0.03)
+        self._await(scenario, "undrain", returned, 60, 0.03)
 
         def clean(node: dict[str, Any]) -> bool:
             return not taint(node, TAINT) and condition(node, DRAINED).get("status") == "False"
 
-        # Only looks after the repair count: before the fault the Node was clean as well.
+        # Only versions after the repair count: before the fault the Node was clean too.
         found = watch.first(clean, 20, after_s=healed_s)
         if found:
             self._note(
-                story, _seen("untaint", found[0], "kubectl get node", f"{DRAINED}=False, no taint")
+                scenario,
+                _seen("untaint", found[0], "kubectl get node", f"{DRAINED}=False, no taint"),
             )
 
-    def _finish(self, story: Scenario) -> None:
-        job = story.job
+    def _finish(self, scenario: Scenario) -> None:
+        job = scenario.job
 
         def done() -> Seen | None:
             self._live.passing(f"training: step {job.latest_step()} of {job.order.steps}")
@@ -220,30 +228,30 @@ class ScenarioRunner:
             )
             return _seen("done", float(last[-1]["t"]), "scontrol, sacct", text)
 
-        self._await(story, "done", done, TORCH_S, 0.3)
-        story.occupied = attempts(job)
+        self._await(scenario, "done", done, TORCH_S, 0.3)
+        scenario.occupied = attempts(job)
 
-    # -- small
+    # -- helpers
 
     def _await(
         self,
-        story: Scenario,
+        scenario: Scenario,
         key: str,
         read: Callable[[], Seen | None],
         timeout_s: float,
         every_s: float = 0.1,
     ) -> None:
         try:
-            self._note(story, until(read, CATALOGUE[key], timeout_s, every_s))
+            self._note(scenario, until(read, CATALOGUE[key], timeout_s, every_s))
         except NotSeenError as error:
-            if not story.problems:
-                story.scene = scene(story.job)
-            story.problems.append(str(error))
-            self._live.say(f"NOT SEEN  {error}")
+            if not scenario.problems:
+                scenario.scene = scene(scenario.job)
+            scenario.problems.append(str(error))
+            self._live.say(f"NOT OBSERVED  {error}")
 
-    def _note(self, story: Scenario, seen: Seen) -> None:
-        story.seen[seen.key] = seen
-        fault = story.at("fault")
+    def _note(self, scenario: Scenario, seen: Seen) -> None:
+        scenario.seen[seen.key] = seen
+        fault = scenario.at("fault")
         after = f"{seen.at_s - fault:+6.2f} s" if fault is not None else " " * 8
         self._live.say(f"{after}  {CATALOGUE[seen.key]}: {seen.evidence[:110]}")
 
@@ -256,7 +264,7 @@ def _first(
     name: str,
     after: float,
     key: str,
-    tell: Callable[[dict[str, Any]], str],
+    describe: Callable[[dict[str, Any]], str],
 ) -> Seen | None:
     for event in events:
         if event["event"] == name and event["t"] >= after:
@@ -264,7 +272,7 @@ def _first(
                 key,
                 float(event["t"]),
                 "job's journal" if "host" not in event else "job's progress",
-                tell(event),
+                describe(event),
             )
     return None
 
@@ -285,7 +293,7 @@ def _seen(key: str, at_s: float, source: str, evidence: str) -> Seen:
 
 
 def _kube_time(text: str) -> float:
-    """Epoch seconds of a Kubernetes time, 0 for none."""
+    """Epoch seconds of a Kubernetes timestamp, 0 for none."""
     if not text:
         return 0.0
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

@@ -1,4 +1,4 @@
-"""The stages of the main job, in order, and what was read of each."""
+"""The stages of the demo, in order, and the evidence for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 CATALOGUE: Mapping[str, str] = {
     "fault": "fault in the kernel log",
     "verdict": "finding, verdict bad",
-    "drain": "DRAIN in scontrol show node, with our reason",
+    "drain": "DRAIN in scontrol show node, with Holdfast's reason",
     "step_end": "the job's step ended",
     "requeue": "job requeued",
     "restart": "job started on healthy nodes",
@@ -20,16 +20,16 @@ CATALOGUE: Mapping[str, str] = {
     "event": "Event in kubectl",
     "done": "training done, job COMPLETED",
     "healed": "node repaired",
-    "undrain": "re-checked and given back in Slurm",
-    "untaint": "taint gone in Kubernetes",
-    "weights": "final weights equal the uninterrupted run's, bit for bit",
+    "undrain": "checked again and returned to service in Slurm",
+    "untaint": "taint removed in Kubernetes",
+    "weights": "final weights equal those of the uninterrupted run",
 }
-"""Key -> what must be seen. A stage that was not seen fails the demo."""
+"""Key -> title. A stage that was not observed fails the demo."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One stage that happened. ``at_s``: epoch seconds; ``source``: what was read; ``evidence``: what it said."""
+    """One stage that happened. ``at_s``: epoch seconds; ``source``: what was read; ``evidence``: its text."""
 
     key: str
     at_s: float
@@ -49,31 +49,31 @@ class Line:
 
 
 def missing(seen: Iterable[Seen]) -> list[str]:
-    """Titles of the stages that did not happen."""
-    keys = {one.key for one in seen}
+    """Titles of the stages that were not observed."""
+    keys = {stage.key for stage in seen}
     return [title for key, title in CATALOGUE.items() if key not in keys]
 
 
 def table(seen: Iterable[Seen]) -> list[Line]:
-    """Every stage that has a moment, by time, then those that were not seen."""
-    found = {one.key: one for one in seen}
+    """The observed stages by time, then those that were not observed."""
+    found = {stage.key: stage for stage in seen}
     fault = found.get("fault")
     lines = []
     before: float | None = None
-    for one in sorted(found.values(), key=lambda each: each.at_s):
-        after = one.at_s - fault.at_s if fault else None
-        took = one.at_s - before if before is not None else None
-        before = one.at_s
+    for stage in sorted(found.values(), key=lambda stage: stage.at_s):
+        after = stage.at_s - fault.at_s if fault else None
+        took = stage.at_s - before if before is not None else None
+        before = stage.at_s
         lines.append(
             Line(
-                title=CATALOGUE[one.key],
+                title=CATALOGUE[stage.key],
                 after_s=after,
                 took_s=took,
-                source=one.source,
-                evidence=one.evidence,
+                source=stage.source,
+                evidence=stage.evidence,
             )
         )
     return lines + [
-        Line(title=title, after_s=None, took_s=None, source="", evidence="NOT SEEN")
+        Line(title=title, after_s=None, took_s=None, source="", evidence="NOT OBSERVED")
         for title in missing(found.values())
     ]

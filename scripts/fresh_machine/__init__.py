@@ -1,1 +1,1 @@
-"""``scripts/test fresh``: machines with nothing but a minimal Debian, on which the set-up has to work."""
+"""``scripts/test fresh``: tests the set-up on machines with only a minimal Debian."""

@@ -1,4 +1,4 @@
-"""``scripts/test fresh``: the README's commands set themselves up where there is only a minimal Debian."""
+"""``scripts/test fresh``: the README's commands must set themselves up on a minimal Debian."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ DEMO = ("scripts/demo", "--skip-baseline")
 UNIT = ("scripts/test", "unit")
 LINT = ("scripts/test", "lint")
 _DOES_NOT_REAP = ("perl", "-e", "exit(system(@ARGV) ? 1 : 0)")
-"""A process 1 that waits for its own child and for nothing else; a minimal Debian has perl."""
+"""A process 1 that waits only for its own child; a minimal Debian has perl."""
 _KUBE = "opt/kube-programs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One machine. ``place``: where the checkout is. ``under``: words before each command.
+    """One machine. ``place``: path of the checkout. ``under``: prefix of each command.
 
-    ``steps``: name -> command. ``env``: the environment beside PATH.
+    ``steps``: name -> command. ``env``: environment variables besides PATH.
     """
 
     name: str
@@ -47,8 +47,8 @@ class Case:
 
 
 def cases(page: str) -> Iterator[Case]:
-    """Every machine; ``page``: the text of docs/howto/install.md."""
-    # The demo is process 1 there, as in a container that was started with it.
+    """All test machines. ``page``: the text of docs/howto/install.md."""
+    # The demo is process 1 here, as in a container that it was started in.
     yield Case(
         name="awkward",
         suite="bookworm",
@@ -66,13 +66,13 @@ def cases(page: str) -> Iterator[Case]:
         env={"HOME": "/root"},
     )
     block = shell_block(page, "## 1. The program, on every node")
-    asked = "holdfast faults XID79 && /opt/holdfast/bin/holdfast --help && cd / && /opt/holdfast/hooks/prolog"
+    commands = "holdfast faults XID79 && /opt/holdfast/bin/holdfast --help && cd / && /opt/holdfast/hooks/prolog"
     for suite in ("bookworm", "trixie"):
         yield Case(
             name=f"install-{suite}",
             suite=suite,
             place="/srv/holdfast",
-            steps={"install.md": ("sh", "-euxc", f"{block}\n{asked}")},
+            steps={"install.md": ("sh", "-euxc", f"{block}\n{commands}")},
             env={"HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"},
         )
 
@@ -90,13 +90,13 @@ def main(argv: Sequence[str]) -> int:
         "names",
         nargs="*",
         metavar="MACHINE",
-        help=", ".join(case.name for case in every) + "; all unless told",
+        help=", ".join(case.name for case in every) + "; default: all",
     )
     parser.add_argument(
         "--changed",
         action="store_true",
-        help="a shorter run (no unit tests, Kubernetes taken from this machine), and only when the set-up changed "
-        "since it last passed",
+        help="a shorter run (no unit tests, Kubernetes from this machine), only when the set-up has changed "
+        "since the last pass",
     )
     parser.add_argument(
         "--keep", action="store_true", help="leave the machines' folders in the cache"
@@ -105,17 +105,17 @@ def main(argv: Sequence[str]) -> int:
     unknown = set(args.names) - {case.name for case in every}
     if unknown:
         parser.error(
-            f"no machine is called '{min(unknown)}'; there are {', '.join(case.name for case in every)}"
+            f"unknown machine '{min(unknown)}'; known: {', '.join(case.name for case in every)}"
         )
     chosen = [case for case in every if not args.names or case.name in args.names]
     passed = changed.passed(cache())
     if args.changed:
         if passed.exists():
-            say("fresh machine: its set-up has passed before and has not changed")
+            say("fresh machine: the set-up has not changed since it last passed")
             return 0
         chosen = [case for case in chosen if case.name in ("awkward", "install-bookworm")]
     try:
-        with _alone(cache() / "fresh"):
+        with _locked(cache() / "fresh"):
             results = [try_out(case, short=args.changed, keep=args.keep) for case in chosen]
     except (SandboxError, OSError, subprocess.CalledProcessError) as error:
         say(f"scripts/test fresh: {error}")
@@ -126,8 +126,8 @@ def main(argv: Sequence[str]) -> int:
     return 0 if good else 1
 
 
-def _alone(folder: Path) -> TextIO:
-    """Waits until nobody else uses the machines in ``folder``; as long as what it returns is open."""
+def _locked(folder: Path) -> TextIO:
+    """Lock the machines in ``folder`` until the returned file is closed; waits for other processes."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = (folder / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -135,7 +135,7 @@ def _alone(folder: Path) -> TextIO:
 
 
 def try_out(case: Case, *, short: bool, keep: bool) -> bool:
-    """Whether every step of a case ended well; says how each did."""
+    """Run every step of a case and report each. True when all passed."""
     say(f"fresh machine '{case.name}': Debian {case.suite}, checkout in '{case.place}'")
     machine = Machine.install(case.suite, cache() / "fresh" / "machines" / case.name, cache())
     machine.check_out(case.place, case.umask)
@@ -165,7 +165,7 @@ def try_out(case: Case, *, short: bool, keep: bool) -> bool:
 
 
 def _step(name: str, argv: Sequence[str], log: Path) -> bool:
-    """Runs one command without a terminal; its output goes to ``log``, the end of it is shown when it fails."""
+    """Run one command without a terminal, with its output in ``log``; print the end of it on a failure."""
     log.parent.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     with log.open("w") as output:
@@ -183,7 +183,7 @@ def _step(name: str, argv: Sequence[str], log: Path) -> bool:
         say(f"  {name:12} ok   {took}")
         return True
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:])
-    say(f"  {name:12} FAILED (status {status}) {took}; whole output: {log}\n{tail}")
+    say(f"  {name:12} FAILED (status {status}) {took}; full output: {log}\n{tail}")
     return False
 
 

@@ -1,4 +1,4 @@
-"""Whether the set-up changed since it last worked on a fresh machine: a file in the cache, named by its content."""
+"""Whether the set-up has changed since it last passed: a file in the cache, named by the set-up's digest."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SET_UP = (
     "pyproject.toml",
     "docs/howto/install.md",
 )
-"""What the README's commands do before anything of Holdfast runs, and the page that a fresh machine follows."""
+"""Files of the set-up that the README's commands run first, and the page that a fresh machine follows."""
 
 
 def passed(cache: Path) -> Path:
-    """The file that is there when this set-up has worked once."""
+    """The file that exists when this set-up has passed."""
     digest = hashlib.sha256()
     for pattern in _SET_UP:
         for path in sorted(TREE.glob(pattern)):

@@ -1,4 +1,4 @@
-"""A machine with a minimal Debian: a folder, entered by pivot_root in mount and pid namespaces of its own."""
+"""A machine with a minimal Debian: a folder, entered by pivot_root in its own mount and pid namespaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PASSED_ON = (
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "DEBIAN_MIRROR",
     "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_DEFAULT_TIMEOUT", "GOPROXY", "GOSUMDB", "GONOSUMDB",
 )  # fmt: skip
-"""How this machine reaches what is downloaded: another machine at the same place has the same."""
+"""Settings for downloads, which the test machine inherits."""
 _CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT")
 _SITE_CERTIFICATES = "etc/site-certificates.crt"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -37,31 +37,32 @@ mkdir -p "$root/.old"
 cd "$root"; pivot_root . .old; cd /; umount -l /.old; rmdir /.old
 exec "$@"
 """
-"""$1: the root; pairs of a folder outside and its place inside; --; the command, which becomes process 1.
+"""$1: the root; pairs of an outside folder and its inside path; --; the command, which becomes process 1.
 
-pivot_root and not chroot: in a chroot `unshare --propagation` and `nsenter --mount` see another root: no box starts.
+pivot_root instead of chroot: in a chroot `unshare --propagation` and `nsenter --mount` see another root,
+and no box starts.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """``root``: its folder. ``shared``: folder of this machine -> its place there, without the first '/'."""
+    """``root``: its folder. ``shared``: folder of this machine -> path there, without the first '/'."""
 
     root: Path
     shared: Mapping[Path, str] = field(default_factory=dict)
 
     @classmethod
     def install(cls, suite: str, root: Path, cache: Path) -> Machine:
-        """A new machine in the folder ``root``: a copy of ``cache``/fresh/SUITE, made by mmdebstrap when absent.
+        """A new machine in the folder ``root``: a copy of ``cache``/fresh/SUITE, built by mmdebstrap when absent.
 
-        Raises ``SandboxError`` when it cannot be made.
+        Raises ``SandboxError`` when the build fails.
         """
         first = cache / "fresh" / suite
         if not first.is_dir():
             first.parent.mkdir(parents=True, exist_ok=True)
             part = first.with_suffix(".part")
             shutil.rmtree(part, ignore_errors=True)
-            # No package beyond a minimal Debian's, and no option of apt.
+            # Only the packages of a minimal Debian, and no apt options.
             roots.bootstrap(suite, part, first.with_suffix(".log"), ("--variant=minbase",))
             part.rename(first)
         shutil.rmtree(root, ignore_errors=True)
@@ -75,7 +76,7 @@ class Machine:
         return cls(root=root)
 
     def check_out(self, place: str, umask: int = 0o022) -> None:
-        """The working tree as a clone at ``place`` (a path there), with what is not committed yet."""
+        """Clone the working tree to ``place`` (a path there), with uncommitted changes."""
         target = self.root / place.lstrip("/")
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +95,7 @@ class Machine:
                 (target / name).chmod((TREE / name).stat().st_mode & ~umask)
 
     def argv(self, command: Sequence[str], env: Mapping[str, str]) -> list[str]:
-        """Runs ``command`` there as process 1, with no environment but ``env`` and how to reach the network."""
+        """Command that runs ``command`` there as process 1, with ``env`` and the download settings only."""
         passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         if (self.root / _SITE_CERTIFICATES).exists():
             passed |= dict.fromkeys(_CERTIFICATES, f"/{_SITE_CERTIFICATES}")

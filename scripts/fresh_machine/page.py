@@ -1,4 +1,4 @@
-"""What a page of docs/ tells a person to type."""
+"""Reads shell commands from a page of docs/."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def shell_block(page: str, heading: str) -> str:
-    """The first ```sh block below the heading (its whole line). Raises ``ValueError`` when there is none."""
+    """The first ```sh block below ``heading`` (a whole line). Raises ``ValueError`` when there is none."""
     _, found, below = page.partition(f"\n{heading}\n")
     block = re.search(r"^```sh\n(.*?)^```$", below.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
     if not found or not block:

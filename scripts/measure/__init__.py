@@ -1,1 +1,1 @@
-"""Holdfast's figures, each beside its floor or rival from the same run (``scripts/bench``)."""
+"""Holdfast's benchmarks, each compared with a baseline or a rival in the same run (``scripts/bench``)."""

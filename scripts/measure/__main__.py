@@ -1,4 +1,4 @@
-"""``scripts/bench``: measures, shows, and writes docs/benchmarks.md when it measured everything."""
+"""``scripts/bench``: runs benchmarks, prints them, and writes docs/benchmarks.md after a full run."""
 
 from __future__ import annotations
 
@@ -56,49 +56,57 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         allow_abbrev=False,
         prog="scripts/bench",
-        description="Holdfast's figures, each beside its floor or rival from the same run.",
-        epilog="example: scripts/bench gate drain --json. Without names: all, and docs/benchmarks.md is written.",
+        description="Run Holdfast's benchmarks, each compared with a baseline or a rival in the same run.",
+        epilog="example: scripts/bench gate drain --json. Without names: run all and write docs/benchmarks.md.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CATALOGUE)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(CATALOGUE)} (default: all)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--page",
         action="store_true",
-        help="write docs/benchmarks.md, also when only some are asked for",
+        help="write docs/benchmarks.md even for a partial run",
     )
     parser.add_argument(
-        "--slurm", choices=sorted(RELEASES), default="24.11", help="Slurm's release"
+        "--slurm", choices=sorted(RELEASES), default="24.11", help="the Slurm release"
     )
     args = parser.parse_args(argv)
     for name in args.names:
         if name not in CATALOGUE:
-            parser.error(f"no figure is called '{name}'; there are {', '.join(CATALOGUE)}")
+            parser.error(f"unknown benchmark '{name}'; known: {', '.join(CATALOGUE)}")
     return args
 
 
-def _ended(_number: int, _frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = _options(sys.argv[1:] if argv is None else argv)
-    signal.signal(signal.SIGTERM, _ended)
+    signal.signal(signal.SIGTERM, _interrupt)
     about = machine.describe(args.slurm)
     try:
         measured = _measure(args.names or list(CATALOGUE), args.slurm)
     except KeyboardInterrupt:
-        print("scripts/bench: ended before its end; its box is gone", file=sys.stderr)
+        print("scripts/bench: interrupted; its box has been removed", file=sys.stderr)
         return 130
     except (SandboxError, NotSeenError, RuntimeError, OSError) as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 1
     if args.json:
-        print(json.dumps({"machine": about, "figures": [figures.as_json(one) for one in measured]}))
+        print(
+            json.dumps(
+                {"machine": about, "figures": [figures.as_json(figure) for figure in measured]}
+            )
+        )
     else:
-        print("\n".join(about), *("\n".join(figures.text(one)) for one in measured), sep="\n\n")
+        print(
+            "\n".join(about), *("\n".join(figures.text(figure)) for figure in measured), sep="\n\n"
+        )
     if args.page or not args.names:
         PAGE.write_text("\n".join(_page(about, measured)) + "\n")
-    return 0 if all(one.met for one in measured) else 1
+    return 0 if all(figure.met for figure in measured) else 1
 
 
 def _measure(names: Sequence[str], slurm: str) -> list[Figure]:
@@ -110,7 +118,7 @@ def _measure(names: Sequence[str], slurm: str) -> list[Figure]:
         cluster = Cluster(box)
         until(
             lambda: all(
-                (cluster.verdict(one.name) or {}).get("status") == "ok" for one in box.nodes
+                (cluster.verdict(node.name) or {}).get("status") == "ok" for node in box.nodes
             ),
             "a healthy verdict on every node",
             30,

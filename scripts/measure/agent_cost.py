@@ -1,4 +1,4 @@
-"""What the agent costs at the default interval with the whole catalogue on, beside one that checks nothing."""
+"""CPU and memory of the agent at the default interval with every check on, compared with every check off."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from measure import reconfigure
 from measure.figures import Figure, Series
 
 OVER_S = 130.0
-"""Two rounds of the probes that look once a minute."""
+"""Two rounds of the probes that run once a minute."""
 IDLE_S = 30.0
 _TICK_S = 0.01  # USER_HZ of every Linux that Slurm runs on
 
 
 def catalogue(box: Box, say: Callable[[str], None]) -> Figure:
-    """Share of one core of every node's agent, its workers and its commands, dead or alive."""
+    """Share of one core that every node's agent, its workers and its commands use."""
     say(f"catalogue: {OVER_S:.0f} s of four agents at their default interval, every check on")
     with reconfigure.configured(box, _by_default):
-        time.sleep(15.0)  # its start is not what it costs
+        time.sleep(15.0)  # exclude the start-up
         ours = _shares(box, OVER_S)
         most_mib = max(memory_mib(box, node.name) for node in box.nodes)
         checks = sum(
@@ -43,13 +43,13 @@ def catalogue(box: Box, say: Callable[[str], None]) -> Figure:
         met=max(ours) <= 0.01 and most_mib <= 60,
         notes=(
             f"each of {len(ours)} nodes over {OVER_S:.0f} s, user and system time of the agent, of its workers and of "
-            f"all that they started; at most {most_mib:.0f} MiB (proportional set size)",
+            f"all processes that they started; at most {most_mib:.0f} MiB (proportional set size)",
         ),
     )
 
 
 def _by_default(text: str) -> str:
-    """The agent's own section as if there were none."""
+    """The configuration with an empty section `agent`."""
     return re.sub(r"\nagent: \{[^}]*\}", "\nagent: {}", text)
 
 
@@ -62,7 +62,7 @@ def _shares(box: Box, over_s: float) -> tuple[float, ...]:
 
 
 def cpu_s(box: Box, node: str) -> float:
-    """CPU seconds of the node's agent and its workers so far, those that have ended included."""
+    """CPU seconds of the node's agent and its workers so far, including exited ones."""
     pids = _pids(box, node)
     ticks = 0
     for pid in pids:
@@ -93,5 +93,5 @@ def _pids(box: Box, node: str) -> list[int]:
         pid for pid, words in box.pids(node) if any("slurm_hooks.agent" in word for word in words)
     ]
     if not found:
-        raise RuntimeError(f"no agent runs on {node}")
+        raise RuntimeError(f"no agent is running on {node}")
     return found

@@ -1,8 +1,8 @@
-"""gcm's health checks and ours, side by side: the same GPUs, the same faults, whole processes in turn.
+"""gcm's health checks and Holdfast's compared: the same GPUs, the same faults, whole processes in turn.
 
-Both read the same simulated driver through their own NVML binding, on this machine, with this Python. The checks are
-those that both have; gcm's vbios_mismatch is left out, because with the binding that it pins it finds every VBIOS to
-differ from itself (bytes against text).
+Both read the same simulated driver through their own NVML binding, on this machine, with this Python.
+Only checks that both have are compared. gcm's vbios_mismatch is left out: with the binding that it
+pins, it reports every VBIOS as different from itself (bytes compared with text).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from measure.figures import Figure, Series
 
 ROUNDS = 20
 LIMIT_S = 10.0
-"""After this a program counts as one that does not return."""
+"""After this time a program counts as hung."""
 
 GCM = (
     *("-c", "gpu_num", "--gpu_num", "8"),
@@ -38,7 +38,7 @@ GCM = (
     *("-c", "ecc_uncorrected_volatile_total", "--ecc_uncorrected_volatile_threshold", "0"),
     *("-c", "row_remap_pending", "-c", "row_remap_failed"),
 )
-OURS = ("gpu_count", "gpu_thermal", "gpu_ecc", "gpu_row_remap")
+HOLDFAST = ("gpu_count", "gpu_thermal", "gpu_ecc", "gpu_row_remap")
 FAULTS = (
     "gpu-count 7",
     "thermal --gpu 4",
@@ -46,7 +46,7 @@ FAULTS = (
     "row-remap-pending --gpu 2",
     "row-remap-failed --gpu 2",
 )
-"""What these checks are for."""
+"""The faults that these checks cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class Bench:
     folder: Path
     env: Mapping[str, str]
     gcm: tuple[str, ...]
-    ours: tuple[str, ...]
+    holdfast: tuple[str, ...]
 
     @property
     def sim(self) -> Path:
         return self.folder / "sim"
 
     def run(self, argv: tuple[str, ...]) -> tuple[float, int | None]:
-        """(seconds, exit status) of a whole process; None: it had to be killed."""
+        """(seconds, exit status) of a whole process. Status None: it was killed."""
         begin = time.perf_counter()
         program = subprocess.Popen(
             argv,
@@ -82,14 +82,14 @@ class Bench:
 
     @contextmanager
     def broken(self, words: str) -> Iterator[None]:
-        """The node with a fault in what NVML says."""
+        """The node with a fault in its NVML state."""
         kind, *args = words.split()
         healthy = read_state(self.sim)
         effects = KINDS[kind].effects
         assert effects is not None  # noqa: S101 - faults of NVML
-        said = effects(parse(kind, KINDS[kind].words, args), healthy)
+        changed = effects(parse(kind, KINDS[kind].words, args), healthy)
         write_state(
-            self.sim, healthy, tuple(f"{key} = {value}" for key, value in said.nvml.items())
+            self.sim, healthy, tuple(f"{key} = {value}" for key, value in changed.nvml.items())
         )
         try:
             yield
@@ -109,7 +109,9 @@ def _bench(say: Callable[[str], None]) -> Iterator[Bench]:
             f"paths: {{kmsg: {folder}/sim/kmsg, sysfs: {folder}/sim/sys, run: {folder}/run, state: {folder}/state}}\n"
             f"slurm: {{bin: {folder}, timeout_s: 1}}\n"
             + "checks:\n"
-            + "".join(f"  {name}: {{mode: drain, limits: {{open_after: 1}}}}\n" for name in OURS)
+            + "".join(
+                f"  {name}: {{mode: drain, limits: {{open_after: 1}}}}\n" for name in HOLDFAST
+            )
         )
         env = {
             "PATH": os.defpath,
@@ -118,7 +120,7 @@ def _bench(say: Callable[[str], None]) -> Iterator[Bench]:
             "NVMLSIM_STATE": str(folder / "sim" / "nvml.state"),
             "HOLDFAST_CONFIG": str(config),
         }
-        theirs = (
+        gcm_argv = (
             str(program),
             "check-nvidia-smi",
             "sim",
@@ -127,7 +129,7 @@ def _bench(say: Callable[[str], None]) -> Iterator[Bench]:
             str(folder / "gcm"),
             *GCM,
         )
-        bench = Bench(folder, env, theirs, (sys.executable, "-m", "holdfast", "check", *OURS))
+        bench = Bench(folder, env, gcm_argv, (sys.executable, "-m", "holdfast", "check", *HOLDFAST))
         bench.run((sys.executable, str(Path(__file__).parent / "inside" / "remember.py")))
         yield bench
     finally:
@@ -135,12 +137,12 @@ def _bench(say: Callable[[str], None]) -> Iterator[Bench]:
 
 
 def gcm(_box: Box, say: Callable[[str], None]) -> Figure:
-    """Whole processes in turn on a healthy node; then each fault; then a driver that does not return."""
-    ours: list[float] = []
-    theirs: list[float] = []
+    """Whole processes in turn on a healthy node; then each fault; then a hung driver."""
+    holdfast: list[float] = []
+    gcm_times: list[float] = []
     with _bench(say) as bench:
         for turn in range(ROUNDS + 1):
-            for argv, times in ((bench.ours, ours), (bench.gcm, theirs)):
+            for argv, times in ((bench.holdfast, holdfast), (bench.gcm, gcm_times)):
                 took, status = bench.run(argv)
                 if status != 0:
                     raise RuntimeError(f"{argv[0]}: status {status} on a healthy node")
@@ -149,39 +151,45 @@ def gcm(_box: Box, say: Callable[[str], None]) -> Figure:
         say(f"gcm: {ROUNDS} runs of each; now {len(FAULTS)} faults and a hung driver")
         found = {words: _finds(bench, words) for words in FAULTS}
         with bench.broken("nvml-hung"):
-            hung_s, status = bench.run(bench.ours)
-            their_s, their_status = bench.run(bench.gcm)
-    both = sum(mine and other for mine, other in found.values())
-    missed = [words for words, (mine, _) in found.items() if not mine]
+            hung_s, status = bench.run(bench.holdfast)
+            gcm_s, gcm_status = bench.run(bench.gcm)
+    both = sum(first and second for first, second in found.values())
+    missed = [words for words, (detected, _) in found.items() if not detected]
     return Figure(
         name="gcm",
-        ours=Series(what=f"holdfast check, {len(OURS)} checks of 8 GPUs", seconds=tuple(ours)),
-        rival=Series(what="gcm health_checks, the same ones in one process", seconds=tuple(theirs)),
+        ours=Series(
+            what=f"holdfast check, {len(HOLDFAST)} checks of 8 GPUs", seconds=tuple(holdfast)
+        ),
+        rival=Series(
+            what="gcm health_checks, the same ones in one process", seconds=tuple(gcm_times)
+        ),
         target="every fault that both have a check for is found, no slower; a hung driver gets an answer",
         met=not missed
-        and sorted(ours)[len(ours) // 2] <= sorted(theirs)[len(theirs) // 2]
+        and sorted(holdfast)[len(holdfast) // 2] <= sorted(gcm_times)[len(gcm_times) // 2]
         and status is not None,
         notes=(
-            f"of {len(FAULTS)} faults we find {len(FAULTS) - len(missed)}, gcm and we {both}: "
-            + ", ".join(f"{words.split()[0]} {_who(*who)}" for words, who in found.items()),
-            f"with a driver that does not return: ours ends after {hung_s:.1f} s with status {status}, gcm "
+            f"of {len(FAULTS)} faults Holdfast detects {len(FAULTS) - len(missed)}, both programs {both}: "
+            + ", ".join(
+                f"{words.split()[0]} {_detected_by(*result)}" for words, result in found.items()
+            ),
+            f"with a hung driver: Holdfast exits after {hung_s:.1f} s with status {status}, gcm "
             + (
-                f"after {their_s:.1f} s with {their_status}"
-                if their_status is not None
+                f"after {gcm_s:.1f} s with {gcm_status}"
+                if gcm_status is not None
                 else f"not within {LIMIT_S:g} s"
             ),
-            "gcm 0.0.2 starts a process for each call; here all its checks share one. Ours shares the agent's answer "
-            "in a hook (figure gate); this is the command without an agent",
+            "gcm 0.0.2 starts a process for each call; here all its checks share one. Holdfast's hook reads "
+            "the agent's verdict (figure gate); this is the command without an agent",
         ),
     )
 
 
 def _finds(bench: Bench, words: str) -> tuple[bool, bool]:
     with bench.broken(words):
-        return bench.run(bench.ours)[1] == 1, bench.run(bench.gcm)[1] in (1, 2)
+        return bench.run(bench.holdfast)[1] == 1, bench.run(bench.gcm)[1] in (1, 2)
 
 
-def _who(ours: bool, theirs: bool) -> str:
-    return {(True, True): "both", (True, False): "we alone", (False, True): "gcm alone"}.get(
-        (ours, theirs), "nobody"
+def _detected_by(holdfast: bool, gcm: bool) -> str:
+    return {(True, True): "both", (True, False): "Holdfast alone", (False, True): "gcm alone"}.get(
+        (holdfast, gcm), "neither"
     )

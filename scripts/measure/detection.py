@@ -1,4 +1,4 @@
-"""How long until a fault is in the verdict: from an event source, from a polled one, and while another probe hangs."""
+"""Time from a fault to the verdict: from an event source, from a polled one, and while another probe hangs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from measure.figures import Figure, Series
 
 EVENT_NODE = "worker-1"
 XIDS = (13, 31, 43, 45, 92, 94, 8)
-"""Xids that condemn nothing: fifty-six of them, on eight GPUs, drain no node."""
+"""Xids that drain no node, even 56 of them on eight GPUs."""
 INTERVAL_S = 2.0
 ROUNDS_OF_A_NODE = 12
 MODE = "gpu-mode ecc-off"
@@ -30,7 +30,7 @@ INSIDE = Path(__file__).resolve().parent / "inside"
 
 
 def event(box: Box, say: Callable[[str], None]) -> Figure:
-    """Kernel record to verdict file, by the two's own times; beside a bare reader of the same log."""
+    """Kernel record to verdict file, by their timestamps; compared with a bare reader of the same log."""
     say(f"event: {len(XIDS) * len(GPU_BUSES)} Xids one after the other")
     cluster, took = Cluster(box), []
     seen: dict[int, float] = {}
@@ -50,7 +50,7 @@ def event(box: Box, say: Callable[[str], None]) -> Figure:
         target="p99 at most 0.5 s",
         met=ours.quantile(0.99) <= 0.5,
         notes=(
-            "every check on; each record names another GPU or Xid, so each is a finding of its own",
+            "every check on; each record names another GPU or Xid, so each is a separate finding",
         ),
     )
 
@@ -60,13 +60,13 @@ def _xid(cluster: Cluster, number: int, gpu: int) -> float:
     begin = time.time()
     cluster.box.fault(EVENT_NODE, "xid", str(number), "--gpu", str(gpu))
     logged = until(lambda: cluster.kernel_log(EVENT_NODE, words, begin), f"Xid {number}", 2, 0.01)
-    said = until(
+    verdict = until(
         lambda: reconfigure.finding(cluster, EVENT_NODE, f"XID{number}", f"GPU {gpu} "),
         f"XID{number} of GPU {gpu} in the verdict",
         10,
         0.002,
     )
-    return max(0.0, float(said["at"]) - logged[0])
+    return max(0.0, float(verdict["at"]) - logged[0])
 
 
 def _pci(gpu: int) -> str:
@@ -104,7 +104,7 @@ def _bare_reader(box: Box, seen: dict[int, float]) -> Iterator[None]:
 
 
 def polled(box: Box, say: Callable[[str], None]) -> Figure:
-    """A state that only a pass finds, set at any moment of the interval, on four nodes at once."""
+    """A state that only a pass detects, set at a random time of the interval, on four nodes in parallel."""
     say(f"polled: {ROUNDS_OF_A_NODE} times on each node, a pass each {INTERVAL_S:g} s")
     with reconfigure.configured(box, lambda text: _probing(text, INTERVAL_S)):
         took = _on_all_nodes(box, ROUNDS_OF_A_NODE)
@@ -117,12 +117,12 @@ def polled(box: Box, say: Callable[[str], None]) -> Figure:
         rival=Series(what="the interval", seconds=(INTERVAL_S,)),
         target="p99 at most the interval + 0.5 s",
         met=ours.quantile(0.99) <= INTERVAL_S + 0.5,
-        notes=("every check on; from before the write of the state to the verdict's own time",),
+        notes=("every check on; from before the write of the state to the verdict's timestamp",),
     )
 
 
 def _probing(text: str, interval_s: float) -> str:
-    """Every check looks and none acts; the two that are tried open and clear with one pass."""
+    """Every check in mode observe; the two under test open and clear with one pass."""
     text = reconfigure.modes(
         text.replace("interval_s: 1,", f"interval_s: {interval_s:g},"), "observe"
     )
@@ -138,9 +138,8 @@ def _on_all_nodes(box: Box, rounds: int) -> list[float]:
         try:
             for turn in range(rounds):
                 words = f"{MODE} --gpu {turn % 8}"
-                one = _polled_once(box, node, words, "GPU_MODE", INTERVAL_S)
-                took.append(one)
-        except Exception as error:  # noqa: BLE001 - of a thread: told by the one that waits for it
+                took.append(_polled_once(box, node, words, "GPU_MODE", INTERVAL_S))
+        except Exception as error:  # noqa: BLE001 - in a thread: raised by the caller
             problems.append(error)
 
     workers = [threading.Thread(target=work, args=(node.name,)) for node in box.nodes]
@@ -158,15 +157,20 @@ def _polled_once(box: Box, node: str, words: str, code: str, interval_s: float) 
     time.sleep(random.uniform(0, interval_s))
     begin = time.time()
     box.fault(node, kind, *args)
-    said = until(lambda: reconfigure.finding(cluster, node, code), f"{code} on {node}", 30, 0.005)
+    verdict = until(
+        lambda: reconfigure.finding(cluster, node, code), f"{code} on {node}", 30, 0.005
+    )
     box.heal(node, kind)
     until(
-        lambda: reconfigure.finding(cluster, node, code) is None, f"{code} over on {node}", 30, 0.02
+        lambda: reconfigure.finding(cluster, node, code) is None,
+        f"{code} cleared on {node}",
+        30,
+        0.02,
     )
-    return float(said["at"]) - begin
+    return float(verdict["at"]) - begin
 
 
-# --- while another probe hangs for ever -----------------------------------------------------------
+# --- while another probe hangs --------------------------------------------------------------------
 
 HANGS = {
     "nvml-hung": ("ib-rate", "IB_RATE"),
@@ -175,13 +179,13 @@ HANGS = {
     "sysfs": (MODE, "GPU_MODE"),
     "slurmctld-stopped": (MODE, "GPU_MODE"),
 }
-"""What hangs → the fault that a check of another probe must find all the same."""
+"""What hangs → the fault that a check of another probe must still find."""
 BOX_INTERVAL_S = 1.0
 TURNS = 6
 
 
 def hung(box: Box, say: Callable[[str], None]) -> Figure:
-    """One probe after the other hangs for ever; the checks of the others must not notice."""
+    """One probe after another hangs; the checks of other probes must not be delayed."""
     took: dict[str, list[float]] = {}
     with reconfigure.configured(box, lambda text: _probing(text, BOX_INTERVAL_S)):
         free = [
@@ -191,11 +195,11 @@ def hung(box: Box, say: Callable[[str], None]) -> Figure:
         for what, (words, code) in HANGS.items():
             say(f"hung: {what}")
             with _hanging(box, what):
-                time.sleep(4 * BOX_INTERVAL_S)  # the two passes that wait for it, and more
+                time.sleep(4 * BOX_INTERVAL_S)  # longer than the two passes that wait for it
                 took[what] = [
                     _polled_once(box, EVENT_NODE, words, code, BOX_INTERVAL_S) for _ in range(TURNS)
                 ]
-    everything = tuple(one for times in took.values() for one in times)
+    everything = tuple(seconds for times in took.values() for seconds in times)
     ours = Series(what="state to verdict while another probe hangs for ever", seconds=everything)
     worst = {what: max(times) for what, times in took.items()}
     return Figure(
@@ -204,7 +208,7 @@ def hung(box: Box, say: Callable[[str], None]) -> Figure:
         rival=Series(what="the same with nothing hung", seconds=tuple(free)),
         target="at most the interval (1 s) + 0.5 s",
         met=max(everything) <= BOX_INTERVAL_S + 0.5,
-        notes=tuple(f"{what} hangs: at most {one:.2f} s" for what, one in worst.items()),
+        notes=tuple(f"{what} hangs: at most {most:.2f} s" for what, most in worst.items()),
     )
 
 
@@ -225,13 +229,13 @@ def _hanging(box: Box, what: str) -> Iterator[None]:
 
 @contextmanager
 def _blocking_file(box: Box) -> Iterator[None]:
-    """A sysfs attribute whose open never returns: a FIFO that nobody writes to."""
+    """A sysfs attribute whose open never returns: a FIFO without a writer."""
     path = box.node(EVENT_NODE).sim / "sys" / hca_folder(HCAS[0]) / "ports" / "1" / "state"
-    said = path.read_text()
+    before = path.read_text()
     path.unlink()
     subprocess.run(["mkfifo", str(path)], check=True)
     try:
         yield
     finally:
         path.unlink()
-        path.write_text(said)
+        path.write_text(before)

@@ -1,4 +1,4 @@
-"""Fatal Xid in the kernel log to DRAIN in slurmctld, beside a bare ``scontrol update``."""
+"""Fatal Xid in the kernel log to DRAIN in slurmctld, compared with a bare ``scontrol update``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from measure.figures import Figure, Series
 
 ROUNDS = 50
 XID = "48"
-"""Double-bit ECC error: fatal, and mended by a GPU reset, so that fifty of them take minutes."""
+"""Double-bit ECC error: fatal, and repaired by a GPU reset, so that fifty of them take only minutes."""
 
 LOG = "/var/log/slurm/slurmctld.log"
 _DRAINED = re.compile(r"\[([^\]]+)\] update_node: node (\S+) reason set to: (.*)")
 
 
 def drain(box: Box, say: Callable[[str], None]) -> Figure:
-    """``ROUNDS`` injections, round robin over the nodes, each node given back before its next turn."""
+    """``ROUNDS`` injections, round robin; each node returns to service before its next turn."""
     cluster, names = Cluster(box), [node.name for node in box.nodes]
     took = []
     for turn in range(ROUNDS):
@@ -43,8 +43,8 @@ def drain(box: Box, say: Callable[[str], None]) -> Figure:
         target="p99 at most 0.5 s",
         met=ours.quantile(0.99) <= 0.5,
         notes=(
-            "moments: the kernel record's own time, and slurmctld's log line of the drain (ms)",
-            f"Xid {XID}, {ROUNDS} injections over {len(names)} nodes, each given back in between",
+            "times: the kernel record's timestamp, and slurmctld's log line of the drain (ms)",
+            f"Xid {XID}, {ROUNDS} injections over {len(names)} nodes, each returned to service in between",
         ),
     )
 
@@ -58,7 +58,7 @@ def _one(cluster: Cluster, node: str, gpu: int) -> float:
 
 
 def _drained_at(box: Box, node: str, since_s: float) -> float | None:
-    """When slurmctld took our drain of the node, by its own log (slurmctld and we share one clock)."""
+    """When slurmctld applied Holdfast's drain of the node, by its log (same clock as here)."""
     text = box.path(LOG).read_text(errors="replace")
     for stamp, name, reason in reversed(_DRAINED.findall(text)):
         at_s = datetime.fromisoformat(stamp).astimezone().timestamp()
@@ -70,18 +70,18 @@ def _drained_at(box: Box, node: str, since_s: float) -> float | None:
 
 
 def _in_service(cluster: Cluster, names: list[str]) -> list[str]:
-    out = {"DRAIN", "DOWN", "NOT_RESPONDING"}
-    return [name for name in names if not cluster.node(name).states & out]
+    unavailable = {"DRAIN", "DOWN", "NOT_RESPONDING"}
+    return [name for name in names if not cluster.node(name).states & unavailable]
 
 
 def _free(cluster: Cluster, names: list[str], node: str) -> bool:
-    """The node may be broken: it is in service, and one more node out is within the budget of two."""
-    there = _in_service(cluster, names)
-    return node in there and len(there) >= len(names) - 1
+    """Whether the node can get a fault: it is in service, and the budget of two allows another drain."""
+    available = _in_service(cluster, names)
+    return node in available and len(available) >= len(names) - 1
 
 
 def _bare(box: Box) -> tuple[float, ...]:
-    """Seconds of the whole process, as a person's shell would start it on a node."""
+    """Seconds of the whole process, started as from a shell on a node."""
     program = (
         "import subprocess, time, json\n"
         "took = []\n"

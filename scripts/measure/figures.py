@@ -1,4 +1,4 @@
-"""A measured figure and how it is told."""
+"""A measured figure and its output as text, JSON and Markdown."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """``ours`` beside ``rival`` (the floor, or another way to the same end) and what was to be reached.
+    """``ours`` compared with ``rival`` (a lower bound, or another program for the same purpose).
 
-    ``target``: the sentence. ``met``: whether this run met it. ``notes``: facts that belong to the figure.
+    ``target``: the goal as text. ``met``: whether this run reached it. ``notes``: more facts.
     """
 
     name: str
@@ -61,7 +61,7 @@ def text(figure: Figure) -> list[str]:
     return [
         f"{figure.name}: {figure.ours.what}",
         *map(_line, (figure.ours, figure.rival)),
-        f"  ratio {figure.ratio:.2f}   to reach: {figure.target}   {verdict(figure)}",
+        f"  ratio {figure.ratio:.2f}   target: {figure.target}   {verdict(figure)}",
         *(f"  {note}" for note in figure.notes),
     ]
 
@@ -92,7 +92,7 @@ def verdict(figure: Figure) -> str:
 
 
 def show(seconds: float, unit: str = "s") -> str:
-    """A duration in the unit that reads best, or a share of one core."""
+    """A duration in a readable unit, or a share of one core."""
     if unit == "core":
         return f"{seconds:.2%}"
     if seconds >= 1:

@@ -1,4 +1,4 @@
-"""The machine that the figures were taken on, without its name."""
+"""Describes the machine of the measurement, without its name."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def describe(slurm: str) -> list[str]:
         f"{os.cpu_count()} cores of {model}, {memory_kib / 2**20:.0f} GiB of memory",
         f"Linux {platform.release()}, Python {platform.python_version()} (the nodes have their own)",
         f"Slurm {slurm} in a sandbox box of 4 nodes, all on this machine, H100s simulated below NVML",
-        f"load average when it began: {os.getloadavg()[0]:.1f}",
+        f"load average at the start: {os.getloadavg()[0]:.1f}",
     ]

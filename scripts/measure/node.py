@@ -1,4 +1,4 @@
-"""Figures of one node: the prolog's gate, a whole check, a probe that never returns."""
+"""Benchmarks of one node: the prolog, a whole check, a hung probe."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check(box: Box, say: Callable[[str], None]) -> Figure:
 
 
 _PASSES_FASTER = 0.1
-"""A box's agent looks each second, one with the default configuration each 10 s."""
+"""A box's agent runs a pass each second, by default each 10 s."""
 
 
 def _agent(box: Box, over_s: float = 20.0) -> tuple[float, float]:
@@ -83,7 +83,7 @@ def unkillable(box: Box, say: Callable[[str], None]) -> Figure:
         target="at most the deadline + 0.1 s",
         met=ours.quantile(0.99) <= deadline + 0.1,
         notes=(
-            f"the prolog, meanwhile: median {sorted(hooks)[25] * 1000:.1f} ms, most {max(hooks) * 1000:.1f} ms",
+            f"the prolog meanwhile: median {sorted(hooks)[25] * 1000:.1f} ms, maximum {max(hooks) * 1000:.1f} ms",
         ),
     )
 

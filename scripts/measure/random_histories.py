@@ -1,4 +1,4 @@
-"""A hundred thousand random stories of faults, people, reboots and dying agents: none may end wrongly."""
+"""100,000 random histories of faults, manual changes, reboots and killed agents: none may violate a law."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from testbed.box import Box
 
 from measure.figures import Figure, Series
 
-STORIES, OF_A_SEED = 100_000, 500
+HISTORIES, OF_A_SEED = 100_000, 500
 
 
 def interleavings(_box: Box, say: Callable[[str], None]) -> Figure:
-    """The agent's real Slurm step in a world that knows the truth (tests/unit/property/fake_node.py)."""
-    seeds = range(STORIES // OF_A_SEED)
+    """The agent's real Slurm step in a fake cluster with known faults (tests/unit/property/fake_node.py)."""
+    seeds = range(HISTORIES // OF_A_SEED)
     done, steps, wrong, took = 0, 0, [], []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for count, problem, seconds in pool.map(_tell, seeds):
+        for count, problem, seconds in pool.map(_run, seeds):
             done, steps = done + OF_A_SEED, steps + count
             took.append(seconds / OF_A_SEED)
             wrong += [problem] if problem else []
             if done % 20_000 == 0:
-                say(f"interleavings: {done} told, {len(wrong)} ended wrongly")
+                say(f"interleavings: {done} done, {len(wrong)} with a violation")
     return Figure(
         name="interleavings",
         ours=Series(
-            what=f"one of {done:,} random stories, the agent's own Slurm step", seconds=tuple(took)
+            what=f"one of {done:,} random histories, the agent's own Slurm step",
+            seconds=tuple(took),
         ),
-        rival=Series(what="the same world without an agent's step", seconds=(_idle_s(),)),
+        rival=Series(what="the same fake cluster without an agent's step", seconds=(_idle_s(),)),
         target="no wrong drain and no undrain without evidence in 100,000",
         met=not wrong,
         notes=(f"{steps:,} steps; {len(wrong)} seeds with a violation", *wrong[:3]),
     )
 
 
-def _tell(seed: int) -> tuple[int, str, float]:
+def _run(seed: int) -> tuple[int, str, float]:
     """(steps, the first violation or nothing, seconds)."""
     from tests.unit.property import test_node_interleavings as scenarios  # noqa: PLC0415 - in the worker
     from tests.unit.property.fake_node import Violation  # noqa: PLC0415

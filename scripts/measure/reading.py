@@ -1,4 +1,4 @@
-"""Processor time of what reads much at once: checkpoints, a job's log, a cluster's history. Needs no box."""
+"""CPU time of reading large inputs: checkpoints, a job's log, a cluster's history. Needs no box."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = 1.8e9
 
 
 def _cpu_s(what: Callable[[], object]) -> tuple[float, ...]:
-    """Seconds of processor time of ``what``, ``ROUNDS`` times."""
+    """CPU seconds of ``what``, ``ROUNDS`` times."""
     took = []
     for _ in range(ROUNDS):
         begin = time.process_time()
@@ -33,7 +33,7 @@ def _cpu_s(what: Callable[[], object]) -> tuple[float, ...]:
 
 
 def checkpoints(_box: Box, say: Callable[[str], None]) -> Figure:
-    say("checkpoints: 1,000 are judged")
+    say("checkpoints: validating 1,000")
     with tempfile.TemporaryDirectory(dir=TREE / ".cache") as name:
         folder = Path(name)
         for step in range(500):
@@ -41,10 +41,10 @@ def checkpoints(_box: Box, say: Callable[[str], None]) -> Figure:
             (folder / f"step-{1000 + step}").mkdir()
             for file in (RECORDED / "step-4").iterdir():
                 os.link(file, folder / f"step-{1000 + step}" / file.name)
-        found = [judge(one) for one in candidates(folder)]
-        ours = _cpu_s(lambda: [judge(one) for one in candidates(folder)])
+        found = [judge(candidate) for candidate in candidates(folder)]
+        ours = _cpu_s(lambda: [judge(candidate) for candidate in candidates(folder)])
         floor = _cpu_s(lambda: [path.stat() for path in folder.rglob("*")])
-    whole = sum(one.valid for one in found)
+    whole = sum(checkpoint.valid for checkpoint in found)
     return Figure(
         name="checkpoints",
         ours=Series(what="1,000 checkpoints judged, processor time", seconds=ours),
@@ -55,7 +55,7 @@ def checkpoints(_box: Box, say: Callable[[str], None]) -> Figure:
 
 
 def log(_box: Box, say: Callable[[str], None]) -> Figure:
-    say("log: 20,000 lines are diagnosed")
+    say("log: diagnosing 20,000 lines")
     text = "step 12 | lm loss: 1.93 | tokens/s 12345.6 | lr 3e-4\n" * 20_000
     with tempfile.NamedTemporaryFile("w", suffix=".out") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""The box's configuration changed for a while, as an editor would, and what its agents say then."""
+"""Changes the box's configuration for a while, as an editor does, and reads the agents' verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIG = "/etc/holdfast/holdfast.yaml"
 
 @contextmanager
 def configured(box: Box, change: Callable[[str], str]) -> Iterator[None]:
-    """The box with another configuration, which every agent has taken over; the one before at the end."""
+    """The box with another configuration, loaded by every agent; restores the old one at the end."""
     path = box.path(CONFIG)
     before = path.read_text()
     _replace(box, path, change(before))
@@ -38,24 +38,24 @@ def limits(text: str, check: str, words: str) -> str:
 
 
 def finding(cluster: Cluster, node: str, code: str, subject: str = "") -> dict[str, Any] | None:
-    """The node's verdict, when it holds the finding."""
-    said = cluster.verdict(node) or {}
-    for one in said.get("findings") or []:
-        if one["code"] == code and subject in one["detail"]:
-            return said
+    """The node's verdict if it contains the finding, else None."""
+    verdict = cluster.verdict(node) or {}
+    for found in verdict.get("findings") or []:
+        if found["code"] == code and subject in found["detail"]:
+            return verdict
     return None
 
 
 def _replace(box: Box, path: Path, text: str) -> None:
     cluster, begin = Cluster(box), time.time()
     before = {node.name: (cluster.verdict(node.name) or {}).get("agent_pid") for node in box.nodes}
-    fresh = path.with_suffix(".new")
-    fresh.write_text(text)
-    fresh.replace(path)
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
     for node in box.nodes:
 
-        def afresh(name: str = node.name) -> bool:
-            said = cluster.verdict(name) or {}
-            return bool(said.get("at", 0.0) > begin + 3.0 and name in before)
+        def reloaded(name: str = node.name) -> bool:
+            verdict = cluster.verdict(name) or {}
+            return bool(verdict.get("at", 0.0) > begin + 3.0 and name in before)
 
-        until(afresh, f"{node.name}'s agent with another configuration", 40, 0.1)
+        until(reloaded, f"{node.name}'s agent with another configuration", 40, 0.1)

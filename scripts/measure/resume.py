@@ -1,4 +1,4 @@
-"""Fault to the job's next training step: under Holdfast, and at best on plain Slurm."""
+"""Time from the fault to the job's next training step: under Holdfast, and on plain Slurm at best."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RANKS, STEPS, FAULT_STEP = 4, 34, 13
 
 
 class Quiet(Live):
-    """Says nothing: the demo tells its story, the bench only counts."""
+    """Prints nothing: the benchmark has its own output."""
 
     def say(self, text: str) -> None: ...
 
@@ -37,11 +37,13 @@ def resume(box: Box, say: Callable[[str], None]) -> Figure:
         order = Order(
             name=f"bench-{turn}", script="train_holdfast", ranks_per_node=RANKS, steps=STEPS
         )
-        story = ScenarioRunner(cluster, Quiet(), gpu=turn % RANKS).tell(order, FAULT_STEP)
-        fault, step = story.at("fault"), story.at("next_step")
-        if fault is None or step is None or story.problems:
-            print(story.scene, file=sys.stderr)
-            raise RuntimeError(f"resume: {'; '.join(story.problems) or 'no step after the fault'}")
+        scenario = ScenarioRunner(cluster, Quiet(), gpu=turn % RANKS).run(order, FAULT_STEP)
+        fault, step = scenario.at("fault"), scenario.at("next_step")
+        if fault is None or step is None or scenario.problems:
+            print(scenario.scene, file=sys.stderr)
+            raise RuntimeError(
+                f"resume: {'; '.join(scenario.problems) or 'no step after the fault'}"
+            )
         took.append(step - fault)
         say(f"resume: {turn + 1} of {ROUNDS}, {took[-1]:.1f} s")
     say("resume: waiting for plain Slurm's requeue delay")
@@ -50,7 +52,7 @@ def resume(box: Box, say: Callable[[str], None]) -> Figure:
         what=f"GPU lost to the next training step, {2 * RANKS} ranks", seconds=tuple(took)
     )
     rival = Series(
-        what="plain Slurm with an administrator who drains and requeues in no time",
+        what="plain Slurm with an administrator who drains and requeues at once",
         seconds=(waiting.next_step_s - waiting.fault_s,),
     )
     return Figure(
@@ -59,5 +61,5 @@ def resume(box: Box, say: Callable[[str], None]) -> Figure:
         rival=rival,
         target="median at most 10 s",
         met=ours.median <= 10,
-        notes=("Slurm's requeue delay at its default in both; plain Slurm begins again at step 0",),
+        notes=("Slurm's requeue delay at its default in both; plain Slurm restarts at step 0",),
     )

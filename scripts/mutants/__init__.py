@@ -1,1 +1,1 @@
-"""Mutation tests: change the code that decides about nodes in small ways, and see that a test fails each time."""
+"""Mutation tests: each small change to the code that decides about nodes must make a test fail."""

@@ -1,4 +1,4 @@
-"""``scripts/test mutants [FILE …]``: which changes to the code that decides about nodes does no test notice?"""
+"""``scripts/test mutants [FILE …]``: list changes to the code that decides about nodes that no test detects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXPLAINED = Path(__file__).with_name("explained.yaml")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0: every survivor is explained; 1: some are not; 2: used wrongly."""
+    """Exit status 0: every survivor is explained; 1: some are not; 2: usage error."""
     known = {target.file: target for target in TARGETS}
     parser = argparse.ArgumentParser(
         prog="scripts/test mutants",
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("file", nargs="*", metavar="FILE", help="only these (default: all)")
     parser.add_argument(
-        "--jobs", type=int, default=2, help="files that are mutated side by side (default: 2)"
+        "--jobs", type=int, default=2, help="files to mutate in parallel (default: 2)"
     )
     args = parser.parse_args(argv)
     for name in args.file:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SandboxError as error:
         print(f"scripts/test mutants: {error}", file=sys.stderr)
         return 2
-    return _report([mutant for one in found for mutant in one], time.monotonic() - begin)
+    return _report([mutant for mutants in found for mutant in mutants], time.monotonic() - begin)
 
 
 def _say(text: str) -> None:
@@ -69,14 +69,14 @@ def _report(found: Sequence[Mutant], took_s: float) -> int:
     for mutant in unexplained:
         print(mutant)
     print(
-        f"{len(found)} mutants in {took_s / 60:.0f} min: {len(found) - len(survivors)} noticed by a test, "
+        f"{len(found)} mutants in {took_s / 60:.0f} min: {len(found) - len(survivors)} detected by a test, "
         f"{len(survivors) - len(unexplained)} survivors explained, {len(unexplained)} unexplained"
     )
     return 1 if unexplained else 0
 
 
 def _explained(mutant: Mutant, table: dict[str, list[dict[str, str]]]) -> bool:
-    """An entry names the line before the change, and may name the line after it; both are patterns."""
+    """Whether an entry matches: a pattern of the line before the change and, optionally, of the line after."""
     return any(
         re.fullmatch(entry["before"], mutant.before)
         and re.fullmatch(entry.get("after", ".*"), mutant.after)

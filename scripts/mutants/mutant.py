@@ -1,4 +1,4 @@
-"""One change to one file, and what the tests said of it."""
+"""One change to one file, and the result of the tests."""
 
 from __future__ import annotations
 

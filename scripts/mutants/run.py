@@ -21,10 +21,10 @@ from mutants.shell import mutations
 from mutants.target import Target
 
 TIMEOUT_S = 120.0
-"""Of the tests of one mutant: a mutant that makes them hang is noticed."""
+"""Time limit for the tests of one mutant; a mutant that makes them hang counts as detected."""
 
 _EQUIVALENT = (
-    # annotations are the only `|` of these files, and `is` is used with None and enum members only
+    # `|` occurs only in annotations of these files, and `is` only with None and enum members
     "core/ReplaceBinaryOperator_BitOr_.*",
     "core/ReplaceBinaryOperator_.*_(Pow|RShift|LShift|BitXor|FloorDiv|Mod|Div|BitAnd|BitOr)",
     "core/ReplaceComparisonOperator_Is_(Eq|NotEq|Lt|LtE|Gt|GtE)",
@@ -32,11 +32,11 @@ _EQUIVALENT = (
     "core/ReplaceComparisonOperator_Eq_(Is|Lt|LtE|Gt|GtE)",
     "core/ReplaceComparisonOperator_NotEq_(IsNot|Lt|LtE|Gt|GtE)",
 )
-"""Operators that change nothing here, or only repeat what another one does."""
+"""Operators that change nothing here, or repeat another one."""
 
 
 def copy_tree(folder: Path) -> None:
-    """The files that git would take, as they are now."""
+    """Copy the files that git tracks or would add, in their current state."""
     argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(argv, cwd=TREE, check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -48,12 +48,14 @@ def copy_tree(folder: Path) -> None:
 
 
 def mutants_of(target: Target, tree: Path, say: Callable[[str], None]) -> Iterator[Mutant]:
-    """Every mutant of the target with the tests' answer; ``tree`` is a copy of the working tree.
+    """Every mutant of the target with its test result; ``tree`` is a copy of the working tree.
 
     Raises ``SandboxError`` when the tests fail without any mutant.
     """
     if not _pass(target, tree):
-        raise SandboxError(f"{target.file}: its tests fail as it is: {' '.join(target.tests)}")
+        raise SandboxError(
+            f"{target.file}: its tests fail without a mutant: {' '.join(target.tests)}"
+        )
     yield from (_shell if target.is_shell else _python)(target, tree, say)
 
 
@@ -128,7 +130,7 @@ def _python(target: Target, tree: Path, say: Callable[[str], None]) -> Iterator[
 
 
 def _cosmic_ray(argv: list[str], tree: Path) -> str:
-    """Raises ``SandboxError``. No limit on time: it holds one for each mutant."""
+    """Run a command of cosmic-ray, which limits the time of each mutant. Raises ``SandboxError``."""
     done = subprocess.run(
         argv, cwd=tree, env=_environment(tree), capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Mutants of a POSIX shell script. No kept library makes these, so they are made here, line by line."""
+"""Mutants of a POSIX shell script, line by line; no maintained library creates these."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INLINE = re.compile(r" in (\S+)\) ")
 
 
 def mutations(text: str) -> Iterator[tuple[int, str]]:
-    """(index of the line, the line that takes its place) of every mutant of a script."""
+    """(index of the line, its replacement) of every mutant of a script."""
     for index, line in enumerate(text.splitlines()):
         if line.lstrip().startswith("#"):
             continue
@@ -22,7 +22,7 @@ def mutations(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _conditions(line: str) -> Iterator[str]:
-    """Each test is always true, always false; each `and` is an `or`."""
+    """Each test becomes always true and always false; each `and` becomes an `or`."""
     for match in _TEST.finditer(line):
         for constant in ("true", "false"):
             yield line[: match.start()] + constant + line[match.end() :]
@@ -31,22 +31,22 @@ def _conditions(line: str) -> Iterator[str]:
 
 
 def _ends(line: str) -> Iterator[str]:
-    """Each exit status is another one."""
+    """Each exit status is changed."""
     for match in re.finditer(r"\bexit (\d+)", line):
         other = "10" if match[1] == "0" else "0"
         yield f"{line[: match.start()]}exit {other}{line[match.end() :]}"
 
 
 def _statements(line: str) -> Iterator[str]:
-    """Each call of a builtin or function is left out."""
+    """Each call of a builtin or function is removed."""
     match = _STATEMENT.match(line)
     if match and not line.rstrip().endswith(("\\", "{")):
         yield f"{match[1]}:"
 
 
 def _patterns(line: str) -> Iterator[str]:
-    """Each pattern of a `case` matches nothing; each of its alternatives is left out; each part between
-    colons matches everything."""
+    """Each pattern of a `case` matches nothing; each alternative is removed; each part between colons
+    matches everything."""
     match = _PATTERN.match(line)
     if match:
         words = match[2].split(" | ")

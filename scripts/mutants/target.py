@@ -1,4 +1,4 @@
-"""The files that are mutated, and the tests that must notice."""
+"""The files to mutate, and the tests that must detect it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """``tests`` are run with each mutant of ``file``, in this order, until one fails. Paths in the repository."""
+    """``tests`` run with each mutant of ``file``, in this order, until one fails. Paths in the repository."""
 
     file: str
     tests: tuple[str, ...]

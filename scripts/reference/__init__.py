@@ -1,1 +1,1 @@
-"""The generated pages of docs/reference: what the code itself says of its configuration, checks and faults."""
+"""Generates pages of docs/reference from the code: configuration, checks and faults."""

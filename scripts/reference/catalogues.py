@@ -74,7 +74,7 @@ precedence over the column "severity".
 
 
 def checks_page() -> str:
-    """The whole page: a table of all checks, then a paragraph for each."""
+    """The page: a table of all checks, then a section for each."""
     rows, parts = [], []
     for name in checks.CATALOGUE:
         check = checks.load(name)

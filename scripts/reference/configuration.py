@@ -25,7 +25,7 @@ only its own sections, so a mistake in `bridge` stops no agent. Units are part o
 
 The programs that read each section, and what they do with a broken file:
 
-| section | read by | with a broken file |
+| section | read by | with an invalid file |
 |---|---|---|
 | `cluster`, `paths`, `slurm` | all programs | as below |
 | `node`, `agent`, `checks` | the agent, the hooks, `holdfast check` | see below |
@@ -79,7 +79,7 @@ finding, and how many close it.
 
 
 def configuration_page() -> str:
-    """The whole page."""
+    """The page."""
     parts = [_HEAD, "\n## `cluster`\n\nText, default `cluster`: the cluster's name.\n"]
     for name in SECTIONS:
         if name in _TITLES:

@@ -26,7 +26,7 @@ UNITS: Mapping[str, str] = {
     "_c": "°C",
     "_bytes": "bytes",
     "_nodes": "nodes",
-    "_polls": "looks",
+    "_polls": "polls",
     "_passes": "passes",
     "_returns": "returns",
     "_after": "passes",
@@ -59,7 +59,7 @@ class Key:
 
 
 def keys_of(schema: Any, path: str) -> Iterator[Key]:
-    """Every key below ``path``, in the order of the fields; nested dataclasses unfolded."""
+    """Every key below ``path``, in the order of the fields, including nested dataclasses."""
     hints = get_type_hints(schema)
     meanings = _docstrings(schema)
     for field in dataclasses.fields(schema):

@@ -1,4 +1,4 @@
-"""One `up` or `down` of a box at a time, and what killed runs left on the disk."""
+"""Locks so that one `up` or `down` of a box runs at a time; removal of what killed runs left behind."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.box import Box
 from testbed.paths import box_folder, boxes, may_be_name
+from testbed.running_box import RunningBox
 
 KEPT_S = 3600.0
-"""A box that ended by itself keeps its logs so long, for whoever wants to know why."""
+"""How long the logs of a box that ended by itself are kept."""
 
 
 @contextlib.contextmanager
 def only_one(name: str) -> Iterator[None]:
-    """Waits until nobody else brings this box up or down. The lock file goes with the box's folder."""
+    """Waits until no other process starts or ends this box.
+
+    The lock file is removed with the box's folder.
+    """
     with _locked(name, fcntl.LOCK_EX):
         yield
 
@@ -26,19 +29,19 @@ def only_one(name: str) -> Iterator[None]:
 def sweep(now: float) -> None:
     """Remove folders and locks of boxes that ended more than an hour before ``now`` (epoch seconds).
 
-    The processes, mounts and namespaces of a box end with it, however it ends; this is about files.
+    The processes, mounts and namespaces of a box always end with it; only files remain.
     """
     if not boxes().is_dir():
         return
     found = [path for path in boxes().iterdir() if path.is_dir() or path.suffix == ".lock"]
     for name in sorted({path.name.removeprefix(".").removesuffix(".lock") for path in found}):
-        if may_be_name(name) and now - _touched(name) > KEPT_S and Box.look(name) is None:
+        if may_be_name(name) and now - _touched(name) > KEPT_S and RunningBox.look(name) is None:
             with contextlib.suppress(BlockingIOError), _locked(name, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 shutil.rmtree(box_folder(name), ignore_errors=True)
 
 
 def _touched(name: str) -> float:
-    """Epoch seconds of the last sign of the box."""
+    """When the box last changed a file (epoch seconds)."""
     folder = box_folder(name)
     signs = (folder, folder / "supervisor.log", folder / "life.json", _lock_of(name))
     return max((path.stat().st_mtime for path in signs if path.exists()), default=0.0)
@@ -57,7 +60,7 @@ def _locked(name: str, how: int) -> Iterator[None]:
         with path.open("w") as lock:
             fcntl.flock(lock, how)
             if not path.exists() or path.stat().st_ino != os.fstat(lock.fileno()).st_ino:
-                continue  # removed while we waited: somebody may hold a new one
+                continue  # removed meanwhile: another process may hold a new one
             try:
                 yield
             finally:

@@ -1,4 +1,4 @@
-"""The `sandbox` command: verbs and what they print."""
+"""The `sandbox` command: its verbs and their output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from testbed import enter, status
+from testbed import enter, faults, startup, status
 from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
 from testbed.paths import box_folder, boxes, cache, purge
@@ -26,18 +26,18 @@ from testbed.shape import (
 _ABOUT = """\
 Real Slurm, real Kubernetes and simulated H100s, in namespaces of this machine (root needed).
 
-  up [--nodes N] [--slurm R]    bring a box up (Slurm {releases}); nothing to do when it is
+  up [--nodes N] [--slurm R]    start a box (Slurm {releases}) unless it is up
   down [--purge]                end it; --purge also removes everything fetched and built
   status [--json]               nodes and daemons
   exec NODE [--user U] -- CMD   run CMD on a node, or on 'controller'
   kubectl ...                   kubectl as the cluster's admin
-  logs [NODE or DAEMON] [-f]    what there is, or the end of it
-  fault NODE KIND ...           break something, e.g.: fault worker-1 xid 79 --gpu 3
-  heal NODE [KIND]              mend it
-  kinds                         what can be broken
+  logs [NODE or DAEMON] [-f]    list the logs, or print the end of one
+  fault NODE KIND ...           inject a fault, e.g.: fault worker-1 xid 79 --gpu 3
+  heal NODE [KIND]              remove it
+  kinds                         list the kinds of faults
 
 NODE is worker-0, worker-1, ...; for faults of the whole cluster 'cluster' (or 'controller').
---name BOX after any verb: another box than 'default', so that several run side by side.
+--name BOX after any verb selects a box other than 'default'; several can run side by side.
 
   scripts/sandbox up
   scripts/sandbox exec controller --user alice -- srun -N4 hostname
@@ -46,12 +46,12 @@ NODE is worker-0, worker-1, ...; for faults of the whole cluster 'cluster' (or '
 
 _VERDICT = "/run/holdfast/verdict"
 _FLAPS_STAY = """\
-{node}: links that flapped stay counted for a day, as on a real node; whoever changed the cable gives it back:
+{node}: link flaps count for a day, as on a real node. After replacing the cable, resume the node:
   scripts/sandbox exec --name {box} controller -- scontrol update nodename={node} state=resume"""
 
 
 class _Parser(argparse.ArgumentParser):
-    """One line instead of a usage text, ending in exit status 2."""
+    """Reports errors in one line instead of a usage text."""
 
     def error(self, message: str) -> NoReturn:
         raise SandboxError(f"{message}; see: scripts/sandbox --help")
@@ -61,7 +61,7 @@ Verb = Callable[[list[str]], int]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status 0; 1: the answer is no; 2: used wrongly or cannot be done, with one line that says why."""
+    """Exit status 0 on success; 2 on a usage or runtime error, with one line that gives the reason."""
     try:
         if not argv or argv[0] in ("-h", "--help", "help"):
             print(_ABOUT.format(releases=" or ".join(RELEASES)), end="")
@@ -77,10 +77,10 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # a disk that is full, read-only or not there
+    except OSError as error:  # a disk that is full, read-only or missing
         where = error.filename or f"below {cache()} or {boxes()}"
         print(
-            f"sandbox: {where}: {error.strerror or error}; HOLDFAST_CACHE and HOLDFAST_BOXES name other places",
+            f"sandbox: {where}: {error.strerror or error}; HOLDFAST_CACHE and HOLDFAST_BOXES select other folders",
             file=sys.stderr,
         )
         return 2
@@ -95,12 +95,15 @@ def _parser(verb: str) -> _Parser:
 def _up(words: list[str]) -> int:
     parser = _parser("up")
     parser.add_argument(
-        "--nodes", type=int, metavar="N", help=f"a new box has {DEFAULT_NODES} unless told"
+        "--nodes",
+        type=int,
+        metavar="N",
+        help=f"number of nodes (default for a new box: {DEFAULT_NODES})",
     )
     parser.add_argument(
         "--slurm",
         metavar="RELEASE",
-        help=f"{' or '.join(RELEASES)}; a new box has {DEFAULT_RELEASE} unless told",
+        help=f"{' or '.join(RELEASES)} (default for a new box: {DEFAULT_RELEASE})",
     )
     parser.add_argument(
         "--root", metavar="DIR", help="a root made elsewhere, e.g. with another Slurm"
@@ -110,18 +113,16 @@ def _up(words: list[str]) -> int:
     )
     args = parser.parse_args(words)
     begin = time.monotonic()
-    fresh = Box.look(args.name) is None
+    is_new = Box.look(args.name) is None
     box = Box.up(
         args.name, nodes=args.nodes, slurm=args.slurm, owner_pid=args.owner_pid, root=args.root
     )
-    took = f"up after {time.monotonic() - begin:.1f} s" if fresh else "up already"
+    took = f"up after {time.monotonic() - begin:.1f} s" if is_new else "up already"
     print(f"box '{args.name}' is {took}: {box.shape.nodes} nodes, Slurm {box.shape.slurm}")
     return 0
 
 
 def _down(words: list[str]) -> int:
-    from testbed import startup  # noqa: PLC0415 - needs packages of .venv, which help has to do without
-
     parser = _parser("down")
     parser.add_argument(
         "--purge", action="store_true", help="also remove the cache, unless another box uses it"
@@ -133,7 +134,7 @@ def _down(words: list[str]) -> int:
     if startup.down(args.name):
         print(f"box '{args.name}' is down")
     else:
-        print(f"no box '{args.name}' was up{did_you_mean(args.name, others)}", file=sys.stderr)
+        print(f"no box '{args.name}' is up{did_you_mean(args.name, others)}", file=sys.stderr)
     if args.purge:
         purge(cache())
         print(f"removed {cache()}")
@@ -183,24 +184,20 @@ def _logs(words: list[str]) -> int:
     folder = box_folder(args.name)
     if not (folder / "shape.json").exists():
         Box.find(args.name)
-    found = status.logs(folder)
+    logs = status.logs(folder)
     if args.what is None:
-        print("\n".join(f"{name:16} {' '.join(map(str, files))}" for name, files in found.items()))
-    elif args.what in found:
-        _become(
-            ["tail", "-n", "200", *(["-F"] if args.follow else []), *map(str, found[args.what])]
-        )
+        print("\n".join(f"{name:16} {' '.join(map(str, files))}" for name, files in logs.items()))
+    elif args.what in logs:
+        _become(["tail", "-n", "200", *(["-F"] if args.follow else []), *map(str, logs[args.what])])
     else:
-        raise SandboxError(f"no logs of '{args.what}'{did_you_mean(args.what, found)}")
+        raise SandboxError(f"no logs of '{args.what}'{did_you_mean(args.what, logs)}")
     return 0
 
 
 def _fault(words: list[str]) -> int:
     name, rest = _take_name(words)
     if len(rest) < 2:
-        raise SandboxError(
-            "say what to break where: scripts/sandbox fault NODE KIND ...; see: scripts/sandbox kinds"
-        )
+        raise SandboxError("usage: scripts/sandbox fault NODE KIND ...; see: scripts/sandbox kinds")
     print(Box.find(name).fault(_place(rest[0]), rest[1], *rest[2:]))
     return 0
 
@@ -208,7 +205,7 @@ def _fault(words: list[str]) -> int:
 def _heal(words: list[str]) -> int:
     name, rest = _take_name(words)
     if not 1 <= len(rest) <= 2:
-        raise SandboxError("say what to mend: scripts/sandbox heal NODE [KIND]")
+        raise SandboxError("usage: scripts/sandbox heal NODE [KIND]")
     box, node = Box.find(name), _place(rest[0])
     kind = rest[1] if rest[1:] else None
     done = box.heal(node, kind) or [f"{rest[0]}: nothing to heal"]
@@ -219,7 +216,7 @@ def _heal(words: list[str]) -> int:
 
 
 def _flaps_counted(box: Box, node: str) -> bool:
-    """Whether the node's own agent says so now."""
+    """Whether the node's agent reports link flaps now."""
     try:
         return '"IB_FLAP"' in box.node(node).path(_VERDICT).read_text(errors="replace")
     except (SandboxError, OSError):
@@ -232,8 +229,6 @@ def _place(word: str) -> str:
 
 
 def _kinds(words: list[str]) -> int:
-    from testbed import faults  # noqa: PLC0415 - only here
-
     _parser("kinds").parse_args(words)
     for kind in faults.KINDS.values():
         print(f"{kind.usage:44} {kind.meaning}")
@@ -249,7 +244,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _take_name(words: list[str]) -> tuple[str, list[str]]:
-    """The box's name, and the words without it: the rest belongs to somebody else's grammar."""
+    """The box's name, and the other words, which another parser reads."""
     own, rest = _split(words)
     cut = len(words) - len(rest) if rest else len(words)
     for index, word in enumerate(own):

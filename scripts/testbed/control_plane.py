@@ -1,4 +1,4 @@
-"""The Kubernetes of a box: what is prepared before the box is born, and what is done once it lives."""
+"""The Kubernetes of a box: prepared before the box starts, started and provisioned in it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from testbed import kube
-from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.inside.daemons import PLANE
 from testbed.layers import Say
 from testbed.paths import cache
+from testbed.running_box import RunningBox
 from testbed.shape import (
     CONTROLLER_ADDRESS,
     INSIDE,
@@ -47,8 +47,8 @@ def prepare(folder: Path) -> kube.ControlPlane:
     return plane
 
 
-def start(box: Box, say: Callable[[str], None]) -> None:
-    """Start etcd and kube-apiserver, fill them with the cluster, log the bridge in."""
+def start(box: RunningBox, say: Callable[[str], None]) -> None:
+    """Start etcd and kube-apiserver, create the cluster's objects and the bridge's kubeconfig."""
     plane = _plane(box.folder)
     for daemon in plane.daemons():
         box.ask("start", daemon.name)
@@ -69,14 +69,14 @@ def start(box: Box, say: Callable[[str], None]) -> None:
     say(f"{box.shape.nodes} Nodes and worker Pods")
 
 
-def _all_run(box: Box, plane: kube.ControlPlane) -> None:
-    """Raises ``SandboxError`` when a daemon ended: nothing starts it again, so waiting would be in vain."""
+def _all_run(box: RunningBox, plane: kube.ControlPlane) -> None:
+    """Raises ``SandboxError`` when a daemon has exited: nothing restarts it, so waiting is useless."""
     running = box.ask("state")["daemons"]
-    assert isinstance(running, dict)  # noqa: S101 - the supervisor's own answer
+    assert isinstance(running, dict)  # noqa: S101 - the supervisor's answer
     for daemon in plane.daemons():
         if daemon.name not in running:
             raise SandboxError(
-                f"{daemon.name} ended at once; is its program in {cache() / 'kube'} whole? "
+                f"{daemon.name} ended at once; is its program in {cache() / 'kube'} intact? "
                 f"See: scripts/sandbox logs --name {box.shape.name} {daemon.name}"
             )
 

@@ -1,4 +1,4 @@
-"""Running commands in the namespaces of a box, from the host."""
+"""Runs commands in the namespaces of a box, from the host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.shape import ADMIN_KUBECONFIG, NODE_PATH
 def argv_in(
     pid: int, argv: Sequence[str], *, user: str, cwd: str, env: Mapping[str, str]
 ) -> list[str]:
-    """``argv`` in every namespace of process ``pid``, as ``user``, with an environment of a fresh login."""
+    """``argv`` in every namespace of process ``pid``, as ``user``, with the environment of a new login."""
     home = "/root" if user == "root" else f"/home/{user}"
     settings = {
         "PATH": NODE_PATH,
@@ -43,9 +43,10 @@ def argv_in(
 
 def run(argv: Sequence[str], *, shown: Sequence[str], timeout_s: float, check: bool, stdin: str | None = None
         ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """Run to the end or kill, then leave behind: a process in uninterruptible sleep would hold us for ever.
+    """Run a command to its end, or kill it after ``timeout_s``.
 
-    Raises ``SandboxError`` on a time-out and, with ``check``, on a non-zero exit status; ``shown`` is named in it.
+    A killed process is not waited for: one in uninterruptible sleep would block forever.
+    Raises ``SandboxError``, which names ``shown``, on a time-out and, with ``check``, on a non-zero exit status.
     """
     child = subprocess.Popen(
         argv,
@@ -59,28 +60,27 @@ def run(argv: Sequence[str], *, shown: Sequence[str], timeout_s: float, check: b
     try:
         out, err = child.communicate(stdin, timeout=timeout_s)
     except BaseException as error:
-        # After Ctrl-C communicate has waited a moment, and nothing of the group may be left.
+        # On Ctrl-C communicate() has waited a moment, and the whole group may be gone.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         for stream in (child.stdin, child.stdout, child.stderr):
             if stream is not None:
                 stream.close()
         if child.poll() is None:
-            child.returncode = (
-                -signal.SIGKILL
-            )  # left behind on purpose: nothing waits for it any more
+            # Not waited for, on purpose.
+            child.returncode = -signal.SIGKILL
         if isinstance(error, subprocess.TimeoutExpired):
             raise SandboxError(f"{' '.join(shown)}: no end within {timeout_s:g} s") from None
         raise
     done = subprocess.CompletedProcess(list(shown), child.returncode, out, err)
     if check and done.returncode:
-        said = " ".join((err or out).split())[-600:]
-        raise SandboxError(f"{' '.join(shown)}: exit status {done.returncode}: {said}")
+        output = " ".join((err or out).split())[-600:]
+        raise SandboxError(f"{' '.join(shown)}: exit status {done.returncode}: {output}")
     return done
 
 
 def child_of(pid: int) -> int | None:
-    """Host pid of the one child of an `unshare --fork`."""
+    """Host pid of the only child of an `unshare --fork`."""
     return next((child for child in all_pids() if parent_of(child) == pid), None)
 
 
@@ -98,7 +98,7 @@ def seen_by(pid: int, inside: str) -> Path:
 
 
 def argv_of(pid: int) -> list[str]:
-    """Words of a process's command line; empty for one that is gone or has none."""
+    """Arguments of a process; empty when it has ended or has none."""
     try:
         text = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
@@ -107,9 +107,9 @@ def argv_of(pid: int) -> list[str]:
 
 
 def started_at(pid: int) -> int | None:
-    """Start time in clock ticks since boot: with the pid, the identity of a process. None: it is dead.
+    """Start time in clock ticks since boot; with the pid it identifies a process. None: it has ended.
 
-    A zombie is dead: one whose parent never looks after it stays in the table.
+    A zombie has ended: it stays in the table until its parent reaps it.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
@@ -120,7 +120,7 @@ def started_at(pid: int) -> int | None:
 
 
 def innermost_pid(pid: int) -> int | None:
-    """The pid of a process as its own pid namespace counts it."""
+    """The pid of a process in its own pid namespace."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What can go wrong in the sandbox, always one line that names the remedy."""
+"""The sandbox's errors: one line each that names the remedy."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 
 class SandboxError(Exception):
-    """Something that a person can put right; the text is what they read (exit status 2)."""
+    """A problem that the user can fix; the text is shown to them (exit status 2)."""
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """``; did you mean X?`` or the list of what there is, ready to append to an error's text."""
+    """``; did you mean X?`` or the list of known names, to append to an error message."""
     names = sorted(known)
     close = difflib.get_close_matches(wrong, names, n=1, cutoff=0.5)
     if close:

@@ -1,6 +1,6 @@
-"""What a box needs of this machine, looked at before minutes of work; all that is missing is told at once.
+"""Checks that this machine can run a box, before minutes of work; reports all problems at once.
 
-Packages are not looked at here: scripts/env.sh installs them (holdfast_packages), before any Python runs.
+Packages are not checked here: scripts/env.sh installs them (holdfast_packages) before any Python runs.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from testbed.kube import is_built
 _COMMANDS = ("unshare", "nsenter", "setpriv", "mount", "pivot_root", "hostname", "ip")
 _GIB = 2**30
 ROOT_GIB = 2.5
-"""A root of 1.6 GiB beside the packages that it is unpacked from."""
+"""A root of 1.6 GiB, and the packages that it is unpacked from."""
 KUBE_GIB = 5.0
-"""Go, 3 GB of modules, and what Go keeps while it builds."""
+"""Go, 3 GB of modules, and Go's build cache."""
 BOX_GIB = 0.5
 MEMORY_GIB = 3.5
-"""A build of Kubernetes takes 1.7 GiB, a box of four nodes with a training on it about 3."""
+"""A build of Kubernetes needs 1.7 GiB, a box of four nodes with a training job about 3."""
 
 _TRY = r"""
 exec 2>/dev/null
-mount -t tmpfs none "$2" || echo 'tmpfs: root may mount nothing here (a container without CAP_SYS_ADMIN?)'
+mount -t tmpfs none "$2" || echo 'tmpfs: root cannot mount here (a container without CAP_SYS_ADMIN?)'
 mkdir "$2/upper" "$2/work" "$2/new"
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" none "$2/new" ||
-  echo "overlayfs: this kernel cannot lay it over $1: modprobe overlay, or name another folder in HOLDFAST_CACHE"
-mkdir "$2/proc" && mount -t proc none "$2/proc" || echo 'proc: it cannot be mounted in a pid namespace here'
-mknod "$2/null" c 1 3 || echo 'mknod: device nodes cannot be made here (a container without CAP_MKNOD?)'
+  echo "overlayfs: this kernel cannot mount it over $1: modprobe overlay, or set HOLDFAST_CACHE to another folder"
+mkdir "$2/proc" && mount -t proc none "$2/proc" || echo 'proc: cannot be mounted in a pid namespace here'
+mknod "$2/null" c 1 3 || echo 'mknod: cannot create device nodes here (a container without CAP_MKNOD?)'
 ip link add br0 type bridge || echo 'bridge: this kernel has no network bridge: modprobe bridge'
-ip link add v0 type veth peer name v1 || echo 'veth: this kernel has no virtual network cable: modprobe veth'
+ip link add v0 type veth peer name v1 || echo 'veth: this kernel has no veth interfaces: modprobe veth'
 exit 0
 """
 """$1: the cache; $2: an empty folder. One line on standard output for each thing that does not work."""
 
 
 def path() -> str:
-    """PATH with the folders that not everybody has in it."""
+    """PATH with the folders of system programs added."""
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 def check(cache: Path, release: str | None) -> None:
-    """Raises ``SandboxError`` that names everything which a box, or the building of its parts, would fail on.
+    """Raises ``SandboxError`` with everything on which a box, or the build of its parts, would fail.
 
-    ``cache``: the folder of what is built. ``release``: the Slurm whose root the box stands on; None for a root that
-    was made elsewhere.
+    ``cache``: the folder for builds. ``release``: the Slurm release of the box's root; None for a root
+    that was made elsewhere.
     """
     builds_root = release is not None and not roots.is_built(release, cache)
     builds_kube = not is_built(cache)
@@ -68,13 +68,11 @@ def check(cache: Path, release: str | None) -> None:
 
 
 def together(problems: Iterable[str]) -> str:
-    """One problem as it is; several as a list, a line each."""
+    """One problem as it is; several as a list, one a line."""
     lines = list(problems)
     if len(lines) == 1:
         return lines[0]
-    return "\n".join(
-        [f"{len(lines)} things are missing on this machine:", *(f"  {line}" for line in lines)]
-    )
+    return "\n".join([f"{len(lines)} problems on this machine:", *(f"  {line}" for line in lines)])
 
 
 def _missing_commands() -> Iterator[str]:
@@ -89,7 +87,7 @@ def _too_little_space(cache: Path, wanted_gib: float) -> Iterator[str]:
     if free_gib < wanted_gib:
         yield (
             f"disk: {free_gib:.1f} GiB are free in {there}, {wanted_gib:.1f} are needed; "
-            "make room, or name another folder in HOLDFAST_CACHE"
+            "free some space, or set HOLDFAST_CACHE to another folder"
         )
 
 
@@ -98,11 +96,11 @@ def _too_little_memory(meminfo: str) -> Iterator[str]:
     rows = dict(line.split(":") for line in meminfo.splitlines() if ":" in line)
     free_gib = int(rows["MemAvailable"].split()[0]) / 2**20
     if free_gib < MEMORY_GIB:
-        yield f"memory: {free_gib:.1f} GiB are available, {MEMORY_GIB:.1f} are needed; end something first"
+        yield f"memory: {free_gib:.1f} GiB are available, {MEMORY_GIB:.1f} are needed; stop other programs first"
 
 
 def _refused(cache: Path) -> Iterator[str]:
-    """What the kernel refuses: everything that a box is made of is tried once, in namespaces of its own."""
+    """What the kernel refuses. Tries everything that a box needs once, in separate namespaces."""
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         argv = [
@@ -115,5 +113,5 @@ def _refused(cache: Path) -> Iterator[str]:
         )  # fmt: skip
     yield from tried.stdout.splitlines()
     if not tried.stdout and tried.returncode:
-        said = " ".join(tried.stderr.split())[-300:]
-        yield f"namespaces: this machine does not make them, even for root: {said}"
+        output = " ".join(tried.stderr.split())[-300:]
+        yield f"namespaces: this machine does not create them, even for root: {output}"

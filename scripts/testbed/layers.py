@@ -1,7 +1,8 @@
-"""Layers: folders laid over a release's root in a box, made once for each content.
+"""Layers: folders mounted over a release's root in a box, built once for each content.
 
-A layer is named by a hash of what went into it, so a box keeps the one that it was started with and an unchanged tree
-costs nothing. Byte-compiled with the root's own Python, because a hook's start-up is part of what we measure.
+A layer is named by a hash of its content: a box keeps the layer that it was started with, and an
+unchanged tree is not built again. Layers are byte-compiled with the root's Python, because the
+start-up time of a hook is measured.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.h100 import build_library
 from testbed.paths import TREE, cache
+from testbed.running_box import RunningBox
 
 Say = Callable[[str], None]
 _KEEP = 12
 _FRESH_S = 3600
-"""A box that is just being made is not known yet."""
+"""A box that is still starting is not listed yet."""
 _ALONE = ("unshare", "--mount", "--propagation", "private")
 
 
 def sandbox_layer() -> Path:
-    """`/opt/sandbox`: the part of this program that runs inside a box."""
+    """`/opt/sandbox`: the modules that run inside a box."""
     here = TREE / "scripts/testbed"
     parts = [
         *here.glob("*.py"),
@@ -43,13 +44,13 @@ def sandbox_layer() -> Path:
 
 
 def nvml_layer() -> Path:
-    """The simulated libnvidia-ml.so.1 where the dynamic linker finds it by name, as the driver's own."""
+    """The simulated libnvidia-ml.so.1, where the dynamic linker finds the driver's library."""
     library = build_library(cache())
     return layer("nvml", {f"usr/lib/{platform.machine()}-linux-gnu/{library.name}": library})
 
 
 def python_version(root: Path) -> str:
-    """`3.13`: of the Python in a root. Raises ``SandboxError`` when it has none."""
+    """`3.13`: version of the Python in a root. Raises ``SandboxError`` when it has none."""
     target = root / "usr/bin/python3"
     name = str(target.readlink()) if target.is_symlink() else ""
     if not name.startswith("python3."):
@@ -60,13 +61,13 @@ def python_version(root: Path) -> str:
 
 
 def sources(folder: Path, patterns: Iterable[str]) -> list[Path]:
-    """Files under ``folder`` whose names match, without what Python leaves behind."""
+    """Files under ``folder`` whose names match, without Python's caches."""
     found = (path for pattern in patterns for path in folder.rglob(pattern))
     return sorted(path for path in found if path.is_file() and "__pycache__" not in path.parts)
 
 
 def digest_of(*words: str) -> str:
-    """A short name for exactly this content."""
+    """A short digest of this content."""
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
 
@@ -80,7 +81,7 @@ def layer(
 ) -> Path:
     """The cached layer with these files (name in the box -> source), texts and links; built when absent.
 
-    ``root``: byte-compile with that root's Python.
+    ``root``: byte-compile with the Python of that root.
     """
     contents = {name: path.read_bytes() for name, path in files.items()}
     contents |= {name: text.encode() for name, text in (texts or {}).items()}
@@ -101,7 +102,7 @@ def layer(
             (part / name).symlink_to(target)
         if root is not None:
             byte_compile(root, part)
-    _forget_old(final.parent, kind)
+    _remove_old(final.parent, kind)
     return final
 
 
@@ -112,7 +113,10 @@ def _write(target: Path, content: bytes) -> None:
 
 
 class building:  # noqa: N801 - reads as a statement: with building(final) as part
-    """A folder that appears under its final name only when whole. One builder at a time; a torn one is begun again."""
+    """A folder that gets its final name only when complete.
+
+    One builder at a time; an incomplete folder is built again.
+    """
 
     def __init__(self, final: Path) -> None:
         self.final = final
@@ -137,7 +141,7 @@ class building:  # noqa: N801 - reads as a statement: with building(final) as pa
 
 
 def byte_compile(root: Path, folder: Path) -> None:
-    """Compile ``folder`` with the Python of ``root``, which is not written to."""
+    """Compile ``folder`` with the Python of ``root``, which is not changed."""
     script = 'mount --bind "$1" "$2/mnt" && exec /usr/sbin/chroot "$2" python3 -m compileall -q -j2 -s /mnt -p / /mnt'
     done = subprocess.run(
         [*_ALONE, "sh", "-c", script, "sh", str(folder), str(root)],
@@ -146,13 +150,13 @@ def byte_compile(root: Path, folder: Path) -> None:
         check=False,
     )
     if done.returncode:
-        said = " ".join((done.stdout + done.stderr).split())
-        raise SandboxError(f"the box's Python cannot compile the product: {said[:400]}")
+        output = " ".join((done.stdout + done.stderr).split())
+        raise SandboxError(f"the box's Python cannot compile the product: {output[:400]}")
 
 
-def _forget_old(folder: Path, kind: str) -> None:
-    """Keep the newest layers of a kind, those that a box stands on, and all of the last hour."""
-    used = {name for box in Box.all() for name in box.shape.layers}
+def _remove_old(folder: Path, kind: str) -> None:
+    """Keep the newest layers of a kind, those that a box uses, and all of the last hour."""
+    used = {name for box in RunningBox.all() for name in box.shape.layers}
     found = [path for path in folder.glob(f"{kind}-*") if path.suffix != ".part"]
     for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-_KEEP]:
         if str(path) not in used and time.time() - path.stat().st_mtime > _FRESH_S:

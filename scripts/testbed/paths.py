@@ -1,4 +1,4 @@
-"""Where the sandbox keeps things on the host."""
+"""Where the sandbox keeps its files on the host."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from testbed.errors import SandboxError
 
 TREE = Path(__file__).resolve().parent.parent.parent
-"""The working tree that is installed in a box."""
+"""The working tree that boxes install."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}")
 
 
 def cache() -> Path:
-    """Everything fetched or built, kept between boxes; `down --purge` removes it."""
+    """Everything downloaded or built, kept between boxes; `down --purge` removes it."""
     return Path(os.environ.get("HOLDFAST_CACHE") or Path.home() / ".cache/holdfast")
 
 
@@ -27,7 +27,7 @@ def boxes() -> Path:
 
 
 def may_be_name(name: str) -> bool:
-    """Whether a box can be called so."""
+    """Whether a box can have this name."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -35,13 +35,13 @@ def box_folder(name: str) -> Path:
     """Raises ``SandboxError`` when ``name`` cannot be a box's name."""
     if not may_be_name(name):
         raise SandboxError(
-            f"'{name}' cannot be the name of a box: use letters, digits, '-', '_' and '.' (at most 41)"
+            f"'{name}' is not a valid box name: use letters, digits, '-', '_' and '.' (at most 41)"
         )
     return boxes() / name
 
 
 def purge(folder: Path) -> None:
-    """Remove what the sandbox keeps in ``folder``, by name: the folder may hold more than ours."""
+    """Remove what the sandbox keeps in ``folder``, by name: the folder may hold other files."""
     for name in ("roots", "layers", "kube", "native", "rivals", "fresh"):
         shutil.rmtree(folder / name, ignore_errors=True)
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The end of a pid namespace, watched by pidfd so that a pid that was taken again cannot mislead."""
+"""Waits for the end of a pid namespace, by pidfd: a reused pid cannot be mistaken for it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _EXITING = 0x4  # PF_EXITING in linux/sched.h
 
 
 class Watch:
-    """A pid namespace (and those inside it) whose end is waited for; a context. ``pid``: its pid 1.
+    """Context manager that waits for the end of a pid namespace and those inside it. ``pid``: its pid 1.
 
-    The kernel keeps pid 1 of a namespace until every other process in it was reaped. A command that nsenter started is
-    reaped by process 1 of the machine once nsenter is gone, and process 1 of some containers reaps nothing. So the
-    namespace has ended as well when nothing but zombies is left in it.
+    The kernel keeps pid 1 of a namespace until every other process in it is reaped. Process 1 of the
+    machine reaps a command that nsenter started once nsenter has exited, and process 1 of some
+    containers reaps nothing. So a namespace that holds only zombies counts as ended too.
 
     Raises ``ProcessLookupError`` when there is no such process.
     """
@@ -28,8 +28,8 @@ class Watch:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._fd = os.pidfd_open(pid)
-        # Now: what is orphaned later has other parents.
-        self._namespaces = {namespace(one) for one in _below(pid)} - {None}
+        # Read now: processes that are orphaned later get other parents.
+        self._namespaces = {namespace(member) for member in _below(pid)} - {None}
 
     def __enter__(self) -> Watch:
         return self
@@ -38,11 +38,11 @@ class Watch:
         os.close(self._fd)
 
     def kill(self) -> None:
-        """Raises ``ProcessLookupError`` when it ended meanwhile."""
+        """Raises ``ProcessLookupError`` when it has ended."""
         signal.pidfd_send_signal(self._fd, signal.SIGKILL)
 
     def wait(self, problem: str, timeout_s: float = 20) -> None:
-        """Until nothing runs in the namespace. Raises ``SandboxError`` with ``problem``."""
+        """Wait until nothing runs in the namespace. Raises ``SandboxError`` with ``problem`` on a time-out."""
         poll, end = select.poll(), time.monotonic() + timeout_s
         poll.register(self._fd, select.POLLIN)
         while not poll.poll(100) and not self._only_zombies():
@@ -65,17 +65,17 @@ def end_namespace(pid: int, timeout_s: float = 20) -> None:
 
 
 def _below(pid: int) -> set[int]:
-    """A process and all that descend from it."""
-    parents = {one: parent_of(one) for one in all_pids()}
+    """A process and all its descendants."""
+    parents = {process: parent_of(process) for process in all_pids()}
     found, more = {pid}, {pid}
     while more:
-        more = {one for one, parent in parents.items() if parent in more} - found
+        more = {child for child, parent in parents.items() if parent in more} - found
         found |= more
     return found
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether a process is past its last instruction: a zombie, or a pid 1 that waits in its exit."""
+    """Whether a process has exited: a zombie, or a pid 1 that waits in its exit."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

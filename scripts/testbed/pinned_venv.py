@@ -1,4 +1,4 @@
-"""A virtual environment made once from a lock file, outside the repository."""
+"""A virtual environment built once from a lock file, outside the repository."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from testbed.errors import SandboxError
 
 
 def make(lock: Path, parent: Path, say: Callable[[str], None]) -> Path:
-    """Folder of the environment that holds exactly what ``lock`` names, checked by hash.
+    """Folder of an environment with exactly the packages of ``lock``, verified by hash.
 
-    It lies in ``parent``, under the lock's name and digest, and is made once for each lock and Python.
-    Raises ``SandboxError`` where pip cannot install it.
+    It is in ``parent``, named by the lock and its digest, and built once for each lock and Python.
+    Raises ``SandboxError`` when pip cannot install it.
     """
     name = lock.stem
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -24,7 +24,7 @@ def make(lock: Path, parent: Path, say: Callable[[str], None]) -> Path:
     folder = parent / f"{name}-{digest}"
     if (folder / "complete").exists():
         return folder
-    say(f"{name}: fetching it, pinned by hash, into {folder} (once)")
+    say(f"{name}: installing it, pinned by hash, into {folder} (once)")
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir"]

@@ -1,7 +1,7 @@
-"""Holdfast as installed in a box: /opt/holdfast, a venv over the root's own Python, and its configuration.
+"""Holdfast as installed in a box: /opt/holdfast, a venv over the root's Python, and its configuration.
 
-What a pip install makes on a real node, put together from this working tree and from wheels that requirements.lock
-pins by hash.
+The result equals a pip install on a real node. It is built from this working tree and from wheels
+that requirements.lock pins by hash.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from packaging.markers import Marker
-
 from testbed.errors import SandboxError
 from testbed.layers import Say, building, byte_compile, digest_of, layer, python_version, sources
 from testbed.paths import TREE, cache
@@ -26,7 +24,7 @@ PACKAGES = {
     "slurm_hooks": ("*.py", "hook", "*.j2"),
     "k8s_bridge": ("*.py", "*.j2"),
 }
-"""Package -> the files of it that are installed."""
+"""Package -> patterns of its installed files."""
 
 ROOT_REQUIREMENTS = ("nvidia-ml-py", "kubernetes")
 """PyYAML comes with the root (Debian's python3-yaml)."""
@@ -38,7 +36,7 @@ _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)==(\S+)(?: ; (.*?))?(?: \\)?$", re.
 
 
 def product_layer(root: Path) -> Path:
-    """/opt/holdfast with the working tree's packages, byte-compiled; made once for each content."""
+    """/opt/holdfast with the working tree's packages, byte-compiled; built once for each content."""
     version = python_version(root)
     site = f"{PREFIX}/lib/python{version}/site-packages"
     files = {
@@ -58,14 +56,14 @@ def product_layer(root: Path) -> Path:
 
 
 def wheels_layer(root: Path, say: Say) -> Path:
-    """What Holdfast depends on, for the root's Python: from the lock, checked by hash, byte-compiled."""
+    """Holdfast's dependencies for the root's Python: from the lock, verified by hash, byte-compiled."""
     version = python_version(root)
     pins = list(pinned(LOCK.read_text(), version))
     final = cache() / "layers" / f"wheels-py{version}-{digest_of(version, *pins)}"
     if final.is_dir():
         return final
     start = time.monotonic()
-    say(f"Fetching what Holdfast needs for Python {version} (once, about half a minute)")
+    say(f"Downloading Holdfast's dependencies for Python {version} (once, about 30 s)")
     with building(final) as part:
         if final.is_dir():
             return final
@@ -78,10 +76,12 @@ def wheels_layer(root: Path, say: Say) -> Path:
 
 
 def pinned(lock: str, version: str) -> Iterator[str]:
-    """The lock's requirements, with their hashes, that ``ROOT_REQUIREMENTS`` need under Python ``version``.
+    """The lock's entries, with hashes, that ``ROOT_REQUIREMENTS`` need under Python ``version``.
 
-    Read from what uv notes in the lock: after each requirement, `# via` and the names that brought it.
+    uv writes `# via` and the names of the dependents after each requirement.
     """
+    from packaging.markers import Marker  # noqa: PLC0415 - in .venv, which `--help` works without
+
     entries = list(_entries(lock))
     wanted = set(ROOT_REQUIREMENTS)
     while True:
@@ -92,7 +92,7 @@ def pinned(lock: str, version: str) -> Iterator[str]:
     missing = set(ROOT_REQUIREMENTS) - {name for name, *_ in entries}
     if missing:
         raise SandboxError(
-            f"{LOCK.name} does not pin {', '.join(sorted(missing))}; make the lock again"
+            f"{LOCK.name} does not pin {', '.join(sorted(missing))}; update the lock"
         )
     environment = {"python_version": version, "python_full_version": f"{version}.0"}
     for name, _, marker, text in entries:
@@ -101,7 +101,7 @@ def pinned(lock: str, version: str) -> Iterator[str]:
 
 
 def _entries(lock: str) -> Iterator[tuple[str, set[str], str, str]]:
-    """(name, names that brought it, marker, `name==version --hash=…`) of every requirement in a lock by uv."""
+    """(name, dependents, marker, `name==version --hash=…`) of every requirement in uv's lock."""
     for block in re.split(r"\n(?=[A-Za-z0-9])", lock):
         match = _REQUIREMENT.match(block)
         if not match:
@@ -124,16 +124,16 @@ def _pip(pins: list[str], version: str, target: Path, listing: Path) -> None:
     listing.unlink()
     if done.returncode:
         raise SandboxError(
-            f"pip cannot fetch Holdfast's dependencies: {' '.join(done.stderr.split())[-600:]}"
+            f"pip cannot download Holdfast's dependencies: {' '.join(done.stderr.split())[-600:]}"
         )
 
 
 def configuration(nodes: int) -> str:
-    """holdfast.yaml of a box: every check armed, intervals short, the simulated machine's paths."""
+    """holdfast.yaml of a box: every check in mode drain, short intervals, paths of the simulated machine."""
     from slurm_hooks.checks import CATALOGUE  # noqa: PLC0415 - only where a box is made
 
     lines = [
-        "# Written by the sandbox. Every check may drain here; on a cluster of yours begin with mode: observe.",
+        "# Written by the sandbox. Every check may drain here; on your own cluster start with mode: observe.",
         "cluster: demo",
         "paths: {kmsg: /sim/kmsg, sysfs: /sim/sys}",
         "slurm: {timeout_s: 5}",

@@ -1,6 +1,7 @@
-"""Roots: a folder with one Slurm release and all it needs, made once from Debian's packages and never written to again.
+"""Roots: folders with one Slurm release and its dependencies, built once from Debian packages, then read-only.
 
-Debian trixie packages Slurm 24.11, forky 26.05. mmdebstrap unpacks them without touching the host's own packages.
+Debian trixie packages Slurm 24.11, forky 26.05. mmdebstrap unpacks them without changing the
+host's packages.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ PACKAGES = (
     "procps", "iproute2", "curl",
 )  # fmt: skip
 
-_ENDS_WITH_US = (
+_ENDS_WITH_PARENT = (
     "setpriv", "--pdeathsig=KILL", "--",
     "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--propagation", "private", "--",
 )  # fmt: skip
-"""A build whose `up` is killed leaves neither a process nor a mount."""
+"""If `up` is killed, the build leaves no process and no mount."""
 
 _NEEDED = (
     "usr/sbin/slurmctld",
@@ -45,25 +46,25 @@ MANIFEST = "manifest"
 
 
 def given(folder: str) -> Path:
-    """A root that was made elsewhere. Raises ``SandboxError`` when it lacks what a box needs."""
+    """A root made elsewhere. Raises ``SandboxError`` when a required file is missing."""
     root = Path(folder).resolve()
-    # Some are absolute links (/etc/alternatives), which lead elsewhere when read from outside.
+    # Some are absolute links (/etc/alternatives), which resolve differently outside the root.
     missing = [name for name in _NEEDED if not os.path.lexists(root / name)]
     if missing:
         raise SandboxError(
-            f"--root {folder}: {missing[0]} is not in it; it must hold a Debian with {', '.join(PACKAGES)}"
+            f"--root {folder}: {missing[0]} is missing; it must hold a Debian with {', '.join(PACKAGES)}"
         )
     return root
 
 
 def release_of(root: Path) -> str:
-    """`25.11`: of the Slurm in a root. Raises ``SandboxError`` when it does not say."""
+    """`25.11`: release of the Slurm in a root. Raises ``SandboxError`` when it cannot be read."""
     argv = ["/usr/sbin/chroot", str(root), "/usr/sbin/slurmctld", "-V"]
-    said = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
-    match = re.search(r" (\d\d\.\d\d)\.", said)
+    output = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    match = re.search(r" (\d\d\.\d\d)\.", output)
     if not match:
         raise SandboxError(
-            f"{root}: its slurmctld does not run or does not say its release: {said}"
+            f"{root}: its slurmctld does not run or does not print its release: {output}"
         )
     return match[1]
 
@@ -77,7 +78,7 @@ def _place(release: str, cache: Path) -> Path:
 
 
 def problems(release: str) -> Iterator[str]:
-    """What the build of a release's root would fail on, a line each: its program, its mirror. Takes seconds."""
+    """Problems on which a build of a release's root would fail, a line each. Takes seconds."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
             program = _mmdebstrap(Path(scratch))
@@ -93,8 +94,8 @@ def problems(release: str) -> Iterator[str]:
                 capture_output=True, text=True, check=False,
             )  # fmt: skip
             if answer.returncode:
-                said = [line for line in answer.stderr.splitlines() if line[:2] == "E:"]
-                yield f"{' '.join(said)[:300]}; DEBIAN_MIRROR names another mirror of Debian"
+                errors = [line for line in answer.stderr.splitlines() if line[:2] == "E:"]
+                yield f"{' '.join(errors)[:300]}; DEBIAN_MIRROR selects another Debian mirror"
         except (SandboxError, OSError) as error:
             yield str(error)
 
@@ -143,10 +144,10 @@ def _build(release: str, root: Path, say: Say) -> None:
 
 
 def _unpack(suite: str, part: Path, log: Path) -> None:
-    """The packages of a root. Raises ``SandboxError`` with mmdebstrap's own words, and leaves no ``part``."""
+    """Unpack a root's packages. On failure raises ``SandboxError`` with mmdebstrap's message and removes ``part``."""
     options = (
         *("--variant=minbase", f"--include={','.join(PACKAGES)}"),
-        # a mirror's frozen copy of testing may be past its Valid-Until
+        # a mirror's snapshot of testing may be past its Valid-Until
         '--aptopt=Acquire::Check-Valid-Until "false"',
         '--aptopt=APT::Install-Recommends "false"',
         *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")),
@@ -155,9 +156,9 @@ def _unpack(suite: str, part: Path, log: Path) -> None:
 
 
 def bootstrap(suite: str, folder: Path, log: Path, options: Sequence[str]) -> None:
-    """Run mmdebstrap: a Debian ``suite`` in ``folder``, which must not be there; its words go to ``log``.
+    """Run mmdebstrap: a Debian ``suite`` in ``folder``, which must not exist; its output goes to ``log``.
 
-    Raises ``SandboxError`` with its last words, and leaves no ``folder``, when it fails.
+    On failure raises ``SandboxError`` with its last messages and removes ``folder``.
     """
     with tempfile.TemporaryDirectory() as scratch, log.open("w") as output:
         # apt's gpgv runs as _apt and must be able to read the keyring beside it
@@ -165,8 +166,8 @@ def bootstrap(suite: str, folder: Path, log: Path, options: Sequence[str]) -> No
         program = _mmdebstrap(Path(scratch))
         fixed = ("--format=directory", "--keyring=/usr/share/keyrings")
         source = f"deb {_mirror()} {suite} main"
-        argv = [*_ENDS_WITH_US, program, *fixed, *options, suite, str(folder), source]
-        # It looks up its own helpers (mmtarfilter) in PATH.
+        argv = [*_ENDS_WITH_PARENT, program, *fixed, *options, suite, str(folder), source]
+        # It finds its helpers (mmtarfilter) through PATH.
         path = f"{Path(program).parent}:{os.environ.get('PATH', os.defpath)}"
         done = subprocess.run(
             argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=False,
@@ -174,41 +175,41 @@ def bootstrap(suite: str, folder: Path, log: Path, options: Sequence[str]) -> No
         )  # fmt: skip
     if done.returncode:
         shutil.rmtree(folder, ignore_errors=True)
-        said = [line for line in log.read_text(errors="replace").splitlines() if line[:2] == "E:"]
+        errors = [line for line in log.read_text(errors="replace").splitlines() if line[:2] == "E:"]
         raise SandboxError(
-            f"mmdebstrap could not build {suite}: {' '.join(said[-3:])} (whole log: {log})"
+            f"mmdebstrap could not build {suite}: {' '.join(errors[-3:])} (full log: {log})"
         )
 
 
 def _write_manifest(root: Path, target: Path) -> None:
-    """What exactly is in it: the pin of this root, readable beside it."""
+    """Write the exact package versions of a root beside it."""
     shown = "${Package} ${Version} ${Architecture}\n"
     argv = ["/usr/sbin/chroot", str(root), "dpkg-query", "-W", "-f", shown]
     target.write_text(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
 
 
 def _mmdebstrap(scratch: Path) -> str:
-    """The program: the host's, else unpacked into ``scratch``, so nothing is installed on the host."""
+    """Path of mmdebstrap: the host's, else unpacked into ``scratch``; nothing is installed on the host."""
     found = shutil.which("mmdebstrap")
     if found:
         return found
     if shutil.which("apt-get") is None:
         raise SandboxError(
-            "mmdebstrap: not found, and no apt-get to fetch it with; install it and run this again"
+            "mmdebstrap: not found, and apt-get is not available; install it and run this again"
         )
     fetch = ("download", "-qq", "mmdebstrap")
     if _apt_get(scratch, *fetch):
         _apt_get(scratch, "update", "-qq")
-        said = _apt_get(scratch, *fetch)
-        if said:
-            raise SandboxError(f"apt-get cannot download mmdebstrap: {said}")
+        problem = _apt_get(scratch, *fetch)
+        if problem:
+            raise SandboxError(f"apt-get cannot download mmdebstrap: {problem}")
     packages = list(scratch.glob("mmdebstrap_*.deb"))
     subprocess.run(["dpkg", "-x", packages[0], scratch / "x"], check=True)
     return str(scratch / "x/usr/bin/mmdebstrap")
 
 
 def _apt_get(folder: Path, *words: str) -> str:
-    """Runs apt-get in ``folder``; empty when it did it, else its last words."""
+    """Runs apt-get in ``folder``. Empty on success, else its last messages."""
     argv = ["apt-get", "-o", "DPkg::Lock::Timeout=120", *words]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     return " ".join(done.stderr.split())[-300:] if done.returncode else ""
@@ -221,13 +222,13 @@ def _mirror() -> str:
         return named
     argv = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(CODENAME) $(REPO_URI)"]
     try:
-        said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+        targets = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        said = ""
-    found = debian_mirror(said)
+        targets = ""
+    found = debian_mirror(targets)
     if found is None:
         raise SandboxError(
-            "apt names no Debian mirror (on an Ubuntu it has none); put one into DEBIAN_MIRROR and run this again"
+            "apt has no Debian mirror configured (Ubuntu has none); set DEBIAN_MIRROR and run this again"
         )
     return found
 
@@ -245,7 +246,7 @@ def debian_mirror(targets: str) -> str | None:
 
 @contextlib.contextmanager
 def _heartbeat(what: str, say: Say, quiet_s: float = 10) -> Iterator[None]:
-    """Every ``quiet_s`` seconds, say that it still goes on and for how long."""
+    """Report every ``quiet_s`` seconds that the wait continues."""
     done, start = threading.Event(), time.monotonic()
 
     def beat() -> None:

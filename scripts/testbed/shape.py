@@ -1,4 +1,4 @@
-"""The shape of a box: what it is made of, its names and addresses. Read on the host and inside the box."""
+"""The shape of a box: its parts, names and addresses. Read on the host and inside the box."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ INSIDE = Path("/sandbox")
 NODE_PATH = (
     "/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/kube/bin"
 )
-"""PATH of a shell in a box; what a person types (`holdfast …`) is found along it."""
+"""PATH of a shell in a box; it finds `holdfast`."""
 
 USERS = {"alice": 2001, "bob": 2002, "restd": 2003, "holdfast": 2004}
 """alice and bob run jobs, restd the REST daemon, holdfast (a Slurm Administrator) the bridge."""
 
 KUBE_PROGRAMS = Path("/opt/kube/bin")
 OLDER_STATE = INSIDE / "older-state"
-"""What slurmctld had saved when the box came up."""
+"""The state that slurmctld had saved when the box came up."""
 ADMIN_KUBECONFIG = INSIDE / "kube/admin.kubeconfig"
 
 _NODE = re.compile(r"worker-(\d+)")

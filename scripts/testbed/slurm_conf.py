@@ -1,7 +1,8 @@
 """Slurm's configuration files of a box, as text.
 
-Near what Soperator renders (internal/render/common/configmap.go): the same switches, its waits shortened, except the
-one that Holdfast claims to beat: the delay of a requeued job stays at Slurm's default (cred_expire is not set).
+They follow what Soperator renders (internal/render/common/configmap.go), with shorter timeouts. One
+timeout is kept at Slurm's default, because Holdfast is compared with it: the delay of a requeued job
+(cred_expire is not set).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ ClusterName=demo
 SlurmctldHost={controller}({controller_address})
 SlurmctldPort=6817
 SlurmdPort=6818
-# as Soperator: the controller is root, so a reason set by Slurm itself reads root@..., like the agent's
+# as in Soperator: the controller runs as root, so a reason set by Slurm shows root, like the agent's
 SlurmUser=root
 SlurmdUser=root
 MailProg=/bin/true
@@ -59,7 +60,7 @@ SchedulerType=sched/backfill
 SchedulerParameters={scheduler}
 PrologFlags=contain
 TreeWidth=1000
-# the nodes claim more processors and memory than the machine has
+# the nodes have more processors and memory configured than the machine has
 SlurmdParameters=config_overrides
 SlurmctldParameters=enable_stepmgr
 RebootProgram=/opt/sandbox/reboot
@@ -100,7 +101,7 @@ PidFile=/run/slurmdbd/slurmdbd.pid
 
 
 def slurm_conf(shape: Shape) -> str:
-    """``slurm.conf``; the hooks are named only where the product is installed."""
+    """``slurm.conf``; the hooks are configured only where the product is installed."""
     nodes = "\n".join(
         f"NodeName={node} NodeAddr={address(node)} CPUs=16 RealMemory=64000 "
         f"Gres=gpu:h100:{GPUS_PER_NODE} State=UNKNOWN"
@@ -130,7 +131,7 @@ def slurm_files(shape: Shape) -> dict[str, str]:
     return {
         "slurm.conf": slurm_conf(shape),
         "gres.conf": gres_conf(shape),
-        # must be there, else "No filesystem mounted on /sys/fs/cgroup" ends slurmd
+        # required, else slurmd exits with "No filesystem mounted on /sys/fs/cgroup"
         "cgroup.conf": "CgroupPlugin=disabled\n",
         "slurmdbd.conf": _SLURMDBD_CONF.format(jwt_key=JWT_KEY),
     }

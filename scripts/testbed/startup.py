@@ -1,4 +1,4 @@
-"""How a box comes up."""
+"""Starts and ends a box."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed import cleanup, control_plane, enter, host, layers, product, roots, slurm_conf
-from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
 from testbed.inside.control import ControlError, ask
 from testbed.layers import Say
 from testbed.paths import TREE, box_folder, cache
 from testbed.pidfd import end_namespace
+from testbed.running_box import RunningBox
 from testbed.shape import (
     DEFAULT_NODES,
     DEFAULT_RELEASE,
@@ -34,15 +34,15 @@ from testbed.shape import (
     Shape,
 )
 
-One = TypeVar("One")
-Other = TypeVar("Other")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What to bring up. ``root``: a root made elsewhere (else that of the release ``slurm``).
+    """The box to start. ``root``: a root made elsewhere, else that of the release ``slurm``.
 
-    None: as the box is when it is up already, else the default.
+    None: the value of the running box, else the default.
     """
 
     name: str
@@ -56,13 +56,13 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def up(order: Order) -> Box:
+def up(order: Order) -> RunningBox:
     """The running box as ordered; started when there is none."""
     need_root()
     _check(order)
     cleanup.sweep(time.time())
     with cleanup.only_one(order.name):
-        running = Box.look(order.name)
+        running = RunningBox.look(order.name)
         if running is not None:
             _same_shape(running, order)
             _compare_product(running)
@@ -74,7 +74,7 @@ def up(order: Order) -> Box:
 
 @contextlib.contextmanager
 def _readable_by_all() -> Iterator[None]:
-    """The users of a box read what is built and written for it, whatever the caller's umask."""
+    """The users of a box can read what is built for it, whatever the caller's umask."""
     before = os.umask(0o022)
     try:
         yield
@@ -83,10 +83,10 @@ def _readable_by_all() -> Iterator[None]:
 
 
 def need_root() -> None:
-    """Raises ``SandboxError`` unless root: only root may make namespaces with mounts, links and users in them."""
+    """Raises ``SandboxError`` unless root: a box needs namespaces, mounts and network links."""
     if os.geteuid() != 0:
         raise SandboxError(
-            "the sandbox needs root (it makes namespaces, mounts and network links): run it with sudo"
+            "the sandbox needs root (it creates namespaces, mounts and network links): run it with sudo"
         )
 
 
@@ -99,33 +99,33 @@ def _check(order: Order) -> None:
         )
 
 
-def _same_shape(running: Box, order: Order) -> None:
+def _same_shape(running: RunningBox, order: Order) -> None:
     slurm = roots.release_of(Path(order.root)) if order.root else order.slurm
     have = (running.shape.nodes, running.shape.slurm)
     want = (order.nodes or have[0], slurm or have[1])
     if have != want:
         raise SandboxError(
-            f"box '{order.name}' is up with {have[0]} nodes and Slurm {have[1]}, asked for {want[0]} and {want[1]}; "
+            f"box '{order.name}' is up with {have[0]} nodes and Slurm {have[1]}, requested {want[0]} and {want[1]}; "
             f"end it first: scripts/sandbox down --name {order.name}"
         )
 
 
-def _compare_product(running: Box) -> None:
-    """A box keeps the product that it was made with; say so when the working tree has moved on."""
+def _compare_product(running: RunningBox) -> None:
+    """A box keeps the product that it was started with; report when the working tree has changed."""
     installed = str(product.product_layer(Path(running.shape.root)))
     if installed not in running.shape.layers:
         name = running.shape.name
-        say(f"box '{name}' holds an older Holdfast than this tree; to install it: down, then up")
+        say(f"box '{name}' has an older Holdfast than this tree; run down, then up, to install it")
 
 
 def _prepare(order: Order) -> Shape:
-    """Everything that needs no running box: the root, the layers, the box's folder with its configuration."""
+    """Prepare what needs no running box: the root, the layers, the box's folder with its configuration."""
     slurm = order.slurm or DEFAULT_RELEASE
     given = roots.given(order.root) if order.root else None
     host.check(cache(), None if given else slurm)
-    # What takes seconds and may fail comes before what takes minutes.
+    # Quick steps that may fail come before those that take minutes.
     stack = [layers.sandbox_layer(), layers.nvml_layer()]
-    # The first time each takes minutes: Slurm's root mostly waits for packages, Kubernetes compiles.
+    # The first time each takes minutes: Slurm's root waits for downloads while Kubernetes compiles.
     root, programs = both(
         lambda: given or roots.ensure(slurm, cache(), say), lambda: control_plane.programs(say)
     )
@@ -152,10 +152,10 @@ def _prepare(order: Order) -> Shape:
     return shape
 
 
-def both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other]:
-    """The results of both, made side by side. The first failure is raised at once.
+def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+    """The results of two functions that run in parallel. The first failure is raised at once.
 
-    The other one is left to itself then: its thread ends with the program.
+    The other function is not waited for then: its thread ends with the program.
     """
     failures: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     done: dict[str, Any] = {}
@@ -164,16 +164,16 @@ def both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other
         try:
             done[name] = what()
             failures.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised by who waits
+        except BaseException as error:  # noqa: BLE001 - raised in the caller
             failures.put(error)
 
-    for name, what in (("one", one), ("other", other)):
+    for name, what in (("first", first), ("second", second)):
         threading.Thread(target=make, args=(name, what), daemon=True).start()
     for _ in range(2):
         failure = failures.get()
         if failure is not None:
             raise failure
-    return done["one"], done["other"]
+    return done["first"], done["second"]
 
 
 def _write_etc(etc: Path, shape: Shape) -> None:
@@ -187,8 +187,8 @@ def _write_etc(etc: Path, shape: Shape) -> None:
     (etc / "hostname").write_text("controller\n")
 
 
-def _start(shape: Shape, owner_pid: int | None) -> Box:
-    """Make the namespaces, boot what is in them; on any failure nothing is left."""
+def _start(shape: Shape, owner_pid: int | None) -> RunningBox:
+    """Create the namespaces and boot the box; a failure leaves nothing behind."""
     read, write = os.pipe()
     fds = [read]
     if owner_pid is not None:
@@ -207,7 +207,7 @@ def _start(shape: Shape, owner_pid: int | None) -> Box:
     for fd in fds:
         os.close(fd)
     try:
-        box = _first_breath(folder, shape, unshare)
+        box = _wait_for_supervisor(folder, shape, unshare)
         _boot(box)
         os.write(write, b"settled\n")
     except BaseException:
@@ -216,7 +216,7 @@ def _start(shape: Shape, owner_pid: int | None) -> Box:
         raise
     finally:
         os.close(write)
-    unshare.returncode = 0  # it lives on; we no longer wait for it
+    unshare.returncode = 0  # it keeps running and is not waited for
     return box
 
 
@@ -227,14 +227,16 @@ def _open_owner(pid: int) -> int:
         raise SandboxError(f"--owner-pid {pid}: no such process") from None
 
 
-def _first_breath(folder: Path, shape: Shape, unshare: subprocess.Popen[bytes]) -> Box:
-    """Wait until the supervisor answers; then the box can be found by its name."""
+def _wait_for_supervisor(
+    folder: Path, shape: Shape, unshare: subprocess.Popen[bytes]
+) -> RunningBox:
+    """Wait until the supervisor answers, then register the box under its name."""
     end = time.monotonic() + 30
     while True:
         if unshare.poll() is not None or time.monotonic() > end:
-            said = " ".join((folder / "supervisor.log").read_text(errors="replace").split())
+            log = " ".join((folder / "supervisor.log").read_text(errors="replace").split())
             raise SandboxError(
-                f"the box '{shape.name}' could not be made: {said[-500:] or 'it gave no answer'}"
+                f"box '{shape.name}' cannot start: {log[-500:] or 'its supervisor gave no answer'}"
             )
         with contextlib.suppress(ControlError):
             ask(folder, do="state")
@@ -243,33 +245,36 @@ def _first_breath(folder: Path, shape: Shape, unshare: subprocess.Popen[bytes]) 
     pid = enter.child_of(unshare.pid)
     started = enter.started_at(pid) if pid else None
     if pid is None or started is None:
-        raise SandboxError(f"the box '{shape.name}' ended at once; see {folder}/supervisor.log")
+        raise SandboxError(f"box '{shape.name}' ended at once; see {folder}/supervisor.log")
     life = folder / "life.json.part"
     life.write_text(json.dumps({"pid": pid, "started": started}))
     life.rename(folder / "life.json")
-    return Box(folder=folder, shape=shape, pid=pid, started=started)
+    return RunningBox(folder=folder, shape=shape, pid=pid, started=started)
 
 
-def _boot(box: Box) -> None:
-    """Slurm and Kubernetes come up side by side; then the bridge between them."""
+def _boot(box: RunningBox) -> None:
+    """Start Slurm and Kubernetes in parallel, then the bridge between them."""
     begin = time.monotonic()
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         say(f"  {time.monotonic() - begin:5.1f} s  {text}")
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        parts = [pool.submit(_boot_slurm, box, tell), pool.submit(control_plane.start, box, tell)]
+        parts = [
+            pool.submit(_boot_slurm, box, report),
+            pool.submit(control_plane.start, box, report),
+        ]
         done, _ = wait(parts, return_when=FIRST_EXCEPTION)
         failed = [part for part in done if part.exception()]
         if failed:
-            end_namespace(box.pid)  # so that the other one need not be waited for
-    for part in (*failed, *parts):  # why the other one ended is no news
+            end_namespace(box.pid)  # so that the other part ends too
+    for part in (*failed, *parts):  # the first failure is the cause
         part.result()
     if box.shape.bridge:
         box.ask("start", "bridge")
 
 
-def _boot_slurm(box: Box, tell: Say) -> None:
+def _boot_slurm(box: RunningBox, report: Say) -> None:
     argv = ["/usr/bin/python3", "-m", "testbed.inside.boot"]
     inside = enter.argv_in(box.pid, argv, user="root", cwd="/", env={"PYTHONPATH": "/opt/sandbox"})
     pipe = subprocess.PIPE
@@ -279,19 +284,19 @@ def _boot_slurm(box: Box, tell: Say) -> None:
         assert boot.stdout is not None  # noqa: S101 - piped above
         assert boot.stderr is not None  # noqa: S101 - piped above
         for line in boot.stdout:
-            tell(line.rstrip())
+            report(line.rstrip())
         problem = boot.stderr.read().strip()
     if boot.returncode:
         raise SandboxError(
-            f"box '{box.shape.name}': {problem[-1500:] or f'boot ended with {boot.returncode}'}"
+            f"box '{box.shape.name}': {problem[-1500:] or f'boot ended with status {boot.returncode}'}"
         )
 
 
 def down(name: str) -> bool:
-    """End a box, whole or half made. False when there was none."""
+    """End a box, running or half started. False when there was none."""
     need_root()
     with cleanup.only_one(name):
-        box = Box.look(name)
+        box = RunningBox.look(name)
         if box is not None:
             end_namespace(box.pid)
         folder = box_folder(name)

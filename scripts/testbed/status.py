@@ -1,4 +1,4 @@
-"""What a box is doing: read from Slurm, Kubernetes and the process table."""
+"""The status of a box, read from Slurm, Kubernetes and the process table."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed import faults
-from testbed.box import Box
 from testbed.errors import SandboxError
+from testbed.running_box import RunningBox
 from testbed.shape import CONTROLLER, kube_name
 
 UNKNOWN = "unknown"
@@ -17,24 +17,24 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
-    """One node. ``slurm_state`` is Slurm's own words joined by '+', or 'unknown' when slurmctld does not answer."""
+    """One node. ``slurm_state``: Slurm's flags joined by '+', or 'unknown' when slurmctld does not answer."""
 
     name: str
     slurm_state: str
     reason: str
     kube_node: str
     kube_ready: str
-    """'True', 'False' or 'unknown', as the Node's Ready condition says."""
+    """Status of the Node's Ready condition: 'True', 'False' or 'unknown'."""
     cordoned: bool | None
     """None when the API server does not answer."""
     taints: tuple[str, ...]
-    """Beside those that a Soperator Node always has."""
+    """Without those that every Soperator Node has."""
     agent: int | None
-    """Host pid of Holdfast's agent, None when it does not run."""
+    """Host pid of Holdfast's agent, None when it is not running."""
     power: str
-    """'on', 'off', or 'cut' when only its network cable is out."""
+    """'on', 'off', or 'cut' when its network cable is unplugged."""
     faults: tuple[str, ...]
-    """Those that were put into it and not healed yet, as they are typed."""
+    """The injected faults that are not healed, as typed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +47,19 @@ class BoxStatus:
     nodes: tuple[NodeStatus, ...]
     daemons: dict[str, int]
     faults: tuple[str, ...]
-    """Those of the whole cluster."""
+    """The faults of the whole cluster."""
 
 
-def read(box: Box) -> BoxStatus:
-    """Ask everybody, once; who does not answer within seconds is 'unknown'."""
+def read(box: RunningBox) -> BoxStatus:
+    """Query every part once; a part that does not answer within seconds is 'unknown'."""
     power = box.ask("state")["nodes"]
-    assert isinstance(power, dict)  # noqa: S101 - the supervisor's own answer
+    assert isinstance(power, dict)  # noqa: S101 - the supervisor's answer
     slurm = {
         node["name"]: node
         for node in _json(box, ["scontrol", "show", "nodes", "--json"]).get("nodes", [])
     }
-    asked = ["/opt/kube/bin/kubectl", "get", "nodes", "--output=json", "--request-timeout=4s"]
-    kube = {item["metadata"]["name"]: item for item in _json(box, asked).get("items", [])}
+    query = ["/opt/kube/bin/kubectl", "get", "nodes", "--output=json", "--request-timeout=4s"]
+    kube = {item["metadata"]["name"]: item for item in _json(box, query).get("items", [])}
     nodes = (
         _node(box, name, slurm.get(name), kube.get(kube_name(name)), power.get(name, "off"))
         for name in box.shape.node_names
@@ -74,7 +74,7 @@ def read(box: Box) -> BoxStatus:
     )
 
 
-def _json(box: Box, argv: list[str]) -> dict[str, Any]:
+def _json(box: RunningBox, argv: list[str]) -> dict[str, Any]:
     try:
         answer = json.loads(box.run(argv, timeout_s=6, cwd="/").stdout)
     except (SandboxError, ValueError):
@@ -82,7 +82,7 @@ def _json(box: Box, argv: list[str]) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _node(box: Box, name: str, slurm: Any, kube: Any, power: str) -> NodeStatus:
+def _node(box: RunningBox, name: str, slurm: Any, kube: Any, power: str) -> NodeStatus:
     spec = kube["spec"] if kube else {}
     conditions = kube["status"]["conditions"] if kube else []
     taints = (
@@ -105,11 +105,11 @@ def _node(box: Box, name: str, slurm: Any, kube: Any, power: str) -> NodeStatus:
     )
 
 
-def _faults(box: Box, node: str) -> tuple[str, ...]:
+def _faults(box: RunningBox, node: str) -> tuple[str, ...]:
     return tuple(str(fault) for fault in faults.active(box, node))
 
 
-def _agent(box: Box, node: str) -> int | None:
+def _agent(box: RunningBox, node: str) -> int | None:
     try:
         running = box.pids(node)
     except SandboxError:
@@ -123,7 +123,7 @@ def _agent(box: Box, node: str) -> int | None:
 
 
 def _is_agent(argv: list[str]) -> bool:
-    """`holdfast agent`, by whichever interpreter."""
+    """Whether a command line is `holdfast agent`, with any interpreter."""
     return any(
         Path(word).name == "holdfast" and argv[at + 1 : at + 2] == ["agent"]
         for at, word in enumerate(argv)

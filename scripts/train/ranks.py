@@ -1,4 +1,4 @@
-"""Where this process stands in a Slurm job, and the start of several ranks from one task."""
+"""This process's rank in a Slurm job, and the start of several ranks from one task."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Rank:
 def fork(ranks: int) -> int:
     """Become ``ranks`` processes; each gets its index, the parent never returns.
 
-    As ``torchrun`` would, but torch is imported once per node and not once per rank. The parent
-    ends with the first rank that fails, so that Slurm sees a dead task at once.
+    Like ``torchrun``, but torch is imported once per node and not once per rank. The parent exits with
+    the first rank that fails, so that Slurm sees the failed task at once.
     """
     if ranks == 1:
         return 0
-    importlib.import_module("torch._dynamo")  # DDP does; once here, not once in every rank
+    importlib.import_module("torch._dynamo")  # DDP imports it; here once instead of in every rank
     children = set()
     for index in range(ranks):
         pid = os.fork()
@@ -69,7 +69,7 @@ def join(index: int, per_task: int) -> Rank:
 
 
 def master_port() -> int:
-    """A port of its own for every job, attempt and step: ranks of an old attempt may linger."""
+    """A port for this job, attempt and step: ranks of an earlier attempt may still run."""
     job, attempt, step = (
         int(os.environ.get(f"SLURM_{name}", 0)) for name in ("JOB_ID", "RESTART_COUNT", "STEP_ID")
     )

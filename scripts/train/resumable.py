@@ -1,8 +1,8 @@
-"""The model, its data, and a checkpoint that holds all that a resumed run needs to go on.
+"""The model, its data, and a checkpoint with everything that a resumed run needs.
 
-Two runs with the same seed and the same number of ranks agree to the last bit, interrupted or not:
+Two runs with the same seed and number of ranks are identical bit for bit, interrupted or not:
 gradients are summed in rank order (an all-reduce sums in an order that depends on buckets and
-topology), and the random state of each rank travels in the checkpoint.
+topology), and the checkpoint contains the random state of each rank.
 """
 
 # No `from __future__ import annotations` here: DDP reads the communication hook's annotations.
@@ -30,7 +30,7 @@ class Plan:
 
 
 def dataset(seed: int) -> tuple[Any, Any]:
-    """Inputs (SAMPLES, FEATURES) float32 and the class that a random teacher network gives each."""
+    """Inputs (SAMPLES, FEATURES) float32, and their classes from a random teacher network."""
     source = torch.Generator().manual_seed(seed)
     inputs = torch.randn(SAMPLES, FEATURES, generator=source)
     hidden = torch.tanh(inputs @ torch.randn(FEATURES, 64, generator=source))
@@ -52,7 +52,7 @@ def network(seed: int) -> Any:
 
 
 def mean_in_rank_order(world: int, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """DDP communication hook: gather everyone's gradients, add them up in rank order, divide."""
+    """DDP communication hook: gather all gradients, sum them in rank order, divide."""
     mine = bucket.buffer()
     parts = [torch.empty_like(mine) for _ in range(world)]
     dist.all_gather(parts, mine)
@@ -65,7 +65,7 @@ def mean_in_rank_order(world: int, bucket: dist.GradBucket) -> torch.futures.Fut
 
 
 class Training:
-    """A training under way, at ``step`` optimizer steps."""
+    """A training after ``step`` optimizer steps."""
 
     def __init__(self, plan: Plan, me: Rank):
         self.plan, self.me, self.step = plan, me, 0
@@ -74,7 +74,7 @@ class Training:
         self.ddp = torch.nn.parallel.DistributedDataParallel(self.model)
         self.ddp.register_comm_hook(me.world, mean_in_rank_order)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=2e-3)
-        # Each rank drops out different units: a random state of its own.
+        # Each rank drops out different units, so it has its own random state.
         torch.manual_seed(plan.seed + 1 + me.rank)
 
     def advance(self) -> float:
@@ -89,7 +89,7 @@ class Training:
         return float(loss.detach())
 
     def batch(self) -> Any:
-        """Indices of this rank's share of the step's batch, from the epoch's own permutation."""
+        """Indices of this rank's share of the step's batch, from the epoch's permutation."""
         at = self.sampler()
         source = torch.Generator().manual_seed(self.plan.seed + 7919 * at["epoch"])
         begin = (at["cursor"] * self.me.world + self.me.rank) * BATCH
@@ -108,7 +108,7 @@ class Training:
         return [part.cpu() for part in parts]
 
     def facts(self) -> dict[str, Any]:
-        """All of the state but model and optimizer."""
+        """The state without model and optimizer."""
         return {
             "step": self.step,
             "sampler": self.sampler(),
@@ -118,7 +118,7 @@ class Training:
         }
 
     def save(self) -> Path:
-        """Write under a temporary name, then rename: a torn file never has the real name."""
+        """Write under a temporary name, then rename, so that the final name is never incomplete."""
         name = f"checkpoint_step_{self.step}"
         facts = self.facts()
         if self.plan.kind == "dcp":
@@ -143,7 +143,7 @@ class Training:
         return path
 
     def load(self, path: Path) -> None:
-        """Go on where ``path`` was written; ``SystemExit`` when it is not of a run like this."""
+        """Resume from ``path``; ``SystemExit`` when it belongs to another kind of run."""
         state = self._load_dcp(path) if path.is_dir() else self._load_pt(path)
         if state["world_size"] != self.me.world or state["seed"] != self.plan.seed:
             raise SystemExit(

@@ -1,8 +1,8 @@
-"""A small but real PyTorch DDP training whose final weights can be compared bit for bit.
+"""A small PyTorch DDP training whose final weights can be compared bit for bit.
 
-Run by ``srun``; everything that torch wants to know is derived from ``SLURM_*``. NCCL where torch
-sees GPUs, gloo elsewhere. Resumes from ``HOLDFAST_RESUME_FROM`` when that is set: model, optimizer,
-step, sampler position and every rank's random state.
+Run by ``srun``; torch's settings are derived from ``SLURM_*``. Uses NCCL where torch has GPUs, else
+gloo. Resumes from ``HOLDFAST_RESUME_FROM`` when it is set: model, optimizer, step, sampler position
+and every rank's random state.
 
 Example: srun --ntasks-per-node=1 python3 train.py --ranks-per-task 4 --checkpoints /mnt/training/c
 """
@@ -34,7 +34,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--checkpoints", type=Path, required=True, help="folder on a shared mount")
     parser.add_argument("--format", choices=["pt", "dcp"], default="pt", help="checkpoint format")
     parser.add_argument("--output", type=Path, help="final model (default: beside the checkpoints)")
-    parser.add_argument("--progress", type=Path, help="JSON lines, one per event, for who watches")
+    parser.add_argument("--progress", type=Path, help="file for JSON lines, one per event")
     parser.add_argument("--step-seconds", type=float, default=0.25, help="least time a step takes")
     parser.add_argument("--ranks-per-task", type=int, default=1, help="ranks in each Slurm task")
     parser.add_argument("--seed", type=int, default=1234)
@@ -44,8 +44,8 @@ def options() -> argparse.Namespace:
 def gpu_touch(local: int) -> Callable[[], None]:
     """A call that fails as a CUDA call on a lost GPU would.
 
-    For machines whose GPUs are there for NVML alone: torch without CUDA cannot touch one, so NVML
-    is asked for it. Does nothing where there is no NVML.
+    For machines whose GPUs exist for NVML only: torch without CUDA cannot use one, so NVML is called
+    instead. Does nothing without NVML.
     """
     try:
         import pynvml  # noqa: PLC0415 - optional here
@@ -103,8 +103,8 @@ def train(run: Training, args: argparse.Namespace, progress: Progress) -> None:
 def main() -> Training:
     """The training; returned so that it outlives the process group.
 
-    Freeing DDP's reducer joins gloo's threads with the interpreter lock held, and such a thread may
-    be waiting for that lock to free a gradient: a run in some dozens then never ends (torch 2.6).
+    Freeing DDP's reducer joins gloo's threads while it holds the interpreter lock, and such a thread
+    may wait for that lock to free a gradient: then a run, about one in dozens, never ends (torch 2.6).
     """
     args = options()
     torch.set_num_threads(1)
@@ -131,7 +131,7 @@ def main() -> Training:
 
 
 def leave(status: int) -> None:
-    """End without torch's teardown, which takes forked ranks seconds; all files are closed."""
+    """Exit without torch's teardown, which takes seconds in forked ranks; all files are closed."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
@@ -144,7 +144,7 @@ if __name__ == "__main__":
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
         leave(end.code if isinstance(end.code, int) else int(end.code is not None))
-    except BaseException:  # noqa: BLE001 - a rank that fails must be seen to fail at once
+    except BaseException:  # noqa: BLE001 - a failed rank must exit at once
         traceback.print_exc()
         leave(1)
     leave(0)

@@ -1,6 +1,6 @@
 """Prints the SHA-256 of every tensor's bytes in a model file, in the order of the names.
 
-The file's own bytes would not do: two archives of equal tensors may differ.
+The bytes of the file cannot be compared: two archives of equal tensors may differ.
 
 Example: python3 weights.py /mnt/training/models/trained_model.pt
 """

@@ -1,4 +1,4 @@
-"""SIGKILL for one of Holdfast's own processes in a box."""
+"""Kills Holdfast's processes in a box with SIGKILL."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from testbed import enter
 from testbed.box import Box
 
 KILL_WITHIN_S = 20.0
-"""Longer than a job is without a launcher between two attempts."""
+"""Longer than the time without a launcher between two attempts."""
 
 
 def once_it_runs(kill: Callable[[], bool]) -> bool:
-    """Try ``kill`` until it has killed something. False when nothing ran for ``KILL_WITHIN_S``."""
+    """Retry ``kill`` until it has killed a process. False after ``KILL_WITHIN_S``."""
     end = time.monotonic() + KILL_WITHIN_S
     while not kill():
         if time.monotonic() > end:
@@ -27,31 +27,31 @@ def once_it_runs(kill: Callable[[], bool]) -> bool:
 
 
 def kill_agent(box: Box, node: str) -> bool:
-    """The node's agent. False when none ran."""
+    """Kill the node's agent. False when none was running."""
     return _kill(box, node, ["-m", "slurm_hooks.agent"])
 
 
 def kill_launcher(box: Box, node: str) -> bool:
-    """The ``holdfast run`` of the job whose batch host the node is. False when none ran for long enough
-    that its node's agent knows of it: before that, its job fails as under plain Slurm.
+    """Kill the ``holdfast run`` of the job whose batch host is the node. False when none has run long
+    enough for the agent to track it: before that, its job fails as with plain Slurm.
     """
     return _kill(box, node, ["holdfast", "run"], min_age_s=2.0)
 
 
 def kill_bridge(box: Box) -> bool:
-    """The cluster's bridge. False when none ran."""
+    """Kill the cluster's bridge. False when none was running."""
     return _kill(box, "controller", ["holdfast", "bridge"])
 
 
 def _kill(box: Box, node: str, words: list[str], min_age_s: float = 0.0) -> bool:
-    """SIGKILL the processes on a node whose command line holds ``words`` side by side."""
+    """Kill the processes on a node whose command line contains the two ``words`` in sequence."""
     done = False
     for pid, argv in box.pids(node):
         if min_age_s and _age_s(pid) < min_age_s:
             continue
         names = [word.rsplit("/", 1)[-1] for word in argv]
         if tuple(words) in set(itertools.pairwise(names)):
-            # a short-lived child of it may end by itself meanwhile
+            # a short-lived child may have exited
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 done = True
@@ -59,6 +59,6 @@ def _kill(box: Box, node: str, words: list[str], min_age_s: float = 0.0) -> bool
 
 
 def _age_s(pid: int) -> float:
-    """Seconds since a process started; 0 once it is gone."""
+    """Seconds since a process started; 0 once it has exited."""
     started = enter.started_at(pid)
     return time.monotonic() - started / os.sysconf("SC_CLK_TCK") if started else 0.0

@@ -1,4 +1,4 @@
-"""Random faults beside people and dying daemons: four rules hold throughout (campaign.py).
+"""Random faults with manual changes and killed daemons: four rules always hold (campaign.py).
 
 A few faults in the suite; more by HOLDFAST_CHAOS_FAULTS, on HOLDFAST_CHAOS_NODES nodes. The seed is new each
 time and is printed; HOLDFAST_CHAOS_SEED repeats it. HOLDFAST_CHAOS_KINDS="network-cut power-off" draws from those
@@ -30,7 +30,7 @@ JOBS = int(os.environ.get("HOLDFAST_CHAOS_JOBS", "0")) or NODES // 4 or 1
 
 @pytest.fixture
 def own_box(release: str) -> Iterator[Box]:
-    """A box for the campaign alone: it leaves jobs, logs and histories behind."""
+    """A separate box, because a campaign leaves jobs, logs and histories behind."""
     if os.geteuid() != 0:
         pytest.fail("the end-to-end tests need root: run them with sudo", pytrace=False)
     running = Box.up(

@@ -1,6 +1,6 @@
-"""The demo's own training, with agent, bridge or launcher killed at any moment: nothing changes but time.
+"""The demo's training with agent, bridge or launcher killed at any time: only the duration changes.
 
-Each round draws a moment between shortly before the fault and the node's return. Rounds and seed:
+Each round draws a time between shortly before the fault and the node's return. Rounds and seed:
 HOLDFAST_CHAOS_ROUNDS (1 for each of the three) and HOLDFAST_CHAOS_SEED.
 """
 
@@ -24,14 +24,14 @@ SEED = os.environ.get("HOLDFAST_CHAOS_SEED", "1")
 ROUNDS = int(os.environ.get("HOLDFAST_CHAOS_ROUNDS", "1"))
 RANKS, STEPS, FAULT_STEP = 2, 60, 13
 EARLIEST_S, LATEST_S = -1.0, 14.0
-"""Around the fault: from a step before it until the node is on its way back."""
+"""Relative to the fault: from a step before it until the node is returning."""
 LONGEST_S = 240.0
-"""A launcher and its agent gone at once fall back to Slurm's own requeue delay of 121 s."""
+"""If launcher and agent are killed together, Slurm's requeue delay of 121 s applies."""
 
 
 @pytest.fixture(scope="module")
 def reference(box: Box) -> str:
-    """Digest of the weights of the same training, undisturbed."""
+    """Digest of the weights of the same training without a fault."""
     install(box)
     order = Order(
         name="chaos-reference",
@@ -54,7 +54,7 @@ MOMENTS = [
 
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize(("part", "moment_s"), MOMENTS)
-def test_a_kill_at_any_moment_of_the_demo(
+def test_a_kill_at_any_time_of_the_demo(
     clean_box: Box, reference: str, part: str, moment_s: float
 ) -> None:
     box = clean_box
@@ -73,12 +73,12 @@ def test_a_kill_at_any_moment_of_the_demo(
     for timer in (kill, fault):
         timer.start()
     try:
-        cluster.wait_for(lambda: cluster.drained(box, victim), "the bad node is drained", 40)
+        cluster.wait_for(lambda: cluster.drained(box, victim), "the faulty node is drained", 40)
         cluster.wait_for(
-            lambda: "holdfast.dev/drained" in cluster.taints(box, victim), "Kubernetes knows", 40
+            lambda: "holdfast.dev/drained" in cluster.taints(box, victim), "the taint", 40
         )
         kill.join()
-        assert killed == [True], f"no {part} ran that could be killed"
+        assert killed == [True], f"no {part} was running"
         box.heal(victim)
         _completes(job)
     finally:
@@ -86,9 +86,9 @@ def test_a_kill_at_any_moment_of_the_demo(
         kill.join()
     assert weights_digest(job) == reference
     assert job.view().restarts >= 1
-    cluster.wait_for(lambda: cluster.in_service(box, victim), "given back", 90)
+    cluster.wait_for(lambda: cluster.in_service(box, victim), "returned to service", 90)
     cluster.wait_for(
-        lambda: "holdfast.dev/drained" not in cluster.taints(box, victim), "Kubernetes knows", 40
+        lambda: "holdfast.dev/drained" not in cluster.taints(box, victim), "the taint removed", 40
     )
 
 
@@ -100,7 +100,7 @@ def _completes(job: Job) -> None:
 
 
 def _kill(box: Box, part: str, batch: str, victim: str) -> bool:
-    """Kill that part. False when none ran."""
+    """Kill that part. False when none was running."""
     if part == "bridge":
         return kill_bridge(box)
     if part == "agent":

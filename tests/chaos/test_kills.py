@@ -1,4 +1,4 @@
-"""Killing agent, bridge or launcher at any moment changes no outcome but time."""
+"""Killing agent, bridge or launcher at any time changes only the duration."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SEED = int(os.environ.get("HOLDFAST_CHAOS_SEED", "1"))
 
 @pytest.mark.parametrize("victim_part", ["agent", "bridge", "launcher"])
 @pytest.mark.parametrize("moment_s", [0.1, 1.5])
-def test_a_kill_around_the_fault_changes_only_time(
+def test_a_kill_around_the_fault_changes_only_the_duration(
     clean_box: Box, victim_part: str, moment_s: float
 ) -> None:
     box = clean_box
     moment_s += random.Random(f"{SEED} {victim_part} {moment_s}").uniform(0, 0.3)
-    # long enough that a dead agent is back before the job would be done
+    # long enough that a killed agent has restarted before the job ends
     job = training.submit(box, steps=90)
     job.wait_step(7)
     nodes = job.nodes()
@@ -41,18 +41,18 @@ def test_a_kill_around_the_fault_changes_only_time(
             lambda: any([kill_launcher(box, node.name) for node in box.nodes])  # noqa: C419 - all
         )
 
-    cluster.wait_for(lambda: cluster.drained(box, nodes[1]), "the bad node is drained", 30)
+    cluster.wait_for(lambda: cluster.drained(box, nodes[1]), "the faulty node is drained", 30)
     job.wait_state("COMPLETED", 180)
     assert job.restarts >= 1
     assert {step["step"] for step in job.steps()} == set(range(1, 91))
     cluster.wait_for(
-        lambda: "holdfast.dev/drained" in cluster.taints(box, nodes[1]), "Kubernetes knows", 30
+        lambda: "holdfast.dev/drained" in cluster.taints(box, nodes[1]), "the taint", 30
     )
     box.heal(nodes[1])
-    cluster.wait_for(lambda: cluster.in_service(box, nodes[1]), "given back", 60)
+    cluster.wait_for(lambda: cluster.in_service(box, nodes[1]), "returned to service", 60)
 
 
-def test_a_launcher_killed_on_a_healthy_node_resumes(clean_box: Box) -> None:
+def test_a_job_whose_launcher_was_killed_on_a_healthy_node_resumes(clean_box: Box) -> None:
     job = training.submit(clean_box, steps=40)
     job.wait_step(7)
     host = job.nodes()[0]

@@ -1,4 +1,4 @@
-"""What the end-to-end tests ask a box: its nodes as slurmctld and as Kubernetes see them."""
+"""Queries of the end-to-end tests: a box's nodes in slurmctld and in Kubernetes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORST_WAIT_S = 60.0
 
 
 def slurm_node(box: Box, node: str) -> dict[str, Any]:
-    """slurmctld's own record of a node."""
+    """slurmctld's record of a node."""
     text = box.run(["scontrol", "show", "node", node, "--json"]).stdout
     record: dict[str, Any] = json.loads(text)["nodes"][0]
     return record
@@ -51,7 +51,7 @@ def kube_node(box: Box, node: str) -> dict[str, Any]:
 
 
 def condition(box: Box, node: str, kind: str) -> str:
-    """Status of a node condition: True, False, Unknown, or '' when it is not there."""
+    """Status of a node condition: True, False, Unknown, or '' when there is none."""
     for entry in kube_node(box, node)["status"].get("conditions", []):
         if entry["type"] == kind:
             return str(entry["status"])
@@ -59,7 +59,7 @@ def condition(box: Box, node: str, kind: str) -> str:
 
 
 def taints(box: Box, node: str) -> dict[str, str]:
-    """The bridge's own taints, key -> value."""
+    """The bridge's taints, key -> value."""
     found = kube_node(box, node)["spec"].get("taints", [])
     return {
         taint["key"]: taint.get("value", "")
@@ -85,7 +85,7 @@ def wait_for(
     timeout_s: float = WORST_WAIT_S,
     scene: Callable[[], str] = str,
 ) -> float:
-    """Seconds until ``reached``; fails with ``what``, and how things stood, after ``timeout_s``."""
+    """Seconds until ``reached``; after ``timeout_s`` fails with ``what`` and ``scene``."""
     begin = time.monotonic()
     while not reached():
         if time.monotonic() - begin > timeout_s:
@@ -95,7 +95,7 @@ def wait_for(
 
 
 def stays(holds: Callable[[], bool], what: str, for_s: float) -> None:
-    """Fails with ``what`` as soon as it no longer holds within ``for_s``."""
+    """Fail with ``what`` if the condition stops holding within ``for_s`` seconds."""
     end = time.monotonic() + for_s
     while time.monotonic() < end:
         assert holds(), what
@@ -107,7 +107,7 @@ def all_in_service(box: Box) -> bool:
 
 
 def repair(box: Box) -> None:
-    """Leave the box as a next test expects it: no job, no fault, every node in service."""
+    """Clean up the box for the next test: no job, no fault, every node in service."""
     box.run(["scancel", "--user=alice"])
     for node in box.nodes:
         box.heal(node.name)
@@ -125,34 +125,34 @@ def repair(box: Box) -> None:
 
 
 def _resume_where_links_flapped(box: Box) -> None:
-    """As whoever changed the cable does: by itself a node waits until its flaps are a day old."""
+    """Resume nodes whose links flapped, as after a cable change; by themselves they wait for a day."""
     for node in box.nodes:
         if reason(box, node.name).startswith("holdfast:") and "IB_FLAP" in codes(box, node.name):
             box.run(["scontrol", "update", f"nodename={node.name}", "state=resume"])
 
 
 def codes(box: Box, node: str) -> set[str]:
-    """Codes of the open findings in the node's verdict; none while it cannot be read."""
+    """Codes of the open findings in the node's verdict; none while the verdict cannot be read."""
     try:
         verdict = Cluster(box).verdict(node) or {}
-    except SandboxError:  # no power
+    except SandboxError:  # powered off
         return set()
     return {finding["code"] for finding in verdict.get("findings") or []}
 
 
 def scene(box: Box) -> str:
-    """What is known of every node that is not in service, for whoever looks for the cause."""
-    told = []
+    """State and logs of every node that is not in service, for debugging."""
+    parts = []
     for node in box.nodes:
         if in_service(box, node.name):
             continue
-        told += [
+        parts += [
             box.run(["scontrol", "show", "node", node.name], check=False).stdout,
             box.run(["holdfast", "explain", node.name], check=False).stdout,
         ]
         files = ["/run/holdfast/verdict", "/var/lib/holdfast/drain.json"]
-        with contextlib.suppress(SandboxError):  # a node without power says nothing
-            told.append(box.node(node.name).run(["cat", *files], check=False).stdout)
+        with contextlib.suppress(SandboxError):  # the node may be powered off
+            parts.append(box.node(node.name).run(["cat", *files], check=False).stdout)
         log = box.path(f"/var/log/holdfast/agent.{node.name}.log")
-        told.append("\n".join(log.read_text(errors="replace").splitlines()[-60:]))
-    return "\n".join(told)
+        parts.append("\n".join(log.read_text(errors="replace").splitlines()[-60:]))
+    return "\n".join(parts)

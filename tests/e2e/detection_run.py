@@ -1,4 +1,4 @@
-"""Puts faults into the nodes of a box, several at once, and watches what their agents say of them."""
+"""Injects faults into the nodes of a box, several at once, and reads the verdicts of their agents."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CONFIG = "/etc/holdfast/holdfast.yaml"
 Findings = list[dict[str, Any]]
 T = TypeVar("T")
 MARGIN_S, SEEN_S, CLEARED_S = 15.0, 25.0, 60.0
-"""Patience with a busy machine: how fast an agent is, is measured elsewhere."""
+"""Generous limits for a busy machine; scripts/bench measures the speed."""
 SCENE_LINES = 40
-"""Of the agent's log."""
+"""Lines of the agent's log."""
 BASELINE_S = 2.5
-"""Two passes of a box's agent, which looks each second."""
-UNMENDED_S = 5.0
-"""Longer than a box takes to give a node back that is well: ``agent.wait_s``, and two clean passes."""
+"""Two passes of a box's agent, which runs one each second."""
+UNREPAIRED_S = 5.0
+"""Longer than a healthy node needs to return to service: ``agent.wait_s`` and two clean passes."""
 
 
 class Verdicts:
@@ -46,19 +46,19 @@ class Verdicts:
             found = verdict_in(enter.seen_by(self._pid, VERDICT)) if self._pid else None
             if found is not None:
                 return found
-            self._pid = None  # the node was switched off and on
+            self._pid = None  # the node was power cycled
         return {}
 
     def findings(self) -> Findings:
         return list(self.read().get("findings") or [])
 
     def codes(self) -> set[str]:
-        return {found["code"] for found in self.findings()}
+        return {finding["code"] for finding in self.findings()}
 
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What one fault led to. ``problem``: what did not happen, empty when all did."""
+    """The result of one fault. ``problem``: what did not happen; empty on success."""
 
     words: str
     node: str = ""
@@ -70,44 +70,44 @@ class Outcome:
 
     def __str__(self) -> str:
         found = self.finding
-        told = f"{found.get('code')} {found.get('severity')} {found.get('action')}"
+        summary = f"{found.get('code')} {found.get('severity')} {found.get('action')}"
         return (
-            f"{self.words:<34} {self.node} {told:<40} seen {self.detected_s:5.2f} s, "
-            f"gone {self.cleared_s:5.1f} s  {self.reason[:40]}  {self.problem}"
+            f"{self.words:<34} {self.node} {summary:<40} detected {self.detected_s:5.2f} s, "
+            f"cleared {self.cleared_s:5.1f} s  {self.reason[:40]}  {self.problem}"
         )
 
 
 def run(box: Box, cases: Sequence[Case], nodes: Sequence[str]) -> dict[str, Outcome]:
-    """Every case on one of the nodes, one at a time on each. By the case's words."""
+    """Run every case on one of the nodes, one at a time on each. Keys: the cases' words."""
     outcomes: dict[str, Outcome] = {}
 
     def work(node: str, batch: Sequence[Case]) -> None:
         mine = [Outcome(words=case.words, node=node) for case in batch]
         outcomes.update({outcome.words: outcome for outcome in mine})
-        with _told_in(mine, box, node):
+        with _record_problem(mine, box, node):
             _try(box, node, batch, mine)
 
     _spread(batches(cases), nodes, work)
     return outcomes
 
 
-def run_unmended(box: Box, faults: Mapping[str, str], nodes: Sequence[str]) -> dict[str, Outcome]:
-    """Each fault, by its words and with the code that stays, on one of the nodes: it drains, a power
-    cycle mends nothing, and only what mends it brings the node back.
+def run_unrepaired(box: Box, faults: Mapping[str, str], nodes: Sequence[str]) -> dict[str, Outcome]:
+    """Run each fault (words -> code) on one of the nodes: it drains the node, a power cycle does not
+    repair it, and the node returns only after the repair.
     """
     outcomes: dict[str, Outcome] = {}
 
     def work(node: str, words: str) -> None:
         outcome = outcomes[words] = Outcome(words=words, node=node)
-        with _told_in([outcome], box, node):
-            _stays_out(box, outcome, faults[words])
+        with _record_problem([outcome], box, node):
+            _stays_drained(box, outcome, faults[words])
 
     _spread(list(faults), nodes, work)
     return outcomes
 
 
 def _spread(jobs: Iterable[T], nodes: Sequence[str], work: Callable[[str, T], None]) -> None:
-    """Each job on one of the nodes, one at a time on each."""
+    """Run each job on one of the nodes, one at a time on each."""
     queue: Queue[T] = Queue()
     for job in jobs:
         queue.put(job)
@@ -128,8 +128,8 @@ def _spread(jobs: Iterable[T], nodes: Sequence[str], work: Callable[[str, T], No
 
 
 @contextmanager
-def _told_in(outcomes: Sequence[Outcome], box: Box, node: str) -> Iterator[None]:
-    """What goes wrong is the outcomes' problem."""
+def _record_problem(outcomes: Sequence[Outcome], box: Box, node: str) -> Iterator[None]:
+    """Records an error as the problem of the outcomes."""
     try:
         yield
     except (AssertionError, SandboxError, OSError, ValueError, LookupError) as error:
@@ -140,12 +140,12 @@ def _told_in(outcomes: Sequence[Outcome], box: Box, node: str) -> Iterator[None]
 
 
 def _scene(box: Box, node: str) -> str:
-    """What the node's agent logged last and what it says now, to explain a failure that is rare."""
+    """The end of the agent's log and the verdict, to debug a rare failure."""
     log = box.path(f"/var/log/holdfast/agent.{node}.log").read_text().splitlines()
     return "\n".join([*log[-SCENE_LINES:], f"verdict: {Verdicts(box, node).read()}"])
 
 
-def _stays_out(box: Box, outcome: Outcome, code: str) -> None:
+def _stays_drained(box: Box, outcome: Outcome, code: str) -> None:
     node = outcome.node
     verdicts = Verdicts(box, node)
     _at_rest(verdicts)
@@ -156,18 +156,18 @@ def _stays_out(box: Box, outcome: Outcome, code: str) -> None:
     outcome.reason = cluster.reason(box, node)
     box.reboot(node)
     _wait(lambda: verdicts.read().get("at", 0.0) > 0.0, "a verdict of the new boot", SEEN_S)
-    end = time.monotonic() + UNMENDED_S
+    end = time.monotonic() + UNREPAIRED_S
     while time.monotonic() < end:
         seen = f"{cluster.states(box, node)} {cluster.reason(box, node)!r} {verdicts.codes()}"
-        assert cluster.drained(box, node), f"given back unmended: {seen}"
+        assert cluster.drained(box, node), f"returned to service unrepaired: {seen}"
         assert cluster.reason(box, node).startswith("holdfast:"), seen
         time.sleep(0.3)
-    assert code in verdicts.codes(), f"{code} is no more: {sorted(verdicts.codes())}"
+    assert code in verdicts.codes(), f"{code} has cleared: {sorted(verdicts.codes())}"
     begin = time.monotonic()
     box.heal(node)
     _wait(
         lambda: verdicts.read().get("findings") == [] and cluster.in_service(box, node),
-        f"{node} mended and in service",
+        f"{node} repaired and in service",
         CLEARED_S,
         lambda: f"{sorted(verdicts.codes())}, reason {cluster.reason(box, node)!r}",
     )
@@ -175,8 +175,8 @@ def _stays_out(box: Box, outcome: Outcome, code: str) -> None:
 
 
 def batches(cases: Sequence[Case]) -> list[tuple[Case, ...]]:
-    """Cases that stand on a node one after the other: those that drain nothing and stay until a
-    reboot share one.
+    """Groups of cases for one node each: those that drain nothing and last until a reboot form one
+    group.
     """
     lasting = tuple(case for case in cases if case.ends is Ends.REBOOT and not case.drains)
     return [*((case,) for case in cases if case not in lasting), *((lasting,) if lasting else ())]
@@ -186,12 +186,12 @@ def _try(box: Box, node: str, batch: Sequence[Case], outcomes: Sequence[Outcome]
     verdicts = Verdicts(box, node)
     _at_rest(verdicts)
     for case, outcome in zip(batch, outcomes, strict=True):
-        _see(box, node, case, outcome)
+        _detect(box, node, case, outcome)
     begin = time.monotonic()
-    _mend(box, node, batch)
+    _repair(box, node, batch)
     _wait(
         lambda: verdicts.read().get("findings") == [] and cluster.in_service(box, node),
-        f"nothing against {node} any more, and it is in service",
+        f"no finding on {node}, and it is in service",
         CLEARED_S,
         lambda: f"{sorted(verdicts.codes())}, reason {cluster.reason(box, node)!r}",
     )
@@ -201,18 +201,18 @@ def _try(box: Box, node: str, batch: Sequence[Case], outcomes: Sequence[Outcome]
 
 def _at_rest(verdicts: Verdicts) -> None:
     node = verdicts.node
-    _wait(lambda: verdicts.read().get("findings") == [], f"nothing against {node}", CLEARED_S)
-    # What is first seen in a boot is where counting begins, and no finding.
+    _wait(lambda: verdicts.read().get("findings") == [], f"no finding on {node}", CLEARED_S)
+    # The first values of a boot are the baseline of the counters, not findings.
     seen_s = verdicts.read()["at"]
-    _wait(lambda: verdicts.read().get("at", 0.0) > seen_s + BASELINE_S, "counting", CLEARED_S)
+    _wait(lambda: verdicts.read().get("at", 0.0) > seen_s + BASELINE_S, "a baseline", CLEARED_S)
 
 
-def _see(box: Box, node: str, case: Case, outcome: Outcome) -> None:
+def _detect(box: Box, node: str, case: Case, outcome: Outcome) -> None:
     verdicts = Verdicts(box, node)
     kind, *words = case.words.split()
     begin = time.monotonic()
     box.fault(node, kind, *words)
-    if case.afresh:
+    if case.restart_agent:
         box.fault(node, "agent-killed")
     _appears(verdicts, case, outcome)
     outcome.detected_s = time.monotonic() - begin
@@ -226,35 +226,35 @@ def _see(box: Box, node: str, case: Case, outcome: Outcome) -> None:
 
 
 def _appears(verdicts: Verdicts, case: Case, outcome: Outcome) -> None:
-    def there() -> bool:
-        for found in verdicts.findings():
-            if found["code"] == case.code:
-                outcome.finding = found
+    def reported() -> bool:
+        for finding in verdicts.findings():
+            if finding["code"] == case.code:
+                outcome.finding = finding
                 return True
         return False
 
-    patience_s = SEEN_S + case.watched_s
-    _wait(there, f"finding {case.code}", patience_s, lambda: f"{sorted(verdicts.codes())}")
+    limit_s = SEEN_S + case.watched_s
+    _wait(reported, f"finding {case.code}", limit_s, lambda: f"{sorted(verdicts.codes())}")
 
 
-def _mend(box: Box, node: str, batch: Sequence[Case]) -> None:
+def _repair(box: Box, node: str, batch: Sequence[Case]) -> None:
     box.heal(node)
-    if any(case.afresh for case in batch):
+    if any(case.restart_agent for case in batch):
         box.fault(node, "agent-killed")
     if any(case.ends is Ends.REBOOT for case in batch):
         box.reboot(node)
     if any(case.ends is Ends.PERSON for case in batch):
-        _forgive(box, node)
+        _acknowledge(box, node)
 
 
-def _forgive(box: Box, node: str) -> None:
+def _acknowledge(box: Box, node: str) -> None:
     if not cluster.drained(box, node):
         box.run(["scontrol", "update", f"nodename={node}", "state=drain", "reason=looking at it"])
     box.run(["scontrol", "update", f"nodename={node}", "state=undrain"])
 
 
 def _clean(box: Box, node: str) -> None:
-    """So that one trial's trouble is not the next one's."""
+    """Clean up, so that a failed case does not affect the next one."""
     try:
         box.heal(node)
         if cluster.drained(box, node):
@@ -280,16 +280,16 @@ def _wait(
 
 
 def configure(box: Box, change: Callable[[str], str]) -> str:
-    """Replace the box's configuration, as an editor would; returns the one before.
+    """Replace the box's configuration, as an editor does. Returns the old one.
 
-    Returns once every agent has begun anew with it.
+    Waits until every agent has restarted with it.
     """
     path = box.path(CONFIG)
     before = path.read_text()
     begin = time.time()
-    fresh = path.with_suffix(".new")
-    fresh.write_text(change(before))
-    fresh.replace(path)
+    new = path.with_suffix(".new")
+    new.write_text(change(before))
+    new.replace(path)
     for node in box.nodes:
         verdicts = Verdicts(box, node.name)
         cluster.wait_for(

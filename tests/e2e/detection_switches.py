@@ -1,4 +1,4 @@
-"""Faults that stand on the nodes together while checks are switched off under them: literal tables, kept by hand."""
+"""Faults that are active together while checks are switched off: literal tables, kept by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOGETHER: Mapping[str, tuple[str, ...]] = {
         "kernel-log hung-driver", "kernel-log mlx5-health",
     ),
 }  # fmt: skip
-"""Node → what is broken there."""
+"""Node → its faults."""
 
 SWITCHED = frozenset(
     {
@@ -34,19 +34,19 @@ SWITCHED = frozenset(
         "kernel_hung_task", "kernel_mlx5",
     }
 )  # fmt: skip
-"""Checks that find something in ``TOGETHER``."""
+"""Checks with findings for ``TOGETHER``."""
 
 OF_THE_MACHINE = ("cpu_load", "clock_sync", "memory")
-"""Checks that judge the machine under the sandbox, which may be as busy as it likes: switched off."""
+"""Checks of the host under the sandbox, which may be busy: switched off."""
 
 NOT_SWITCHED: Mapping[str, str] = {
-    **dict.fromkeys(OF_THE_MACHINE, "judges the machine under the sandbox"),
-    "tasks": "judges the machine under the sandbox as well",
+    **dict.fromkeys(OF_THE_MACHINE, "checks the host under the sandbox"),
+    "tasks": "checks the host under the sandbox too",
     "dcgm": "there is no DCGM in the sandbox",
     "infiniband_ber": "there is no mlxlink in the sandbox",
-    "agent_state": "speaks of the agent's own disk and questions (test_state_folder)",
-    "job_leftovers": "speaks at a job's end (tests of job health)",
+    "agent_state": "checks the agent's own disk and queries (test_state_folder)",
+    "job_leftovers": "reports at a job's end (tests of job health)",
     "infiniband_firmware": "no kind of fault changes a card's firmware",
     "kmsg": "no kind of fault loses kernel records (unit tests of the probe)",
 }
-"""Checks that find nothing in ``TOGETHER``, and why."""
+"""Checks without findings for ``TOGETHER``, and why."""

@@ -1,6 +1,6 @@
-"""What each kind of fault of the sandbox must lead to on a node: a literal table, kept by hand.
+"""The finding that each kind of fault of the sandbox must cause: a literal table, kept by hand.
 
-A kind is in ``CASES``, or in ``NOT_JUDGED`` with the reason; a unit test fails for one that is in
+A kind is in ``CASES``, or in ``NOT_JUDGED`` with a reason; a unit test fails for a kind that is in
 neither.
 """
 
@@ -13,31 +13,31 @@ from typing import Any
 
 
 class How(Enum):
-    """Where the word comes from, and how long it may take beside one interval's half second."""
+    """How a fault is detected, which determines the time limit."""
 
     EVENT = "the kernel log wakes the agent"
-    POLLED = "a pass over the probes finds it"
+    POLLED = "a pass over the probes detects it"
 
 
 class Ends(Enum):
-    """How the finding goes away."""
+    """How the finding clears."""
 
-    HEALED = "with what the sandbox mends"
-    PERSON = "when a person puts the node back into service"
-    REBOOT = "with the next boot, whatever was mended before"
+    HEALED = "when the fault is healed"
+    PERSON = "when a person resumes the node"
+    REBOOT = "with the next boot, even after the repair"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One fault, as a person says it, and the finding that it must lead to.
+    """One fault, as typed in a command, and the finding that it must cause.
 
-    ``code``, ``severity``, ``action``, ``cause``, ``check``: the finding's own.
-    ``drains``    the node leaves service, and ``scontrol show node`` names ``code``.
-    ``passes``    that must see it before it counts (``open_after``).
-    ``also``      codes of other findings that must come with it.
-    ``watched_s`` how long a rate has to be watched before it is one.
-    ``afresh``    the agent is killed after the injection and after the mending: it reads what never
-                  changes while a driver is loaded once only.
+    ``code``, ``severity``, ``action``, ``cause``, ``check``: fields of the finding.
+    ``drains``    the node is drained, and ``scontrol show node`` names ``code``.
+    ``passes``    how many passes must see it before the finding opens (``open_after``).
+    ``also``      codes of other findings that must open too.
+    ``watched_s`` how long a rate has to be observed.
+    ``restart_agent``  kill the agent after the injection and after the repair: it reads values that
+                  cannot change while a driver is loaded only once.
     """
 
     words: str
@@ -52,7 +52,7 @@ class Case:
     also: tuple[str, ...] = ()
     watched_s: float = 0.0
     ends: Ends = Ends.HEALED
-    afresh: bool = False
+    restart_agent: bool = False
 
     @property
     def kind(self) -> str:
@@ -60,7 +60,7 @@ class Case:
 
 
 def _xid(words: str, number: int, action: str, *also: str) -> Case:
-    """A fatal Xid: at once in the verdict, and the drain's reason."""
+    """A fatal Xid: in the verdict at once, and in the drain's reason."""
     return Case(
         words=words,
         code=f"XID{number}",
@@ -141,7 +141,7 @@ _GPU = (
     ),
     Case(
         words="vbios-differs --gpu 3", code="GPU_VERSIONS", severity="warn", action="contact-support",
-        check="gpu_versions", drains=False, passes=2, afresh=True,
+        check="gpu_versions", drains=False, passes=2, restart_agent=True,
     ),
     Case(
         words="nvml-error handle --gpu 2", code="GPU_UNREADABLE", severity="fatal", action="reboot",
@@ -188,10 +188,10 @@ _REST = (
 )  # fmt: skip
 
 
-def _told(
+def _logged(
     what: str, code: str, check: str, action: str, severity: str = "fatal", **more: Any
 ) -> Case:
-    """A fault that the kernel log alone tells of."""
+    """A fault that only the kernel log reports."""
     return Case(
         words=f"kernel-log {what}",
         code=code,
@@ -220,28 +220,28 @@ _LOG = (
         words="sxid 12028 --severity nonfatal", code="SXID12028", severity="warn", action="restart-job",
         check="nvswitch_sxid", how=How.EVENT, drains=False,
     ),
-    _told("aer-fatal", "AER_FATAL", "kernel_pcie_aer", "reboot"),
-    _told("aer-nonfatal", "AER_NONFATAL", "kernel_pcie_aer", "none", "warn"),
-    _told("aer-corrected", "AER_CORRECTED", "kernel_pcie_aer", "none", "warn"),
-    _told("dimm-corrected", "DIMM_CORRECTED", "kernel_mce", "contact-support", "warn"),
-    _told("dimm-uncorrected", "DIMM_UNCORRECTED", "kernel_mce", "reboot"),
-    _told("mce", "MCE_UNCORRECTED", "kernel_mce", "reboot"),
-    _told("nvme-timeout", "NVME_TIMEOUT", "kernel_nvme", "none", "warn"),
-    _told("nvme-failed", "NVME_FAILED", "kernel_nvme", "reboot"),
-    _told("disk-error", "DISK_IO_ERROR", "kernel_nvme", "none", "warn"),
-    _told("fs-shutdown", "FS_SHUTDOWN", "kernel_fs", "reboot"),
-    _told("fs-error", "FS_ERROR", "kernel_fs", "none", "warn"),
-    _told("nfs-lost", "FS_SERVER_LOST", "kernel_fs", "wait", "warn"),
-    _told("oom-job", "OOM_JOB", "kernel_oom", "restart-job", "info"),
-    _told("oom-system", "OOM_SYSTEM", "kernel_oom", "none", "warn"),
-    _told("hung-task", "HUNG_TASK", "kernel_hung_task", "none", "warn"),
-    _told("hung-driver", "DRIVER_TASK_HUNG", "kernel_driver", "reboot", "warn"),
-    _told("lockup", "CPU_LOCKUP", "kernel_hung_task", "reboot", "warn"),
-    _told("oops", "KERNEL_OOPS", "kernel_hung_task", "reboot", "warn", drains=True, ends=Ends.HEALED),
-    _told("mlx5-health", "MLX5_HEALTH", "kernel_mlx5", "reboot"),
-    _told("mlx5-command", "MLX5_COMMAND", "kernel_mlx5", "reboot"),
-    _told("mlx5-module", "MLX5_MODULE", "kernel_mlx5", "none", "warn"),
-    _told("gpu-init", "GPU_INIT_FAILED", "kernel_driver", "reboot", "warn"),
+    _logged("aer-fatal", "AER_FATAL", "kernel_pcie_aer", "reboot"),
+    _logged("aer-nonfatal", "AER_NONFATAL", "kernel_pcie_aer", "none", "warn"),
+    _logged("aer-corrected", "AER_CORRECTED", "kernel_pcie_aer", "none", "warn"),
+    _logged("dimm-corrected", "DIMM_CORRECTED", "kernel_mce", "contact-support", "warn"),
+    _logged("dimm-uncorrected", "DIMM_UNCORRECTED", "kernel_mce", "reboot"),
+    _logged("mce", "MCE_UNCORRECTED", "kernel_mce", "reboot"),
+    _logged("nvme-timeout", "NVME_TIMEOUT", "kernel_nvme", "none", "warn"),
+    _logged("nvme-failed", "NVME_FAILED", "kernel_nvme", "reboot"),
+    _logged("disk-error", "DISK_IO_ERROR", "kernel_nvme", "none", "warn"),
+    _logged("fs-shutdown", "FS_SHUTDOWN", "kernel_fs", "reboot"),
+    _logged("fs-error", "FS_ERROR", "kernel_fs", "none", "warn"),
+    _logged("nfs-lost", "FS_SERVER_LOST", "kernel_fs", "wait", "warn"),
+    _logged("oom-job", "OOM_JOB", "kernel_oom", "restart-job", "info"),
+    _logged("oom-system", "OOM_SYSTEM", "kernel_oom", "none", "warn"),
+    _logged("hung-task", "HUNG_TASK", "kernel_hung_task", "none", "warn"),
+    _logged("hung-driver", "DRIVER_TASK_HUNG", "kernel_driver", "reboot", "warn"),
+    _logged("lockup", "CPU_LOCKUP", "kernel_hung_task", "reboot", "warn"),
+    _logged("oops", "KERNEL_OOPS", "kernel_hung_task", "reboot", "warn", drains=True, ends=Ends.HEALED),
+    _logged("mlx5-health", "MLX5_HEALTH", "kernel_mlx5", "reboot"),
+    _logged("mlx5-command", "MLX5_COMMAND", "kernel_mlx5", "reboot"),
+    _logged("mlx5-module", "MLX5_MODULE", "kernel_mlx5", "none", "warn"),
+    _logged("gpu-init", "GPU_INIT_FAILED", "kernel_driver", "reboot", "warn"),
 )  # fmt: skip
 
 _HOST = (
@@ -286,35 +286,35 @@ _HOST = (
 
 CASES = (*_GPU, *_REST, *_LOG, *_HOST)
 
-NOT_MENDED = {
+NOT_REPAIRED = {
     "hca-gone": "IB_MISSING",
     "nvswitch-gone": "NVSWITCH_GONE",
-    "ib-down --hca mlx5_6": "IB_DOWN",  # a port that no other test took down today
+    "ib-down --hca mlx5_6": "IB_DOWN",  # a port that no other test has taken down
     "gpu-off-bus --gpu 2": "GPU_COUNT",
     "gpu-count 7": "GPU_COUNT",
     "gpu-lost --gpu 5": "GPU_LOST",
     "row-remap-failed --gpu 2": "ROW_REMAP_FAILED",
     "service-stopped fabricmanager": "FABRIC_MANAGER_DOWN",
 }
-"""Faults that a power cycle alone does not mend, and what is still there after it."""
+"""Faults that a power cycle does not repair, and the code that stays."""
 
 NOT_JUDGED: Mapping[str, str] = {
-    "gpu-process": "memory in use is no fault; job_leftovers judges it at a job's end (tests of job health)",
-    "kernel-line": "any line at all; what users can bring the kernel to write is no fault (tests/hostile)",
-    "power-off": "nobody on the node is left to look; slurmctld itself says NOT_RESPONDING",
-    "power-cycle": "what was broken stays broken; the node's jobs notice (test_power_cycle)",
-    "network-cut": "the node itself is well; slurmctld says NOT_RESPONDING, and the agent cannot reach it",
-    "run-full": "who fills it harms no job; verdicts have room of their own (tests/hostile/test_run_folder)",
-    "agent-killed": "the health check starts another one (test_faults_show)",
-    "slurmctld-stopped": "of the cluster, not of a node: an agent says that Slurm was not asked",
-    "slurmctld-killed": "of the cluster, not of a node",
-    "slurmctld-restored": "of the cluster, not of a node (test_slurmctld_restored)",
-    "state-full": "of the agent, not of the machine (test_state_folder)",
-    "state-read-only": "of the agent, not of the machine (test_state_folder)",
-    "state-hung": "of the agent, not of the machine (test_state_folder)",
-    "munge-down": "Slurm cannot be asked; the drain follows once it is back (test_state_folder)",
-    "slurmdbd-down": "of the cluster, not of a node (test_overtaken)",
-    "api-server-down": "of the cluster, not of a node",
-    "bridge-killed": "of the cluster, not of a node",
+    "gpu-process": "used memory is not a fault; job_leftovers checks it at a job's end (tests of job health)",
+    "kernel-line": "any line; what users can make the kernel log is not a fault (tests/hostile)",
+    "power-off": "no agent runs; slurmctld reports NOT_RESPONDING",
+    "power-cycle": "other faults stay; the node's jobs are affected (test_power_cycle)",
+    "network-cut": "the node is healthy; slurmctld reports NOT_RESPONDING, and the agent cannot reach it",
+    "run-full": "affects no job; verdicts have reserved space (tests/hostile/test_run_folder)",
+    "agent-killed": "the health check restarts it (test_faults_show)",
+    "slurmctld-stopped": "a fault of the cluster, not of a node: agents report that Slurm is not available",
+    "slurmctld-killed": "a fault of the cluster, not of a node",
+    "slurmctld-restored": "a fault of the cluster, not of a node (test_slurmctld_restored)",
+    "state-full": "a fault of the agent, not of the node (test_state_folder)",
+    "state-read-only": "a fault of the agent, not of the node (test_state_folder)",
+    "state-hung": "a fault of the agent, not of the node (test_state_folder)",
+    "munge-down": "Slurm is not available; the drain follows later (test_state_folder)",
+    "slurmdbd-down": "a fault of the cluster, not of a node (test_concurrent_drain)",
+    "api-server-down": "a fault of the cluster, not of a node",
+    "bridge-killed": "a fault of the cluster, not of a node",
 }
-"""Kinds that no check of a node's agent judges, and why."""
+"""Kinds that no check of the agent covers, and why."""

@@ -1,4 +1,4 @@
-"""Active checks as real Slurm jobs: an inspection, the gate before a node's return, and a crash in it."""
+"""Active checks as real Slurm jobs: an inspection, the test before a node's return, and a crash during it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NODE = "worker-1"
 
 
 def reservations(box: Box) -> list[str]:
-    said = box.run(["scontrol", "show", "reservation", "-o"]).stdout
-    return [line.split()[0] for line in said.splitlines() if "holdfast_" in line]
+    output = box.run(["scontrol", "show", "reservation", "-o"]).stdout
+    return [line.split()[0] for line in output.splitlines() if "holdfast_" in line]
 
 
 def jobs(box: Box) -> dict[str, list[dict[str, Any]]]:
-    """Every job that slurmctld remembers, by name, oldest first."""
-    said = json.loads(box.run(["squeue", "--states=all", "--json"]).stdout)["jobs"]
+    """Every job that slurmctld still lists, by name, oldest first."""
+    records = json.loads(box.run(["squeue", "--states=all", "--json"]).stdout)["jobs"]
     found: dict[str, list[dict[str, Any]]] = {}
-    for job in sorted(said, key=lambda one: one["job_id"]):
+    for job in sorted(records, key=lambda job: job["job_id"]):
         found.setdefault(job["name"], []).append(job)
     return found
 
@@ -39,18 +39,18 @@ def agent_log(box: Box, node: str) -> str:
 
 
 def past(box: Box) -> str:
-    """The node's history; it is written beside everything else, so a moment later."""
+    """The node's history, which is written a moment later."""
     return box.node(NODE).run(["holdfast", "history", NODE], check=False).stdout
 
 
 def no_drain(box: Box, node: str) -> bool:
-    """In service and nobody's to test."""
+    """In service and not reserved for a test."""
     return cluster.in_service(box, node) and not reservations(box)
 
 
 @pytest.fixture
 def with_gate(clean_box: Box) -> Iterator[Box]:
-    """The gate required, and a storage test that takes seconds."""
+    """The return test required, with a storage test that takes seconds."""
     before = clean_box.run(["cat", CONFIG]).stdout
     after = before.replace("agent: {", "agent: {gate_back: require, gate_retry_s: 300, ")
     assert after != before
@@ -60,12 +60,12 @@ def with_gate(clean_box: Box) -> Iterator[Box]:
 
 
 def write(box: Box, text: str) -> None:
-    """Replace the configuration, and wait until every agent goes by it."""
+    """Replace the configuration, and wait until every agent has loaded it."""
     seen = {node.name: agent_log(box, node.name).count(" started ") for node in box.nodes}
     box.run(["sh", "-c", 'printf %s "$1" >"$0.new" && mv "$0.new" "$0"', CONFIG, text])
     cluster.wait_for(
         lambda: all(agent_log(box, name).count(" started ") > n for name, n in seen.items()),
-        "every agent started afresh",
+        "every agent restarted",
         40,
     )
 
@@ -77,7 +77,7 @@ def inspect(box: Box, *nodes: str) -> dict[str, Any]:
         argv += ["--check", check]
     done = box.run(argv, check=False, timeout_s=150)
     assert done.returncode == 1, done.stderr
-    return {one["node"]: one for one in json.loads(done.stdout)["nodes"]}
+    return {node["node"]: node for node in json.loads(done.stdout)["nodes"]}
 
 
 def test_an_inspection_tests_idle_and_drained_nodes_and_changes_nothing(clean_box: Box) -> None:
@@ -88,17 +88,17 @@ def test_an_inspection_tests_idle_and_drained_nodes_and_changes_nothing(clean_bo
     reason = cluster.reason(box, NODE)
 
     report = inspect(box, "worker-0", NODE, "worker-2")
-    said = {
-        node: {check["check"]: (check["verdict"], check["detail"]) for check in one["checks"]}
-        for node, one in report.items()
+    results = {
+        node: {check["check"]: (check["verdict"], check["detail"]) for check in part["checks"]}
+        for node, part in report.items()
     }
-    assert said["worker-0"]["host"][0] == "passed", said["worker-0"]["host"]
-    assert said["worker-0"]["storage"][0] == "passed", said["worker-0"]["storage"]
-    assert said["worker-0"]["dcgm_diag_r1"][0] == "could-not-run"
-    assert said["worker-0"]["nccl_pairwise"][0] == "could-not-run"
-    assert said[NODE]["host"][0] == "failed"
-    assert said[NODE]["storage"][0] == "failed"
-    assert "/mnt/training Read-only file system" in said[NODE]["storage"][1]
+    assert results["worker-0"]["host"][0] == "passed", results["worker-0"]["host"]
+    assert results["worker-0"]["storage"][0] == "passed", results["worker-0"]["storage"]
+    assert results["worker-0"]["dcgm_diag_r1"][0] == "could-not-run"
+    assert results["worker-0"]["nccl_pairwise"][0] == "could-not-run"
+    assert results[NODE]["host"][0] == "failed"
+    assert results[NODE]["storage"][0] == "failed"
+    assert "/mnt/training Read-only file system" in results[NODE]["storage"][1]
     assert "swapping a DIMM" in report["worker-2"]["skipped"]
 
     ran = jobs(box)["holdfast-storage"]
@@ -109,49 +109,51 @@ def test_an_inspection_tests_idle_and_drained_nodes_and_changes_nothing(clean_bo
     assert cluster.in_service(box, "worker-0")
     pages = box.run(["sh", "-c", "cat /var/lib/holdfast/inspections/*.txt"]).stdout
     assert "I/O throughput" in pages
-    cluster.wait_for(lambda: "storage failed" in past(box), "the history knows of it", 20)
+    cluster.wait_for(lambda: "storage failed" in past(box), "an entry in the history", 20)
 
     box.heal(NODE)
-    cluster.wait_for(lambda: no_drain(box, NODE), "given back by the agent that had drained it")
+    cluster.wait_for(
+        lambda: no_drain(box, NODE), "returned to service by the agent that had drained it"
+    )
 
 
-def test_the_gate_tests_before_it_gives_back_and_lets_no_job_between(with_gate: Box) -> None:
+def test_the_node_is_tested_before_its_return_and_no_job_runs_between(with_gate: Box) -> None:
     box = with_gate
     box.fault(NODE, "xid", "79", "--gpu", "3")
     cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 10)
-    wanted = ["sbatch", "--job-name=theirs", "-w", NODE, "--output=/dev/null", "--wrap=true"]
+    wanted = ["sbatch", "--job-name=users", "-w", NODE, "--output=/dev/null", "--wrap=true"]
     box.run(wanted, user="alice")
     box.heal(NODE)
-    cluster.wait_for(lambda: no_drain(box, NODE), "tested and given back")
+    cluster.wait_for(lambda: no_drain(box, NODE), "tested and returned to service")
     cluster.wait_for(
-        lambda: "COMPLETED" in jobs(box)["theirs"][-1]["job_state"], "the user's job runs", 30
+        lambda: "COMPLETED" in jobs(box)["users"][-1]["job_state"], "the user's job runs", 30
     )
     known = jobs(box)
     test = known["holdfast-host"][-1]
     assert test["user_name"] == "root"
-    assert known["theirs"][-1]["start_time"]["number"] >= test["end_time"]["number"]
-    cluster.wait_for(lambda: "host passed" in past(box), "the history knows of it", 20)
+    assert known["users"][-1]["start_time"]["number"] >= test["end_time"]["number"]
+    cluster.wait_for(lambda: "host passed" in past(box), "an entry in the history", 20)
 
-    # Memory shows under load only, and nothing here can load it: required is required.
+    # Memory faults need a load test, which is not available here, but the test is required.
     box.fault(NODE, "xid", "95", "--gpu", "3")
     cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 10)
     box.heal(NODE)
 
-    def told() -> bool:
+    def reported() -> bool:
         return "dcgmi is not installed" in str(cluster.slurm_node(box, NODE)["comment"])
 
-    cluster.wait_for(told, "the comment says why it stays out", 40)
+    cluster.wait_for(reported, "the comment gives the reason", 40)
     reason = cluster.reason(box, NODE)
     assert reason.startswith("holdfast:"), reason
     cluster.stays(
         lambda: cluster.drained(box, NODE) and cluster.reason(box, NODE) == reason,
-        "what could not be tested does not return",
+        "an untested node does not return",
         4,
     )
     assert reservations(box) == []
 
 
-def test_a_crash_in_the_middle_of_a_test_ends_in_the_old_drain(with_gate: Box) -> None:
+def test_after_a_crash_during_a_test_the_node_is_drained_again(with_gate: Box) -> None:
     box = with_gate
     box.fault(NODE, "mount-read-only", "/mnt/training")
     cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 15)
@@ -159,12 +161,12 @@ def test_a_crash_in_the_middle_of_a_test_ends_in_the_old_drain(with_gate: Box) -
     box.heal(NODE)
     cluster.wait_for(lambda: running(box, "holdfast-storage"), "the test runs", 40)
     assert not cluster.drained(box, NODE), "no job runs on a drained node"
-    assert reservations(box), "so it is kept"
-    assert cluster.cordoned(box, NODE), "and Kubernetes' node stays isolated"
+    assert reservations(box), "so it is reserved"
+    assert cluster.cordoned(box, NODE), "and the Kubernetes Node stays cordoned"
     box.fault(NODE, "agent-killed")
     ended = "test ended, node as before: a test was left unfinished"
     cluster.wait_for(lambda: ended in agent_log(box, NODE), "the next agent puts it back", 40)
     drained = box.run(["sacctmgr", "-nP", "show", "event", f"nodes={NODE}", "format=reason"])
     assert reason in drained.stdout
-    cluster.wait_for(lambda: no_drain(box, NODE), "tested again, and given back", 90)
-    cluster.wait_for(lambda: "storage passed" in agent_log(box, NODE), "its log tells so", 10)
+    cluster.wait_for(lambda: no_drain(box, NODE), "tested again and returned to service", 90)
+    cluster.wait_for(lambda: "storage passed" in agent_log(box, NODE), "an entry in its log", 10)

@@ -1,4 +1,4 @@
-"""The bridge's Slurm commands with a token alone: no munge, no key, another user of the machine."""
+"""The bridge's Slurm commands with only a token: no munge, no key, another user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 from testbed.box import Box
 
-# Hides munge's socket and every key in a mount namespace, and becomes nobody.
+# Hides munge's socket and the key in a mount namespace, and becomes nobody.
 _WITHOUT = """
 mount -t tmpfs none /run/munge
 mount --bind /dev/null /etc/slurm/jwt_hs256.key
@@ -31,21 +31,23 @@ print(json.dumps(seen))
 
 
 @pytest.mark.e2e
-def test_a_token_is_all_that_the_bridge_needs_of_slurm(clean_box: Box) -> None:
-    def ask(token: str) -> dict[str, object]:
+def test_the_bridge_needs_only_a_token_for_slurm(clean_box: Box) -> None:
+    def run_with(token: str) -> dict[str, object]:
         write = f'printf "%s" "$TOKEN" >/run/token; chmod 644 /run/token; {_RUN}'
         env = {"TOKEN": token, "WITHOUT": _WITHOUT, "PROGRAM": _PROGRAM}
         found: dict[str, object] = json.loads(clean_box.run(["sh", "-c", write], env=env).stdout)
         return found
 
     token = clean_box.run(["scontrol", "token", "username=holdfast", "lifespan=60"]).stdout
-    seen = ask(token)
+    seen = run_with(token)
     assert (seen["by"], seen["nodes"]) == ("holdfast", len(clean_box.nodes))
-    refused = ask(token.strip()[:-4])
+    refused = run_with(token.strip()[:-4])
     assert refused["kind"] == "Unavailable", refused
-    assert ask("")["kind"] == "Unavailable", "it found another way in, so this test shows nothing"
-    users = ask(clean_box.run(["scontrol", "token", "username=bob", "lifespan=60"]).stdout)
-    assert users["kind"] == "Refused", "bob is no administrator, with a token neither"
+    assert run_with("")["kind"] == "Unavailable", (
+        "there is another way to authenticate, so this test proves nothing"
+    )
+    users = run_with(clean_box.run(["scontrol", "token", "username=bob", "lifespan=60"]).stdout)
+    assert users["kind"] == "Refused", "bob is no administrator, even with a token"
 
 
 _RUN = 'unshare --mount sh -c "$WITHOUT" sh /run/token'

@@ -1,4 +1,4 @@
-"""The demo itself, as a person would run it: a real PyTorch training, every stage read back."""
+"""The demo itself, as a user runs it: a real PyTorch training, every stage observed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ TOP = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.timeout(420)
-def test_the_demo_sees_every_stage(release: str, tmp_path: Path) -> None:
+def test_the_demo_observes_every_stage(release: str, tmp_path: Path) -> None:
     argv = [str(TOP / "scripts/demo"), "--skip-baseline", "--slurm", release]
     done = subprocess.run(
         [*argv, "--out", str(tmp_path)], capture_output=True, text=True, timeout=400, check=False
     )
     scene = tmp_path / "scene.txt"
-    told = scene.read_text() if scene.exists() else ""
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:] + told
+    state = scene.read_text() if scene.exists() else ""
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:] + state
     found = json.loads((tmp_path / "demo.json").read_text())
     assert found["ok"] is True
     assert found["problems"] == []
     assert found["weights_sha256"]["holdfast"] == found["weights_sha256"]["reference"]
     assert found["stages"]["drain"]["evidence"].startswith("holdfast:")
     assert (tmp_path / "demo.png").stat().st_size > 20_000
-    assert "Every stage happened." in done.stdout
+    assert "Every stage was observed." in done.stdout

@@ -1,4 +1,4 @@
-"""Every kind of fault shows on a real node as it would on a real one, and heals without leaving anything."""
+"""Every kind of fault is visible on a node, and healing it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TREE = "cd /sim/sys/class/infiniband/mlx5_3/ports/1 &&"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What to look at on the node, and what is there only while the fault is."""
+    """A command on the node, and the output that it has only while the fault is active."""
 
     words: str
     at: list[str]
@@ -139,11 +139,11 @@ LOOKS = [
         "status 0",
     ),
 ]
-"""`nvml-slow`, the faults that pass by themselves and those of the controller have tests of their own below."""
+"""`nvml-slow`, faults that end by themselves and faults of the controller have separate tests below."""
 
 
 def look(box: Box, at: list[str]) -> str:
-    """Everything that the node says; how it ended, where it was not well."""
+    """All output of a command on the node, and its status unless it succeeded with output."""
     try:
         done: subprocess.CompletedProcess[str] = box.node(NODE).run(at, timeout_s=4, check=False)
     except SandboxError as error:
@@ -154,8 +154,8 @@ def look(box: Box, at: list[str]) -> str:
     )
 
 
-def belongings(box: Box) -> dict[str, str]:
-    """What a fault may not leave behind on a node."""
+def leftovers(box: Box) -> dict[str, str]:
+    """State of the node that a fault must not change permanently."""
     return {
         "mounts": look(box, sh("cut -d' ' -f2-3 /proc/mounts | sort")),
         "files": look(box, sh("cd /sim && find . | sort")),
@@ -172,8 +172,8 @@ def _at_rest(box: Box) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("fault", LOOKS, ids=lambda fault: fault.words)
-def test_shows_and_heals(box: Box, fault: Look) -> None:
-    before = belongings(box)
+def test_a_fault_is_visible_until_it_is_healed(box: Box, fault: Look) -> None:
+    before = leftovers(box)
     assert fault.shows not in look(box, fault.at)
     box.fault(NODE, *fault.words.split())
     try:
@@ -182,23 +182,19 @@ def test_shows_and_heals(box: Box, fault: Look) -> None:
         box.heal(NODE)
     assert fault.shows not in look(box, fault.at)
     assert faults.active(box, NODE) == []
-    assert belongings(box) == before
+    assert leftovers(box) == before
 
 
-def test_every_kind_is_looked_at() -> None:
+def test_every_kind_is_tested() -> None:
     here = {fault.words.split()[0] for fault in LOOKS}
     elsewhere = {"nvml-slow", "link-flap", "ib-errors", "power-off", "power-cycle", "agent-killed"}
-    elsewhere |= {
-        "kernel-log",
-        "kernel-line",
-        "sxid",
-    }  # lines that stay in the log: test_detection reads them
+    elsewhere |= {"kernel-log", "kernel-line", "sxid"}  # log lines: see test_detection
     assert here | elsewhere == {
         name for name, kind in faults.KINDS.items() if not kind.of_controller
     }
 
 
-def test_slow_flap_and_power(box: Box) -> None:
+def test_slow_nvml_link_flaps_and_power_loss(box: Box) -> None:
     box.fault(NODE, "nvml-slow", "--ms", "300")
     timed = nvml("(lambda t: (n.nvmlDeviceGetCount(), t.monotonic()))(__import__('time'))")
     begin = float(look(box, timed).rpartition(",")[2].strip(" )"))
@@ -210,15 +206,15 @@ def test_slow_flap_and_power(box: Box) -> None:
     assert int(look(box, sh(f"{_TREE} cat counters/symbol_error"))) >= 70
     boot_id = look(box, sh("cat /proc/sys/kernel/random/boot_id"))
     box.fault(NODE, "power-off")
-    assert "has no power" in look(box, ["true"])
+    assert "is powered off" in look(box, ["true"])
     box.heal(NODE)
     assert look(box, sh("cat /proc/sys/kernel/random/boot_id")) not in (boot_id, "")
 
 
-def test_a_killed_agent_comes_back(box: Box) -> None:
+def test_a_killed_agent_is_restarted(box: Box) -> None:
     def agents() -> set[str]:
-        said = look(box, sh("pgrep -f '[s]lurm_hooks.agent' || echo none"))
-        return set() if "none" in said else set(said.split())
+        output = look(box, sh("pgrep -f '[s]lurm_hooks.agent' || echo none"))
+        return set() if "none" in output else set(output.split())
 
     cluster.wait_for(lambda: bool(agents()), "an agent", 40)
     before = agents()
@@ -226,23 +222,23 @@ def test_a_killed_agent_comes_back(box: Box) -> None:
     cluster.wait_for(lambda: bool(agents() - before), "another agent", 40)
 
 
-def test_a_hung_mount_is_cleared_by_a_power_loss_as_well(box: Box) -> None:
+def test_a_power_loss_clears_a_hung_mount(box: Box) -> None:
     box.fault(NODE, "mount-hung")
     assert "no end" in look(box, ["ls", "/mnt/training"])
     box.reboot(NODE)
     assert faults.active(box, NODE) == []
-    assert "status" not in look(box, sh("ls /mnt/training; echo well"))
+    assert "status" not in look(box, sh("ls /mnt/training; echo ok"))
 
 
 @pytest.mark.parametrize("words", ["mount-hung", "mount-full", "clock-skew --seconds 90"])
-def test_a_node_without_power_heals_from_an_older_fault_too(box: Box, words: str) -> None:
-    box.reboot(NODE)  # what was mounted since the boot before goes with any power loss
-    before = belongings(box)
+def test_powering_a_node_on_clears_an_older_fault(box: Box, words: str) -> None:
+    box.reboot(NODE)  # start without mounts of an earlier test
+    before = leftovers(box)
     box.fault(NODE, *words.split())
     box.fault(NODE, "power-off")
     box.heal(NODE)
     assert faults.active(box, NODE) == []
-    assert belongings(box) == before
+    assert leftovers(box) == before
 
 
 @pytest.mark.parametrize(
@@ -254,7 +250,9 @@ def test_a_node_without_power_heals_from_an_older_fault_too(box: Box, words: str
         ("api-server-down", ["/opt/kube/bin/kubectl", "get", "nodes"]),
     ],
 )
-def test_services_of_the_cluster(box: Box, kind: str, argv: list[str]) -> None:
+def test_a_service_of_the_cluster_stops_until_it_is_healed(
+    box: Box, kind: str, argv: list[str]
+) -> None:
     def answers() -> bool:
         return box.run(argv, check=False).returncode == 0
 
@@ -268,7 +266,7 @@ def test_services_of_the_cluster(box: Box, kind: str, argv: list[str]) -> None:
     assert faults.active(box, "controller") == []
 
 
-def test_a_killed_bridge_is_started_again(box: Box) -> None:
+def test_a_killed_bridge_is_restarted(box: Box) -> None:
     before = box.daemons()["bridge"]
     box.fault("controller", "bridge-killed")
     cluster.wait_for(

@@ -1,4 +1,4 @@
-"""How jobs under ``holdfast run`` end: what is requeued, and above all what is not."""
+"""How jobs under ``holdfast run`` end: which are requeued and which are not."""
 
 from __future__ import annotations
 
@@ -33,14 +33,12 @@ def test_a_cancelled_job_stays_cancelled(clean_box: Box) -> None:
     )
 
 
-def test_no_requeue_is_honoured(clean_box: Box) -> None:
+def test_a_job_with_no_requeue_is_not_requeued(clean_box: Box) -> None:
     job = training.submit(clean_box, requeue=False)
     job.wait_step(3)
     victim = job.nodes()[1]
     clean_box.fault(victim, "gpu-lost", "--gpu", "1")
-    cluster.wait_for(
-        lambda: cluster.drained(clean_box, victim), "the node is drained all the same", 10
-    )
+    cluster.wait_for(lambda: cluster.drained(clean_box, victim), "the node is drained anyway", 10)
     job.wait(lambda: job.state not in ("RUNNING", "COMPLETING", "RUNNING+COMPLETING"), "ended", 30)
     cluster.stays(
         lambda: job.restarts == 0 and job.state != "RUNNING",
@@ -49,7 +47,7 @@ def test_no_requeue_is_honoured(clean_box: Box) -> None:
     )
 
 
-def test_a_healthy_run_completes_once(clean_box: Box) -> None:
+def test_a_job_without_a_fault_completes_in_one_run(clean_box: Box) -> None:
     job = training.submit(clean_box, steps=12)
     job.wait_state("COMPLETED")
     assert job.restarts == 0
@@ -57,7 +55,7 @@ def test_a_healthy_run_completes_once(clean_box: Box) -> None:
 
 
 _SAVES = "trap 'sleep 1; exit 0' TERM; while :; do sleep 0.1; done"
-"""Ranks that bear SIGTERM long enough to save, and end well."""
+"""Ranks that save on SIGTERM and exit with status 0."""
 
 
 def _scancel(*words: str) -> Callable[[Box, str], None]:
@@ -76,13 +74,13 @@ def _running(box: Box, rank: str = "") -> training.Training:
     if not rank:
         job.wait_step(2)
         return job
-    ask = ["scontrol", "show", "step", f"{job.job_id}.0"]
-    job.wait(lambda: "State=RUNNING" in box.run(ask, check=False).stdout, "its step")
+    query = ["scontrol", "show", "step", f"{job.job_id}.0"]
+    job.wait(lambda: "State=RUNNING" in box.run(query, check=False).stdout, "its step")
     return job
 
 
 def _ending(job: training.Training) -> dict[str, object]:
-    """The last attempt's end, as ``holdfast explain`` tells it."""
+    """The last attempt's end, as ``holdfast explain`` reports it."""
     words = ["holdfast", "explain", str(job.job_id), "--checkpoints", job.folder, "--json"]
     attempts = json.loads(job.box.run(words).stdout)["attempts"]
     return dict(attempts[0])
@@ -93,7 +91,7 @@ def _ending(job: training.Training) -> dict[str, object]:
     [(_scancel("JOB"), "CANCELLED"), (_requeue, "PENDING")],
     ids=["cancel", "requeue"],
 )
-def test_exit_code_0_is_no_success_of_a_job_that_slurm_has_ended(
+def test_exit_code_0_is_no_success_when_slurm_ended_the_job(
     clean_box: Box, act: Callable[[Box, str], None], state: str
 ) -> None:
     job = _running(clean_box, _SAVES)
@@ -102,17 +100,17 @@ def test_exit_code_0_is_no_success_of_a_job_that_slurm_has_ended(
     assert "done: exit code 0" not in job.log()
     assert f"job state {state}" in job.log()
     ending = _ending(job)
-    # 143, or srun's own where slurmctld ended it before its tasks did
+    # 143, or srun's status where slurmctld ended srun first
     assert (ending["job_state"], ending["exit_code"] in (1, 143)) == (state, True)
 
 
 @pytest.mark.parametrize(
     "words", [("JOB.0",), ("-s", "TERM", "JOB.0"), ("-s", "TERM", "JOB")], ids=" ".join
 )
-def test_a_step_that_its_user_cancelled_is_not_started_again(
+def test_a_step_that_its_user_cancelled_is_not_restarted(
     clean_box: Box, words: tuple[str, ...]
 ) -> None:
-    # One of the ranks lives a little longer: on 24.11 srun's own cancel after a death reads alike.
+    # The ranks exit a moment later: on 24.11 srun's own cancel after a failure looks the same.
     job = _running(clean_box, "trap 'sleep 0.5; exit 143' TERM; while :; do sleep 0.1; done")
     _scancel(*words)(clean_box, str(job.job_id))
     job.wait(lambda: job.state not in ("RUNNING", "COMPLETING"), "its end", 30)
@@ -121,15 +119,15 @@ def test_a_step_that_its_user_cancelled_is_not_started_again(
     assert job.restarts == 0
 
 
-def test_a_batch_script_that_its_user_ended_is_not_started_again(clean_box: Box) -> None:
+def test_a_batch_script_that_its_user_ended_is_not_restarted(clean_box: Box) -> None:
     job = _running(clean_box)
     _scancel("--batch", "-s", "TERM", "JOB")(clean_box, str(job.job_id))
     job.wait_state("FAILED")
-    cluster.stays(lambda: job.state == "FAILED" and job.restarts == 0, "as its user wanted", 4)
+    cluster.stays(lambda: job.state == "FAILED" and job.restarts == 0, "the user ended it", 4)
 
 
-def test_what_ended_for_good_while_its_agent_was_down_stays_so(clean_box: Box) -> None:
-    """To the agent that comes back its launcher is gone and the job failed, as after a kill."""
+def test_a_job_that_failed_while_its_agent_was_down_is_not_requeued(clean_box: Box) -> None:
+    """For the restarted agent the launcher is gone and the job failed, as after a kill."""
     job = training.submit(clean_box, steps=15, code=93)
     job.wait_step(3)
     host = job.nodes()[0]
@@ -148,4 +146,6 @@ def test_what_ended_for_good_while_its_agent_was_down_stays_so(clean_box: Box) -
         ),
         "the next agent",
     )
-    cluster.stays(lambda: job.state == "FAILED" and job.restarts == 0, "93 means 93", 8)
+    cluster.stays(
+        lambda: job.state == "FAILED" and job.restarts == 0, "93 means: do not requeue", 8
+    )

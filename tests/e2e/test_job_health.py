@@ -1,4 +1,4 @@
-"""Node health seen from the jobs, on real slurmctld and slurmd: whose fault it was, what was left."""
+"""Node health in job reports, with real slurmctld and slurmd: attribution of faults, leftovers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUN = "/run/holdfast"
 
 @contextmanager
 def configured(box: Box, *lines: str) -> Iterator[None]:
-    """More lines in the section ``node``, taken over by every agent; the old ones afterwards."""
+    """Add lines to the section ``node``, loaded by every agent; restores the old ones afterwards."""
     before = box.run(["cat", CONFIG]).stdout
     more = "".join(f"  {line}\n" for line in (*lines, "allow_skip: true"))
     _configure(box, before.replace("\nnode:\n", f"\nnode:\n{more}", 1), allowed=True)
@@ -38,7 +38,7 @@ def _configure(box: Box, text: str, *, allowed: bool) -> None:
     for node in box.nodes:
         cluster.wait_for(
             lambda name=node.name: _exists(box, name, f"{RUN}/allow_skip") is allowed,  # type: ignore[misc]
-            f"{node.name}'s agent took over the configuration",
+            f"{node.name}'s agent loaded the configuration",
             15,
         )
 
@@ -48,7 +48,7 @@ def _exists(box: Box, node: str, path: str) -> bool:
 
 
 def report(box: Box, node: str, job_id: int) -> dict[str, Any]:
-    """The node's report of an ended job, once it is there."""
+    """The node's report of an ended job, once it exists."""
 
     def ready() -> bool:
         return bool(_report(box, node, job_id).get("final"))
@@ -64,7 +64,7 @@ def _report(box: Box, node: str, job_id: int) -> dict[str, Any]:
 
 
 def evidence(job: training.Training) -> list[dict[str, Any]]:
-    """What the launcher wrote down as evidence, one entry for each attempt that ended."""
+    """The launcher's `evidence` events, one for each ended attempt."""
     path = job.box.path(f"{job.folder}/.holdfast/job-{job.job_id}.jsonl")
     try:
         events = [json.loads(line) for line in path.read_text().splitlines()]
@@ -85,14 +85,14 @@ def state(box: Box, job_id: int) -> str:
     return "+".join(json.loads(text)["jobs"][0]["job_state"])
 
 
-def test_an_application_xid_blames_the_job_and_not_its_node(clean_box: Box) -> None:
+def test_an_application_xid_is_attributed_to_the_job(clean_box: Box) -> None:
     box = clean_box
     job = training.submit(box, steps=30, code=1)
     job.wait_step(2)
     node = job.nodes()[1]
     job.wait(lambda: _has_tasks(box, node), f"tasks on {node}", 15)
     box.fault(node, "xid", "13", "--gpu", "2")
-    job.wait(lambda: "XID13" in job.job()["admin_comment"], "told in the AdminComment", 10)
+    job.wait(lambda: "XID13" in job.job()["admin_comment"], "an entry in the AdminComment", 10)
     assert job.job()["admin_comment"].startswith(f"holdfast: XID13 node={node} gpu=2 ")
     job.wait(lambda: bool(evidence(job)), "the launcher's evidence", 30)
     box.run(["scancel", str(job.job_id)])
@@ -112,7 +112,7 @@ def test_an_application_xid_blames_the_job_and_not_its_node(clean_box: Box) -> N
     assert f"XID13 (graphics engine exception (GR_EXCEPTION)) on {node} GPU 2" in page
 
 
-def test_a_hardware_xid_is_named_with_node_and_gpu(clean_box: Box) -> None:
+def test_a_hardware_xid_is_reported_with_node_and_gpu(clean_box: Box) -> None:
     box = clean_box
     job = training.submit(box, steps=40)
     job.wait_step(7)
@@ -123,7 +123,11 @@ def test_a_hardware_xid_is_named_with_node_and_gpu(clean_box: Box) -> None:
     seen = evidence(job)[0]
     assert seen["attribution"] == "node"
     assert [(f["node"], f["gpu"], f["fatal"]) for f in seen["faults"]] == [(node, 5, True)]
-    job.wait(lambda: f"XID79 node={node} gpu=5" in job.job()["admin_comment"], "told in Slurm", 10)
+    job.wait(
+        lambda: f"XID79 node={node} gpu=5" in job.job()["admin_comment"],
+        "an entry in the AdminComment",
+        10,
+    )
     first = report(box, node, job.job_id)
     assert (first["run"], first["attribution"]) == (0, "node")
     box.run(["scancel", str(job.job_id)])
@@ -140,9 +144,8 @@ exit 0
 """
 
 
-def test_what_a_job_left_behind_is_ended_and_nothing_else(clean_box: Box) -> None:
-    """A child that left its session outlives the job under proctrack/linuxproc; one of a cgroup
-    would not."""
+def test_only_processes_that_a_job_left_behind_are_ended(clean_box: Box) -> None:
+    """A child that left its session survives the job with proctrack/linuxproc, but not with cgroups."""
     box, node = clean_box, "worker-1"
     with configured(box, "leftovers: kill", "leftover_grace_s: 0.5"):
         box.node(node).run(
@@ -154,25 +157,27 @@ def test_what_a_job_left_behind_is_ended_and_nothing_else(clean_box: Box) -> Non
 
         assert found["judged"] is True
         left = found["leftovers"]
-        assert {one["fate"] for one in left} <= {"ended", "gone"}
-        assert any(one["command"].startswith("sleep 300") for one in left)
-        assert any("trap : TERM" in one["command"] and one["fate"] == "ended" for one in left)
+        assert {process["fate"] for process in left} <= {"ended", "gone"}
+        assert any(process["command"].startswith("sleep 300") for process in left)
+        assert any(
+            "trap : TERM" in process["command"] and process["fate"] == "ended" for process in left
+        )
         alive = [argv for _, argv in box.pids(node)]
         assert ["sleep", "300"] not in alive
-        assert ["sleep", "301"] in alive, "the user's own process is of no job"
+        assert ["sleep", "301"] in alive, "a process of the user outside any job"
         assert cluster.in_service(box, node)
     for pid, argv in box.pids(node):
         if argv == ["sleep", "301"]:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_a_user_may_skip_the_checks_where_the_site_allows_it(clean_box: Box) -> None:
+def test_a_user_can_skip_the_checks_where_the_site_allows_it(clean_box: Box) -> None:
     box, node = clean_box, "worker-0"
     with configured(box):
         (agent,) = _agents(box, node)
-        os.kill(agent, signal.SIGSTOP)  # so that nobody drains what the verdict condemns
+        os.kill(agent, signal.SIGSTOP)  # so that the bad verdict does not drain the node
         try:
-            _condemn(box, node)
+            _set_bad_verdict(box, node)
             job_id = submit(
                 box, "#!/bin/sh\nsrun true\n", "-w", node, "-N1", "--comment=skip_checks"
             )
@@ -199,11 +204,11 @@ def _inner_pid(pid: int) -> str:
         return next(line.split()[-1] for line in status if line.startswith("NSpid:"))
 
 
-def _condemn(box: Box, node: str) -> None:
-    """A verdict that stays bad for the minute that this test may take."""
+def _set_bad_verdict(box: Box, node: str) -> None:
+    """Write a bad verdict that is valid for a minute."""
     text = box.node(node).run(["cat", f"{RUN}/verdict"]).stdout
     first, second = text.split("\n")[:2]
     _, expires, boot_id, wire = first.split()
-    story = {**json.loads(second), "status": "bad", "drained": False, "at": time.time()}
-    bad = f"bad {int(expires) + 60} {boot_id} {wire}\n{json.dumps(story)}\n"
+    verdict = {**json.loads(second), "status": "bad", "drained": False, "at": time.time()}
+    bad = f"bad {int(expires) + 60} {boot_id} {wire}\n{json.dumps(verdict)}\n"
     box.node(node).run(["sh", "-c", f'printf %s "$1" >{RUN}/verdict', "sh", bad])

@@ -1,4 +1,4 @@
-"""A node loses power and boots at once, at each moment of a job's life: the job goes on."""
+"""A node loses power and boots at once, in each phase of a job: the job continues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.e2e
 
 
 def _victim(job: training.Training) -> str:
-    """A node of the job that its launcher does not run on."""
+    """A node of the job without its launcher."""
     return next(name for name in job.nodes() if name != job.job()["batch_host"])
 
 
@@ -20,8 +20,8 @@ def _drained(box: Box, victim: str) -> None:
     cluster.wait_for(lambda: cluster.drained(box, victim), "the node is drained", 20)
 
 
-def _goes_on(job: training.Training, timeout_s: float = 60) -> None:
-    """Another attempt has made progress."""
+def _continues(job: training.Training, timeout_s: float = 60) -> None:
+    """Wait until a later attempt has made progress."""
     job.wait(
         lambda: any(step["attempt"] not in ("", "1") for step in job.steps()),
         "attempt 2",
@@ -29,39 +29,39 @@ def _goes_on(job: training.Training, timeout_s: float = 60) -> None:
     )
 
 
-def test_without_any_fault(clean_box: Box) -> None:
-    """Nothing is drained, nothing DOWN, and srun hears nothing."""
+def test_a_power_cycle_of_a_healthy_node(clean_box: Box) -> None:
+    """No node is drained or DOWN, and srun gets no message."""
     job = training.submit(clean_box, steps=200)
     job.wait_step(6)
     clean_box.fault(_victim(job), "power-cycle")
-    _goes_on(job)
+    _continues(job)
     assert "LOST" in job.log()
     assert job.restarts == 1
     assert job.job()["excluded_nodes"] == ""
 
 
-def test_right_after_the_drain(clean_box: Box) -> None:
-    """The node is mended and in service again before the launcher's next look."""
+def test_a_power_cycle_right_after_the_drain(clean_box: Box) -> None:
+    """The node is repaired and in service again before the launcher's next poll."""
     job = training.submit(clean_box, steps=200)
     job.wait_step(6)
     victim = _victim(job)
     _drained(clean_box, victim)
-    clean_box.heal(victim)  # a GPU off the bus: by a power cycle
-    _goes_on(job)
+    clean_box.heal(victim)  # heals by a power cycle
+    _continues(job)
     assert job.job()["excluded_nodes"] == ""
 
 
-def test_while_the_job_leaves_its_nodes(clean_box: Box) -> None:
+def test_a_power_cycle_while_the_job_is_requeued(clean_box: Box) -> None:
     job = training.submit(clean_box, steps=200)
     job.wait_step(6)
     victim = _victim(job)
     _drained(clean_box, victim)
     job.wait(lambda: job.restarts == 1, "requeued", 30)
     clean_box.heal(victim)
-    _goes_on(job)
+    _continues(job)
 
 
-def test_while_the_job_starts(clean_box: Box) -> None:
+def test_a_power_cycle_while_the_job_starts(clean_box: Box) -> None:
     job = training.submit(clean_box, steps=200)
     job.wait(lambda: job.state in ("RUNNING", "CONFIGURING"), "a start")
     victim = _victim(job)
@@ -69,8 +69,8 @@ def test_while_the_job_starts(clean_box: Box) -> None:
     job.wait_step(6, 90)
 
 
-def test_a_restart_of_slurmd_costs_nothing(clean_box: Box) -> None:
-    """Its BootTime changes here as well: a slurmd that is started by hand tells the machine's own."""
+def test_a_restart_of_slurmd_does_not_affect_the_job(clean_box: Box) -> None:
+    """BootTime changes here too: a slurmd started by hand reports the host's boot time."""
     job = training.submit(clean_box, steps=60)
     job.wait_step(3)
     victim = _victim(job)

@@ -1,4 +1,4 @@
-"""The sandbox keeps its promises: real daemons, real power loss, and nothing left behind."""
+"""The sandbox: real daemons, real power loss, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_job_of_an_ordinary_user_runs_on_every_node(box: Box) -> None:
     assert "alice" in box.run(["sacct", "-X", "-n", "-o", "User"]).stdout
 
 
-def test_each_node_is_known_to_kubernetes_by_its_instance_id(box: Box) -> None:
+def test_each_node_has_its_instance_id_as_its_kubernetes_node(box: Box) -> None:
     for node in box.nodes:
         record = json.loads(box.run(["scontrol", "show", "node", node.name, "--json"]).stdout)[
             "nodes"
@@ -64,7 +64,7 @@ def test_each_node_is_known_to_kubernetes_by_its_instance_id(box: Box) -> None:
         )
 
 
-def test_slurmrestd_answers_those_with_a_token(box: Box) -> None:
+def test_slurmrestd_accepts_only_requests_with_a_token(box: Box) -> None:
     token = box.run(["scontrol", "token", "username=alice", "lifespan=300"]).stdout.strip()
     _, _, jwt = token.partition("SLURM_JWT=")
 
@@ -72,31 +72,34 @@ def test_slurmrestd_answers_those_with_a_token(box: Box) -> None:
         """Status and body."""
         header = ["-H", f"X-SLURM-USER-TOKEN: {token}"] if token else []
         url = f"http://localhost:6820{path}"
-        said = box.run(["curl", "-s", "-w", "\n%{http_code}", *header, url]).stdout
-        body, _, code = said.rpartition("\n")
+        output = box.run(["curl", "-s", "-w", "\n%{http_code}", *header, url]).stdout
+        body, _, code = output.rpartition("\n")
         return code, body
 
     paths = json.loads(get("/openapi/v3", jwt)[1])["paths"]
     ping = max(path for path in paths if path.startswith("/slurm/v") and "/ping" in path)
     code, body = get(ping, jwt)
-    assert (code, [one["hostname"] for one in json.loads(body)["pings"]]) == ("200", ["controller"])
+    assert (code, [ping["hostname"] for ping in json.loads(body)["pings"]]) == (
+        "200",
+        ["controller"],
+    )
     assert get(ping)[0] == "401"
     nodes = ping.replace("ping", "nodes")
     code, body = get(nodes, jwt)
     assert (code, len(json.loads(body)["nodes"])) == ("200", len(box.nodes))
-    code, body = get(nodes, jwt[::-1])  # it looks like a token, and only slurmctld can tell
+    code, body = get(nodes, jwt[::-1])  # an invalid token, which only slurmctld detects
     assert code != "200"
     assert not json.loads(body).get("nodes")
 
 
-def test_power_loss_takes_memory_and_keeps_the_disk(box: Box) -> None:
+def test_a_power_loss_clears_memory_and_keeps_the_disk(box: Box) -> None:
     node = box.node("worker-3")
     before = node.run(["cat", "/proc/sys/kernel/random/boot_id"]).stdout
     node.run(
         ["sh", "-c", "echo x > /var/lib/holdfast/kept; echo x > /run/lost; echo x > /tmp/lost"]
     )
     box.power_off(node.name)
-    with pytest.raises(SandboxError, match="has no power"):
+    with pytest.raises(SandboxError, match="is powered off"):
         node.run(["true"])
     box.power_on(node.name)
     assert node.run(["cat", "/proc/sys/kernel/random/boot_id"]).stdout != before
@@ -105,7 +108,7 @@ def test_power_loss_takes_memory_and_keeps_the_disk(box: Box) -> None:
     assert box.run(["srun", "--nodelist=worker-3", "hostname"], timeout_s=90).stdout == "worker-3\n"
 
 
-def test_a_pulled_cable_leaves_the_node_running(box: Box) -> None:
+def test_an_unplugged_cable_leaves_the_node_running(box: Box) -> None:
     node = box.node("worker-2")
     reach = ["timeout", "2", "bash", "-c", "echo > /dev/tcp/controller/6817"]
     assert node.run(reach, check=False).returncode == 0
@@ -118,11 +121,11 @@ def test_a_pulled_cable_leaves_the_node_running(box: Box) -> None:
     cluster.wait_for(
         lambda: node.run(reach, check=False).returncode == 0, "the controller reached again", 15
     )
-    # its slurmd, too, before the next test: to others on the bridge its address is stale for a moment
+    # before the next test also slurmd: its address is stale on the bridge for a moment
     cluster.wait_for(lambda: cluster.in_service(box, node.name), f"{node.name} in service", 30)
 
 
-def test_status_says_what_is_there(box: Box) -> None:
+def test_status_reports_nodes_and_daemons(box: Box) -> None:
     done = subprocess.run(
         [SANDBOX, "status", "--json", "--name", box.shape.name],
         capture_output=True,
@@ -136,7 +139,7 @@ def test_status_says_what_is_there(box: Box) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["exec", "worker-9", "--", "true"], "no node 'worker-9'"),
         (["exec", "controller", "--user", "alic", "--", "true"], "did you mean 'alice'?"),
@@ -145,11 +148,11 @@ def test_status_says_what_is_there(box: Box) -> None:
         (["statsu"], "did you mean 'status'?"),
     ],
 )
-def test_a_typing_error_gets_one_line(box: Box, words: list[str], said: str) -> None:
+def test_a_typing_error_gets_one_line(box: Box, words: list[str], message: str) -> None:
     own = [*words[:1], "--name", box.shape.name, *words[1:]] if words[0] != "statsu" else words
     done = subprocess.run([SANDBOX, *own], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -176,7 +179,7 @@ def test_a_box_ends_with_its_owner(release: str) -> None:
 def test_a_box_is_the_same_from_a_background_job_with_a_narrow_umask_and_no_home(
     release: str,
 ) -> None:
-    """As by cron or a service: what its daemons inherit and its users may read does not depend on who asked."""
+    """As from cron or a service: signals of the daemons and file modes do not depend on the caller."""
     name = f"background-{os.getpid()}"
     awkward = "umask 077; trap '' HUP INT QUIT; unset HOME; exec \"$@\" </dev/null"
     up = [str(SANDBOX), "up", "--nodes", "1", "--slurm", release, "--name", name]

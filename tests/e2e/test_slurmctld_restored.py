@@ -1,4 +1,4 @@
-"""slurmctld comes back with older state, in which the drain of a faulty node is not there."""
+"""slurmctld restarts with older state that lacks the drain of a faulty node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_drain_that_slurmctld_lost_is_set_again(clean_box: Box) -> None:
     box = clean_box
     reason = _drained_for_a_fault(box)
     box.fault("controller", "slurmctld-restored")
-    # It waits for the node, and starts there as soon as slurmctld gives it away.
+    # It waits for the node, and starts there as soon as slurmctld allows it.
     job = box.run(
         ["sbatch", "--parsable", f"--nodelist={NODE}", "--wrap", "sleep 60"], user="alice"
     ).stdout.strip()
@@ -35,12 +35,12 @@ def test_a_drain_that_slurmctld_lost_is_set_again(clean_box: Box) -> None:
     box.run(["scancel", job])
 
 
-def test_a_persons_resume_is_still_his_word(clean_box: Box) -> None:
-    """Also after a restart of slurmctld that lost nothing: the agent saw the drain under the new one."""
+def test_a_manual_resume_is_kept(clean_box: Box) -> None:
+    """Even after a restart of slurmctld without loss: the agent saw the drain in the new one."""
     box = clean_box
     reason = _drained_for_a_fault(box)
     saved = box.path("/var/lib/slurm/ctld/node_state")
-    # Some seconds later; a slurmctld that is killed before that has lost the drain.
+    # slurmctld saves its state after some seconds; killed earlier, it loses the drain.
     cluster.wait_for(lambda: reason.encode() in saved.read_bytes(), "slurmctld saved it", 30)
     box.stop_daemon("slurmctld")
     cluster.wait_for(lambda: "slurmctld" not in box.daemons(), "slurmctld gone", 10)
@@ -53,7 +53,7 @@ def test_a_persons_resume_is_still_his_word(clean_box: Box) -> None:
     ).stdout.strip()
     cluster.wait_for(
         lambda: f'"slurmctld_at": {started}' in box.node(NODE).run(["cat", record]).stdout,
-        "the agent saw its drain under the new slurmctld",
+        "the agent saw its drain in the new slurmctld",
         20,
     )
     before = len(_agent_log(box))
@@ -73,7 +73,7 @@ def _is_up(box: Box) -> bool:
 
 
 def _runs(box: Box, job: str) -> str:
-    """The node on which the job runs; empty: on none."""
+    """The node on which the job runs; empty for none."""
     return box.run(["squeue", "-h", "-j", job, "-t", "R", "-o", "%N"], check=False).stdout.strip()
 
 
@@ -82,5 +82,5 @@ def _agent_log(box: Box) -> str:
 
 
 def _log(box: Box, job: str) -> str:
-    said = box.run(["scontrol", "show", "job", job], check=False).stdout
-    return said + cluster.scene(box) + _agent_log(box)[-4000:]
+    record = box.run(["scontrol", "show", "job", job], check=False).stdout
+    return record + cluster.scene(box) + _agent_log(box)[-4000:]

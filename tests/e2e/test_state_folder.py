@@ -1,4 +1,4 @@
-"""A fault that is known is acted on whatever has become of the disk of the agent's state (law 12)."""
+"""The agent acts on a known fault whatever the state of its own disk (law 12)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ pytestmark = pytest.mark.e2e
     ("node", "kind"),
     [("worker-0", "state-full"), ("worker-1", "state-read-only"), ("worker-2", "state-hung")],
 )
-def test_a_lost_gpu_is_drained_for_and_its_node_comes_back(
-    clean_box: Box, node: str, kind: str
-) -> None:
+def test_a_faulty_node_is_drained_and_returns(clean_box: Box, node: str, kind: str) -> None:
     box = clean_box
     cluster.wait_for(lambda: cluster.in_service(box, node), f"{node} in service")
     box.fault(node, kind)
@@ -28,8 +26,8 @@ def test_a_lost_gpu_is_drained_for_and_its_node_comes_back(
         cluster.wait_for(lambda: "STATE_UNWRITABLE" in cluster.codes(box, node), "the finding", 15)
         explain = ["/opt/holdfast/bin/holdfast", "explain", node]
         assert "STATE_UNWRITABLE" in box.node(node).run(explain, check=False).stdout
-        if kind != "state-hung":  # an agent that begins reads that folder first
-            box.fault(node, "agent-killed")  # what it kept in memory proves whose drain it is
+        if kind != "state-hung":  # a starting agent reads that folder first
+            box.fault(node, "agent-killed")  # the record in memory proves who drained the node
         box.heal(node, "ecc")
         cluster.wait_for(lambda: cluster.in_service(box, node), "the node back", 40)
     finally:
@@ -37,7 +35,7 @@ def test_a_lost_gpu_is_drained_for_and_its_node_comes_back(
     cluster.wait_for(lambda: "STATE_UNWRITABLE" not in cluster.codes(box, node), "writes again", 40)
 
 
-def test_the_record_is_on_disk_once_there_is_room(clean_box: Box) -> None:
+def test_the_record_is_moved_to_the_disk_once_it_is_writable(clean_box: Box) -> None:
     box, node = clean_box, "worker-3"
     box.fault(node, "state-read-only")
     box.fault(node, "ecc", "--gpu", "1")
@@ -52,7 +50,7 @@ def test_the_record_is_on_disk_once_there_is_room(clean_box: Box) -> None:
     assert kept["record"]["reason"] == cluster.reason(box, node)
 
 
-def test_a_node_without_munge_is_drained_once_it_is_back(clean_box: Box) -> None:
+def test_a_node_without_munge_is_drained_once_munge_is_back(clean_box: Box) -> None:
     box, node = clean_box, "worker-0"
     box.fault(node, "munge-down")
     box.fault(node, "ecc", "--gpu", "3")

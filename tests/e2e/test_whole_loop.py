@@ -1,5 +1,5 @@
-"""The main job on real parts: a bad H100 leaves service, its job goes on elsewhere, Kubernetes
-knows, the node returns.
+"""End to end: a faulty H100 is drained, its job continues elsewhere, Kubernetes is updated, the node
+returns.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def test_a_lost_gpu_costs_seconds_and_no_step(clean_box: Box) -> None:
     assert {step["step"] for step in job.steps()} == set(range(1, 61)), "no step is missing"
 
     box.heal(victim)
-    cluster.wait_for(lambda: cluster.in_service(box, victim), f"{victim} given back")
-    cluster.wait_for(lambda: not cluster.taints(box, victim), "the taint gone")
+    cluster.wait_for(lambda: cluster.in_service(box, victim), f"{victim} returned to service")
+    cluster.wait_for(lambda: not cluster.taints(box, victim), "the taint removed")
     cluster.wait_for(lambda: not cluster.cordoned(box, victim), "uncordoned")
 
 
-def test_a_dead_batch_host_gpu_moves_the_job_too(clean_box: Box) -> None:
-    """The launcher itself runs on the first node, so that one's fault takes another way."""
+def test_a_lost_gpu_of_the_batch_host_moves_the_job(clean_box: Box) -> None:
+    """The launcher runs on the first node, so a fault there is handled differently."""
     job = training.submit(clean_box)
     job.wait_step(7)
     victim = job.nodes()[0]
@@ -52,7 +52,7 @@ def test_a_dead_batch_host_gpu_moves_the_job_too(clean_box: Box) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_humans_drain_stays_with_its_reason(clean_box: Box, when: str) -> None:
+def test_a_manual_drain_is_kept_with_its_reason(clean_box: Box, when: str) -> None:
     box, node = clean_box, "worker-1"
 
     def by_hand() -> None:
@@ -62,35 +62,35 @@ def test_a_humans_drain_stays_with_its_reason(clean_box: Box, when: str) -> None
         by_hand()
     box.fault(node, "gpu-lost", "--gpu", "2")
     if when == "after":
-        cluster.wait_for(lambda: cluster.drained(box, node), "drained by us", 10)
+        cluster.wait_for(lambda: cluster.drained(box, node), "drained by Holdfast", 10)
         by_hand()
     cluster.stays(
         lambda: cluster.reason(box, node) == "swapping a DIMM",
-        "a human's reason is never overwritten",
+        "a manual reason is never overwritten",
         8,
     )
     box.heal(node)
     cluster.stays(
         lambda: cluster.drained(box, node) and cluster.reason(box, node) == "swapping a DIMM",
-        "a human's drain is never undone",
+        "a manual drain is never undone",
         25,
     )
 
 
-def test_a_cordon_drains_and_an_uncordon_gives_back(clean_box: Box) -> None:
+def test_a_cordon_drains_and_an_uncordon_undrains(clean_box: Box) -> None:
     box, node = clean_box, "worker-2"
     box.kubectl("cordon", cluster.kube_name(box, node))
     cluster.wait_for(lambda: cluster.drained(box, node), "drained after the cordon", 15)
     assert cluster.reason(box, node).startswith("holdfast:KUBE_CORDON:")
     cluster.stays(
-        lambda: cluster.drained(box, node), "the agent leaves the bridge's drain alone", 12
+        lambda: cluster.drained(box, node), "the agent does not change the bridge's drain", 12
     )
     box.kubectl("uncordon", cluster.kube_name(box, node))
-    cluster.wait_for(lambda: cluster.in_service(box, node), "given back after the uncordon", 15)
+    cluster.wait_for(lambda: cluster.in_service(box, node), "undrained after the uncordon", 15)
 
 
-def test_a_reboot_through_slurm_makes_no_drain_somebody_elses(clean_box: Box) -> None:
-    """slurmctld writes "reboot issued" behind the reason of what it reboots, under its own name."""
+def test_after_a_reboot_through_slurm_a_drain_is_still_holdfasts(clean_box: Box) -> None:
+    """slurmctld appends "reboot issued" to the reason and becomes its user."""
     box, broken, cordoned = clean_box, "worker-1", "worker-2"
 
     def reboot(node: str) -> None:
@@ -106,27 +106,27 @@ def test_a_reboot_through_slurm_makes_no_drain_somebody_elses(clean_box: Box) ->
     reboot(cordoned)
     box.heal(broken)
     box.kubectl("uncordon", cluster.kube_name(box, cordoned))
-    cluster.wait_for(lambda: cluster.in_service(box, broken), "given back by its agent")
-    cluster.wait_for(lambda: cluster.in_service(box, cordoned), "given back by the bridge")
+    cluster.wait_for(lambda: cluster.in_service(box, broken), "returned to service by its agent")
+    cluster.wait_for(lambda: cluster.in_service(box, cordoned), "returned to service by the bridge")
 
 
-def test_a_humans_drain_is_mirrored_and_left_alone(clean_box: Box) -> None:
+def test_a_manual_drain_sets_the_condition_and_is_not_changed(clean_box: Box) -> None:
     box, node = clean_box, "worker-3"
     box.run(["scontrol", "update", f"nodename={node}", "state=drain", "reason=burn-in"])
     cluster.wait_for(
         lambda: cluster.condition(box, node, "HoldfastSlurmDrained") == "True", "the condition"
     )
     cluster.stays(
-        lambda: not cluster.cordoned(box, node), "a drain that is not ours cordons nothing", 5
+        lambda: not cluster.cordoned(box, node), "a drain by others does not cordon the node", 5
     )
     box.run(["scontrol", "update", f"nodename={node}", "state=undrain"])
     cluster.wait_for(
         lambda: cluster.condition(box, node, "HoldfastSlurmDrained") == "False",
-        "the condition gone",
+        "the condition cleared",
     )
 
 
-def test_an_unkillable_probe_delays_nobody(clean_box: Box) -> None:
+def test_an_unkillable_probe_delays_no_job(clean_box: Box) -> None:
     box, node = clean_box, "worker-1"
     box.fault(node, "nvml-unkillable")
     took_s = cluster.wait_for(
@@ -142,7 +142,7 @@ def test_an_unkillable_probe_delays_nobody(clean_box: Box) -> None:
     assert took_s < 10
     cluster.wait_for(
         lambda: cluster.reason(box, node).startswith("holdfast:DRIVER_HUNG"),
-        "driver hung is a finding",
+        "drained for DRIVER_HUNG",
     )
     box.heal(node)
-    cluster.wait_for(lambda: cluster.in_service(box, node), "given back", 60)
+    cluster.wait_for(lambda: cluster.in_service(box, node), "returned to service", 60)

@@ -1,8 +1,8 @@
-"""A training job for the end-to-end tests: quick to start, real in all that Holdfast looks at.
+"""A training job for the end-to-end tests: fast to start, real in everything that Holdfast reads.
 
-Each rank steps through a fixed number of steps; rank 0 writes a whole ``.pt`` archive every few
-steps (temp name, then rename) and one JSON line per step. No torch: its start would be most of the
-test's time, and the demo uses it.
+Each rank runs a fixed number of steps; rank 0 writes a complete ``.pt`` archive every few steps
+(temporary name, then rename) and one JSON line per step. No torch: importing it would take most of
+the test's time, and the demo uses it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Training:
     folder: str
 
     def job(self) -> dict[str, Any]:
-        """Slurm's own record of the job."""
+        """Slurm's record of the job."""
         text = self.box.run(["scontrol", "show", "job", str(self.job_id), "--json"]).stdout
         record: dict[str, Any] = json.loads(text)["jobs"][0]
         return record
@@ -79,7 +79,7 @@ class Training:
         )
 
     def steps(self) -> list[dict[str, Any]]:
-        """Every step that rank 0 finished, in the order in which it did."""
+        """Every step that rank 0 finished, oldest first."""
         try:
             lines = self.box.path(f"{self.folder}/steps.jsonl").read_text().splitlines()
         except FileNotFoundError:
@@ -121,8 +121,8 @@ def submit(
     code: int = 0,
     rank: str = "",
 ) -> Training:
-    """Submit the job as alice; ``code`` is the exit code of its ranks. ``rank``: a line of bash that
-    each task runs in place of the training."""
+    """Submit the job as alice; ``code`` is the exit code of its ranks. ``rank``: bash code that
+    each task runs instead of the training."""
     folder = f"/mnt/training/e2e-{time.monotonic_ns()}"
     box.run(["install", "-d", "-o", "alice", folder])
     _put(box.path("/mnt/training/e2e_small.py"), _PROGRAM)

@@ -1,6 +1,6 @@
-"""Run as a user on a node: uses his socket to the agent in every wrong way, as fast as it goes.
+"""Runs as a user on a node: misuses the user's socket to the agent in every way, as fast as possible.
 
-python3 flood.py RUN_FOLDER SECONDS FOREIGN_JOB: writes a JSON object of what came of it.
+python3 flood.py RUN_FOLDER SECONDS FOREIGN_JOB: prints a JSON object with the counts.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 folder, until = Path(sys.argv[1]), time.monotonic() + float(sys.argv[2])
 claim = {"job": int(sys.argv[3]), "restarts": 0, "state": "finished", "at": time.time()}
 words = [b"x", b"{" * 4096, b"z" * 60000, json.dumps(claim).encode(), b"\xff", b""]
-told = {"sent": 0, "queue full": 0, "taken": 0, "refused": 0, "others' sockets": 0}
+counts = {"sent": 0, "queue full": 0, "taken": 0, "refused": 0, "others' sockets": 0}
 
 
 def connect(path: Path) -> socket.socket:
@@ -31,16 +31,16 @@ def hammer(first: int) -> None:
         number += 1
         try:
             link = connect(folder / "sockets" / f"{os.getuid()}.sock")
-            told["sent"] += 1
+            counts["sent"] += 1
             if number % 4 == 0:
-                held.append(link)  # connected, and says nothing
+                held.append(link)  # connected and silent
                 continue
             link.send(words[number % len(words)])
             link.settimeout(0.05)
-            told["taken" if link.recv(200) == b"taken" else "refused"] += 1
+            counts["taken" if link.recv(200) == b"taken" else "refused"] += 1
         except BlockingIOError:
-            told["queue full"] += 1
-            if told["queue full"] % 100 == 0:
+            counts["queue full"] += 1
+            if counts["queue full"] % 100 == 0:
                 time.sleep(0.001)
         except OSError:
             continue
@@ -50,7 +50,7 @@ for path in (folder / "sockets").iterdir():
     if path.stem != str(os.getuid()):
         try:
             connect(path)
-            told["others' sockets"] += 1
+            counts["others' sockets"] += 1
         except OSError:
             pass
 threads = [threading.Thread(target=hammer, args=(number,)) for number in range(8)]
@@ -58,4 +58,4 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-sys.stdout.write(json.dumps(told))
+sys.stdout.write(json.dumps(counts))

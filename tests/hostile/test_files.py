@@ -1,4 +1,4 @@
-"""bob's files, read by root: nothing hangs, fills memory, leads elsewhere or acts on the terminal."""
+"""Root reads bob's files: nothing hangs, fills memory, follows links or controls the terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ENDLESS = (
     '(n * (2**61 - 1)).to_bytes(11, "little") + b"K\\x01" for n in range(1, 200001)) + b"u.")'
 )
 SOON_S = 60
-"""A command that hangs takes all of it; the longest of these takes 20 s."""
+"""Time limit; the slowest of these commands takes 20 s."""
 
 
 def bobs(box: Box, script: str) -> Node:
-    """The first node, on which bob has run a script in a folder of his own on the shared filesystem."""
+    """The first node, after bob has run a script in his folder on the shared filesystem."""
     node = box.nodes[0]
     node.run(["rm", "-rf", HOME])
     node.run(["install", "-d", "-o", "bob", "-m", "755", HOME])
@@ -25,8 +25,8 @@ def bobs(box: Box, script: str) -> Node:
     return node
 
 
-def said(node: Node, *argv: str, user: str = "root") -> tuple[int, str]:
-    """A command's exit status and output, with two gigabytes of memory at most."""
+def run(node: Node, *argv: str, user: str = "root") -> tuple[int, str]:
+    """Exit status and output of a holdfast command with at most 2 GiB of memory."""
     bounded = ["sh", "-c", 'ulimit -v 2097152; exec "$@"', "sh", "holdfast", *argv]
     done = node.run(bounded, user=user, timeout_s=SOON_S, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -36,7 +36,7 @@ def is_plain(text: str) -> bool:
     return all(char.isprintable() or char in "\n\t" for char in text)
 
 
-def test_logs(clean_box: Box) -> None:
+def test_hostile_logs(clean_box: Box) -> None:
     node = bobs(
         clean_box,
         "mkfifo pipe; ln -s /dev/zero zero; ln -s /etc/shadow shadow; mkdir real; ln -s real linked\n"
@@ -45,28 +45,28 @@ def test_logs(clean_box: Box) -> None:
     for name, why in (
         ("pipe", "not a regular file: a named pipe"),
         ("zero", "zero is a symbolic link of uid 2002, which root does not follow"),
-        ("observe_only", "shadow is a symbolic link of uid 2002, which root does not follow"),
+        ("shadow", "shadow is a symbolic link of uid 2002, which root does not follow"),
         ("linked/log", "linked is a symbolic link of uid 2002, which root does not follow"),
         ("huge", "larger than 16 GiB"),
     ):
-        status, text = said(node, "diagnose", f"{HOME}/{name}")
+        status, text = run(node, "diagnose", f"{HOME}/{name}")
         assert (status, text.count("\n")) == (2, 1), text
         assert why in text
     for argv in (("diagnose",), ("diagnose", "--json")):
-        status, text = said(node, *argv, f"{HOME}/real/log")
+        status, text = run(node, *argv, f"{HOME}/real/log")
         assert status == 0
         assert CAUSE in text
         assert is_plain(text)
-    # bob himself: his own links, and a pipe that he hands over.
-    assert said(node, "diagnose", f"{HOME}/linked/log", user="bob")[0] == 0
-    status, text = said(node, "diagnose", f"{HOME}/zero", user="bob")
+    # As bob: his own links, and a pipe as standard input.
+    assert run(node, "diagnose", f"{HOME}/linked/log", user="bob")[0] == 0
+    status, text = run(node, "diagnose", f"{HOME}/zero", user="bob")
     assert (status, "not a regular file: a device" in text) == (2, True)
     piped = f"cat {HOME}/real/log | holdfast diagnose -"
     assert node.run(["sh", "-c", piped], user="bob", timeout_s=SOON_S).returncode == 0
 
 
-def test_checkpoints(clean_box: Box) -> None:
-    # step_5: 200,000 keys whose hashes are all 0; step_6: a pickle that asks for 64 GiB.
+def test_hostile_checkpoints(clean_box: Box) -> None:
+    # step_5: 200,000 keys whose hashes are all 0; step_6: a pickle that allocates 64 GiB.
     node = bobs(
         clean_box,
         "mkfifo step_1.pt; ln -s /dev/zero step_2.pt; ln -s /etc/shadow step_3.pt\n"
@@ -75,7 +75,7 @@ def test_checkpoints(clean_box: Box) -> None:
         'python3 -c \'open("step_6.pt", "wb").write(b"\\x80\\x02K\\x01r\\xff\\xff\\xff\\xff.")\'',
     )
     for argv in (("checkpoints",), ("checkpoints", "--json")):
-        status, text = said(node, *argv, HOME)
+        status, text = run(node, *argv, HOME)
         assert status == 1
         assert is_plain(text)
         for why in (
@@ -87,11 +87,11 @@ def test_checkpoints(clean_box: Box) -> None:
         ):
             assert why in text, text
     node.run(["ln", "-s", "/", f"{HOME}/elsewhere"], user="bob")
-    assert said(node, "checkpoints", f"{HOME}/elsewhere")[0] == 2
+    assert run(node, "checkpoints", f"{HOME}/elsewhere")[0] == 2
 
 
-def test_journals(clean_box: Box) -> None:
-    """bob's job, and what root is told of it."""
+def test_hostile_journals(clean_box: Box) -> None:
+    """Root explains bob's job."""
     node = bobs(clean_box, "mkdir .holdfast")
     name = "owned\x1b[2J"
     submit = ["sbatch", "--parsable", "-H", f"--job-name={name}", f"--chdir={HOME}", "--wrap=true"]
@@ -109,18 +109,18 @@ def test_journals(clean_box: Box) -> None:
             (f"printf '{forged}' > {journal}", "ATTEMPT"),
         ):
             node.run(["sh", "-c", f"rm -f {journal}; {make}"], user="bob")
-            status, text = said(node, "explain", job)
+            status, text = run(node, "explain", job)
             assert status == 0, text
             assert why in text
             assert is_plain(text)
             assert "\n  back  x" not in text
-            assert is_plain(said(node, "explain", "--json", job)[1])
+            assert is_plain(run(node, "explain", "--json", job)[1])
     finally:
         clean_box.run(["scancel", job])
 
 
-def test_history(clean_box: Box) -> None:
-    """Files that bob put where a history is that every node may write to."""
+def test_hostile_history_files(clean_box: Box) -> None:
+    """Files that bob put into a shared history folder."""
     node = bobs(clean_box, "mkfifo worker-8.jsonl; ln -s /dev/zero worker-9.jsonl")
     config = f"{HOME}/holdfast.yaml"
     node.run(["sh", "-c", f"echo 'paths: {{history: {HOME}}}' > {config}"])
@@ -131,6 +131,6 @@ def test_history(clean_box: Box) -> None:
     assert "which root does not follow" in done.stderr
 
 
-def test_the_box_is_left_as_it_was(clean_box: Box) -> None:
+def test_no_node_was_drained(clean_box: Box) -> None:
     clean_box.nodes[0].run(["rm", "-rf", HOME])
     assert cluster.all_in_service(clean_box)

@@ -1,5 +1,5 @@
-"""A user writes into the kernel log what the kernel prints for him: names of processes and files, prefixes of
-netfilter rules, the damage of his own image. No node is drained for it; a real fault beside it still is.
+"""A user makes the kernel log chosen text: names of processes and files, prefixes of netfilter rules,
+errors of the user's own image. No node is drained for it; a real fault still drains.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ NAMES = (
     "nvidia-nvswitch0: SXid (PCI:0000:07:00.0): 20034, Fatal, Link 28 LTSSM Fault Up",
 )  # fmt: skip
 IMAGE = "EXT4-fs (dm-9): Remounting filesystem read-only"
-"""Honest: the image is his own, made to be damaged, and mounted where only he sees it."""
+"""A true line, but about the user's own damaged image, mounted only in the user's namespace."""
 
 
 def forged() -> list[tuple[int, str]]:
-    """(level, text) of the records that the kernel writes for a user who chose these names."""
+    """(level, text) of the records that the kernel writes for these names."""
     found = [(6, _CRASH.format(comm=name[:15], name=name.replace("/", "_"))) for name in NAMES]
     found += [
         (
@@ -57,7 +57,7 @@ def running(box: Box, job: int) -> bool:
 
 
 def of_the_log(box: Box) -> set[str]:
-    """Codes of what the kernel log's checks found; others judge the machine under the sandbox."""
+    """Codes of findings from the kernel log; other checks depend on the host under the sandbox."""
     findings = (Cluster(box).verdict("worker-0") or {})["findings"]
     return {
         found["code"] for found in findings if found["check"].startswith(("kernel_", "gpu_", "nv"))
@@ -66,7 +66,7 @@ def of_the_log(box: Box) -> set[str]:
 
 @pytest.fixture
 def job(clean_box: Box) -> int:
-    """A job under `holdfast run` on the first node: what a drain for a fatal fault would end."""
+    """A job under `holdfast run` on the first node, which a drain for a fatal fault would end."""
     submitted = clean_box.run(
         ["sbatch", "-D/tmp", "-o/dev/null", "-w", "worker-0", "--exclusive",
          "--wrap", "holdfast run --checkpoints /mnt/training/names -- srun sleep 300"],
@@ -80,7 +80,7 @@ def job(clean_box: Box) -> int:
 def test_names_in_the_kernel_log_drain_no_node(clean_box: Box, job: int) -> None:
     for level, text in forged():
         clean_box.fault("worker-0", "kernel-line", text, "--level", str(level))
-    # Read in order: what comes after them was read after them.
+    # Records are read in order, so this one is read last.
     clean_box.fault("worker-0", "kernel-log", "nfs-lost")
     cluster.wait_for(
         lambda: "FS_SERVER_LOST" in cluster.codes(clean_box, "worker-0"), "the last line is read"
@@ -91,16 +91,18 @@ def test_names_in_the_kernel_log_drain_no_node(clean_box: Box, job: int) -> None
     assert "JobState=RUNNING" in shown, shown
     assert "Restarts=0" in shown, shown
     clean_box.fault("worker-0", "xid", "79")
-    cluster.wait_for(lambda: cluster.drained(clean_box, "worker-0"), "the real line drains")
+    cluster.wait_for(lambda: cluster.drained(clean_box, "worker-0"), "the real Xid drains")
     assert "XID79" in cluster.reason(clean_box, "worker-0")
 
 
-def test_a_damaged_image_is_no_fault_of_the_node_but_its_own_disk_is(clean_box: Box) -> None:
+def test_a_damaged_image_does_not_drain_the_node_but_its_own_disk_does(clean_box: Box) -> None:
     clean_box.fault("worker-1", "kernel-line", IMAGE, "--level", "3")
     cluster.wait_for(
         lambda: "FS_SHUTDOWN_UNCONFIRMED" in cluster.codes(clean_box, "worker-1"),
         "the line is read",
     )
-    cluster.stays(lambda: cluster.in_service(clean_box, "worker-1"), "a warning, no drain", 3)
+    cluster.stays(lambda: cluster.in_service(clean_box, "worker-1"), "a warning does not drain", 3)
     clean_box.fault("worker-1", "kernel-log", "fs-shutdown")
-    cluster.wait_for(lambda: cluster.drained(clean_box, "worker-1"), "its own disk drains it")
+    cluster.wait_for(
+        lambda: cluster.drained(clean_box, "worker-1"), "a fault of its own disk drains"
+    )

@@ -1,4 +1,4 @@
-"""bob holds connections to an agent's metrics: Prometheus gets its page all the same."""
+"""bob keeps connections to an agent's metrics open: Prometheus still gets its page."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tests.e2e import cluster, detection_run
 PORT = 9409
 SCRAPE = f"""
 import http.client
-asked = http.client.HTTPConnection("127.0.0.1", {PORT}, timeout=2)
-asked.request("GET", "/metrics")
-print(asked.getresponse().status)
+client = http.client.HTTPConnection("127.0.0.1", {PORT}, timeout=2)
+client.request("GET", "/metrics")
+print(client.getresponse().status)
 """
 HOLD = f"""
 import select, socket
 held = []
 while True:  # a new one for each that is closed
-    held = [one for one in held if not select.select([one], [], [], 0)[0]]
+    held = [link for link in held if not select.select([link], [], [], 0)[0]]
     while len(held) < 64:
-        one = socket.socket()
-        one.connect(("127.0.0.1", {PORT}))
-        held.append(one)
+        link = socket.socket()
+        link.connect(("127.0.0.1", {PORT}))
+        held.append(link)
     print("held", flush=True)
     select.select([], [], [], 0.2)
 """
 
 
-def test_a_user_cannot_keep_prometheus_out(clean_box: Box) -> None:
+def test_a_user_cannot_block_prometheus(clean_box: Box) -> None:
     node = clean_box.nodes[0]
 
     def with_port(text: str) -> str:
@@ -51,7 +51,7 @@ def test_a_user_cannot_keep_prometheus_out(clean_box: Box) -> None:
                 assert bob.stdout is not None
                 assert bob.stdout.readline() == "held\n"
                 assert [scraped() for _ in range(5)].count(True) >= 4
-                assert bob.poll() is None, "and he still tries"
+                assert bob.poll() is None, "bob is still connecting"
             finally:
                 bob.kill()
     finally:

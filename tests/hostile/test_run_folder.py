@@ -1,4 +1,4 @@
-"""Bob against the files and sockets of a node's agent: alice's job restarts as if he were not there."""
+"""bob attacks the files and sockets of a node's agent: alice's job still restarts promptly."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ALICES = """#!/bin/bash
 holdfast run --checkpoints {folder} -- srun sleep 600
 """
 _PROMPTLY_S = 60.0
-"""Slurm's own delay is twice that; on a quiet machine it takes three seconds."""
+"""Half of Slurm's requeue delay; on an idle machine a restart takes three seconds."""
 
 
 def alices_job(box: Box) -> Training:
-    """One core of worker-0, so that bob finds room beside it. Returns once its agent knows of it: also
-    of one that started before the first agent of the boot did."""
+    """A job on one core of worker-0, which leaves room for bob. Returns once its agent tracks it, even
+    if the job started before the first agent of the boot."""
     folder = f"/mnt/training/hostile-{time.monotonic_ns()}"
     box.run(["install", "-d", "-o", "alice", folder])
     script = _ALICES.format(folder=folder)
@@ -42,8 +42,16 @@ def alices_job(box: Box) -> Training:
 
 
 def bobs_job(box: Box) -> int:
-    asked = ["sbatch", "--parsable", f"--nodelist={NODE}", "--mem=64M", "-c1", "-o", "/dev/null"]
-    number = int(box.run([*asked, "--wrap", "sleep 600"], user="bob").stdout)
+    submit_argv = [
+        "sbatch",
+        "--parsable",
+        f"--nodelist={NODE}",
+        "--mem=64M",
+        "-c1",
+        "-o",
+        "/dev/null",
+    ]
+    number = int(box.run([*submit_argv, "--wrap", "sleep 600"], user="bob").stdout)
     bob = Training(box, number, "")
     bob.wait_state("RUNNING")
     return number
@@ -56,7 +64,11 @@ def marked(box: Box, job: int) -> bool:
 def kill_launcher(box: Box, job: Training) -> None:
     killed = 0
     for pid, argv in box.pids(NODE):
-        if job.folder in argv and "run" in argv and any(one.endswith("/holdfast") for one in argv):
+        if (
+            job.folder in argv
+            and "run" in argv
+            and any(word.endswith("/holdfast") for word in argv)
+        ):
             os.kill(pid, signal.SIGKILL)
             killed += 1
     assert killed == 1
@@ -67,7 +79,7 @@ def restarts_promptly(job: Training) -> None:
 
 
 def agent_cpu_s(box: Box) -> float:
-    """CPU seconds of the agent with its workers, also of those that ended."""
+    """CPU seconds of the agent and its workers, including exited ones."""
     ticks = 0
     for pid, argv in box.pids(NODE):
         if "slurm_hooks.agent" in argv:
@@ -77,30 +89,30 @@ def agent_cpu_s(box: Box) -> float:
 
 
 def verdict(box: Box, node: str) -> dict[str, Any]:
-    """What the verdict file says; no file: empty."""
+    """The verdict; empty without a file."""
     return Cluster(box).verdict(node) or {}
 
 
 @contextmanager
 def flooding(box: Box, seconds: float, job: int) -> Iterator[dict[str, int]]:
-    """Bob's program beside the body; when both are over the dictionary holds what it told."""
-    told: dict[str, int] = {}
+    """Run bob's program during the body; afterwards the dictionary has its counts."""
+    counts: dict[str, int] = {}
     program = Path(__file__).with_name("flood.py").read_text()
     argv = ["python3", "-c", program, "/run/holdfast", str(seconds), str(job)]
 
     def run() -> None:
         done = box.node(NODE).run(argv, user="bob", timeout_s=seconds + 60)
-        told.update(json.loads(done.stdout))
+        counts.update(json.loads(done.stdout))
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield told
+        yield counts
     finally:
         thread.join()
 
 
-def test_no_folder_of_ours_is_a_users_to_write_to(clean_box: Box) -> None:
+def test_a_user_cannot_write_to_holdfasts_folders(clean_box: Box) -> None:
     job = alices_job(clean_box)
     bobs_job(clean_box)
     look = (
@@ -111,29 +123,29 @@ def test_no_folder_of_ours_is_a_users_to_write_to(clean_box: Box) -> None:
     for folder in ("/var/lib/holdfast", "/var/log/holdfast"):
         look += f"; find {folder} -writable -printf '%p ' 2>/dev/null"
     seen = clean_box.node(NODE).run(["sh", "-c", look], user="bob", check=False)
-    assert seen.stdout.split() == ["./sockets/2002.sock"], "his own socket, and nothing else"
+    assert seen.stdout.split() == ["./sockets/2002.sock"], "only bob's own socket"
     assert seen.stderr.count("Permission denied") >= 8
     clean_box.run(["scancel", "--user=bob"])
 
 
-def test_a_flood_delays_nobody_elses_restart(clean_box: Box) -> None:
-    """Also he claims that alice's job has ended for good, so that it should not be requeued."""
+def test_a_flood_does_not_delay_another_users_restart(clean_box: Box) -> None:
+    """bob also claims that alice's job has finished, so that it should not be requeued."""
     box = clean_box
     job = alices_job(box)
     bobs_job(box)
-    with flooding(box, 10, job.job_id) as told:
+    with flooding(box, 10, job.job_id) as counts:
         time.sleep(1)
         kill_launcher(box, job)
         restarts_promptly(job)
     box.run(["scancel", "--user=bob"])
-    assert (told["taken"], told["others' sockets"]) == (0, 0), told
-    # A burst, and one a second: each 0.1 ms of the agent's, however many he asks for.
-    assert told["queue full"] > 20 * told["sent"], told
-    assert told["refused"] <= 32 + 10 + 5, told
+    assert (counts["taken"], counts["others' sockets"]) == (0, 0), counts
+    # A burst, then one a second: each takes 0.1 ms of the agent, however many bob sends.
+    assert counts["queue full"] > 20 * counts["sent"], counts
+    assert counts["refused"] <= 32 + 10 + 5, counts
 
 
-def test_an_agent_that_comes_back_knows_the_jobs(clean_box: Box) -> None:
-    """And so does one that was away while the launcher had something to say."""
+def test_a_restarted_agent_tracks_the_jobs(clean_box: Box) -> None:
+    """Even one that was down while the launcher sent a message."""
     box = clean_box
     job = alices_job(box)
     box.fault(NODE, "agent-killed")
@@ -142,12 +154,12 @@ def test_an_agent_that_comes_back_knows_the_jobs(clean_box: Box) -> None:
     job.wait(lambda: marked(box, job.job_id), "the second run's marker", 60)
 
 
-def test_with_run_full_a_fault_is_acted_on(clean_box: Box) -> None:
-    """Whoever filled it: verdicts stay fresh, a bad node is drained, its job goes on elsewhere."""
+def test_a_fault_is_handled_while_run_is_full(clean_box: Box) -> None:
+    """With a full /run verdicts stay current, a faulty node is drained, its job continues elsewhere."""
     box = clean_box
     job = submit(box, steps=3000)
     job.wait_step(7)
-    victim = job.nodes()[0]  # the batch host: its agent must keep the marker, too
+    victim = job.nodes()[0]  # the batch host: its agent must also keep the marker
     node = box.node(victim)
     before = verdict(box, victim)["agent_pid"]
     box.fault(victim, "run-full")

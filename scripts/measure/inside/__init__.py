@@ -1,1 +1,1 @@
-"""Programs that ``scripts/bench`` runs on a node of a box, with that node's own Python."""
+"""Programs that ``scripts/bench`` runs on a node of a box, with that node's Python."""

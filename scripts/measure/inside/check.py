@@ -1,7 +1,8 @@
-"""Prints, as JSON, seconds of whole node checks as the agent does them, and of NVML's own calls in each.
+"""Prints as JSON the seconds of whole node checks, as the agent runs them, and of NVML's calls in each.
 
-One check is: every probe that the configuration's checks need, in its contained worker, and the judgement. NVML's own
-time is taken by reading the same GPUs once more in this process, with a clock around every call into the library.
+One check consists of every probe that the configured checks need, each in its worker, and the
+evaluation. NVML's time is measured by reading the same GPUs again in this process, with a timer
+around every call into the library.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from slurm_hooks.tracking.node import TrackedState
 
 
 class Clocked:
-    """Stands before every function that the binding takes from the library."""
+    """Times every function that the binding calls in the library."""
 
     def __init__(self, binding: Any):
         self.spent_s = 0.0
@@ -48,7 +49,7 @@ class Clocked:
 
 
 def main() -> None:
-    import pynvml  # noqa: PLC0415 - only where the figures are taken
+    import pynvml  # noqa: PLC0415 - needed only here
 
     rounds = int(sys.argv[1])
     config = settings.load(config_path())
@@ -68,7 +69,7 @@ def main() -> None:
         took = time.perf_counter() - begin
         clock.spent_s = 0.0
         list(own("read"))
-        if turn >= 3:  # the first ones start the workers
+        if turn >= 3:  # the first rounds start the workers
             times["check"].append(took)
             times["nvml"].append(clock.spent_s)
     prober.close()

@@ -1,4 +1,4 @@
-"""Prints, as JSON lines, (sequence number, seconds from a kernel record to its reader), until a file says end."""
+"""Prints JSON lines (sequence number, seconds from a kernel record to its reader) until ``END`` exists."""
 
 from __future__ import annotations
 

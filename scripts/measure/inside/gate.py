@@ -1,4 +1,4 @@
-"""Prints, as JSON, seconds of whole processes: ``sh -c :`` and the prolog hook, one after the other in turn."""
+"""Prints as JSON the seconds of whole processes: ``sh -c :`` and the prolog hook, in turn."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ HOOK_ENV = {"SLURMD_NODENAME": os.uname().nodename, "SLURM_JOB_ID": "1", "SLURM_
 
 
 def seconds(argv: list[str]) -> float:
-    """Of one process from start to end; ``SystemExit`` unless it ends as a hook may."""
+    """Seconds of one process; ``SystemExit`` unless its status is valid for a hook."""
     begin = time.perf_counter()
     pid = os.posix_spawn(argv[0], argv, HOOK_ENV)
     status = os.waitpid(pid, 0)[1]
     took = time.perf_counter() - begin
-    if os.waitstatus_to_exitcode(status) not in (0, 10):  # in service, or known to be bad
+    if os.waitstatus_to_exitcode(status) not in (0, 10):  # healthy, or known to be bad
         raise SystemExit(f"{argv[0]}: status {status}")
     return took
 

@@ -1,4 +1,4 @@
-"""One pass over all probes, saved as an agent's memory: the baseline that counters are judged against."""
+"""Runs one pass over all probes and saves it as the agent's state: the baseline for counters."""
 
 from __future__ import annotations
 

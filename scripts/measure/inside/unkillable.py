@@ -1,4 +1,4 @@
-"""Prints, as JSON, seconds of one pass over all probes while NVML calls do not return, and the probes' deadline."""
+"""Prints as JSON the seconds of passes over all probes while NVML calls hang, and the probes' deadline."""
 
 from __future__ import annotations
 

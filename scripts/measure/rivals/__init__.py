@@ -1,4 +1,4 @@
-"""Other people's health checks, put beside ours: each in a venv of its own, pinned by hash, outside the repository."""
+"""Other projects' health checks for comparison, each in its own venv, pinned by hash, outside the repository."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _HERE = Path(__file__).parent
 
 
 def gcm(say: Callable[[str], None]) -> Path:
-    """The ``health_checks`` program of gcm (PyPI: gpucm). Raises ``SandboxError`` where it cannot be had."""
+    """The ``health_checks`` program of gcm (PyPI: gpucm). Raises ``SandboxError`` when it cannot be installed."""
     folder = pinned_venv.make(_HERE / "gcm.lock", cache() / "rivals", say)
     return folder / "bin" / "health_checks"

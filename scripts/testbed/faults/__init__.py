@@ -1,4 +1,4 @@
-"""Faults for a box, as a person would name them: `xid 79 --gpu 3`, `mount-hung /mnt/training`."""
+"""Faults to inject into a box, such as `xid 79 --gpu 3` or `mount-hung /mnt/training`."""
 
 from testbed.faults.apply import active, heal, inject
 from testbed.faults.catalogue import KINDS

@@ -1,4 +1,4 @@
-"""Every fault that can be put into a box, as a literal table; `sandbox kinds` prints it."""
+"""The kinds of faults, as a literal table; `sandbox kinds` prints it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PATH = Word(name="PATH", choices=mounts.FILESTORES, default=mounts.FILESTORES[0
 _HARDWARE = (
     Kind(
         name="xid",
-        meaning="NVRM reports the Xid, with all that it means (79: the GPU is lost, 48: ECC, …)",
+        meaning="NVRM reports the Xid, with its effects (79: the GPU is lost, 48: ECC, …)",
         heals=BY_DRIVER,
         words=(Word(name="NUMBER", low=1, high=999), GPU),
         effects=hardware.xid,
@@ -44,7 +44,7 @@ _HARDWARE = (
     ),
     Kind(
         name="gpu-count",
-        meaning="NVML counts fewer GPUs: the last ones do not come up",
+        meaning="NVML counts fewer GPUs: the last ones do not initialize",
         heals=BY_POWER,
         words=(Word(name="COUNT", high=len(GPU_BUSES) - 1),),
         effects=hardware.gpu_count,
@@ -72,7 +72,7 @@ _HARDWARE = (
     ),
     Kind(
         name="recovery-action",
-        meaning="the driver asks for an action: field 230, Xid 154",
+        meaning="the driver requires an action: field 230, Xid 154",
         heals=BY_DRIVER,
         words=(Word(name="ACTION", choices=tuple(RECOVERY)), GPU),
         effects=hardware.recovery_action,
@@ -86,14 +86,14 @@ _HARDWARE = (
     ),
     Kind(
         name="ib-down",
-        meaning="an InfiniBand port is DOWN, as after the cable was pulled",
+        meaning="an InfiniBand port is DOWN, as with an unplugged cable",
         heals=AT_ONCE,
         words=(HCA,),
         effects=hardware.ib_down,
     ),
     Kind(
         name="link-flap",
-        meaning="an InfiniBand port goes down and up again: only counters and log tell",
+        meaning="an InfiniBand port goes down and up again: only counters and log show it",
         heals=BY_ITSELF,
         words=(HCA, Word(name="--times", low=1, high=100, default=3)),
         effects=hardware.link_flap,
@@ -133,7 +133,7 @@ _HARDWARE = (
     ),
     Kind(
         name="nvml-unkillable",
-        meaning="NVML calls do not return and their process outlives SIGKILL",
+        meaning="NVML calls do not return and their process survives SIGKILL",
         heals=BY_POWER,
         effects=hardware.nvml_unkillable,
     ),
@@ -145,14 +145,14 @@ _NODE = (
         meaning="the filestore is not mounted",
         heals=AT_ONCE,
         words=(_PATH,),
-        begin=mounts.take_away,
-        end=mounts.give_back,
+        begin=mounts.unmount,
+        end=mounts.remount,
         until_boot=True,
         exclusive="path",
     ),
     Kind(
         name="mount-hung",
-        meaning="the filestore does not answer; who touches it cannot be killed",
+        meaning="the filestore does not answer; processes that touch it cannot be killed",
         heals=AT_ONCE,
         words=(_PATH,),
         begin=mounts.hang,
@@ -162,7 +162,7 @@ _NODE = (
     ),
     Kind(
         name="mount-full",
-        meaning="the filestore has no room (what is there stays readable)",
+        meaning="the filestore is full (existing files stay readable)",
         heals=AT_ONCE,
         words=(_PATH,),
         begin=mounts.fill,
@@ -172,7 +172,7 @@ _NODE = (
     ),
     Kind(
         name="mount-read-only",
-        meaning="the filestore takes no writes",
+        meaning="the filestore is read-only",
         heals=AT_ONCE,
         words=(_PATH,),
         begin=mounts.make_read_only,
@@ -182,7 +182,7 @@ _NODE = (
     ),
     Kind(
         name="run-full",
-        meaning="the node's /run has no room: no block and no file more",
+        meaning="the node's /run is full: no free block and no free inode",
         heals=AT_ONCE,
         begin=mounts.fill_run,
         end=mounts.empty_run,
@@ -190,7 +190,7 @@ _NODE = (
     ),
     Kind(
         name="state-full",
-        meaning="the agent's state folder (/var/lib/holdfast) has no room",
+        meaning="the agent's state folder (/var/lib/holdfast) is full",
         heals=AT_ONCE,
         begin=mounts.fill_state,
         end=mounts.empty_state,
@@ -199,7 +199,7 @@ _NODE = (
     ),
     Kind(
         name="state-read-only",
-        meaning="the agent's state folder takes no writes",
+        meaning="the agent's state folder is read-only",
         heals=AT_ONCE,
         begin=mounts.lock_state,
         end=mounts.unlock_state,
@@ -208,7 +208,7 @@ _NODE = (
     ),
     Kind(
         name="state-hung",
-        meaning="the agent's state folder does not answer; who touches it cannot be killed",
+        meaning="the agent's state folder does not answer; processes that touch it cannot be killed",
         heals=AT_ONCE,
         begin=mounts.hang_state,
         end=mounts.unhang_state,
@@ -217,7 +217,7 @@ _NODE = (
     ),
     Kind(
         name="munge-down",
-        meaning="munged does not run on the node: its Slurm commands and its slurmd reach nobody",
+        meaning="munged is not running on the node: its Slurm commands and slurmd cannot authenticate",
         heals=AT_ONCE,
         begin=mounts.hide_munge,
         end=mounts.show_munge,
@@ -225,14 +225,14 @@ _NODE = (
     ),
     Kind(
         name="power-off",
-        meaning="power loss: everything on the node is gone at once",
-        heals="switched on again",
+        meaning="power loss: every process of the node ends at once",
+        heals="powered on",
         begin=machine.power_off,
         end=machine.power_on,
     ),
     Kind(
         name="power-cycle",
-        meaning="power loss, and the node boots --after seconds (what was broken stays broken)",
+        meaning="power loss; the node boots after --after seconds (other faults stay)",
         heals=BY_ITSELF,
         words=(Word(name="--after", high=600, default=0),),
         begin=machine.power_cycle,
@@ -240,7 +240,7 @@ _NODE = (
     ),
     Kind(
         name="network-cut",
-        meaning="the network cable is pulled; processes go on",
+        meaning="the network cable is unplugged; processes keep running",
         heals=AT_ONCE,
         begin=machine.cut,
         end=machine.join,
@@ -248,7 +248,7 @@ _NODE = (
     ),
     Kind(
         name="slurmd-killed",
-        meaning="slurmd is killed and stays away",
+        meaning="slurmd is killed and stays down",
         heals="slurmd is started",
         begin=machine.kill_slurmd,
         end=machine.start_slurmd,
@@ -256,7 +256,7 @@ _NODE = (
     ),
     Kind(
         name="agent-killed",
-        meaning="the agent is killed (the health check starts it again)",
+        meaning="the agent is killed (the health check restarts it)",
         heals=BY_ITSELF,
         begin=machine.kill_agent,
         passing=True,
@@ -264,7 +264,7 @@ _NODE = (
     Kind(
         name="clock-skew",
         meaning="slurmd, the agent and new processes see another time",
-        heals="the clock is right again, slurmd and the agent start anew",
+        heals="the clock is correct again, slurmd and the agent restart",
         words=(Word(name="--seconds", low=-86_400, high=86_400, default=30),),
         begin=machine.skew_clock,
         end=machine.set_clock,
@@ -283,7 +283,7 @@ _CLUSTER = (
     ),
     Kind(
         name="slurmctld-killed",
-        meaning="the controller is killed and stays away",
+        meaning="the controller is killed and stays down",
         heals="slurmctld is started",
         begin=machine.stop_service("slurmctld"),
         end=machine.start_service("slurmctld"),
@@ -291,7 +291,7 @@ _CLUSTER = (
     ),
     Kind(
         name="slurmdbd-down",
-        meaning="slurmdbd is killed and stays away: accounting answers nobody",
+        meaning="slurmdbd is killed and stays down: no accounting",
         heals="slurmdbd is started",
         begin=machine.stop_service("slurmdbd"),
         end=machine.start_service("slurmdbd"),
@@ -299,7 +299,7 @@ _CLUSTER = (
     ),
     Kind(
         name="slurmctld-restored",
-        meaning="the controller is killed and comes back with older state (of its nodes, or all): the box's first",
+        meaning="the controller restarts with the state of the box's start (of its nodes, or all)",
         heals=BY_ITSELF,
         words=(Word(name="WHAT", choices=("nodes", "all"), default="nodes"),),
         begin=machine.restore_slurmctld,
@@ -308,7 +308,7 @@ _CLUSTER = (
     ),
     Kind(
         name="api-server-down",
-        meaning="kube-apiserver is killed and stays away",
+        meaning="kube-apiserver is killed and stays down",
         heals="kube-apiserver is started",
         begin=machine.stop_service("kube-apiserver"),
         end=machine.start_service("kube-apiserver"),

@@ -45,14 +45,14 @@ SEEN int timespec_get(struct timespec *out, int base) {
     return base == TIME_UTC && !clock_gettime(CLOCK_REALTIME, out) ? base : 0;
 }
 
-/* Waits until a moment: the kernel counts by the true clock. A moment before 2001 is one of a monotonic clock. */
+/* For waits until a time: the kernel uses the true clock. A time before 2001 belongs to a monotonic clock. */
 static struct timespec true_moment(const struct timespec *moment) {
     struct timespec t = *moment;
     if (t.tv_sec > 1000000000) t.tv_sec -= skew_s;
     return t;
 }
 
-/* The symbol that the program would have got: pthread_cond_timedwait has an older namesake on x86-64. */
+/* The symbol that the program would use: pthread_cond_timedwait has an older version on x86-64. */
 static void *next(const char *name, const char *version) {
     void *found = dlvsym(RTLD_NEXT, name, version);
     return found ? found : dlsym(RTLD_NEXT, name);

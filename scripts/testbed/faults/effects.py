@@ -1,4 +1,4 @@
-"""What a hardware fault changes, as a value, and what heals it."""
+"""What a hardware fault changes, as a value, and its remedy."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from enum import Enum
 from testbed.h100.kmsg import KERNEL_WARNING
 
 State = Mapping[str, str]
-"""The healthy node's NVML state: what UUIDs and serial numbers it has."""
+"""The healthy node's NVML state, with its UUIDs and serial numbers."""
 
 
 class Remedy(Enum):
-    """What a technician does about it."""
+    """How a fault is repaired."""
 
     NOTHING = "goes away by itself"
     RESET = "the GPU is reset"
-    POWER_CYCLE = "the node is switched off, mended and switched on"
-    REPLACE = "the node is switched off, gets another GPU and is switched on"
+    POWER_CYCLE = "the node is powered off, repaired and powered on"
+    REPLACE = "the node is powered off, gets another GPU and is powered on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """``nvml`` and ``sysfs`` hold until healed; a path of sysfs whose value is None is gone, with all below it.
-    ``wear`` and ``sysfs_wear`` raise counters that stay raised.
+    """``nvml`` and ``sysfs`` hold until the fault is healed. A sysfs path with value None is removed.
+    ``wear`` and ``sysfs_wear`` raise counters permanently.
 
-    ``event``: (GPU, type, data) for NVML's event sets. ``gpu``: the one that a reset or replacement is about.
+    ``event``: (GPU, type, data) for NVML's event sets. ``gpu``: the GPU to reset or replace.
     """
 
     nvml: Mapping[str, int | str] = field(default_factory=dict)
@@ -42,5 +42,5 @@ class Effects:
 
     @property
     def lasting(self) -> bool:
-        """There is something to heal."""
+        """Whether the fault has to be healed."""
         return bool(self.nvml or self.sysfs) or self.remedy is not Remedy.NOTHING

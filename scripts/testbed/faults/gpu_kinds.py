@@ -1,4 +1,4 @@
-"""The faults of a GPU's state, as rows of the catalogue."""
+"""Catalogue rows: faults of a GPU's state."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ GPU_STATES: tuple[Kind, ...] = (
     ),
     Kind(
         name="pcie-replays",
-        meaning="the GPU's PCIe link sends two packets a second again",
+        meaning="the GPU's PCIe link replays two packets a second",
         heals=BY_POWER,
         words=(GPU,),
         effects=gpu_state.pcie_replays,
     ),
     Kind(
         name="pcie-speed",
-        meaning="the GPU works over a PCIe link of generation 1",
+        meaning="the GPU's PCIe link runs at generation 1",
         heals=BY_POWER,
         words=(GPU,),
         effects=gpu_state.pcie_speed,
     ),
     Kind(
         name="sram-threshold",
-        meaning="the GPU had more SRAM errors in its life than it may",
+        meaning="the GPU's lifetime SRAM errors exceed the threshold",
         heals=BY_REPLACEMENT,
         words=(GPU,),
         effects=gpu_state.sram_threshold,
@@ -45,35 +45,35 @@ GPU_STATES: tuple[Kind, ...] = (
     ),
     Kind(
         name="repair-pending",
-        meaning="a memory channel waits to be repaired by a reset",
+        meaning="a memory channel waits for a repair by a reset",
         heals=BY_RESET,
         words=(GPU,),
         effects=gpu_state.repair_pending,
     ),
     Kind(
         name="fabric",
-        meaning="the fabric manager has not joined the GPUs, or finds the fabric ill",
+        meaning="the fabric manager has not joined the GPUs, or reports an unhealthy fabric",
         heals=AT_ONCE,
         words=(Word(name="STATE", choices=tuple(gpu_state.FABRIC)),),
         effects=gpu_state.fabric,
     ),
     Kind(
         name="gpu-mode",
-        meaning="somebody set a mode of the GPU",
+        meaning="a mode of the GPU was changed",
         heals=AT_ONCE,
         words=(Word(name="MODE", choices=tuple(gpu_state.MODES)), GPU),
         effects=gpu_state.gpu_mode,
     ),
     Kind(
         name="vbios-differs",
-        meaning="the GPU's VBIOS is not that of the others",
+        meaning="the GPU's VBIOS differs from the others",
         heals=AT_ONCE,
         words=(GPU,),
         effects=gpu_state.vbios_differs,
     ),
     Kind(
         name="nvml-error",
-        meaning="one NVML call about the GPU fails with this code",
+        meaning="one NVML call for the GPU fails with this code",
         heals=AT_ONCE,
         words=(
             Word(name="CALL", choices=tuple(gpu_state.CALLS)),

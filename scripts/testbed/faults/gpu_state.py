@@ -1,6 +1,7 @@
-"""What faults of a GPU's state change that the kernel log does not tell: counters that run, modes, versions, use. Pure.
+"""Faults of a GPU's state that are not in the kernel log: running counters, modes, versions, use. Pure.
 
-A counter that runs is written "BASE+RATE/s@injected"; the moment of the injection stands in for the last word.
+A running counter is written "BASE+RATE/s@injected"; the last word is replaced by the time of the
+injection.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from testbed.faults.words import Args
 from testbed.h100 import sysfs
 
 _REPLAYS_WHEN_HEALTHY = 150
-"""As nvmlsim.c has them."""
+"""As in nvmlsim.c."""
 
 
 def nvlink_errors(args: Args, _: State) -> Effects:
-    """The link stays up and loses data: CRC errors by the hundred, and now and then it has to train again."""
+    """The link stays up and loses data: hundreds of CRC errors, and sometimes a retraining."""
     key = f"gpu.{args['gpu']}.link.{args['link']}"
     return Effects(
         nvml={
@@ -30,7 +31,7 @@ def nvlink_errors(args: Args, _: State) -> Effects:
 
 
 def pcie_replays(args: Args, _: State) -> Effects:
-    """A bad contact: two packets a second are sent again."""
+    """A bad contact: two packets a second are replayed."""
     return Effects(
         nvml={f"gpu.{args['gpu']}.pcie_replay": f"{_REPLAYS_WHEN_HEALTHY}+2/s@injected"},
         remedy=Remedy.POWER_CYCLE,
@@ -39,7 +40,7 @@ def pcie_replays(args: Args, _: State) -> Effects:
 
 
 def pcie_speed(args: Args, _: State) -> Effects:
-    """The link trained at the lowest speed, and the GPU is at work, so that is not to save power."""
+    """The link trained at the lowest speed. The GPU is busy, so this is not power saving."""
     gpu = int(args["gpu"])
     return Effects(
         nvml={f"gpu.{gpu}.pcie_gen": 1, f"gpu.{gpu}.clocks_event": 0},
@@ -50,7 +51,7 @@ def pcie_speed(args: Args, _: State) -> Effects:
 
 
 def sram_threshold(args: Args, _: State) -> Effects:
-    """The GPU has counted more uncorrected SRAM errors in its life than it may."""
+    """The GPU's lifetime count of uncorrected SRAM errors exceeds the threshold."""
     gpu = int(args["gpu"])
     return Effects(
         nvml={f"gpu.{gpu}.sram_threshold": 1, f"gpu.{gpu}.ecc.uncorr.agg.sram": 9},
@@ -79,13 +80,13 @@ FABRIC: Mapping[str, Mapping[str, int]] = {
     "failed": {"state": 3, "status": 999},
     "route-unhealthy": {"state": 3, "health": 0x1 << 4},
 }
-"""Word -> what nvmlDeviceGetGpuFabricInfoV says of every GPU then."""
+"""Argument -> what nvmlDeviceGetGpuFabricInfoV returns for every GPU."""
 
 
 def fabric(args: Args, _: State) -> Effects:
-    """The fabric manager serves the whole board, so all GPUs see the same."""
-    said = FABRIC[str(args["state"])]
-    return Effects(nvml={f"gpu.*.fabric.{key}": value for key, value in said.items()})
+    """The fabric manager serves the whole board, so all GPUs report the same."""
+    fields = FABRIC[str(args["state"])]
+    return Effects(nvml={f"gpu.*.fabric.{key}": value for key, value in fields.items()})
 
 
 MODES: Mapping[str, Mapping[str, int]] = {
@@ -96,16 +97,16 @@ MODES: Mapping[str, Mapping[str, int]] = {
     "compute-exclusive": {"compute_mode": 3},
     "compute-prohibited": {"compute_mode": 2},
 }
-"""Word -> the mode of one GPU that somebody set."""
+"""Argument -> the changed mode of one GPU."""
 
 
 def gpu_mode(args: Args, _: State) -> Effects:
-    said = MODES[str(args["mode"])]
-    return Effects(nvml={f"gpu.{args['gpu']}.{key}": value for key, value in said.items()})
+    fields = MODES[str(args["mode"])]
+    return Effects(nvml={f"gpu.{args['gpu']}.{key}": value for key, value in fields.items()})
 
 
 def vbios_differs(args: Args, _: State) -> Effects:
-    """A board that came from elsewhere."""
+    """A board from another batch."""
     return Effects(nvml={f"gpu.{args['gpu']}.vbios": "96.00.74.00.0D"})
 
 
@@ -114,7 +115,7 @@ CALLS: Mapping[str, str] = {
     "ecc": "nvmlDeviceGetTotalEccErrors",
     "inforom": "nvmlDeviceGetInforomImageVersion",
 }
-"""Word -> the call that fails."""
+"""Argument -> the call that fails."""
 
 
 def nvml_error(args: Args, _: State) -> Effects:
@@ -123,7 +124,7 @@ def nvml_error(args: Args, _: State) -> Effects:
 
 
 def gpu_process(args: Args, _: State) -> Effects:
-    """A process holds memory of the GPU, as one that a job left behind."""
+    """A process holds memory of the GPU, like a leftover of a job."""
     gpu, used_bytes = args["gpu"], int(args["mib"]) << 20
     return Effects(
         nvml={f"gpu.{gpu}.proc": f"{args['pid']}:{used_bytes}", f"gpu.{gpu}.mem_used": used_bytes}

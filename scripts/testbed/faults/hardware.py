@@ -1,7 +1,8 @@
-"""What each broken part changes: in NVML, in sysfs and in the kernel log. The one place that says so; pure.
+"""What each hardware fault changes in NVML, in sysfs and in the kernel log. Pure.
 
-Lines of the common Xids (13, 31, 48, 63, 74, 79, 94, 119, 154) are as the driver writes them in public reports; of the
-rare ones only number and form are. Meanings of the Xids and what they ask for: NVIDIA's Xid catalogue.
+Lines of the common Xids (13, 31, 48, 63, 74, 79, 94, 119, 154) are those of public reports; for the
+rare ones only number and form are real. Source of the Xids' meanings and recovery actions: NVIDIA's
+Xid catalogue.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ RECOVERY: Mapping[str, tuple[int, str, Remedy]] = {
     "drain-p2p": (3, "Drain P2P", Remedy.RESET),
     "drain-and-reset": (4, "Drain and Reset", Remedy.RESET),
 }
-"""Word -> value of NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, the driver's text, what is done about it."""
+"""Argument -> value of NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, the driver's text, the remedy."""
 
 
 def recovery_action(args: Args, _: State) -> Effects:
     gpu = int(args["gpu"])
-    return _asks_for(str(args["action"]), Effects(gpu=gpu))
+    return _requires(str(args["action"]), Effects(gpu=gpu))
 
 
-def _asks_for(action: str, effects: Effects) -> Effects:
-    """``effects`` of a GPU, whose driver then says what it needs."""
+def _requires(action: str, effects: Effects) -> Effects:
+    """``effects`` of a GPU, with the recovery action that the driver reports."""
     number, text, remedy = RECOVERY[action]
     gpu = effects.gpu
-    assert gpu is not None  # noqa: S101 - only faults of one GPU ask for something
-    there, back = f"0x{number:x} ({text})", "0x0 (None)"
+    assert gpu is not None  # noqa: S101 - only faults of one GPU require an action
+    action_text, none_text = f"0x{number:x} ({text})", "0x0 (None)"
     return replace(
         effects,
         nvml={**effects.nvml, f"gpu.{gpu}.recovery_action": number},
-        log=(*effects.log, _xid_line(gpu, 154, _CHANGED.format(back, there))),
-        log_when_healed=(_xid_line(gpu, 154, _CHANGED.format(there, back)),)
+        log=(*effects.log, _xid_line(gpu, 154, _CHANGED.format(none_text, action_text))),
+        log_when_healed=(_xid_line(gpu, 154, _CHANGED.format(action_text, none_text)),)
         * (remedy is Remedy.RESET),
         remedy=remedy,
     )
@@ -58,7 +59,7 @@ _CHANGED = "GPU recovery action changed from {} to {}"
 
 
 def gpu_lost(args: Args, state: State) -> Effects:
-    """Every call answers GPU_IS_LOST, the configuration space reads all ones, the port above saw it go."""
+    """Every call returns GPU_IS_LOST, the configuration space reads all ones, the root port reports an error."""
     gpu = int(args["gpu"])
     address, folder = gpu_address(gpu), sysfs.gpu_folder(gpu)
     log = (
@@ -67,7 +68,7 @@ def gpu_lost(args: Args, state: State) -> Effects:
         _xid_line(gpu, 79, "GPU has fallen off the bus."),
         f"NVRM: GPU {address}: GPU has fallen off the bus.",
     )
-    return _asks_for(
+    return _requires(
         "reboot",
         Effects(
             nvml={f"gpu.{gpu}.lost": 1},
@@ -85,7 +86,7 @@ def gpu_lost(args: Args, state: State) -> Effects:
 
 
 def gpu_count(args: Args, _: State) -> Effects:
-    """The last GPUs are on the bus, but their driver does not come up: NVML does not count them."""
+    """The last GPUs are on the bus, but the driver cannot initialize them: NVML does not count them."""
     count = int(args["count"])
     log = []
     for gpu in range(count, len(GPU_BUSES)):
@@ -98,11 +99,11 @@ def gpu_count(args: Args, _: State) -> Effects:
 
 
 def ecc(args: Args, _: State) -> Effects:
-    """A double-bit error: the volatile counter falls back with the reset, the aggregate one stays."""
+    """A double-bit error: the volatile counter is cleared by the reset, the aggregate one stays."""
     gpu = int(args["gpu"])
     where = "in the framebuffer at physAddr 0x18f31d80 partition 16, subpartition 3."
     text = f"An uncorrectable double bit error (DBE) has been detected on GPU {where}"
-    return _asks_for(
+    return _requires(
         "reset",
         Effects(
             nvml={f"gpu.{gpu}.ecc.uncorr.vol.dram": 1},
@@ -117,7 +118,7 @@ def ecc(args: Args, _: State) -> Effects:
 def row_remap_pending(args: Args, _: State) -> Effects:
     gpu = int(args["gpu"])
     text = "Row Remapper: New row (0x0000000018f31d80) marked for remapping, reset gpu to activate."
-    return _asks_for(
+    return _requires(
         "drain-and-reset",
         Effects(
             nvml={f"gpu.{gpu}.remap.pending": 1},
@@ -130,7 +131,7 @@ def row_remap_pending(args: Args, _: State) -> Effects:
 
 
 def row_remap_failed(args: Args, _: State) -> Effects:
-    """No spare row is left: only another GPU helps."""
+    """No spare row is left: the GPU must be replaced."""
     gpu = int(args["gpu"])
     return Effects(
         nvml={
@@ -153,7 +154,7 @@ def nvlink_down(args: Args, _: State) -> Effects:
     gpu, link = int(args["gpu"]), int(args["link"])
     key = f"gpu.{gpu}.link.{link}"
     text = f"NVLink: fatal error detected on link {link}(0x10000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)"
-    return _asks_for(
+    return _requires(
         "reset",
         Effects(
             nvml={f"{key}.state": 0, f"{key}.crc": 12345, f"{key}.replay": 7, f"{key}.recovery": 3},
@@ -165,7 +166,7 @@ def nvlink_down(args: Args, _: State) -> Effects:
 
 
 def thermal(args: Args, _: State) -> Effects:
-    """Hotter than its slowdown point: hardware and software slow it down (bits 0x8, 0x20, 0x40)."""
+    """Above the slowdown temperature: hardware and software throttle it (bits 0x8, 0x20, 0x40)."""
     gpu = f"gpu.{args['gpu']}"
     hot: dict[str, int | str] = {
         "temp": 91,
@@ -182,7 +183,7 @@ def thermal(args: Args, _: State) -> Effects:
 
 
 def power_brake(_: Args, __: State) -> Effects:
-    """The chassis tells every GPU to draw less (bits 0x8 and 0x80), as when a power supply failed."""
+    """The chassis makes every GPU draw less power (bits 0x8 and 0x80), as after a power supply failure."""
     return Effects(
         nvml={
             "gpu.*.clocks_event": 0x88,
@@ -204,17 +205,17 @@ def pcie_width(args: Args, _: State) -> Effects:
 
 
 def nvml_slow(args: Args, _: State) -> Effects:
-    return Effects(nvml={f"{who}.ms.*": args["ms"] for who in ("sys", "gpu.*")})
+    return Effects(nvml={f"{scope}.ms.*": args["ms"] for scope in ("sys", "gpu.*")})
 
 
 def nvml_hung(_: Args, __: State) -> Effects:
-    return Effects(nvml={f"{who}.hang.*": "D" for who in ("sys", "gpu.*")})
+    return Effects(nvml={f"{scope}.hang.*": "D" for scope in ("sys", "gpu.*")})
 
 
 def nvml_unkillable(_: Args, __: State) -> Effects:
-    """A driver lock was leaked: a process inside the driver outlives SIGKILL until the machine does not."""
+    """A leaked driver lock: a process inside the driver survives SIGKILL until the machine reboots."""
     return Effects(
-        nvml={f"{who}.hang.*": "K" for who in ("sys", "gpu.*")}, remedy=Remedy.POWER_CYCLE
+        nvml={f"{scope}.hang.*": "K" for scope in ("sys", "gpu.*")}, remedy=Remedy.POWER_CYCLE
     )
 
 
@@ -227,7 +228,7 @@ _LIKE: Mapping[int, Callable[[Args, State], Effects]] = {
     74: nvlink_down,
     79: gpu_lost,
 }
-"""Xids that mean a fault with a name of its own."""
+"""Xids that have their own kind of fault."""
 
 _PROCESS = "pid=4242, name=python3, "
 
@@ -252,7 +253,7 @@ _XIDS: Mapping[int, tuple[str, str | None]] = {
     143: ("GPU initialization error", "reset"),
     158: ("GPU fatal timeout", "reset"),
 }  # fmt: skip
-"""Xid -> (what the driver says, the recovery action that it asks for then)."""
+"""Xid -> (the driver's text, the recovery action that it reports)."""
 
 
 def xid(args: Args, state: State) -> Effects:
@@ -263,7 +264,7 @@ def xid(args: Args, state: State) -> Effects:
         return recovery_action({"gpu": gpu, "action": "reset"}, state)
     text, action = _XIDS.get(number, ("unknown error", None))
     effects = Effects(log=(_xid_line(gpu, number, text),), event=(gpu, _XID_EVENT, number), gpu=gpu)
-    return _asks_for(action, effects) if action else effects
+    return _requires(action, effects) if action else effects
 
 
 def _xid_line(gpu: int, number: int, text: str) -> str:
@@ -274,7 +275,7 @@ def _xid_line(gpu: int, number: int, text: str) -> str:
 
 
 def ib_down(args: Args, _: State) -> Effects:
-    """As after the cable was pulled."""
+    """As with an unplugged cable."""
     port = f"{sysfs.hca_folder(str(args['hca']))}/ports/1"
     unplugged, plugged = _cable_lines(str(args["hca"]))
     return Effects(
@@ -291,7 +292,7 @@ def ib_down(args: Args, _: State) -> Effects:
 
 
 def link_flap(args: Args, _: State) -> Effects:
-    """Down and up again, so fast that only the counters and the log can tell."""
+    """Down and up again, so fast that only the counters and the log show it."""
     hca, times = str(args["hca"]), int(args["times"])
     counters = f"{sysfs.hca_folder(hca)}/ports/1/counters"
     return Effects(

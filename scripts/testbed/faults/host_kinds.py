@@ -1,4 +1,4 @@
-"""The faults of fabric, bus and machine, as rows of the catalogue."""
+"""Catalogue rows: faults of fabric, bus and host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOST_STATES: tuple[Kind, ...] = (
     ),
     Kind(
         name="ib-rate",
-        meaning="an InfiniBand port runs more slowly than it can",
+        meaning="an InfiniBand port runs below its rate",
         heals=AT_ONCE,
         words=(Word(name="--gbps", choices=tuple(host_state.RATES), default="200"), HCA),
         effects=host_state.ib_rate,
@@ -41,14 +41,14 @@ HOST_STATES: tuple[Kind, ...] = (
     ),
     Kind(
         name="gpu-off-bus",
-        meaning="a GPU is not on the PCI bus any more; NVML has not noticed",
+        meaning="a GPU has left the PCI bus; NVML still lists it",
         heals=BY_POWER,
         words=(GPU,),
         effects=host_state.gpu_off_bus,
     ),
     Kind(
         name="nvswitch-gone",
-        meaning="an NVSwitch is not on the PCI bus any more",
+        meaning="an NVSwitch has left the PCI bus",
         heals=BY_POWER,
         words=(Word(name="--switch", high=len(sysfs.NVSWITCHES) - 1, default=0),),
         effects=host_state.nvswitch_gone,
@@ -62,14 +62,14 @@ HOST_STATES: tuple[Kind, ...] = (
     ),
     Kind(
         name="service-stopped",
-        meaning="a service of the machine does not run any more",
+        meaning="a service of the host has stopped",
         heals=AT_ONCE,
         words=(Word(name="SERVICE", choices=tuple(sysfs.UNITS)),),
         effects=host_state.service_stopped,
     ),
     Kind(
         name="disk-full",
-        meaning="the local disk of the node (/tmp) has no room",
+        meaning="the local disk of the node (/tmp) is full",
         heals=AT_ONCE,
         begin=mounts.fill_disk,
         end=mounts.empty_disk,
@@ -77,7 +77,7 @@ HOST_STATES: tuple[Kind, ...] = (
     ),
     Kind(
         name="disk-read-only",
-        meaning="the local disk of the node (/tmp) turned read-only, as after an error",
+        meaning="the local disk of the node (/tmp) is read-only, as after an error",
         heals=AT_ONCE,
         begin=mounts.lock_disk,
         end=mounts.unlock_disk,

@@ -1,5 +1,5 @@
-"""What faults of the fabric and of the machine change that the kernel shows in sysfs: cards, ports, PCIe errors,
-kernel modules, services. Pure.
+"""Faults of the fabric and the host that show in sysfs: cards, ports, PCIe errors, kernel modules,
+services. Pure.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from testbed.h100.board import HCAS, gpu_address, hca_address
 from testbed.h100.kmsg import KERNEL_ERROR, KERNEL_WARNING
 
 RATES = {"200": "200 Gb/sec (4X HDR)", "100": "100 Gb/sec (4X EDR)"}
-"""What a port of 400 Gb/s comes down to -> the kernel's word for it."""
+"""Reduced rate of a 400 Gb/s port -> the kernel's text for it."""
 
 AER = ("corrected", "uncorrected", "fatal")
 
 
 def hca_gone(args: Args, _: State) -> Effects:
-    """The card's firmware has died: the driver takes it out, and the bus has it no more."""
+    """The card's firmware failed: the driver removes it, and it leaves the bus."""
     name = str(args["hca"])
     address = hca_address(HCAS.index(name))
     return Effects(
@@ -29,13 +29,13 @@ def hca_gone(args: Args, _: State) -> Effects:
 
 
 def ib_rate(args: Args, _: State) -> Effects:
-    """Trained again after a bad lane, more slowly."""
+    """Retrained at a lower rate after a bad lane."""
     port = f"{sysfs.hca_folder(str(args['hca']))}/ports/1"
     return Effects(sysfs={f"{port}/rate": RATES[str(args["gbps"])]})
 
 
 def ib_errors(args: Args, _: State) -> Effects:
-    """A dirty connector: symbols that even error correction gets wrong, and packets that arrive broken."""
+    """A dirty connector: uncorrectable symbols and broken packets."""
     counters = f"{sysfs.hca_folder(str(args['hca']))}/ports/1/counters"
     count = int(args["count"])
     return Effects(
@@ -48,7 +48,7 @@ def ib_errors(args: Args, _: State) -> Effects:
 
 
 def pcie_aer(args: Args, _: State) -> Effects:
-    """What the GPU's port reports of its link."""
+    """The errors that the GPU's port reports for its link."""
     gpu, kind = int(args["gpu"]), str(args["severity"])
     folder = sysfs.gpu_folder(gpu)
     files = {
@@ -67,22 +67,22 @@ def pcie_aer(args: Args, _: State) -> Effects:
 
 
 def nvswitch_gone(args: Args, _: State) -> Effects:
-    """The bus does not find it."""
+    """The switch has left the bus."""
     address = sysfs.NVSWITCHES[int(args["switch"])]
     return Effects(sysfs={f"bus/pci/devices/{address}": None}, remedy=Remedy.POWER_CYCLE)
 
 
 def gpu_off_bus(args: Args, _: State) -> Effects:
-    """The kernel has removed the device, the driver has not noticed yet."""
+    """The kernel has removed the device; the driver still lists it."""
     address = gpu_address(int(args["gpu"]))
     return Effects(sysfs={f"bus/pci/devices/{address}": None}, remedy=Remedy.POWER_CYCLE)
 
 
 def module_missing(args: Args, _: State) -> Effects:
-    """As after rmmod, or a boot with a kernel that the module was not built for."""
+    """As after rmmod, or after booting a kernel without this module."""
     return Effects(sysfs={f"module/{args['module']}": None})
 
 
 def service_stopped(args: Args, _: State) -> Effects:
-    """Its cgroup is gone, as systemd removes it once the last process has ended."""
+    """Its cgroup is gone: systemd removes it when the last process exits."""
     return Effects(sysfs={f"{sysfs.CGROUPS}/{sysfs.UNITS[str(args['service'])]}": None})

@@ -1,12 +1,13 @@
-"""A file system that nobody answers: whoever touches it sleeps in state D and outlives SIGKILL.
+"""A file system that never answers: a process that touches it sleeps in state D and survives SIGKILL.
 
-    hung_mount.py /mnt/training          mounts it there and goes on in the background
-    hung_mount.py --end /mnt/training    ends it; whoever waits gets an error
+    hung_mount.py /mnt/training          mounts it there and continues in the background
+    hung_mount.py --end /mnt/training    ends it; waiting processes get an error
 
-Runs inside a node, so it dies with the node; standard library only. It speaks FUSE over /dev/fuse (linux/fuse.h): it
-answers what the kernel asks at the start, and from then on takes every request and gives none back. The kernel lets a
-process wait in a way that a signal cannot end once the server has taken the request and said that it knows no
-INTERRUPT; both are done here. The server ends when its mount is gone, and then the kernel answers all who wait.
+Runs inside a node and ends with the node; standard library only. It speaks FUSE over /dev/fuse
+(linux/fuse.h): it answers the kernel's first request and then reads every request without answering.
+The kernel makes a process wait uninterruptibly once the server has read the request and does not
+support INTERRUPT; both hold here. The server exits when its mount is gone; the kernel then answers
+all waiting processes.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ def main(argv: Sequence[str]) -> int:
         serve(argv[0], write)
         os._exit(0)
     os.close(write)
-    said = os.read(read, 4096).decode()
-    if said != "ready":
-        print(said or "the server ended at once", file=sys.stderr)
+    message = os.read(read, 4096).decode()
+    if message != "ready":
+        print(message or "the server ended at once", file=sys.stderr)
         return 1
     return 0
 
 
 def end(target: str) -> int:
-    """Take the mount away; returns when its server is gone as well. Never touches the mount itself."""
+    """Unmount it; returns when its server has exited. Never accesses the mount itself."""
     while any(where == target for where, _ in _hung_mounts()):
         if _libc.umount2(os.fsencode(target), _MNT_DETACH):
             print(f"umount {target}: {os.strerror(ctypes.get_errno())}", file=sys.stderr)
@@ -69,7 +70,7 @@ def end(target: str) -> int:
 
 
 def serve(target: str, ready: int) -> None:
-    """Mount, tell ``ready``, then take requests until the mount is gone."""
+    """Mount, report to ``ready``, then read requests until the mount is gone."""
     try:
         fuse = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         _mount(target, fuse)
@@ -83,7 +84,7 @@ def serve(target: str, ready: int) -> None:
         return
     os.write(ready, b"ready")
     os.close(ready)
-    with open("/proc/self/mountinfo") as table:  # noqa: PTH123 - polled: it turns "ready" at each change
+    with open("/proc/self/mountinfo") as table:  # noqa: PTH123 - polled: becomes ready at each change
         watch = select.poll()
         watch.register(table.fileno(), select.POLLERR | select.POLLPRI)
         watch.register(fuse, select.POLLIN)
@@ -94,12 +95,12 @@ def serve(target: str, ready: int) -> None:
 
 
 def _take(fuse: int) -> tuple[int, int] | None:
-    """(opcode, unique) of the next request, which from now on waits for us; None where there is none."""
+    """(opcode, unique) of the next request, which now waits for an answer; None when there is none."""
     try:
         request = os.read(fuse, _BUFFER_BYTES)
     except OSError as error:
         if error.errno in (errno.EINTR, errno.EAGAIN, errno.ENOENT):
-            return None  # the asker gave up before we could take it
+            return None  # the request was withdrawn before it was read
         raise
     head = _HEADER_IN.unpack_from(request)
     if head[1] == _INIT:
@@ -112,7 +113,10 @@ def _take(fuse: int) -> tuple[int, int] | None:
 
 
 def _refuse_interrupts(target: str, fuse: int) -> None:
-    """Have a child ask something and signal it: the kernel asks us to interrupt, once, and hears that we cannot."""
+    """Make the kernel learn that INTERRUPT is not supported.
+
+    A child sends a request and is killed; the kernel then sends INTERRUPT once, and gets ENOSYS.
+    """
     child = os.fork()
     if child == 0:
         os.close(fuse)
@@ -120,12 +124,12 @@ def _refuse_interrupts(target: str, fuse: int) -> None:
             Path(target).stat()
         finally:
             os._exit(0)
-    asked = None
+    request = None
     while (taken := _take(fuse)) is None or taken[0] != _INTERRUPT:
         if taken is not None and taken[0] != _INIT:
-            asked = taken[1]
+            request = taken[1]
             os.kill(child, signal.SIGKILL)
-    os.write(fuse, _HEADER_OUT.pack(_HEADER_OUT.size, -errno.EIO, asked))
+    os.write(fuse, _HEADER_OUT.pack(_HEADER_OUT.size, -errno.EIO, request))
     os.waitpid(child, 0)
 
 
@@ -139,7 +143,7 @@ def _mount(target: str, fuse: int) -> None:
 
 
 def _hung_mounts() -> list[tuple[str, str]]:
-    """(mount point, mount id) of each, in the order in which they were made. Reads a table, touches no mount."""
+    """(mount point, mount id) of each, oldest first. Reads a table and accesses no mount."""
     found = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields, _, source = line.partition(" - ")

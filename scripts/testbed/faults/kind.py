@@ -1,4 +1,4 @@
-"""One kind of fault: what a row of the catalogue says."""
+"""One kind of fault: a row of the catalogue."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from testbed.h100.board import GPU_BUSES
 
 GPU = Word(name="--gpu", high=len(GPU_BUSES) - 1, default=0)
 
-BY_DRIVER = "by what the driver asks for: a GPU reset or a power cycle"
+BY_DRIVER = "as the driver requires: a GPU reset or a power cycle"
 BY_RESET = "GPU reset"
-BY_POWER = "power cycle, mended while off"
+BY_POWER = "power cycle, repaired while off"
 BY_REPLACEMENT = "another GPU (new UUID), power cycle"
 AT_ONCE = "at once"
 BY_ITSELF = "nothing to heal"
-"""What heals a fault, in the words of `sandbox kinds`."""
+"""How a fault is healed, as `sandbox heal` prints it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of fault: either ``effects`` on the simulated hardware, or ``begin`` and ``end`` on the running node.
 
-    ``passing``: over at once, nothing to heal. ``until_boot``: a power cycle ends it. ``of_controller``: not of
-    a node. ``exclusive``: two kinds with the same word there cannot stand on one another's PATH.
+    ``passing``: ends at once, nothing to heal. ``until_boot``: a power cycle ends it.
+    ``of_controller``: a fault of the cluster, not of a node. ``exclusive``: name of an argument; two
+    kinds with the same name here cannot be active with the same value of it.
     """
 
     name: str

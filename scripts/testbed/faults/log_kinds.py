@@ -1,4 +1,4 @@
-"""Faults that only the kernel log tells of: NVSwitches, PCIe, memory, disks, filesystems, tasks, adapters.
+"""Faults that only the kernel log reports: NVSwitches, PCIe, memory, disks, filesystems, tasks, adapters.
 
 The lines have the form of recorded ones (tests/data/kmsg), with this board's addresses.
 """
@@ -24,13 +24,12 @@ _PROBED = (
 
 
 def sxid(args: Args, _: State) -> Effects:
-    """An error of a switch: its line, then those with the registers. Healed, the driver takes the switch on
-    again."""
+    """An error of a switch: its line, then the register lines. Once healed, the driver probes the switch again."""
     address, link = SWITCHES[int(args["switch"])], int(args["link"])
     head = f"nvidia-nvswitch{args['switch']}: SXid (PCI:{address}): {int(args['number']):05d},"
     return Effects(
         log=(
-            f"{head} {_SEVERITIES[str(args['severity'])]}, Link {link:02d} as asked for (First)",
+            f"{head} {_SEVERITIES[str(args['severity'])]}, Link {link:02d} as injected (First)",
             f"{head} Severity 5 Engine instance {link:02d} Sub-engine instance 00",
             f"{head} Data {{0x{link:08x}, 0x00000000, 0x00000000, 0x00000000}}",
         ),
@@ -40,8 +39,8 @@ def sxid(args: Args, _: State) -> Effects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the kernel writes, and whether only a power cycle mends it."""
+class Logged:
+    """What the kernel logs, and whether only a power cycle repairs it."""
 
     lines: tuple[str, ...]
     lasting: bool = False
@@ -61,88 +60,90 @@ def _aer(severity: str, bit: str) -> tuple[str, ...]:
     )
 
 
-TOLD: Mapping[str, Told] = {
-    "aer-fatal": Told(lines=_aer("Uncorrectable (Fatal)", "[ 5] SDES                   (First)"), lasting=True),
-    "aer-nonfatal": Told(lines=_aer("Uncorrectable (Non-Fatal)", "[14] CmpltTO                (First)")),
-    "aer-corrected": Told(lines=_aer("Correctable", "[12] Timeout               ") * 101),
-    "dimm-corrected": Told(
+KERNEL_LOG: Mapping[str, Logged] = {
+    "aer-fatal": Logged(lines=_aer("Uncorrectable (Fatal)", "[ 5] SDES                   (First)"), lasting=True),
+    "aer-nonfatal": Logged(lines=_aer("Uncorrectable (Non-Fatal)", "[14] CmpltTO                (First)")),
+    "aer-corrected": Logged(lines=_aer("Correctable", "[12] Timeout               ") * 101),
+    "dimm-corrected": Logged(
         lines=(
             "EDAC MC1: 262 CE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0 (channel:0 slot:0 page:0x2031c14 "
             "offset:0x940 grain:32 syndrome:0x0 -  err_code:0x0101:0x0090)",
         )
     ),
-    "dimm-uncorrected": Told(
+    "dimm-uncorrected": Logged(
         lines=(
             "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (channel:0 slot:0 page:0xe16677 "
             "offset:0x0 grain:32 -  err_code:0x00a0:0x0090)",
         ),
         lasting=True,
     ),
-    "mce": Told(
+    "mce": Logged(
         lines=(
             "mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400",
             "mce: [Hardware Error]: TSC 0 ADDR fef4c9e0 ",
         ),
         lasting=True,
     ),
-    "nvme-timeout": Told(
+    "nvme-timeout": Logged(
         lines=tuple(f"nvme nvme1: I/O tag {tag} (c00{tag}) QID 2 timeout, aborting req_op:WRITE(1)" for tag in range(5))
     ),
-    "nvme-failed": Told(
+    "nvme-failed": Logged(
         lines=("nvme nvme1: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff",
                "nvme nvme1: Disabling device after reset failure: -19"),
         lasting=True,
     ),
-    "disk-error": Told(lines=("I/O error, dev nvme0n1, sector 131209936 op 0x0:(READ) flags 0x80700 phys_seg 25",)),
-    "fs-shutdown": Told(
+    "disk-error": Logged(lines=("I/O error, dev nvme0n1, sector 131209936 op 0x0:(READ) flags 0x80700 phys_seg 25",)),
+    "fs-shutdown": Logged(
         lines=("Aborting journal on device nvme0n1p1-8.", "EXT4-fs (nvme0n1p1): Remounting filesystem read-only"),
         lasting=True,
     ),
-    "fs-error": Told(lines=("EXT4-fs error (device nvme0n1p1): ext4_find_entry:1588: inode #43: comm python3: x",)),
-    "nfs-lost": Told(lines=("nfs: server 10.0.0.5 not responding, still trying",)),
-    "oom-job": Told(
+    "fs-error": Logged(lines=("EXT4-fs error (device nvme0n1p1): ext4_find_entry:1588: inode #43: comm python3: x",)),
+    "nfs-lost": Logged(lines=("nfs: server 10.0.0.5 not responding, still trying",)),
+    "oom-job": Logged(
         lines=(
             "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=step_0,mems_allowed=0-1,oom_memcg=/x,"
             "task_memcg=/system.slice/slurmstepd.scope/job_7/step_0/user/task_0,task=python3,pid=4242,uid=2001",
             "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:87033376kB, anon-rss:60356340kB",
         )
     ),
-    "oom-system": Told(lines=("Out of memory: Killed process 4242 (python3) total-vm:87033376kB, anon-rss:1kB",)),
-    "hung-task": Told(
+    "oom-system": Logged(lines=("Out of memory: Killed process 4242 (python3) total-vm:87033376kB, anon-rss:1kB",)),
+    "hung-task": Logged(
         lines=("INFO: task python3:4242 blocked for more than 120 seconds.", *_STACK,
                " request_wait_answer+0x14b/0x210", " </TASK>")
     ),
-    "hung-driver": Told(
+    "hung-driver": Logged(
         lines=("INFO: task python3:4242 blocked for more than 120 seconds.", *_STACK,
                " os_acquire_rwlock_read+0x35/0x50 [nvidia]", " </TASK>")
     ),
-    "lockup": Told(lines=("watchdog: BUG: soft lockup - CPU#43 stuck for 26s! [python3:4242]",)),
-    "oops": Told(lines=("BUG: unable to handle page fault for address: ffffb06c8",), lasting=True),
-    "mlx5-health": Told(
+    "lockup": Logged(lines=("watchdog: BUG: soft lockup - CPU#43 stuck for 26s! [python3:4242]",)),
+    "oops": Logged(lines=("BUG: unable to handle page fault for address: ffffb06c8",), lasting=True),
+    "mlx5-health": Logged(
         lines=(f"mlx5_core {_HCA}: device's health compromised - reached miss count",
                f"mlx5_core {_HCA}: synd 0x7: irisc not responding"),
         lasting=True,
     ),
-    "mlx5-command": Told(
+    "mlx5-command": Logged(
         lines=(f"mlx5_core {_HCA}: wait_func:1195:(pid 435): ENABLE_HCA(0x104) timeout. Will cause a leak of a command "
                "resource",),
         lasting=True,
     ),
-    "mlx5-module": Told(
+    "mlx5-module": Logged(
         lines=(f"mlx5_core {_HCA}: Port module event[error]: module 2, Cable error, High Temperature",)
     ),
-    "gpu-init": Told(lines=(f"NVRM: GPU {_GPU}: RmInitAdapter failed! (0x62:0xffff:2477)",)),
+    "gpu-init": Logged(lines=(f"NVRM: GPU {_GPU}: RmInitAdapter failed! (0x62:0xffff:2477)",)),
 }  # fmt: skip
-"""By the word that asks for it."""
+"""Argument of `kernel-log` -> its lines."""
 
 
 def kernel_log(args: Args, _: State) -> Effects:
-    told = TOLD[str(args["what"])]
-    return Effects(log=told.lines, remedy=Remedy.POWER_CYCLE if told.lasting else Remedy.NOTHING)
+    logged = KERNEL_LOG[str(args["what"])]
+    return Effects(
+        log=logged.lines, remedy=Remedy.POWER_CYCLE if logged.lasting else Remedy.NOTHING
+    )
 
 
 def kernel_line(args: Args, _: State) -> Effects:
-    """printk() takes one end of line off the record; the rest stays in it, escaped for its readers."""
+    """printk() removes one end of line from the record; the rest is escaped for its readers."""
     text = str(args["text"]).removesuffix("\n")
     return Effects(log=(text,), log_prio=int(args["level"]))
 
@@ -151,7 +152,7 @@ LOG_KINDS: tuple[Kind, ...] = (
     Kind(
         name="sxid",
         meaning="an NVSwitch reports the SXid",
-        heals="the driver takes the switch on again",
+        heals="the driver probes the switch again",
         words=(
             Word(name="NUMBER", low=10_000, high=32_767),
             Word(name="--switch", high=len(SWITCHES) - 1, default=0),
@@ -162,9 +163,9 @@ LOG_KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         name="kernel-log",
-        meaning="the kernel tells of a fault of the host",
+        meaning="the kernel reports a fault of the host",
         heals=BY_POWER,
-        words=(Word(name="WHAT", choices=tuple(TOLD)),),
+        words=(Word(name="WHAT", choices=tuple(KERNEL_LOG)),),
         effects=kernel_log,
     ),
     Kind(

@@ -18,63 +18,63 @@ from testbed.paths import cache
 from testbed.shape import OLDER_STATE, kube_name
 
 if TYPE_CHECKING:
-    from testbed.box import Box
+    from testbed.running_box import RunningBox
 
 START_SLURMD = ("/opt/sandbox/start-slurmd",)
 _PRELOAD = "/etc/ld.so.preload"
 _SHIM = "clock_skew.so"
 _SKEW = "/run/clock-skew"
-"""In the node's own memory: a node that loses power forgets it, as it forgets the mount."""
+"""In the node's memory: a power loss removes it together with the mount."""
 
 _SLURMCTLD = "slurmctld"
 _ENDS_S = 10.0
 _NODE_STATE = "node_state*"
-"""The files in which slurmctld keeps its nodes: node_state, and node_state.old of the save before."""
+"""slurmctld's files about nodes: node_state, and node_state.old of the previous save."""
 
-Act = Callable[["Box", str, Args], None]
+Act = Callable[["RunningBox", str, Args], None]
 
 
-def power_off(box: Box, node: str, _: Args) -> None:
+def power_off(box: RunningBox, node: str, _: Args) -> None:
     box.power_off(node)
 
 
-def power_on(box: Box, node: str, _: Args) -> None:
+def power_on(box: RunningBox, node: str, _: Args) -> None:
     box.power_on(node)
 
 
-def power_cycle(box: Box, node: str, args: Args) -> None:
+def power_cycle(box: RunningBox, node: str, args: Args) -> None:
     """Returns once the node's slurmd was started again."""
     box.power_off(node)
     time.sleep(int(args["after"]))
     box.power_on(node)
 
 
-def cut(box: Box, node: str, _: Args) -> None:
+def cut(box: RunningBox, node: str, _: Args) -> None:
     box.cut(node)
 
 
-def join(box: Box, node: str, _: Args) -> None:
+def join(box: RunningBox, node: str, _: Args) -> None:
     box.join(node)
 
 
 # -- daemons of a node ----------------------------------------------------------------------------------------------
 
 
-def kill_slurmd(box: Box, node: str, _: Args) -> None:
+def kill_slurmd(box: RunningBox, node: str, _: Args) -> None:
     if not _kill(box, node, _is_slurmd):
-        raise SandboxError(f"{node}: no slurmd runs there")
+        raise SandboxError(f"{node}: no slurmd is running")
 
 
-def start_slurmd(box: Box, node: str, _: Args) -> None:
-    """Nothing when one runs."""
+def start_slurmd(box: RunningBox, node: str, _: Args) -> None:
+    """Start slurmd unless it runs."""
     if not _pids(box, node, _is_slurmd):
         box.node(node).run(START_SLURMD)
 
 
-def kill_agent(box: Box, node: str, _: Args) -> None:
-    """The health check starts it again."""
+def kill_agent(box: RunningBox, node: str, _: Args) -> None:
+    """Kill the agent; the health check restarts it."""
     if not _kill(box, node, _is_agent):
-        raise SandboxError(f"{node}: no holdfast agent runs there")
+        raise SandboxError(f"{node}: no holdfast agent is running")
 
 
 def _is_slurmd(argv: list[str]) -> bool:
@@ -88,25 +88,25 @@ def _is_agent(argv: list[str]) -> bool:
     )
 
 
-def _pids(box: Box, node: str, wanted: Callable[[list[str]], bool]) -> list[int]:
+def _pids(box: RunningBox, node: str, wanted: Callable[[list[str]], bool]) -> list[int]:
     return [pid for pid, argv in box.pids(node) if argv and wanted(argv)]
 
 
-def _kill(box: Box, node: str, wanted: Callable[[list[str]], bool]) -> bool:
+def _kill(box: RunningBox, node: str, wanted: Callable[[list[str]], bool]) -> bool:
     pids = _pids(box, node, wanted)
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # it went by itself
+            pass  # it has exited
     return bool(pids)
 
 
 # -- clock ----------------------------------------------------------------------------------------------------------
 
 
-def skew_clock(box: Box, node: str, args: Args) -> None:
-    """Every program that starts on the node from now on sees another time; slurmd and the agent start anew."""
+def skew_clock(box: RunningBox, node: str, args: Args) -> None:
+    """Every program that starts on the node from now on sees another time; slurmd and the agent restart."""
     shim = shared_object(cache(), _SHIM, (Path(__file__).with_name("clock_skew.c"),))
     folder = box.node(node).path(_SKEW)
     folder.mkdir(exist_ok=True)
@@ -118,13 +118,13 @@ def skew_clock(box: Box, node: str, args: Args) -> None:
     _restart_daemons(box, node)
 
 
-def set_clock(box: Box, node: str, _: Args) -> None:
+def set_clock(box: RunningBox, node: str, _: Args) -> None:
     box.node(node).run(["umount", "-l", _PRELOAD])
     shutil.rmtree(box.node(node).path(_SKEW), ignore_errors=True)
     _restart_daemons(box, node)
 
 
-def _restart_daemons(box: Box, node: str) -> None:
+def _restart_daemons(box: RunningBox, node: str) -> None:
     _kill(box, node, _is_slurmd)
     start_slurmd(box, node, {})
     _kill(box, node, _is_agent)
@@ -137,8 +137,8 @@ def signal_service(name: str, number: signal.Signals) -> Act:
     return lambda box, _node, _args: box.signal_daemon(name, number)
 
 
-def restore_slurmctld(box: Box, _node: str, args: Args) -> None:
-    """slurmctld dies at once and comes back with state of the time when the box came up: of its nodes, or all."""
+def restore_slurmctld(box: RunningBox, _node: str, args: Args) -> None:
+    """Kill slurmctld and start it with the state that it saved when the box came up: of its nodes, or all."""
     box.stop_daemon(_SLURMCTLD)
     end = time.monotonic() + _ENDS_S
     while _SLURMCTLD in box.daemons():
@@ -152,7 +152,7 @@ def restore_slurmctld(box: Box, _node: str, args: Args) -> None:
     for path in older.glob(wanted):
         (shutil.copytree if path.is_dir() else shutil.copyfile)(path, now / path.name)
     box.start_daemon(_SLURMCTLD)
-    # The state may be of before slurmctld knew these; slurmd tells them only at its own start.
+    # The state may be older than these ids; slurmd reports them only when it starts.
     for node in box.shape.node_names:
         known = f"instanceid={kube_name(node)}"
         while box.run(["scontrol", "update", f"nodename={node}", known], check=False).returncode:

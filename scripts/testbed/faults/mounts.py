@@ -1,4 +1,4 @@
-"""Faults of a filestore on one node. Each is a mount over the healthy one, in that node's mount namespace only."""
+"""Faults of a filestore on one node: a mount over the healthy one, in that node's mount namespace only."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from testbed.errors import SandboxError
 from testbed.faults.words import Args
 
 if TYPE_CHECKING:
-    from testbed.box import Box
+    from testbed.running_box import RunningBox
 
 FILESTORES = ("/mnt/training", "/mnt/inference")
 
 _HUNG = ("/usr/bin/python3", "-I", "/opt/sandbox/testbed/faults/hung_mount.py")
 _BOX_FOLDER = "/sandbox"
-"""Where a node sees the box's folder, in which the filestores lie as well."""
+"""Where a node sees the box's folder, which also holds the filestores."""
 
-# Reads go through to the filestore; what is written needs room in a file system that has none.
+# Reads reach the filestore; writes go to a file system that is full.
 _FULL = """
 set -e
 room=/run/full-storage$1
@@ -35,7 +35,7 @@ rm -rf /run/full-storage
 _READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"'
 
 
-# /tmp of a node is a tmpfs of its own. One that is over its size keeps what it has and takes no more.
+# /tmp of a node is its own tmpfs. Above its size limit it keeps its files and accepts no more.
 _DISK_FULL = """
 set -e
 used=$(du -sk /tmp | cut -f1)
@@ -45,7 +45,7 @@ dd if=/dev/zero of=/tmp/.full-disk bs=4k 2>/dev/null || true
 _DISK_EMPTY = "rm -f /tmp/.full-disk && mount -o remount,size=50% /tmp"
 
 STATE = "/var/lib/holdfast"
-# The agent's state folder in a file system of its own without room: what is there can be written over.
+# Move the agent's state folder to its own full file system; existing blocks can be overwritten.
 _STATE_FULL = """
 set -e
 room=/run/full-state
@@ -58,7 +58,7 @@ mount --bind "$room" "$1"
 umount -l "$room"
 rmdir "$room"
 """
-# The agent may be writing in this moment: the mount is busy then.
+# The mount is busy while the agent writes.
 _STATE_READ_ONLY = """
 mount --bind "$1" "$1" || exit 1
 for _ in 1 2 3 4 5 6 7 8 9; do
@@ -82,41 +82,41 @@ rm -rf "$kept"
 """
 
 
-def fill_state(box: Box, node: str, _: Args) -> None:
+def fill_state(box: RunningBox, node: str, _: Args) -> None:
     _sh(box, node, _STATE_FULL, {"path": STATE})
 
 
-def empty_state(box: Box, node: str, _: Args) -> None:
+def empty_state(box: RunningBox, node: str, _: Args) -> None:
     _sh(box, node, _STATE_NOT_FULL, {"path": STATE})
 
 
-def lock_state(box: Box, node: str, _: Args) -> None:
+def lock_state(box: RunningBox, node: str, _: Args) -> None:
     _sh(box, node, _STATE_READ_ONLY, {"path": STATE})
 
 
-def unlock_state(box: Box, node: str, _: Args) -> None:
+def unlock_state(box: RunningBox, node: str, _: Args) -> None:
     _sh(box, node, 'umount -l "$1"', {"path": STATE})
 
 
-def hang_state(box: Box, node: str, _: Args) -> None:
+def hang_state(box: RunningBox, node: str, _: Args) -> None:
     hang(box, node, {"path": STATE})
 
 
-def unhang_state(box: Box, node: str, _: Args) -> None:
+def unhang_state(box: RunningBox, node: str, _: Args) -> None:
     unhang(box, node, {"path": STATE})
 
 
-def hide_munge(box: Box, node: str, _: Args) -> None:
-    """munged serves the whole box; the node loses its socket."""
+def hide_munge(box: RunningBox, node: str, _: Args) -> None:
+    """munged serves the whole box; only this node loses the socket."""
     _on(box, node, "mount", "-t", "tmpfs", "no-munge", "/run/munge")
 
 
-def show_munge(box: Box, node: str, _: Args) -> None:
+def show_munge(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "umount", "-l", "/run/munge")
 
 
-# /run of a node is a tmpfs of its own. It becomes hardly larger than what is in it, and somebody takes every block and
-# every file that becomes free.
+# /run of a node is its own tmpfs. Shrink it almost to its content; a background loop takes every block
+# and inode that becomes free.
 _RUN_FULL = """
 set -e
 blocks=$(stat -f -c '%b - %f' /run)
@@ -141,69 +141,69 @@ until rm -rf /run/.full-run 2>/dev/null; do sleep 0.1; done
 """
 
 
-def fill_run(box: Box, node: str, _: Args) -> None:
+def fill_run(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "bash", "-c", _RUN_FULL)
 
 
-def empty_run(box: Box, node: str, _: Args) -> None:
+def empty_run(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "bash", "-c", _RUN_EMPTY)
 
 
-def fill_disk(box: Box, node: str, _: Args) -> None:
+def fill_disk(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "sh", "-c", _DISK_FULL)
 
 
-def empty_disk(box: Box, node: str, _: Args) -> None:
+def empty_disk(box: RunningBox, node: str, _: Args) -> None:
     _on(box, node, "sh", "-c", _DISK_EMPTY)
 
 
-def lock_disk(box: Box, node: str, _: Args) -> None:
-    _on(box, node, "mount", "-o", "remount,bind,ro", "/tmp")  # noqa: S108 - the node's own
+def lock_disk(box: RunningBox, node: str, _: Args) -> None:
+    _on(box, node, "mount", "-o", "remount,bind,ro", "/tmp")  # noqa: S108 - on the node
 
 
-def unlock_disk(box: Box, node: str, _: Args) -> None:
-    _on(box, node, "mount", "-o", "remount,bind,rw", "/tmp")  # noqa: S108 - the node's own
+def unlock_disk(box: RunningBox, node: str, _: Args) -> None:
+    _on(box, node, "mount", "-o", "remount,bind,rw", "/tmp")  # noqa: S108 - on the node
 
 
-def hang(box: Box, node: str, args: Args) -> None:
-    """Nobody answers; processes that touch it cannot be killed."""
+def hang(box: RunningBox, node: str, args: Args) -> None:
+    """The filestore never answers; processes that touch it cannot be killed."""
     _on(box, node, *_HUNG, str(args["path"]))
 
 
-def unhang(box: Box, node: str, args: Args) -> None:
+def unhang(box: RunningBox, node: str, args: Args) -> None:
     _on(box, node, *_HUNG, "--end", str(args["path"]))
 
 
-def fill(box: Box, node: str, args: Args) -> None:
+def fill(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, _FULL, args)
 
 
-def unfill(box: Box, node: str, args: Args) -> None:
+def unfill(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, _NO_LONGER_FULL, args)
 
 
-def make_read_only(box: Box, node: str, args: Args) -> None:
+def make_read_only(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, _READ_ONLY, args)
 
 
-def make_writable(box: Box, node: str, args: Args) -> None:
+def make_writable(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, 'umount -l "$1"', args)
 
 
-def take_away(box: Box, node: str, args: Args) -> None:
+def unmount(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, 'umount -l "$1"', args)
 
 
-def give_back(box: Box, node: str, args: Args) -> None:
+def remount(box: RunningBox, node: str, args: Args) -> None:
     _sh(box, node, f'mount --bind "{_BOX_FOLDER}$1" "$1"', args)
 
 
-def _sh(box: Box, node: str, script: str, args: Args) -> None:
+def _sh(box: RunningBox, node: str, script: str, args: Args) -> None:
     _on(box, node, "sh", "-c", script, "sh", str(args["path"]))
 
 
-def _on(box: Box, node: str, *argv: str) -> None:
+def _on(box: RunningBox, node: str, *argv: str) -> None:
     done = box.node(node).run(argv, timeout_s=20, check=False)
     if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())
-        raise SandboxError(f"{node}: {said[:300] or f'{argv[0]} ended with {done.returncode}'}")
+        output = " ".join((done.stderr or done.stdout).split())
+        raise SandboxError(f"{node}: {output[:300] or f'{argv[0]} ended with {done.returncode}'}")

@@ -1,4 +1,4 @@
-"""Which faults a box has now: one small file for each node, in the box's folder on the host."""
+"""The active faults of a box: one small file for each node, in the box's folder on the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDER = "faults"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Active:
-    """A fault that was put in and not healed. ``since``: epoch seconds; ``boot_id``: of the node at that time."""
+    """An injected fault that is not healed. ``since``: epoch seconds; ``boot_id``: of the node at that time."""
 
     kind: str
     args: Args
@@ -31,7 +31,7 @@ class Active:
 
 @contextlib.contextmanager
 def only_one(box_folder: Path) -> Iterator[None]:
-    """One change of a box's faults at a time."""
+    """Lock: one change of a box's faults at a time."""
     (box_folder / _FOLDER).mkdir(exist_ok=True)
     with (box_folder / _FOLDER / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -39,7 +39,7 @@ def only_one(box_folder: Path) -> Iterator[None]:
 
 
 def load(box_folder: Path, where: str) -> list[Active]:
-    """The faults of a node (or of the controller), oldest first. Those that its last power cycle ended are left out."""
+    """The faults of a node (or of the controller), oldest first. Without those that the last power cycle ended."""
     try:
         records = json.loads((box_folder / _FOLDER / f"{where}.json").read_text())
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def save(box_folder: Path, where: str, faults: list[Active]) -> None:
 
 
 def boot_id(box_folder: Path, where: str) -> str:
-    """Of the node's last power-on; empty for the controller."""
+    """Boot id of the node's last power-on; empty for the controller."""
     try:
         return (box_folder / "nodes" / where / "boot_id").read_text().strip()
     except FileNotFoundError:

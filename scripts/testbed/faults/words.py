@@ -1,4 +1,4 @@
-"""The words after a fault's name, as people say them: what a kind takes, and reading it."""
+"""The arguments of a kind of fault, and their parser."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from testbed.errors import SandboxError, did_you_mean
 
 Args = dict[str, int | str]
-"""What was asked for: a word's key -> its value."""
+"""An argument's key -> its value."""
 
 _MANY = 6
-"""From so many choices on, a usage line shows the first and the last."""
+"""With this many choices or more, a usage line shows only the first and the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """One thing that a fault takes: an option (``--gpu``) or a bare word (``NUMBER``).
+    """One argument: an option (``--gpu``) or a positional one (``NUMBER``).
 
-    A number from ``low`` to ``high``, one of ``choices``, or any ``text``. ``default`` None: it must be said.
+    A number from ``low`` to ``high``, one of ``choices``, or any ``text``. ``default`` None: required.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Word:
 
     @property
     def usage(self) -> str:
-        """As it stands in a usage line: ``NUMBER``, ``[--gpu 0-7]``, ``[--hca mlx5_0|…|mlx5_7]``."""
+        """As in a usage line: ``NUMBER``, ``[--gpu 0-7]``, ``[--hca mlx5_0|…|mlx5_7]``."""
         shown = (
             self.choices if len(self.choices) < _MANY else (self.choices[0], "…", self.choices[-1])
         )
@@ -47,7 +47,7 @@ class Word:
         return text if self.default is None else f"[{text}]"
 
     def value(self, text: str) -> int | str:
-        """Raises ``ValueError`` with the end of a sentence that says what it takes."""
+        """The value of an argument. Raises ``ValueError`` with what it accepts."""
         if self.text:
             return text
         if self.choices:
@@ -61,11 +61,11 @@ class Word:
         return int(text)
 
 
-def parse(kind: str, words: Sequence[Word], said: Sequence[str]) -> Args:
-    """Every word of a kind with its value. Raises ``SandboxError``: one line with the remedy."""
-    where = " ".join([kind, *said])
+def parse(kind: str, words: Sequence[Word], texts: Sequence[str]) -> Args:
+    """Every argument of a kind with its value. Raises ``SandboxError`` with one line that has the usage."""
+    where = " ".join([kind, *texts])
     try:
-        given = dict(_pairs(words, said))
+        given = dict(_pairs(words, texts))
         for word in words:
             if word.key not in given and word.default is None:
                 raise ValueError(f"{word.name} is missing")
@@ -76,17 +76,17 @@ def parse(kind: str, words: Sequence[Word], said: Sequence[str]) -> Args:
 
 
 def shown(kind: str, words: Sequence[Word], args: Mapping[str, int | str]) -> str:
-    """The fault as a person would say it again."""
+    """The fault as a command would name it."""
     parts = [kind]
     for word in words:
         parts += [word.name] * word.option + [str(args[word.key])]
     return " ".join(parts)
 
 
-def _pairs(words: Sequence[Word], said: Sequence[str]) -> Iterator[tuple[str, int | str]]:
+def _pairs(words: Sequence[Word], texts: Sequence[str]) -> Iterator[tuple[str, int | str]]:
     options = {word.name: word for word in words if word.option}
     bare = (word for word in words if not word.option)
-    rest = iter(said)
+    rest = iter(texts)
     for text in rest:
         name, equals, value = text.partition("=")
         if name in options:
@@ -95,9 +95,9 @@ def _pairs(words: Sequence[Word], said: Sequence[str]) -> Iterator[tuple[str, in
                 raise ValueError(f"{name} needs a value")
             yield options[name].key, options[name].value(taken)
         elif text.startswith("-"):
-            raise ValueError(f"it takes no {name}{did_you_mean(name, options)}")
+            raise ValueError(f"unknown option {name}{did_you_mean(name, options)}")
         else:
             word = next(bare, None)
             if word is None:
-                raise ValueError(f"'{text}' is one word too many")
+                raise ValueError(f"unexpected argument '{text}'")
             yield word.key, word.value(text)

@@ -1,4 +1,4 @@
-"""What sits where on the simulated board: addresses of a real HGX H100, identities of our own."""
+"""Layout of the simulated board: addresses of a real HGX H100, made-up identities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 
 GPU_BUSES = (0x53, 0x64, 0x75, 0x86, 0x97, 0xA8, 0xB9, 0xCA)
-"""PCI bus of each GPU, as nvmlsim.c has them."""
+"""PCI bus of each GPU, as in nvmlsim.c."""
 
 HCAS = tuple(f"mlx5_{index}" for index in range(8))
 """One InfiniBand card beside each GPU, on the next bus."""
@@ -19,19 +19,19 @@ _IDENTITIES = uuid.UUID("6f1d9a52-5e0c-4c27-9d6b-0f6c3a2b7e11")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What tells one GPU from every other, in any node of any box: UUID and serial number."""
+    """UUID and serial number of a GPU, unique over all nodes of all boxes."""
 
     uuid: str
     serial: str
 
 
 def identity(node_index: int, gpu: int) -> Identity:
-    """Of the GPU that a node was built with. Serial numbers leave room for 99 replacements each."""
+    """Identity of an original GPU of a node. Serial numbers leave room for 99 replacements each."""
     return _identity(1_650_000_000_000 + (node_index * 8 + gpu) * 100)
 
 
 def successor(serial: str) -> Identity:
-    """Of the GPU that replaces the one with this serial number."""
+    """Identity of the GPU that replaces the one with this serial number."""
     return _identity(int(serial) + 1)
 
 

@@ -1,8 +1,8 @@
 """A node's kernel log as a regular file: the records that a reader of /dev/kmsg gets.
 
 One record a line, ``prio,seq,usec,flags;text`` (Documentation/ABI/testing/dev-kmsg): prio is
-facility * 8 + level, usec the time since boot. A node shares its machine's clock, so its "since
-boot" is CLOCK_MONOTONIC, as on any other machine.
+facility * 8 + level, usec the time since boot. A node shares the host's clock, so the time since
+boot is CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 KERNEL_ERROR = 3
 KERNEL_WARNING = 4
-"""Facility 0 (which user space can never write) and the level of the NVIDIA driver's own printk."""
+"""Facility 0, which user space cannot write, and the level of the NVIDIA driver's messages."""
 KERNEL_INFO = 6
 DAEMON_INFO = 3 * 8 + 6
-"""Facility 3: what init writes to /dev/kmsg while it boots."""
+"""Facility 3: what init writes to /dev/kmsg during the boot."""
 
 _BOOT = (
     (5, "Linux version 6.8.0-60-generic (buildd@host) (gcc 13.3.0) #63-Ubuntu SMP PREEMPT_DYNAMIC"),
@@ -37,13 +37,13 @@ _BOOT = (
 
 
 def begin(path: Path) -> None:
-    """A new ring, as after a power cycle: sequence numbers start at 0 and the driver says hello."""
+    """Start a new log, as after a boot: sequence numbers start at 0, with the messages of the boot."""
     lines = [record(prio, seq, _now_us(), text) for seq, (prio, text) in enumerate(_BOOT)]
     path.write_text("".join(lines))
 
 
 def append(path: Path, texts: Iterable[str], prio: int = KERNEL_WARNING) -> None:
-    """Add records, whole and at once; two writers neither mix theirs nor reuse a number."""
+    """Add records atomically; two writers neither mix records nor reuse a number."""
     with path.open("ab+") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         seq = _next_seq(log.fileno())
@@ -52,7 +52,7 @@ def append(path: Path, texts: Iterable[str], prio: int = KERNEL_WARNING) -> None
 
 
 def record(prio: int, seq: int, usec: int, text: str) -> str:
-    """One line. Control, non-ASCII bytes and the backslash are ``\\xNN``, as in the kernel."""
+    """One line. Control bytes, non-ASCII bytes and the backslash are ``\\xNN``, as in the kernel."""
     plain = "".join(
         chr(byte) if 32 <= byte < 127 and byte != 0x5C else f"\\x{byte:02x}"
         for byte in text.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Builds our C sources into shared objects, once for each content."""
+"""Builds the C sources into shared objects, once for each content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from testbed.errors import SandboxError
 
 SONAME = "libnvidia-ml.so.1"
-"""What nvidia-ml-py asks the loader for (nvidia-ml-py, nvmlInitWithFlags)."""
+"""The name that nvidia-ml-py loads (nvmlInitWithFlags)."""
 
 _HERE = Path(__file__).parent
 _COMPILERS = ("cc", "gcc", "tcc")
@@ -23,10 +23,10 @@ def build_library(cache: Path, cc: str | None = None) -> Path:
 
 
 def shared_object(cache: Path, name: str, sources: tuple[Path, ...], cc: str | None = None) -> Path:
-    """A shared object of ``sources``, in a folder of ``cache`` named by a hash of what went in.
+    """A shared object of ``sources``, in a folder of ``cache`` named by a hash of its sources.
 
     ``cc``: the compiler (else $CC, else the first of cc, gcc and tcc). Raises ``SandboxError``
-    without a compiler, or when it refuses.
+    without a compiler, or when it fails.
     """
     folder = cache / "native" / f"{name.partition('.')[0]}-{_digest(sources)}"
     library = folder / name
@@ -44,9 +44,9 @@ def shared_object(cache: Path, name: str, sources: tuple[Path, ...], cc: str | N
     )
     if built.returncode:
         part.unlink(missing_ok=True)
-        said = " ".join(built.stderr.split()) or f"exit status {built.returncode}"
-        raise SandboxError(f"{compiler} cannot build {name}: {said[:400]}")
-    part.rename(library)  # two builders may race; either result is good
+        output = " ".join(built.stderr.split()) or f"exit status {built.returncode}"
+        raise SandboxError(f"{compiler} cannot build {name}: {output[:400]}")
+    part.rename(library)  # two builders may race; both results are valid
     return library
 
 

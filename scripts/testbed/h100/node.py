@@ -1,4 +1,4 @@
-"""A node's `/sim`: the state that the simulated NVML reads, the kernel log, the sysfs tree."""
+"""A node's `/sim`: the state file of the simulated NVML, the kernel log, the sysfs tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAULTS = "# --- faults; above: what the node is when healthy ---"
 
 
 def make_node(sim: Path, node_index: int, gpus: int = 8) -> None:
-    """Everything of a healthy node, in the (made, if absent) folder ``sim``.
+    """Write the files of a healthy node into the folder ``sim``, created if absent.
 
     Raises ``ValueError`` unless the board has room for ``gpus``.
     """
@@ -33,7 +33,7 @@ def make_node(sim: Path, node_index: int, gpus: int = 8) -> None:
 
 
 def replace_gpu(state: dict[str, str], gpu: int) -> None:
-    """Put another GPU in: identity of its own, nothing of the old one's wear."""
+    """Replace a GPU: a new identity, no wear."""
     old = state[f"gpu.{gpu}.serial"]
     for key in [key for key in state if key.startswith(f"gpu.{gpu}.")]:
         del state[key]
@@ -45,14 +45,14 @@ def _identity_lines(gpu: int, own: Identity) -> dict[str, str]:
 
 
 def read_state(sim: Path) -> dict[str, str]:
-    """What the node is without its faults: key -> value (format: nvmlsim.c)."""
+    """The node's state without faults: key -> value (format: nvmlsim.c)."""
     lines = (sim / STATE).read_text().partition(_FAULTS)[0].splitlines()
     found = (line.partition(" = ") for line in lines)
     return {key: value for key, equals, value in found if equals}
 
 
 def write_state(sim: Path, healthy: Mapping[str, str], faults: tuple[str, ...]) -> None:
-    """Replace the state in one step; lines in ``faults`` outrank those of the healthy node."""
+    """Replace the state atomically; lines in ``faults`` override those of the healthy node."""
     lines = [*(f"{key} = {value}" for key, value in healthy.items()), _FAULTS, *faults]
     part = sim / f".{STATE}.{os.getpid()}"
     part.write_text("\n".join(lines) + "\n")

@@ -4,27 +4,27 @@
  *   cc -O1 -shared -fPIC -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 nvmlsim.c simstate.c -lpthread
  *
  * The state file (/sim/nvml.state, or what NVMLSIM_STATE names) is read again at EVERY call, so a fault appears in
- * programs that already run. One "key = value" per line, '#' comments, the last line of a key wins, a last line
- * without '\n' is ignored (a write in progress), no file at all is a healthy node. "*" for a GPU or a link means
- * all that have no line of their own.
+ * programs that are already running. One "key = value" per line, '#' comments, the last line of a key wins, a last line
+ * without '\n' is ignored (a write in progress), a missing file is a healthy node. "*" for a GPU or a link means
+ * all without a line of their own.
  *
  *   count = 8                                   how many GPUs NVML reports
  *   sys.driver|sys.nvml|sys.cuda = ...          versions
- *   gpu.3.temp = 91                             a value (its key stands beside each function below)
- *   gpu.3.pcie_replay = 150+2/s@1767225600      a number that grows: 2 a second from then (seconds since 1970) on
+ *   gpu.3.temp = 91                             a value (see its key at each function below)
+ *   gpu.3.pcie_replay = 150+2/s@1767225600      a growing number: 2 a second since then (seconds since 1970)
  *   gpu.3.link.7.state = 0                      of an NVLink: state crc replay recovery remote remote_type
  *   gpu.3.field.230 = 1                         of nvmlDeviceGetFieldValues, by field id
- *   gpu.3.fieldrc.82 = 3                        that field's own return code
+ *   gpu.3.fieldrc.82 = 3                        return code of that field
  *   gpu.3.proc = 4242:1073741824 4300:2048      compute processes, pid:bytes
  *   gpu.3.lost = 1                              each call of this GPU and each wait for events: GPU_IS_LOST (15)
  *   gpu.3.rc.nvmlDeviceGetTemperature = 999     return code of one call ("rc.*": of all)
  *   gpu.3.ms.nvmlDeviceGetPowerUsage = 250      added latency in milliseconds ("ms.*")
  *   gpu.3.hang.nvmlDeviceGetPowerUsage = 1      block until "= 0", at most ten minutes ("hang.*")
  *                                      = D      the same in state D; SIGKILL still ends the process
- *                                      = K      the same, and the process outlives SIGKILL until "= 0"
+ *                                      = K      the same, and the process survives SIGKILL until "= 0"
  *   sys.rc.|sys.ms.|sys.hang.SYMBOL             the same for calls without a GPU
- *   event = 1:3:8:79                            seq:gpu:type:data; seq ascends; delivered once to each event set
- *                                               that had registered before the line came
+ *   event = 1:3:8:79                            seq:gpu:type:data; seq increases; delivered once to each event set
+ *                                               that was registered before the line was written
  * NVMLSIM_TRACE=FILE appends "pid symbol gpu rc" for every call.
  *
  * Defaults are those of a real healthy 8x H100 SXM with driver 580.105.08, whose counters are not all zero.

@@ -1,4 +1,4 @@
-/* The state file, and the ways in which a call can be slow, stuck or refused. */
+/* The state file, and how calls are delayed, blocked or failed. */
 #define _GNU_SOURCE
 #include "simstate.h"
 
@@ -19,7 +19,7 @@
 #ifndef STATE_PATH
 #define STATE_PATH "/sim/nvml.state"
 #endif
-#define LONGEST_HANG_US 600000000ull /* a forgotten hang must not outlive a test run */
+#define LONGEST_HANG_US 600000000ull /* a hang that is not healed must not outlast a test run */
 
 typedef struct {
     const char *key, *value;
@@ -172,7 +172,7 @@ static int any(const int *lines_of_a_kind) {
 int sim_any_field(void) { return any(&of_fields); }
 
 u64 sim_link(int gpu, u32 link, u64 otherwise, const char *key) {
-    if (!any(&of_links)) return otherwise; /* most of the time, and asked 72 times for each GPU */
+    if (!any(&of_links)) return otherwise; /* the usual case, and called 72 times for each GPU */
     return sim_number(gpu, sim_number(gpu, otherwise, "link.*.%s", key), "link.%u.%s", link, key);
 }
 
@@ -219,9 +219,9 @@ long sim_newest_event(void) {
     return newest;
 }
 
-/* ---- misbehaviour -------------------------------------------------------------------------------- */
+/* ---- faults --------------------------------------------------------------------------------------- */
 
-/* 0, '1' (sleeps), 'D' (uninterruptible, dies of SIGKILL) or 'K' (outlives SIGKILL) */
+/* 0, '1' (sleeps), 'D' (uninterruptible, ends with SIGKILL) or 'K' (survives SIGKILL) */
 static char hang_kind(int gpu, const char *symbol) {
     char value[16];
     sim_reload();
@@ -245,12 +245,12 @@ static __attribute__((noinline)) void hang_in_state_d(int gpu, const char *symbo
     if (child > 0) waitpid(child, NULL, 0);
 }
 
-/* A tracer that never resumes the exit stop of this thread: SIGKILL leaves the process half dead, its files open
- * and wait() never returning, as with a thread that is stuck inside the driver. Needs no root. */
+/* A tracer that never resumes the exit stop of this thread: after SIGKILL the process keeps its files open and
+ * wait() never returns, as with a thread that is stuck inside the driver. Needs no root. */
 static void hang_beyond_sigkill(int gpu, const char *symbol, u64 until_us) {
     pid_t me = (pid_t)syscall(SYS_gettid);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-    pthread_mutex_lock(&lock); /* so that no other thread holds it in the child for ever */
+    pthread_mutex_lock(&lock); /* so that no other thread holds it in the child */
     pid_t child = fork();
     pthread_mutex_unlock(&lock);
     if (!child) {
@@ -259,7 +259,7 @@ static void hang_beyond_sigkill(int gpu, const char *symbol, u64 until_us) {
         for (int fd = 0; fd < 1024; fd++) close(fd);
         if (ptrace(PTRACE_SEIZE, me, 0, PTRACE_O_TRACEEXIT)) _exit(1);
         while (must_hang(gpu, symbol, until_us) && !kill(me, 0)) sim_sleep_ms(10);
-        _exit(0); /* detaches: the thread goes on, or dies at last */
+        _exit(0); /* detaches: the thread continues or exits */
     }
     if (child > 0) waitpid(child, NULL, 0);
 }

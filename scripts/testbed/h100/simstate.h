@@ -1,4 +1,4 @@
-/* What the simulated NVML knows and how it misbehaves. The format of the state file is told in nvmlsim.c. */
+/* State and faults of the simulated NVML. nvmlsim.c documents the format of the state file. */
 #ifndef SIMSTATE_H
 #define SIMSTATE_H
 
@@ -34,7 +34,7 @@ typedef struct {
 /* Reads the state file again; every call of the library starts with it. */
 HIDDEN void sim_reload(void);
 
-/* The value of "gpu.N.KEY", else of "gpu.*.KEY" ("sys.KEY" for SYSTEM); false when neither is there. */
+/* The value of "gpu.N.KEY", else of "gpu.*.KEY" ("sys.KEY" for SYSTEM); false when neither exists. */
 HIDDEN int sim_text(int gpu, char *out, size_t room, const char *key, ...) __attribute__((format(printf, 4, 5)));
 HIDDEN u64 sim_number(int gpu, u64 otherwise, const char *key, ...) __attribute__((format(printf, 3, 4)));
 HIDDEN u64 sim_link(int gpu, u32 link, u64 otherwise, const char *key);
@@ -43,11 +43,11 @@ HIDDEN int sim_gpu_count(void);
 /* Whether any line is about a field value ("gpu.3.field.230", "gpu.3.fieldrc.82"). */
 HIDDEN int sim_any_field(void);
 
-/* The first event after `after` of the GPUs and types in `masks`, else false. Counts up `*newest` where asked. */
+/* The first event after `after` of the GPUs and types in `masks`, else false. */
 HIDDEN int sim_next_event(const u64 masks[MAX_GPUS], const long after[MAX_GPUS], SimEvent *out);
 HIDDEN long sim_newest_event(void);
 
-/* Delays, blocks and refuses a call as the state says; the code that the call must return at once, or SUCCESS. */
+/* Delays, blocks or fails a call as the state requires; the code that the call must return, or SUCCESS. */
 HIDDEN Return sim_enter(const char *symbol, int gpu);
 
 HIDDEN void sim_initialized(int change);

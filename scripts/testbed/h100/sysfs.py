@@ -1,7 +1,7 @@
-"""A node's sysfs tree, as far as node checks look: InfiniBand ports, PCIe links and AER counters.
+"""A node's sysfs tree, as far as node checks read it: InfiniBand ports, PCIe links and AER counters.
 
-Laid out as the kernel does (files under devices/, relative links from class/ and bus/), so a reader
-that is given the root in place of /sys works unchanged. Values are those of an HGX H100 with
+The layout is the kernel's (files under devices/, relative links from class/ and bus/), so a reader
+works unchanged with this root in place of /sys. Values are those of an HGX H100 with
 ConnectX-7. Sources: the kernel's Documentation/ABI, files sysfs-class-infiniband, sysfs-bus-pci and
 sysfs-bus-pci-devices-aer_stats.
 """
@@ -19,7 +19,7 @@ from testbed.h100.board import GPU_BUSES, HCAS, gpu_address, hca_address
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A symbolic link, relative to where it stands."""
+    """A symbolic link, relative to its own folder."""
 
     target: str
 
@@ -97,7 +97,7 @@ def healthy(node_index: int = 0) -> Tree:
 
 
 def write_tree(root: Path, tree: Mapping[str, Value]) -> None:
-    """Make every file and link of ``tree`` below ``root``."""
+    """Write every file and link of ``tree`` below ``root``."""
     for folder in {(root / path).parent for path in tree}:
         folder.mkdir(parents=True, exist_ok=True)
     for path, value in tree.items():
@@ -109,7 +109,7 @@ def write_tree(root: Path, tree: Mapping[str, Value]) -> None:
 
 
 def change(root: Path, path: str, value: str | bytes) -> None:
-    """Give one file another value. A reader sees the old one or the new one, never half."""
+    """Replace the value of one file atomically."""
     target = root / path
     part = target.with_name(f".{target.name}.new")
     part.write_bytes(_content(value))
@@ -121,40 +121,40 @@ def count_up(root: Path, path: str, by: int) -> None:
     change(root, path, str(int((root / path).read_text()) + by))
 
 
-def take_away(root: Path, path: str) -> None:
+def remove(root: Path, path: str) -> None:
     """Remove a file, a link, or a folder with all below it."""
     target = root / path
     if target.is_dir() and not target.is_symlink():
         gone = target.with_name(f".{target.name}.gone")
-        target.rename(gone)  # a reader sees all of it or nothing
+        target.rename(gone)  # a reader sees the whole folder or none
         shutil.rmtree(gone)
     else:
         target.unlink(missing_ok=True)
 
 
-def give_back(root: Path, path: str) -> None:
-    """Make again what ``take_away`` removed, as it is on a healthy node."""
+def restore(root: Path, path: str) -> None:
+    """Restore what ``remove`` removed, as on a healthy node."""
     tree = healthy()
     write_tree(root, {at: tree[at] for at in tree if at == path or at.startswith(f"{path}/")})
 
 
 def gpu_folder(gpu: int) -> str:
-    """Where a GPU's PCI files are, below the root."""
+    """Folder of a GPU's PCI files, below the root."""
     return _device_folder(gpu_address(gpu), (_root_port(gpu),))
 
 
 def root_port_folder(gpu: int) -> str:
-    """Where the PCI files of the port above a GPU are, below the root."""
+    """Folder of the PCI files of a GPU's root port, below the root."""
     return _device_folder(_root_port(gpu), ())
 
 
 def root_port(gpu: int) -> str:
-    """PCI address of the port above a GPU."""
+    """PCI address of a GPU's root port."""
     return _root_port(gpu)
 
 
 def hca_folder(name: str) -> str:
-    """Where an HCA's InfiniBand files are, below the root."""
+    """Folder of an HCA's InfiniBand files, below the root."""
     index = HCAS.index(name)
     return f"{_device_folder(hca_address(index), (_root_port(index),))}/infiniband/{name}"
 

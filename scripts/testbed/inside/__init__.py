@@ -1,1 +1,1 @@
-"""What runs inside a box, under the Python of the box's root: standard library and this folder only."""
+"""Programs that run inside a box, with the Python of its root; they use the standard library only."""

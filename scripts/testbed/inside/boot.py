@@ -1,4 +1,4 @@
-"""Bring a box's services up, in order, and say so; run inside the box by `up`. Exit status 1: something did not come.
+"""Starts a box's services in order and reports progress; `up` runs it inside the box. Exit status 1: a service failed.
 
 python3 -m testbed.inside.boot
 """
@@ -29,7 +29,7 @@ def say(text: str) -> None:
 
 
 def _answer(argv: Sequence[str]) -> str | None:
-    """Standard output, None when the command failed."""
+    """Standard output of a command, None when it failed."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     except subprocess.TimeoutExpired:
@@ -57,7 +57,7 @@ def _secrets() -> None:
 
 
 def _database() -> None:
-    """MariaDB's folder with its system tables: as Debian's package made it (its place differs), else made now."""
+    """MariaDB's folder with its system tables: from Debian's package (the path differs), else created now."""
     places = (Path("/var/lib/mysql"), Path("/var/lib/mariadb"))
     found = next((place for place in places if (place / "mysql").is_dir()), None)
     if found is None:
@@ -78,7 +78,7 @@ def _accounting() -> None:
     _database()
     ask(INSIDE, do="start", name="mariadbd")
     ask(INSIDE, do="start", name="munged")
-    # connects as root through the socket, which is how Debian sets MariaDB up
+    # connects as root through the socket, as Debian configures MariaDB
     select = [
         "mariadb",
         "--socket=/run/mysqld/mysqld.sock",

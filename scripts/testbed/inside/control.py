@@ -1,4 +1,4 @@
-"""Talking to a box's supervisor: one JSON line there, one JSON line back, over a unix socket in the box's folder."""
+"""Requests to a box's supervisor: one JSON line each way over a Unix socket in the box's folder."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ SOCKET = "control.sock"
 
 
 class ControlError(Exception):
-    """The supervisor said no, or is not there."""
+    """The supervisor refused a request or does not answer."""
 
 
 def ask(folder: Path, timeout_s: float = 30, **request: object) -> dict[str, object]:
     """The supervisor's answer to ``request`` (its key ``do`` names the verb).
 
-    Raises ``ControlError`` with the supervisor's own words.
+    Raises ``ControlError`` with the supervisor's message.
     """
-    # Through a descriptor: a socket's path may have 107 bytes at most, a folder's may be longer.
+    # Through a descriptor: a socket path has at most 107 bytes, a folder's path may be longer.
     where = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
@@ -34,7 +34,9 @@ def ask(folder: Path, timeout_s: float = 30, **request: object) -> dict[str, obj
         ) from None
     finally:
         os.close(where)
-    answer: dict[str, object] = json.loads(line or b'{"error": "the supervisor hung up"}')
+    answer: dict[str, object] = json.loads(
+        line or b'{"error": "the supervisor closed the connection"}'
+    )
     if "error" in answer:
         raise ControlError(str(answer["error"]))
     return answer

@@ -1,4 +1,4 @@
-"""The daemons of a box's main namespace: a table."""
+"""A table of the daemons in a box's main namespace."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 DATABASE = "/var/lib/accounting"
-"""A link to where the release's MariaDB was installed with its system tables (see boot)."""
+"""A link to the folder of MariaDB's system tables (see boot)."""
 
 SLURMCTLD_STATE = "/var/lib/slurm/ctld"
 """StateSaveLocation in slurm.conf."""
 
 BRIDGE_RESTART_S = 1.0
-"""A Deployment restarts its container after a back-off that starts at 10 s; here a wait is only a wait."""
+"""Shorter than a Deployment's back-off, which starts at 10 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """``restart_s``: seconds after its death until it is started again (None: it stays dead)."""
+    """``restart_s``: seconds after its exit until it is restarted (None: it stays down)."""
 
     name: str
     argv: tuple[str, ...]
@@ -26,7 +26,7 @@ class Daemon:
     user: str = "root"
     env: dict[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
-    """Made before the start and given to ``user``."""
+    """Created before the start and owned by ``user``."""
     restart_s: float | None = None
 
 
@@ -49,7 +49,7 @@ DAEMONS = {
                 "--socket=/run/mysqld/mysqld.sock",
                 f"--datadir={DATABASE}",
                 "--pid-file=/run/mysqld/mysqld.pid",
-                # small and quick: the data does not outlive the box
+                # small and fast: the data ends with the box
                 "--innodb-buffer-pool-size=32M",
                 "--innodb-log-file-size=8M",
                 "--innodb-flush-log-at-trx-commit=0",
@@ -68,7 +68,7 @@ DAEMONS = {
         ),
         Daemon(
             name="slurmctld",
-            # -i: one killed before it first saved its state may start again (26.05 calls that fatal otherwise)
+            # -i: it can restart after a kill before its first state save (otherwise fatal on 26.05)
             argv=("/usr/sbin/slurmctld", "-D", "-i"),
             log="/var/log/slurm/slurmctld.err",
             folders=("/run/slurmctld", SLURMCTLD_STATE),

@@ -1,4 +1,4 @@
-"""The box's own network: a bridge on which every node has one cable."""
+"""The box's network: a bridge with one veth pair for each node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _ip(*words: str, check: bool = True) -> None:
 
 
 def lay_bridge() -> None:
-    """Slurm needs an address beside loopback in any case: it resolves names with AI_ADDRCONFIG."""
+    """Create the bridge. Slurm needs an address besides loopback: it resolves names with AI_ADDRCONFIG."""
     _ip("link", "set", "lo", "up")
     _ip("link", "add", _BRIDGE, "type", "bridge")
     _ip("addr", "add", f"{CONTROLLER_ADDRESS}/24", "dev", _BRIDGE)
@@ -24,16 +24,16 @@ def lay_bridge() -> None:
 
 
 def cable_in(node: str, pid: int) -> None:
-    """A cable from the bridge to the network namespace that ``pid`` is about to make for itself, as its eth0."""
+    """Connect the bridge with the network namespace that ``pid`` is about to create, as its eth0."""
     own = Path("/proc/self/ns/net").readlink()
     end = time.monotonic() + 10
     while Path(f"/proc/{pid}/ns/net").readlink() == own:
         if time.monotonic() > end:
             raise OSError(f"{node} did not get a network namespace")
         time.sleep(0.005)
-    _ip("link", "del", link(node), check=False)  # the old cable outlives a node's death by a moment
-    # A machine keeps its network card over a power cycle: with another hardware address its
-    # neighbours would go on talking to the old one for a minute (srun: "Communication connection failure").
+    _ip("link", "del", link(node), check=False)  # the old link may outlast the node for a moment
+    # A machine keeps its hardware address over a power cycle. With another address its
+    # neighbours would use the old one for a minute (srun: "Communication connection failure").
     mac = "02:00:" + ":".join(f"{int(part):02x}" for part in address(node).split("."))
     peer = ("peer", "name", "eth0", "address", mac, "netns", str(pid))
     _ip("link", "add", link(node), "type", "veth", *peer)

@@ -1,4 +1,4 @@
-"""pid 1 of a node: makes what a machine has of its own, starts slurmd, reaps. It ends only by power loss.
+"""pid 1 of a node: sets up its file systems and network, starts slurmd, reaps. Only a power loss ends it.
 
 python3 -m testbed.inside.node worker-0
 """
@@ -45,14 +45,14 @@ def _mount(*words: str) -> None:
 
 
 def _own_filesystems(node: str) -> None:
-    """Own /run, /tmp, /dev/shm; own disk for /var/lib/holdfast; /sim with its boot id. munged is shared by all."""
+    """The node's /run, /tmp, /dev/shm, disk for /var/lib/holdfast and /sim with its boot id. munged is shared."""
     Path("/mnt/.munge").mkdir(exist_ok=True)
     _mount("--bind", "/run/munge", "/mnt/.munge")
     _mount("-t", "tmpfs", "-o", "mode=755", "run", "/run")
     Path("/run/munge").mkdir()
     _mount("--move", "/mnt/.munge", "/run/munge")
     Path("/run/slurm").mkdir()
-    for folder in ("/tmp", "/dev/shm"):  # noqa: S108 - the node's own, just mounted
+    for folder in ("/tmp", "/dev/shm"):  # noqa: S108 - mounted for this node
         _mount("-t", "tmpfs", "-o", "mode=1777", "tmp", folder)
     for source, target in (
         (INSIDE / "disks" / node, "/var/lib/holdfast"),
@@ -61,7 +61,7 @@ def _own_filesystems(node: str) -> None:
         source.mkdir(parents=True, exist_ok=True)
         Path(target).mkdir(parents=True, exist_ok=True)
         _mount("--bind", str(source), target)
-    # A local disk, as far as the table of mounts goes: the kernel log's faults of filesystems are of this one.
+    # A local disk in the mount table: filesystem faults in the kernel log name this device.
     Path("/mnt/scratch").mkdir(exist_ok=True)
     _mount("-t", "tmpfs", "-o", "mode=1777,size=16m", "/dev/nvme0n1p1", "/mnt/scratch")
     _mount("--bind", "/sim/boot_id", "/proc/sys/kernel/random/boot_id")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def parent_of(pid: int) -> int | None:
-    """Parent of a process; None when there is no such process (any more)."""
+    """Parent of a process; None when there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
@@ -16,10 +16,10 @@ def parent_of(pid: int) -> int | None:
 
 
 def all_pids() -> Iterator[int]:
-    """Every process that this mount of /proc shows."""
+    """Every process in this mount of /proc."""
     return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 
 def first_child(pid: int) -> int | None:
-    """The (only) child of an `unshare --fork`: pid 1 of the namespace that it made."""
+    """The only child of an `unshare --fork`: pid 1 of the new namespace."""
     return next((child for child in sorted(all_pids()) if parent_of(child) == pid), None)

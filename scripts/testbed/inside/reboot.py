@@ -1,4 +1,4 @@
-"""Ask the supervisor to power a node off and on again (RebootProgram); run on the node itself."""
+"""Requests a power cycle of a node from the supervisor (RebootProgram); runs on the node."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""First life of a box's pid 1, under the host's Python: build the file system, move in, become the supervisor.
+"""First program of a box's pid 1, with the host's Python: builds the file system, enters it, becomes the supervisor.
 
     unshare --mount --pid --uts --ipc --net --fork … python -m testbed.inside.stage BOXDIR LIFELINE_FD [OWNER_FD]
 
-Everything is mounted in the box's own mount namespace, so nothing is left on the host when pid 1 ends, however it ends.
+Everything is mounted in the box's mount namespace, so nothing stays on the host when pid 1 ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MNT_DETACH = 2  # linux/fs.h
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
             "tty": (5, 0), "fuse": (10, 229)}  # fmt: skip
 _SHARED = {"mnt/training": 0o1777, "mnt/inference": 0o1777, "home/alice": 0o755}
-"""Filestores and home, each a mount of its own on every node; folder of the box on the host -> mode."""
+"""Filestores and home, separate mounts on every node; folder of the box on the host -> mode."""
 
 
 def main(argv: list[str]) -> int:
@@ -53,7 +53,7 @@ def _bind(source: Path, target: Path) -> None:
 
 
 def _overlay(box: Path, shape: Shape) -> Path:
-    """The root of the box: layers over the release's root, writes in memory."""
+    """Mount the root of the box: layers over the release's root; writes stay in memory."""
     base = box / "root"
     _mount("tmpfs", base, "mode=755,size=6g", "box")
     for name in ("upper", "work", "new"):
@@ -76,9 +76,9 @@ def _kernel_filesystems(new: Path) -> None:
 
 
 def _devices(dev: Path) -> None:
-    """A /dev of its own: the host's kernel log and disks are none of a node's business."""
+    """Make a separate /dev: nodes must not see the host's kernel log and disks."""
     _mount("tmpfs", dev, "mode=755")
-    # An open /dev/nvidia* without a driver fails; slurmd only looks whether they are device nodes. These are /dev/null.
+    # slurmd only checks that /dev/nvidia* are device nodes; these are /dev/null, which can be opened.
     gpus = {f"nvidia{index}": (1, 3) for index in range(GPUS_PER_NODE)}
     for name, (major, minor) in {**_DEVICES, **gpus}.items():
         os.mknod(dev / name, 0o666 | stat.S_IFCHR, os.makedev(major, minor))
@@ -108,7 +108,7 @@ def _shared_folders(box: Path, new: Path, shape: Shape) -> None:
 
 
 def _files(box: Path, new: Path, shape: Shape) -> None:
-    """Configuration that was rendered on the host (BOXDIR/etc), and the users that a root made elsewhere lacks."""
+    """Copy the configuration rendered on the host (BOXDIR/etc), and add users that a root made elsewhere lacks."""
     for source in sorted((box / "etc").rglob("*")):
         target = new / "etc" / source.relative_to(box / "etc")
         if source.is_dir():
@@ -139,7 +139,7 @@ def _add_users(etc: Path) -> None:
 
 
 def _move_into(new: Path) -> None:
-    """Make ``new`` the root of the namespace and forget the host's file system altogether."""
+    """Make ``new`` the root of the namespace and unmount the host's file system."""
     old = new / ".old"
     old.mkdir()
     subprocess.run(["pivot_root", str(new), str(old)], check=True)

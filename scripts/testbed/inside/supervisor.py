@@ -1,10 +1,11 @@
-"""pid 1 of a box: starts and ends daemons and nodes on request, reaps, restarts the bridge, and dies with its owner.
+"""pid 1 of a box: starts and ends daemons and nodes on request, reaps, restarts the bridge, ends with its owner.
 
     python3 -m testbed.inside.supervisor LIFELINE_FD [OWNER_PIDFD]
 
-LIFELINE is a pipe from the `up` that makes the box: until it says "settled", its end is the box's end, so an `up` that
-is killed half way leaves nothing. OWNER is a pidfd: the box ends when that process does. When pid 1 ends, the kernel
-ends everything else in the namespaces and with them every mount and interface.
+LIFELINE is a pipe from the `up` that starts the box. If it closes before `up` has written "settled",
+the box ends, so a killed `up` leaves nothing behind. OWNER is a pidfd: the box ends when that process
+does. When pid 1 ends, the kernel ends everything else in the namespaces, with all mounts and
+interfaces.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ Answer = dict[str, object]
 
 
 class Refusal(Exception):
-    """A request that cannot be met; its text goes back to who asked."""
+    """A request that cannot be met; its text is sent to the client."""
 
 
 class Supervisor:
-    """One thread, one loop; every request is short. Never waits for a process of the box."""
+    """One thread with one loop; every request is short. It never waits for a process of the box."""
 
     def __init__(self, shape: Shape, catalogue: Mapping[str, Daemon]) -> None:
         self.shape = shape
@@ -70,7 +71,7 @@ class Supervisor:
         return {"pid": self.daemons[name].pid}
 
     def stop(self, name: str) -> Answer:
-        """End a daemon for good; one that was stopped by SIGSTOP as well."""
+        """End a daemon without a restart, even one stopped by SIGSTOP."""
         self._daemon(name)
         self.unwanted.add(name)
         self.due.pop(name, None)
@@ -85,7 +86,7 @@ class Supervisor:
         """Boot: new namespaces, a new boot id, a new kernel log."""
         self._known(node)
         if node in self.nodes:
-            raise Refusal(f"{node} has power already")
+            raise Refusal(f"{node} is already powered on")
         sim = INSIDE / "nodes" / node
         sim.mkdir(parents=True, exist_ok=True)
         (sim / "boot_id").write_text(_BOOT_ID.read_text())
@@ -105,11 +106,11 @@ class Supervisor:
         return {"pid": self.nodes[node].pid}
 
     def power_off(self, node: str) -> Answer:
-        """Power loss: nothing gets a chance to write another byte."""
+        """Power loss: no process can write another byte."""
         self._known(node)
         child = self.nodes.get(node)
         if child is not None:
-            # The node's own pid 1, not unshare: unshare ends only when nothing of the node is left.
+            # The node's pid 1, not unshare: unshare exits only when the whole node has ended.
             os.kill(first_child(child.pid) or child.pid, signal.SIGKILL)
         return {"had_power": child is not None}
 
@@ -124,7 +125,7 @@ class Supervisor:
     def set_cable(self, node: str, *, plugged: bool) -> Answer:
         self._known(node)
         if node not in self.nodes:
-            raise Refusal(f"{node} has no power")
+            raise Refusal(f"{node} is powered off")
         set_link(node, up=plugged)
         (self.cut.discard if plugged else self.cut.add)(node)
         return {}
@@ -184,11 +185,11 @@ class Supervisor:
                     self.due[name] = now + wait_s
 
     def restart(self, now: float) -> float | None:
-        """Start what is due; seconds until the next one is."""
+        """Start what is due. Returns the seconds until the next start."""
         for name in [name for name, at in self.due.items() if at <= now]:
             del self.due[name]
             self.start(name) if name in self.catalogue else self.power_on(name)
-            self._note(f"{name} started again")
+            self._note(f"{name} restarted")
         return max(0.0, min(self.due.values()) - now) if self.due else None
 
     @staticmethod
@@ -242,11 +243,11 @@ def _serve_one(listener: socket.socket, supervisor: Supervisor) -> None:
                 line = lines.readline()
             channel.sendall(json.dumps(supervisor.answer(line)).encode() + b"\n")
         except OSError:
-            pass  # who asked went away
+            pass  # the client has gone
 
 
 def _wakeups() -> int:
-    """A descriptor that becomes readable when a child ended."""
+    """A descriptor that becomes readable when a child has ended."""
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -256,7 +257,7 @@ def _wakeups() -> int:
 def _serve(
     supervisor: Supervisor, watch: selectors.DefaultSelector, listener: socket.socket
 ) -> None:
-    """Until the owner is gone, or the lifeline breaks before it said "settled"."""
+    """Serve requests until the owner is gone, or the lifeline closes before "settled"."""
     while True:
         for key, _ in watch.select(supervisor.restart(time.monotonic())):
             if key.data == "request":
@@ -270,14 +271,14 @@ def _serve(
         supervisor.reap(time.monotonic())
 
 
-def _usual_signals() -> None:
-    """What the box was started under ignores perhaps (nohup, a background job), its daemons and jobs do not inherit."""
+def _default_signals() -> None:
+    """Reset signals that the caller ignores (nohup, a background job), so that daemons and jobs do not inherit it."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
 
 def main(argv: list[str]) -> int:
-    _usual_signals()
+    _default_signals()
     shape = Shape.from_json((INSIDE / "shape.json").read_text())
     names = ("lifeline", "owner")[: len(argv)]
     given = dict(zip(map(int, argv), names, strict=True))

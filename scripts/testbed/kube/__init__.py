@@ -2,14 +2,13 @@
 
     binaries(cache, say)          etcd, kube-apiserver, kubectl: found or built, pinned by go.sum
     ControlPlane(...).prepare()   certificates, audit policy, kubeconfig of the admin, in one folder
-    ControlPlane(...).daemons()   what to run, in this order: argv and log of etcd and
-    kube-apiserver wait_ready(kubectl)           until /readyz says ok provision(kubectl, workers)
-    namespaces, Nodes, worker Pods, the bridge's rights bridge_kubeconfig(...)        what the
-    bridge logs in with: a ServiceAccount's token
+    ControlPlane(...).daemons()   argv and log of etcd and kube-apiserver, in start order
+    wait_ready(kubectl)           waits until /readyz returns ok
+    provision(kubectl, workers)   creates namespaces, Nodes, worker Pods and the bridge's rights
+    bridge_kubeconfig(...)        the bridge's kubeconfig with a ServiceAccount token
 
-``kubectl`` is whatever runs kubectl in the right place (``testbed.kube.plane.Kubectl``). All but
-``binaries`` need nothing beyond the standard library, so a daemon's supervisor may import them
-inside a box too.
+``kubectl`` is a callable that runs kubectl (``testbed.kube.plane.Kubectl``). All but ``binaries``
+use only the standard library, so programs inside a box may import them too.
 """
 
 from testbed.kube.manifests import Worker

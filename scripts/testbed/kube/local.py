@@ -24,13 +24,11 @@ class ApiServer:
         with ApiServer(tmp_path) as server:
             server.kubectl("get", "nodes")
 
-    The daemons die with the thread that started them (setpriv --pdeathsig), whatever happens to it.
+    The daemons end with the thread that started them (setpriv --pdeathsig).
     """
 
     def __init__(self, folder: Path, *, built: Binaries | None = None) -> None:
-        """``built``: the programs; without it they are found as ``scripts/sandbox up`` finds
-        them.
-        """
+        """``built``: the programs; by default those of ``scripts/sandbox up``."""
         self._binaries = built or binaries(cache(), lambda text: print(text, flush=True))
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -43,8 +41,7 @@ class ApiServer:
                 return self
             except SandboxError:
                 self.close()
-                # A port that was free a moment ago may be taken; nobody knows ours yet, so take
-                # another.
+                # The port may have been taken meanwhile: try another.
                 if attempt + 1 == START_ATTEMPTS:
                     raise
                 self.plane = self._plane_on(free_port())
@@ -60,11 +57,11 @@ class ApiServer:
 
     @property
     def kubeconfig(self) -> Path:
-        """The admin's."""
+        """The admin's kubeconfig."""
         return self.plane.admin_kubeconfig
 
     def kubectl(self, *args: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
-        """Standard output of kubectl, run as the admin unless told otherwise.
+        """Standard output of kubectl, run as the admin by default.
 
         Raises ``KubectlError``.
         """
@@ -81,7 +78,7 @@ class ApiServer:
         wait_ready(self.kubectl, alive=self._check_daemons)
 
     def stop(self) -> None:
-        """The API server goes away (etcd stays): the fault that ``start`` repairs."""
+        """End the API server but not etcd; ``start`` starts it again."""
         self._end("kube-apiserver")
 
     def close(self) -> None:
@@ -110,8 +107,7 @@ class ApiServer:
         child = self._running.pop(name, None)
         if child is None:
             return
-        # An API server would drain its connections for up to a minute; its store does not need
-        # that.
+        # On SIGTERM an API server drains its connections for up to a minute, which is not needed.
         child.kill() if name == "kube-apiserver" else child.terminate()
         try:
             child.wait(_STOP_S)
@@ -121,13 +117,13 @@ class ApiServer:
 
 
 class KubectlError(SandboxError):
-    """kubectl said no; the text is its own words."""
+    """kubectl failed; the text is its message."""
 
 
 def run_kubectl(argv: list[str], stdin: str | None = None, timeout_s: float = 60.0) -> str:
     """Standard output of one kubectl.
 
-    Raises ``KubectlError`` with its words when it fails or does not end.
+    Raises ``KubectlError`` with its message when it fails or does not end in time.
     """
     try:
         done = subprocess.run(
@@ -141,7 +137,7 @@ def run_kubectl(argv: list[str], stdin: str | None = None, timeout_s: float = 60
 
 
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on just now."""
+    """A TCP port of loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -160,9 +156,9 @@ def _spawn(daemon: Daemon) -> subprocess.Popen[bytes]:
 
 
 def _first(log: Path) -> str:
-    """What a daemon that could not start said first: the reason, before any usage or stack."""
+    """First lines of a log: the reason why a daemon did not start, before any usage or stack."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
         return "no log"
-    return " | ".join(lines[:2])[:400] or "it said nothing"
+    return " | ".join(lines[:2])[:400] or "empty log"

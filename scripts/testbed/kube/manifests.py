@@ -1,4 +1,4 @@
-"""The Kubernetes objects of a Soperator cluster, as its node groups and operator would make them.
+"""The Kubernetes objects of a Soperator cluster, as its node groups and operator create them.
 
 Sources: labels and taint of the Nodes from the Terraform recipe (nebius-solutions-library,
 soperator/modules/k8s/ k8s_ng_workers_v2.tf and modules/labels), labels of the worker Pod from
@@ -14,7 +14,7 @@ from typing import Any
 
 SOPERATOR_NAMESPACE = "soperator"
 CLUSTER = "soperator"
-"""Name of the SlurmCluster; the recipe fixes it."""
+"""Name of the SlurmCluster, fixed by the recipe."""
 
 NODESET = "worker"
 _WORKER_ACCOUNT = f"{CLUSTER}-worker-sa"
@@ -33,9 +33,9 @@ class Worker:
 
 
 def objects(workers: Sequence[Worker], now: str) -> list[Manifest]:
-    """All but rights, in an order that the API takes: namespace, accounts, Nodes, Pods.
+    """All objects but the rights, in order of dependency: namespace, accounts, Nodes, Pods.
 
-    ``now`` is RFC 3339, as Kubernetes writes time.
+    ``now``: RFC 3339, as in Kubernetes.
     """
     return [
         _namespace(SOPERATOR_NAMESPACE),
@@ -165,7 +165,7 @@ def pod(worker: Worker) -> Manifest:
     }
     container = {
         "name": "slurmd",
-        # nothing pulls it: no kubelet runs, and slurmd runs in the sandbox's own namespaces
+        # never pulled: no kubelet runs, and slurmd runs in the sandbox's namespaces
         "image": "soperator/worker_slurmd:24.11",
         "resources": {"limits": {"nvidia.com/gpu": str(worker.gpus)}},
         "env": [{"name": "INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
@@ -229,8 +229,8 @@ def _namespace(name: str) -> Manifest:
 
 
 def _service_account(name: str) -> Manifest:
-    # A controller makes `default` in every namespace; none runs here, and Pods are refused without
-    # their account.
+    # A controller creates `default` in every namespace; none runs here, and Pods are refused
+    # without their account.
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

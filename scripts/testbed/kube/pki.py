@@ -1,4 +1,4 @@
-"""Keys and certificates of one control plane, made by openssl."""
+"""Keys and certificates of one control plane, created by openssl."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ADMIN, ADMIN_KEY = "admin.crt", "admin.key"
 TOKEN_KEY = "service-account.key"  # noqa: S105 - a file's name
 
 ADMIN_SUBJECT = "/O=system:masters/CN=kubernetes-admin"
-"""Whom the audit log and RBAC see: group (O) and user (CN), as kubeadm names its admin."""
+"""Group (O) and user (CN) for RBAC and the audit log, as kubeadm names its admin."""
 
 
 def make(folder: Path, addresses: Sequence[str], names: Sequence[str]) -> None:
-    """Writes everything into ``folder`` once; what is there is kept. Readable by its owner only.
+    """Create all keys and certificates in ``folder`` unless they exist. Readable by the owner only.
 
-    ``addresses`` and ``names`` are what clients may call the API server.
+    ``addresses`` and ``names``: how clients may address the API server.
     """
     if all((folder / name).exists() for name in (CA, SERVER, ADMIN, TOKEN_KEY)):
         return
@@ -43,7 +43,7 @@ def make(folder: Path, addresses: Sequence[str], names: Sequence[str]) -> None:
 
 
 def ca_argv() -> list[str]:
-    """Makes the CA."""
+    """Command that creates the CA."""
     return [
         *_request(CA, CA_KEY, "/CN=kubernetes"),
         "-addext", "basicConstraints=critical,CA:TRUE",
@@ -54,7 +54,7 @@ def ca_argv() -> list[str]:
 def leaf_argv(
     certificate: str, key: str, subject: str, usage: str, alternatives: str = ""
 ) -> list[str]:
-    """Makes a certificate signed by the CA in the same folder."""
+    """Command that creates a certificate signed by the CA in the same folder."""
     extensions = [
         "-addext",
         f"extendedKeyUsage={usage}",
@@ -67,8 +67,8 @@ def leaf_argv(
 
 
 def _request(certificate: str, key: str, subject: str) -> list[str]:
-    # Elliptic keys take milliseconds where RSA takes a second. An empty section keeps the host's
-    # defaults out.
+    # Elliptic keys take milliseconds, RSA keys a second. An empty section excludes the host's
+    # defaults.
     return [
         "openssl", "req", "-x509", "-config", "openssl.cnf", "-newkey", "ec",
         "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", str(DAYS),
@@ -84,7 +84,7 @@ def _openssl(folder: Path, argv: Sequence[str]) -> None:
         )
     except FileNotFoundError:
         raise SandboxError(
-            "openssl is not installed, and certificates need it: apt-get install openssl"
+            "openssl is not installed (needed for certificates): apt-get install openssl"
         ) from None
     if done.returncode:
         raise SandboxError(

@@ -1,4 +1,4 @@
-"""One control plane: its files, its two daemons, how to talk to it. Starts nothing itself."""
+"""One control plane: its files, its two daemons and its clients' settings. Starts nothing itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ISSUER = "https://kubernetes.default.svc.cluster.local"
 AUDIT_POLICY: dict[str, Any] = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
-    # One line for each write, when it is answered: who, what, when, result.
+    # One line for each completed write: user, object, time, result.
     "omitStages": ["RequestReceived"],
     "rules": [
         {
@@ -77,10 +77,10 @@ class Daemon:
 class ControlPlane:
     """etcd and kube-apiserver.
 
-    ``folder`` holds every file of it, as this process sees it; ``inside`` is the same folder and
-    ``binaries`` are the programs as the daemons see them. The API server listens on ``listen`` (all
-    addresses unless said otherwise) and is known to its clients by ``address`` and by loopback;
-    etcd is reached by a Unix socket only.
+    ``folder`` holds all files, as this process sees them; ``inside`` is the same folder and
+    ``binaries`` are the programs as the daemons see them. The API server listens on ``listen`` (by
+    default on all addresses); clients use ``address`` or loopback. etcd listens on a Unix socket
+    only.
     """
 
     folder: Path
@@ -91,7 +91,7 @@ class ControlPlane:
     port: int = 6443
 
     def prepare(self) -> None:
-        """Writes certificates, audit policy and the admin's kubeconfig; keeps earlier keys and data."""
+        """Write certificates, audit policy and the admin's kubeconfig; existing keys and data are kept."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if len(str(self._socket)) > 100:  # sockaddr_un takes 108 bytes
             raise SandboxError(
@@ -105,7 +105,7 @@ class ControlPlane:
         admin.write_text(self.kubeconfig(certificate_user(self.folder / "pki")))
 
     def daemons(self) -> tuple[Daemon, ...]:
-        """etcd, then kube-apiserver (which waits for etcd by itself). ``prepare`` comes first."""
+        """etcd, then kube-apiserver, which waits for etcd. Call ``prepare`` first."""
         return (
             Daemon(name="etcd", argv=self._etcd(), log=self.inside / "etcd.log"),
             Daemon(
@@ -116,7 +116,7 @@ class ControlPlane:
         )
 
     def kubeconfig(self, user: dict[str, str]) -> str:
-        """A kubeconfig that reaches this API server over loopback, as JSON (which is YAML too)."""
+        """A kubeconfig for this API server over loopback, as JSON (valid YAML)."""
         authority = base64.b64encode((self.folder / "pki" / pki.CA).read_bytes()).decode()
         cluster = {
             "server": f"https://127.0.0.1:{self.port}",
@@ -153,11 +153,11 @@ class ControlPlane:
             f"--data-dir={self.inside / 'etcd'}",
             f"--listen-client-urls=unix://{self._socket}",
             f"--listen-peer-urls=unix://{self.inside / 'etcd-peer.sock'}",
-            # only told to others, and there are none
+            # advertised to other members, and there are none
             "--advertise-client-urls=http://localhost:2379",
             "--initial-advertise-peer-urls=http://localhost:2380",
             "--initial-cluster=sandbox=http://localhost:2380",
-            # a sandbox survives its daemons' death, not the machine's
+            # a sandbox survives the exit of its daemons, not a crash of the machine
             "--unsafe-no-fsync",
             "--log-level=warn",
         )
@@ -179,11 +179,11 @@ class ControlPlane:
             f"--service-account-key-file={token_key}",
             f"--service-account-signing-key-file={token_key}",
             f"--service-cluster-ip-range={SERVICE_CIDR}",
-            "--allow-privileged=true",  # slurmd's container is
+            "--allow-privileged=true",  # for slurmd's container
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
-            # It taints every new Node not-ready until the node-lifecycle controller says otherwise;
-            # none runs here.
+            # It taints every new Node not-ready until the node-lifecycle controller removes the
+            # taint; none runs here.
             "--disable-admission-plugins=TaintNodesByCondition",
             f"--audit-policy-file={self.inside / 'audit-policy.json'}",
             f"--audit-log-path={self.inside / 'audit.log'}",
@@ -193,7 +193,7 @@ class ControlPlane:
 
 
 def certificate_user(folder: Path) -> dict[str, str]:
-    """The admin of a kubeconfig, told by the certificate in ``folder``."""
+    """The admin's entry in a kubeconfig, from the certificate in ``folder``."""
     files = {"client-certificate-data": pki.ADMIN, "client-key-data": pki.ADMIN_KEY}
     return {
         field: base64.b64encode((folder / name).read_bytes()).decode()
@@ -202,7 +202,7 @@ def certificate_user(folder: Path) -> dict[str, str]:
 
 
 def kubectl_argv(kubectl: Path, kubeconfig: Path, args: Sequence[str]) -> list[str]:
-    """Command line of kubectl; what it caches stays beside the kubeconfig."""
+    """Command line of kubectl, with its cache beside the kubeconfig."""
     cache = kubeconfig.parent / "kubectl-cache"
     return [str(kubectl), f"--kubeconfig={kubeconfig}", f"--cache-dir={cache}", *args]
 
@@ -210,9 +210,9 @@ def kubectl_argv(kubectl: Path, kubeconfig: Path, args: Sequence[str]) -> list[s
 def wait_ready(
     kubectl: Kubectl, *, alive: Callable[[], None] = lambda: None, timeout_s: float = 60.0
 ) -> None:
-    """Until the API server is ready for everybody (its own RBAC roles included).
+    """Wait until the API server is ready, its RBAC roles included.
 
-    ``alive`` is asked before each try and may raise to end the wait. Raises ``SandboxError``.
+    ``alive`` is called before each try and may raise to end the wait. Raises ``SandboxError``.
     """
     end = time.monotonic() + timeout_s
     while True:

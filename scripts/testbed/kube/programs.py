@@ -1,8 +1,7 @@
-"""etcd, kube-apiserver and kubectl: KUBEBUILDER_ASSETS, else the cache, else built from their Go
-modules.
+"""etcd, kube-apiserver and kubectl: from KUBEBUILDER_ASSETS, else the cache, else built from Go modules.
 
-``go.mod`` and ``go.sum`` in this folder are the pin: Go refuses a module whose content has another
-sum. To move to another Kubernetes: change the versions in ``go.mod`` (all of them) and run
+``go.mod`` and ``go.sum`` in this folder pin them: Go refuses a module whose content has another
+sum. To change the Kubernetes version: change the versions in ``go.mod`` (all of them) and run
 ``GOFLAGS=-mod=mod go mod tidy`` there.
 """
 
@@ -30,14 +29,14 @@ PACKAGES = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
 }
-"""Program -> the Go package that it is built from, quickest first."""
+"""Program -> its Go package, fastest build first."""
 
 _KUBERNETES = re.compile(r"^\s*k8s\.io/kubernetes v(\d+)\.(\d+)\.(\d+)$", re.MULTILINE)
 
 _ETCD = re.compile(r"etcd Version: (\d+)\.(\d+)")
 
 OLDEST_ETCD = (3, 5)
-"""Older ones cannot listen on a Unix socket that is named by its path."""
+"""Older versions cannot listen on a Unix socket by path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class Binaries:
 
     @classmethod
     def of(cls, folder: Path) -> Binaries:
-        """The programs of ``folder`` under their usual names, whether they are there or not."""
+        """The programs of ``folder`` under their usual names, existing or not."""
         return cls(
             etcd=folder / "etcd",
             kube_apiserver=folder / "kube-apiserver",
@@ -59,7 +58,7 @@ class Binaries:
 
     @property
     def missing(self) -> tuple[Path, ...]:
-        """Those that are not there or cannot be executed."""
+        """Programs that do not exist or are not executable."""
         return tuple(
             path
             for path in (self.etcd, self.kube_apiserver, self.kubectl)
@@ -70,9 +69,9 @@ class Binaries:
 def binaries(cache: Path, say: Say) -> Binaries:
     """The three programs, built once into ``cache``/kube (minutes).
 
-    ``say`` gets a line every few seconds meanwhile. Two calls at once build once. Raises
+    ``say`` gets a line of progress every few seconds. Two parallel calls build once. Raises
     ``SandboxError`` when ``KUBEBUILDER_ASSETS`` is set but incomplete, or when a build fails; a later
-    call goes on where this one stopped.
+    call continues where this one stopped.
     """
     assets = os.environ.get("KUBEBUILDER_ASSETS", "")
     if assets:
@@ -94,7 +93,7 @@ def is_built(cache: Path) -> bool:
 
 
 def kubernetes_version(go_mod: str) -> tuple[int, int, int]:
-    """The Kubernetes that a ``go.mod`` (its text) pins."""
+    """The Kubernetes version that the text of a ``go.mod`` pins."""
     match = _KUBERNETES.search(go_mod)
     if not match:
         raise ValueError("go.mod requires no k8s.io/kubernetes")
@@ -102,13 +101,13 @@ def kubernetes_version(go_mod: str) -> tuple[int, int, int]:
 
 
 def etcd_version(text: str) -> tuple[int, int] | None:
-    """Version in the answer of ``etcd --version``; None when there is none in it."""
+    """Version in the output of ``etcd --version``; None when there is none."""
     match = _ETCD.search(text)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def build_key() -> str:
-    """Names a build in the cache: its version and a digest of all that decides the content."""
+    """Name of a build in the cache: its version and a digest of all inputs."""
     go_mod = (MODULE / "go.mod").read_text()
     version = kubernetes_version(go_mod)
     statements = [line for line in go_mod.splitlines() if line and not line.startswith("//")]
@@ -117,7 +116,7 @@ def build_key() -> str:
 
 
 def link_flags(version: tuple[int, int, int]) -> str:
-    """Strips symbols, and sets the version (else clients see v0.0.0)."""
+    """Linker flags that strip symbols and set the version (else clients see v0.0.0)."""
     major, minor, patch = version
     values = {
         "gitVersion": f"v{major}.{minor}.{patch}",
@@ -127,7 +126,7 @@ def link_flags(version: tuple[int, int, int]) -> str:
     places = (
         "k8s.io/component-base/version",
         "k8s.io/client-go/pkg/version",
-    )  # what it says, how it calls itself
+    )  # reported version, user agent
     return " ".join(
         [
             "-s -w",
@@ -137,9 +136,9 @@ def link_flags(version: tuple[int, int, int]) -> str:
 
 
 def go_env(environ: Mapping[str, str], own: Path | None) -> dict[str, str]:
-    """Environment of a build: go.sum is binding, no cgo, no other toolchain.
+    """Environment of a build: go.sum is enforced, no cgo, no other toolchain.
 
-    ``own``: where Go keeps what it fetches; None for the person's own place.
+    ``own``: folder for Go's downloads; None for the user's default.
     """
     flags = [flag for flag in environ.get("GOFLAGS", "").split() if not flag.startswith("-mod=")]
     env = {
@@ -150,7 +149,7 @@ def go_env(environ: Mapping[str, str], own: Path | None) -> dict[str, str]:
         "GOWORK": "off",
     }
     if own:
-        # writable, so that removing the cache needs no chmod first
+        # writable, so that the cache can be removed without chmod
         env |= {
             "GOMODCACHE": str(own / "mod"),
             "GOCACHE": str(own / "build"),
@@ -164,16 +163,16 @@ def _from_assets(folder: Path) -> Binaries:
     if found.missing:
         names = ", ".join(path.name for path in found.missing)
         raise SandboxError(
-            f"KUBEBUILDER_ASSETS={folder}: {names} is not there (or not executable); "
-            "put it there or unset the variable"
+            f"KUBEBUILDER_ASSETS={folder}: {names} is missing or not executable; "
+            "add it or unset the variable"
         )
     answer = subprocess.run([found.etcd, "--version"], capture_output=True, text=True, check=False)
     version = etcd_version(answer.stdout)
     if version is None or version < OLDEST_ETCD:
-        said = " ".join((answer.stdout or answer.stderr).split())[:100]
+        output = " ".join((answer.stdout or answer.stderr).split())[:100]
         raise SandboxError(
-            f"KUBEBUILDER_ASSETS={folder}: etcd is too old or no etcd (it says '{said}'); "
-            f"put {'.'.join(map(str, OLDEST_ETCD))} or newer there or unset the variable"
+            f"KUBEBUILDER_ASSETS={folder}: etcd is too old or not etcd (output: '{output}'); "
+            f"put {'.'.join(map(str, OLDEST_ETCD))} or newer there, or unset the variable"
         )
     return found
 
@@ -186,9 +185,9 @@ def _build(kube: Path, folder: Path, say: Say) -> None:
     env = go_env(os.environ, own)
     name = ".".join(map(str, version))
     say(f"building Kubernetes v{name} and etcd from their Go modules (about 4 minutes, once) …")
-    # Listing fetches exactly the modules that the programs need; building then has only to build.
+    # Listing downloads exactly the modules that the programs need.
     listing = [str(go), "list", "-deps", "-f", "{{.ImportPath}}", *PACKAGES.values()]
-    watched(listing, "fetching Go modules", say, unit="modules", cwd=MODULE, env=env)
+    watched(listing, "downloading Go modules", say, unit="modules", cwd=MODULE, env=env)
     part = folder.with_suffix(".part")
     part.mkdir(parents=True, exist_ok=True)
     for program, package in PACKAGES.items():
@@ -203,11 +202,11 @@ def _build(kube: Path, folder: Path, say: Say) -> None:
         say(f"built {program} in {time.monotonic() - began:.0f} s")
     part.rename(folder)
     if own:
-        shutil.rmtree(own, ignore_errors=True)  # 3 GB that nothing needs any more
+        shutil.rmtree(own, ignore_errors=True)  # 3 GB that are no longer needed
 
 
 def _has_modules(go: Path, version: tuple[int, int, int]) -> bool:
-    """Whether the person's own Go holds this Kubernetes already; then its caches serve."""
+    """Whether the user's Go cache already has this Kubernetes; then it is used."""
     answer = subprocess.run(
         [go, "env", "GOMODCACHE"], capture_output=True, text=True, timeout=20, check=False
     )
@@ -224,7 +223,7 @@ def _has_modules(go: Path, version: tuple[int, int, int]) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path, say: Say) -> Iterator[None]:
-    """Holds an exclusive lock on ``path``; says so while another process has it."""
+    """Hold an exclusive lock on ``path``; report while another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         while True:

@@ -1,4 +1,4 @@
-"""Fills an API server with a cluster, through the API only; the bridge's rights and login too."""
+"""Creates a cluster's objects, the bridge's rights and its kubeconfig, through the API only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIELD_MANAGER = "--field-manager=kubelet"
 
 
 def provision(kubectl: Kubectl, workers: Sequence[Worker], now: datetime | None = None) -> None:
-    """Creates what a Soperator cluster has; brings what is there already to the same state."""
+    """Create the objects of a Soperator cluster; existing ones are brought to the same state."""
     stamp = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
     _apply(kubectl, json.dumps(as_list(objects(workers, stamp))))
     statuses = as_list([pod_status(worker, stamp) for worker in workers])
@@ -28,12 +28,12 @@ def provision(kubectl: Kubectl, workers: Sequence[Worker], now: datetime | None 
 
 
 def grant_bridge(kubectl: Kubectl) -> None:
-    """Applies the bridge's own manifest, exactly as an admin would."""
+    """Apply the bridge's manifest, as an admin does."""
     kubectl("apply", "-f", "-", stdin=bridge_manifest())
 
 
 def bridge_manifest() -> str:
-    """What ``holdfast render rbac`` prints."""
+    """The output of ``holdfast render rbac``."""
     try:
         text = importlib.import_module("k8s_bridge.render").render_text("rbac")
     except ModuleNotFoundError as error:
@@ -45,9 +45,9 @@ def bridge_manifest() -> str:
 
 
 def bridge_kubeconfig(kubectl: Kubectl, plane: ControlPlane) -> str:
-    """What the bridge logs in with: a token of its ServiceAccount, issued by TokenRequest.
+    """The bridge's kubeconfig, with a token of its ServiceAccount, issued by TokenRequest.
 
-    A pod's token is renewed by its kubelet; this one lasts as long as any box does.
+    A kubelet renews a Pod's token; this one lasts longer than any box.
     """
     token = kubectl(
         "create", "token", BRIDGE_ACCOUNT, f"--namespace={BRIDGE_NAMESPACE}", "--duration=8760h"

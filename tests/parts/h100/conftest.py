@@ -34,7 +34,7 @@ class FolderNode:
     @property
     def namespaces_pid(self) -> int:
         if self.box.power[-1:] == ["off"]:
-            raise SandboxError(f"{NODE} has no power")
+            raise SandboxError(f"{NODE} is powered off")
         return 1
 
 

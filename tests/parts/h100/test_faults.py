@@ -242,7 +242,7 @@ def test_one_of_two_faults_heals_alone(box: Box, program: Program, sim: Path) ->
 def test_twice_is_once_but_the_driver_says_it_twice(box: Box, sim: Path) -> None:
     faults.inject(box, NODE, "xid", ["48", "--gpu", "2"])
     said = faults.inject(box, NODE, "xid", ["48", "--gpu", "2"])
-    assert said == f"{NODE}: xid 48 --gpu 2 (was there already)"
+    assert said == f"{NODE}: xid 48 --gpu 2 (was already present)"
     assert len(faults.active(box, NODE)) == 1
     assert sum(": 48, " in line for line in log(sim)) == 2
     assert read_state(sim)["gpu.2.ecc.uncorr.agg.dram"] == "1"
@@ -299,7 +299,7 @@ def test_a_power_cycle_ends_what_lived_in_the_running_system_only(
 @pytest.mark.parametrize(
     ("node", "kind", "problem"),
     [
-        (NODE, "xidd", "no kind of fault is called 'xidd'; did you mean 'xid'?"),
+        (NODE, "xidd", "unknown kind of fault 'xidd'; did you mean 'xid'?"),
         (NODE, "slurmctld-killed", "slurmctld-killed is a fault of the cluster"),
         ("controller", "gpu-lost", "gpu-lost is a fault of a node"),
         ("worker-9", "gpu-lost", "no node 'worker-9'"),
@@ -347,7 +347,7 @@ def test_the_words_of_the_recovery_action_are_the_drivers() -> None:
 def test_a_node_without_power_refuses_faults(box: Box, sim: Path) -> None:
     box.power_off(NODE)
     before = log(sim)
-    with pytest.raises(SandboxError, match="has no power"):
+    with pytest.raises(SandboxError, match="is powered off"):
         faults.inject(box, NODE, "xid", ["79"])
     assert log(sim) == before
     assert faults.active(box, NODE) == []

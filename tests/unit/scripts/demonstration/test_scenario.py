@@ -1,4 +1,4 @@
-"""When the demo calls a node given back: a node that slurmctld has undrained, and that answers."""
+"""The demo counts a node as returned once slurmctld has undrained it and it answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from demonstration import scenario as stories
+from demonstration import scenario as scenario_module
 from demonstration.observe import NodeView
 from demonstration.scenario import Scenario, ScenarioRunner
 
@@ -16,13 +16,13 @@ PINGED_SOON = frozenset({"IDLE", "NOT_RESPONDING"})
 IDLE = frozenset({"IDLE"})
 
 
-def test_slurmctlds_own_wait_for_a_ping_is_not_charged_to_the_return(
+def test_slurmctlds_wait_for_a_ping_does_not_delay_the_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the taint seems to go before the node is back, though it follows the undrain."""
+    """Otherwise the taint would seem to be removed before the undrain, which it follows."""
     looks = [DRAINED, PINGED_SOON, PINGED_SOON, IDLE]
     looked: list[frozenset[str]] = []
-    monkeypatch.setattr(stories, "time", SimpleNamespace(time=lambda: 100.0 + len(looked)))
+    monkeypatch.setattr(scenario_module, "time", SimpleNamespace(time=lambda: 100.0 + len(looked)))
 
     def node(_name: str) -> NodeView:
         looked.append(looks[len(looked)])
@@ -34,8 +34,8 @@ def test_slurmctlds_own_wait_for_a_ping_is_not_charged_to_the_return(
     cluster: Any = SimpleNamespace(box=box, node=node, verdict=lambda _name: {"status": "ok"})
     live: Any = SimpleNamespace(say=lambda _text: None)
     watch: Any = SimpleNamespace(first=lambda *_args, **_named: None)
-    told = Scenario(cast("Any", None), victim="worker-1")
-    ScenarioRunner(cluster, live, gpu=3)._give_back(told, watch)
-    assert told.problems == []
-    assert told.at("undrain") == 102.0, "at the look that first showed it undrained"
-    assert told.seen["undrain"].evidence == "State=IDLE, verdict ok"
+    scenario = Scenario(cast("Any", None), victim="worker-1")
+    ScenarioRunner(cluster, live, gpu=3)._return(scenario, watch)
+    assert scenario.problems == []
+    assert scenario.at("undrain") == 102.0, "at the first observation without DRAIN"
+    assert scenario.seen["undrain"].evidence == "State=IDLE, verdict ok"

@@ -1,4 +1,4 @@
-"""What the demo concludes from what it read."""
+"""How the demo evaluates its observations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def seen(key: str, at_s: float) -> Seen:
     return Seen(key=key, at_s=at_s, source="test", evidence="")
 
 
-def test_an_undisturbed_job_loses_nothing() -> None:
+def test_a_job_without_a_fault_loses_no_time() -> None:
     events = [*(step(10.0 + n, n) for n in range(1, 11)), {"event": "done", "t": 20.0}]
     figure = ettr(events, submitted_s=0.0)
     assert figure.wall_s == 20.0
@@ -50,13 +50,13 @@ def test_a_job_that_did_not_finish_has_no_ettr(events: list[dict[str, Any]]) -> 
         ettr(events, submitted_s=0.0)
 
 
-def test_every_stage_that_was_not_seen_is_named() -> None:
+def test_every_stage_that_was_not_observed_is_listed() -> None:
     found = [seen(key, 1.0) for key in CATALOGUE if key not in ("drain", "event")]
     assert missing(found) == [CATALOGUE["drain"], CATALOGUE["event"]]
     assert missing([seen(key, 1.0) for key in CATALOGUE]) == []
 
 
-def test_the_table_goes_by_time_and_counts_from_the_fault() -> None:
+def test_the_table_is_sorted_by_time_and_counts_from_the_fault() -> None:
     lines = table([seen("drain", 100.5), seen("fault", 100.0), seen("requeue", 102.0)])
     assert [line.title for line in lines[:3]] == [
         CATALOGUE["fault"],
@@ -65,25 +65,25 @@ def test_the_table_goes_by_time_and_counts_from_the_fault() -> None:
     ]
     assert [line.after_s for line in lines[:3]] == [0.0, 0.5, 2.0]
     assert [line.took_s for line in lines[:3]] == [None, 0.5, 1.5]
-    assert all(line.evidence == "NOT SEEN" for line in lines[3:])
+    assert all(line.evidence == "NOT OBSERVED" for line in lines[3:])
     assert len(lines) == len(CATALOGUE)
 
 
-def test_a_torn_last_line_waits_for_its_end(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     path.write_text('{"step": 1}\nnot json\n{"step": 2}\n{"ste')
     assert json_lines(path) == [{"step": 1}, {"step": 2}]
     assert json_lines(tmp_path / "absent") == []
 
 
-def test_until_gives_the_first_answer_or_says_what_did_not_come() -> None:
+def test_until_returns_the_first_result_or_reports_the_missing_event() -> None:
     answers = iter([None, None, 7])
     assert until(lambda: next(answers), "seven", 1.0, 0.0) == 7
     with pytest.raises(NotSeenError, match=r"a miracle: not within 0\.01 s"):
         until(lambda: None, "a miracle", 0.01, 0.001)
 
 
-def test_dots_keep_their_distance_and_their_order() -> None:
+def test_dots_keep_their_distance_and_order() -> None:
     assert spread([0.0, 10.0, 20.0], gap=2.0) == [0.0, 10.0, 20.0]
     assert spread([1.0, 1.0, 1.0], gap=2.0) == [-1.0, 1.0, 3.0]
     crowded = spread([0.0, 0.1, 0.2, 0.5, 3.0, 3.1, 20.0], gap=1.0)

@@ -1,4 +1,4 @@
-"""How measurements become figures."""
+"""Figures made from measurements, and their output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def series(*seconds: float) -> Series:
     return Series(what="thing", seconds=seconds)
 
 
-def test_p99_is_a_measurement_that_was_taken() -> None:
+def test_p99_is_one_of_the_measurements() -> None:
     hundred = series(*(float(n) for n in range(1, 101)))
     assert hundred.quantile(0.99) == 99.0
     assert hundred.quantile(1.0) == 100.0
@@ -20,18 +20,18 @@ def test_p99_is_a_measurement_that_was_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(0.0012, "1.20 ms"), (0.5, "500.00 ms"), (121.6, "121.60 s")]
+    ("seconds", "shown"), [(0.0012, "1.20 ms"), (0.5, "500.00 ms"), (121.6, "121.60 s")]
 )
-def test_durations_are_shown_in_the_unit_that_reads_best(seconds: float, said: str) -> None:
-    assert show(seconds) == said
+def test_durations_are_shown_in_a_readable_unit(seconds: float, shown: str) -> None:
+    assert show(seconds) == shown
 
 
-def test_a_share_of_a_core_is_shown_as_one() -> None:
+def test_a_share_of_a_core_is_shown_as_a_percentage() -> None:
     share = Series(what="agent", seconds=(0.0042,), unit="core")
     figure = Figure(name="cost", ours=share, rival=share, target="1 %", met=True)
     assert show(0.0042, "core") == "0.42%"
-    for told in ("\n".join(text(figure)), "\n".join(markdown([figure]))):
-        assert "0.42%" in told
+    for output in ("\n".join(text(figure)), "\n".join(markdown([figure]))):
+        assert "0.42%" in output
     assert as_json(figure)["ours"] == {
         "what": "agent",
         "unit": "core",
@@ -42,7 +42,7 @@ def test_a_share_of_a_core_is_shown_as_one() -> None:
     }
 
 
-def test_a_figure_stands_beside_its_rival_everywhere() -> None:
+def test_a_figure_is_always_shown_with_its_rival() -> None:
     figure = Figure(
         name="gate",
         ours=series(0.003, 0.003),
@@ -53,8 +53,8 @@ def test_a_figure_stands_beside_its_rival_everywhere() -> None:
     )
     assert figure.ratio == pytest.approx(3.0)
     assert as_json(figure)["met"] is False
-    for told in ("\n".join(text(figure)), "\n".join(markdown([figure]))):
-        assert "not met" in told
-        assert "1.00 ms" in told
-        assert "3.00 ms" in told
-        assert "a note" in told
+    for output in ("\n".join(text(figure)), "\n".join(markdown([figure]))):
+        assert "not met" in output
+        assert "1.00 ms" in output
+        assert "3.00 ms" in output
+        assert "a note" in output

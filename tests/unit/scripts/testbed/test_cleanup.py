@@ -1,4 +1,4 @@
-"""What a killed run left on the disk goes, and nothing that is still wanted."""
+"""Files that killed runs left behind are removed; files in use stay."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def made(boxes: Path, name: str, pid: int, started: int) -> Path:
     return folder
 
 
-def test_a_dead_box_is_kept_for_an_hour_and_then_removed(boxes: Path) -> None:
+def test_an_ended_box_is_kept_for_an_hour_and_then_removed(boxes: Path) -> None:
     made(boxes, "dead", pid=2**22 - 1, started=1)
     cleanup.sweep(time.time())
     assert names(boxes) == [".dead.lock", "dead"]
@@ -43,7 +43,7 @@ def test_a_dead_box_is_kept_for_an_hour_and_then_removed(boxes: Path) -> None:
     assert names(boxes) == []
 
 
-def test_a_running_box_is_never_touched(boxes: Path) -> None:
+def test_a_running_box_is_never_removed(boxes: Path) -> None:
     started = enter.started_at(os.getpid())
     assert started is not None
     made(boxes, "alive", pid=os.getpid(), started=started)
@@ -51,7 +51,7 @@ def test_a_running_box_is_never_touched(boxes: Path) -> None:
     assert "alive" in names(boxes)
 
 
-def test_a_lock_without_its_box_goes_and_a_held_one_stays(boxes: Path) -> None:
+def test_an_unused_lock_is_removed_and_a_held_one_stays(boxes: Path) -> None:
     (boxes / ".left.lock").touch()
     with cleanup.only_one("held"):
         cleanup.sweep(time.time() + 2 * HOURS)
@@ -59,7 +59,7 @@ def test_a_lock_without_its_box_goes_and_a_held_one_stays(boxes: Path) -> None:
     assert names(boxes) == []
 
 
-def test_other_peoples_files_stay(boxes: Path) -> None:
+def test_unknown_files_stay(boxes: Path) -> None:
     (boxes / "notes of mine!").touch()
     cleanup.sweep(time.time() + 2 * HOURS)
     assert names(boxes) == ["notes of mine!"]

@@ -1,4 +1,4 @@
-"""Words on the command line: what is ours, what is another grammar's, and what is wrong."""
+"""Arguments of the sandbox command: its own, those passed on, and invalid ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from testbed import cli
 from testbed.box import Box, Node
 from testbed.errors import SandboxError, did_you_mean
 from testbed.paths import box_folder, purge
+from testbed.running_box import RunningBox
 from testbed.shape import Shape
 from testbed.status import logs
 
@@ -27,38 +28,38 @@ from testbed.status import logs
         (["--name", "b", "exec", "p", "--", "x"], "b", ["exec", "p", "--", "x"]),
     ],
 )
-def test_the_boxs_name_is_taken_from_anywhere_before_the_dashes(
+def test_the_box_name_is_read_from_any_place_before_the_dashes(
     words: list[str], name: str, rest: list[str]
 ) -> None:
     assert cli._take_name(words) == (name, rest)
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (["stauts"], "unknown verb 'stauts'; did you mean 'status'?"),
         (["up", "--nodes", "many"], "invalid int value: 'many'"),
         (["up", "--bogus"], "--bogus"),
         (["up", "--nodes", "0"], "--nodes 0"),
         (["up", "--slurm", "25.05"], "did you mean '26.05'?"),
-        (["up", "--name", "a/b"], "'a/b' cannot be the name of a box"),
-        (["fault", "worker-1"], "say what to break where"),
+        (["up", "--name", "a/b"], "'a/b' is not a valid box name"),
+        (["fault", "worker-1"], "usage: scripts/sandbox fault NODE KIND"),
         (["status", "--name", "nobody"], "no box 'nobody' is up"),
     ],
 )
-def test_bad_words_get_one_line_and_exit_status_2(
-    argv: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+def test_invalid_arguments_get_one_line_and_exit_status_2(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("HOLDFAST_BOXES", str(tmp_path))
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert cli.main(argv) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 
-def test_a_disk_that_takes_nothing_is_one_line_with_the_way_out(
+def test_an_unwritable_disk_is_reported_in_one_line_with_the_remedy(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -77,11 +78,11 @@ def test_a_disk_that_takes_nothing_is_one_line_with_the_way_out(
         ([], ""),
         (["--nodes", "2"], ""),
         (["--slurm", "26.05"], ""),
-        (["--nodes", "4"], "2 nodes and Slurm 26.05, asked for 4 and 26.05"),
-        (["--slurm", "24.11"], "2 nodes and Slurm 26.05, asked for 2 and 24.11"),
+        (["--nodes", "4"], "2 nodes and Slurm 26.05, requested 4 and 26.05"),
+        (["--slurm", "24.11"], "2 nodes and Slurm 26.05, requested 2 and 24.11"),
     ],
 )
-def test_up_again_complains_only_of_what_was_asked_for(
+def test_a_second_up_compares_only_the_given_options(
     words: list[str], refused: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -89,14 +90,14 @@ def test_up_again_complains_only_of_what_was_asked_for(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
     running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
-    monkeypatch.setattr(Box, "look", lambda _: running)
+    monkeypatch.setattr(RunningBox, "look", lambda _: running)
     monkeypatch.setattr("testbed.startup._compare_product", lambda _: None)
     assert cli.main(["up", "--name", "b", *words]) == (2 if refused else 0)
     assert refused in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("verdict", "kind", "told"),
+    ("verdict", "kind", "reported"),
     [
         ('ok 1 b\n{"findings": []}', [], False),
         ('bad 1 b\n{"findings": [{"code": "IB_FLAP"}]}', [], True),
@@ -104,23 +105,23 @@ def test_up_again_complains_only_of_what_was_asked_for(
         ("", ["link-flap"], True),
     ],
 )
-def test_healing_says_that_flaps_stay_counted_and_how_the_node_returns(
-    verdict: str, kind: list[str], told: bool, capsys: pytest.CaptureFixture[str],
+def test_heal_reports_that_flaps_stay_counted_and_how_to_resume_the_node(
+    verdict: str, kind: list[str], reported: bool, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     (tmp_path / "verdict").write_text(verdict)
     shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
     running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
-    monkeypatch.setattr(Box, "look", lambda _: running)
+    monkeypatch.setattr(RunningBox, "look", lambda _: running)
     monkeypatch.setattr(Node, "path", lambda *_: tmp_path / "verdict")
     assert cli.main(["heal", "worker-1", *kind, "--name", "b"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("worker-1: nothing to heal\n")
     back = "exec --name b controller -- scontrol update nodename=worker-1 state=resume"
-    assert (back in out) is told
+    assert (back in out) is reported
 
 
-def test_without_root_it_says_so(
+def test_without_root_it_reports_that_root_is_needed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -133,19 +134,19 @@ def test_help_is_not_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert "scripts/sandbox up" in capsys.readouterr().out
 
 
-def test_a_suggestion_or_the_whole_list() -> None:
+def test_an_error_suggests_a_name_or_lists_all() -> None:
     assert did_you_mean("worker-11", ["worker-1", "worker-2"]) == "; did you mean 'worker-1'?"
     assert did_you_mean("zzz", ["b", "a"]) == " (there is: a, b)"
     assert did_you_mean("zzz", []) == ""
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "-x", "x" * 60])
-def test_a_boxs_name_never_leaves_its_folder(name: str) -> None:
+def test_a_box_name_cannot_leave_the_folder_of_boxes(name: str) -> None:
     with pytest.raises(SandboxError):
         box_folder(name)
 
 
-def test_logs_are_found_by_who_wrote_them(tmp_path: Path) -> None:
+def test_logs_are_grouped_by_node_or_daemon(tmp_path: Path) -> None:
     for name in ("log/slurm/slurmd.worker-0.log", "log/slurm/slurmctld.err", "log/slurm/slurmctld.log",
                  "log/holdfast/agent.worker-0.log", "kube/kube-apiserver.log", "supervisor.log"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +160,7 @@ def test_logs_are_found_by_who_wrote_them(tmp_path: Path) -> None:
     }
 
 
-def test_a_purge_takes_only_what_is_ours(tmp_path: Path) -> None:
+def test_a_purge_removes_only_the_sandboxs_files(tmp_path: Path) -> None:
     for name in ("cache/roots/24.11/usr", "cache/layers/x", "cache/kube", "cache/mine"):
         (tmp_path / name).mkdir(parents=True)
     purge(tmp_path / "cache")

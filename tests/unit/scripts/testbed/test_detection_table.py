@@ -1,4 +1,4 @@
-"""The table of what each kind of fault must lead to is whole, and agrees with the catalogues."""
+"""The table of expected findings is complete and agrees with the catalogues."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.e2e.detection_switches import NOT_SWITCHED, SWITCHED, TOGETHER
 from tests.e2e.detection_table import CASES, NOT_JUDGED, Case
 
 
-def test_every_kind_of_fault_is_in_the_table_or_has_a_reason_not_to_be() -> None:
-    """A new kind needs a row in tests/e2e/detection_table.py: what an agent must say of it."""
+def test_every_kind_of_fault_is_in_the_table_or_excluded_with_a_reason() -> None:
+    """A new kind needs a row in tests/e2e/detection_table.py: the finding that an agent must report."""
     judged = {case.kind for case in CASES}
     assert judged & set(NOT_JUDGED) == set()
     assert judged | set(NOT_JUDGED) == set(KINDS)
@@ -22,30 +22,30 @@ def test_every_kind_of_fault_is_in_the_table_or_has_a_reason_not_to_be() -> None
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.words)
-def test_a_row_says_what_there_is(case: Case) -> None:
+def test_a_row_names_existing_kinds_checks_and_codes(case: Case) -> None:
     kind, *words = case.words.split()
     parse(kind, KINDS[kind].words, words)
     assert case.check in CATALOGUE
     for code in (case.code, *case.also):
         assert is_known(code), code
     assert Action(case.action)
-    assert case.severity in {one.name.lower() for one in Severity}
+    assert case.severity in {severity.name.lower() for severity in Severity}
     if case.drains:
         assert case.severity == "fatal" or any(fault_of(c).drains for c in (case.code, *case.also))
     else:
         assert case.severity != "fatal"
 
 
-def test_no_two_rows_are_the_same() -> None:
+def test_rows_are_unique() -> None:
     assert len({case.words for case in CASES}) == len(CASES)
 
 
-def test_the_faults_that_stand_together_can_be_said() -> None:
+def test_the_combined_faults_are_valid() -> None:
     for words in (text.split() for node in TOGETHER.values() for text in node):
         parse(words[0], KINDS[words[0]].words, words[1:])
 
 
-def test_every_check_is_switched_off_once_or_has_a_reason_not_to_be() -> None:
-    """A new check belongs in SWITCHED, with its fault in TOGETHER; else say why it cannot be there."""
+def test_every_check_is_switched_off_once_or_excluded_with_a_reason() -> None:
+    """A new check belongs in SWITCHED, with its fault in TOGETHER; else in NOT_SWITCHED with a reason."""
     assert SWITCHED & set(NOT_SWITCHED) == set()
     assert SWITCHED | set(NOT_SWITCHED) == set(CATALOGUE)

@@ -10,9 +10,9 @@ import pytest
 from testbed import enter
 
 
-def test_ctrl_c_is_told_as_such_though_the_command_ends_by_it_too() -> None:
-    """A terminal's Ctrl-C ends the command meanwhile: there is nothing left to kill then."""
-    # As at a terminal: in a background job SIGINT is ignored, and Python leaves it so.
+def test_ctrl_c_raises_keyboard_interrupt_although_the_command_has_ended_too() -> None:
+    """A terminal's Ctrl-C ends the command as well, so no process is left to kill."""
+    # As at a terminal: a background job ignores SIGINT, and Python keeps that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()

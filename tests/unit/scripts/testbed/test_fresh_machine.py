@@ -1,4 +1,4 @@
-"""Which machines `scripts/test fresh` tries, what it types there, and when it is due."""
+"""The machines of `scripts/test fresh`, the commands it runs there, and when it runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_both_releases_of_debian_follow_the_page_and_the_readme() -> None:
     }
 
 
-def test_what_the_page_says_is_typed_as_it_stands() -> None:
+def test_the_commands_of_the_page_are_run_unchanged() -> None:
     typed = next(
         " ".join(case.steps["install.md"]) for case in cases(PAGE) if "install.md" in case.steps
     )
@@ -37,7 +37,7 @@ def test_a_block_is_the_first_below_its_own_heading() -> None:
             shell_block(page, heading)
 
 
-def test_it_is_due_again_when_the_set_up_changes(
+def test_it_runs_again_when_the_set_up_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("scripts/env.sh", "README.md"):
@@ -51,6 +51,6 @@ def test_it_is_due_again_when_the_set_up_changes(
     assert changed.passed(tmp_path) != before
 
 
-def test_each_file_of_the_set_up_is_there() -> None:
+def test_each_file_of_the_set_up_exists() -> None:
     for pattern in changed._SET_UP:
         assert list(TREE.glob(pattern)), pattern

@@ -1,4 +1,4 @@
-"""What a machine lacks is told before the minutes of work, and all of it at once."""
+"""Missing requirements are reported before minutes of work, and all at once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from testbed import host, roots
 from testbed.errors import SandboxError
 
 TREE = Path(__file__).parents[4]
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make what a box is made of")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces and mounts")
 
 
-def test_everything_that_is_missing_is_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "_missing_commands", lambda: ["ip: not found"])
     monkeypatch.setattr(host, "_too_little_memory", lambda _: ["memory: 1.0 GiB"])
     monkeypatch.setattr(host, "_too_little_space", lambda *_: ["disk: full"])
@@ -25,7 +23,7 @@ def test_everything_that_is_missing_is_told_at_once(
     with pytest.raises(SandboxError) as caught:
         host.check(tmp_path, "24.11")
     assert str(caught.value).splitlines() == [
-        "4 things are missing on this machine:",
+        "4 problems on this machine:",
         "  ip: not found",
         "  disk: full",
         "  memory: 1.0 GiB",
@@ -33,7 +31,7 @@ def test_everything_that_is_missing_is_told_at_once(
     ]
 
 
-def test_one_thing_is_told_in_one_line() -> None:
+def test_one_problem_is_reported_in_one_line() -> None:
     assert host.together(["disk: full"]) == "disk: full"
 
 
@@ -43,40 +41,40 @@ def test_a_root_that_is_built_already_needs_no_mirror(
     (tmp_path / "roots/24.11").mkdir(parents=True)
     monkeypatch.setattr(host, "is_built", lambda _: True)
     monkeypatch.setattr(host, "_refused", lambda _: [])
-    monkeypatch.setattr(roots, "problems", lambda _: pytest.fail("the mirror was asked"))
+    monkeypatch.setattr(roots, "problems", lambda _: pytest.fail("the mirror was queried"))
     host.check(tmp_path, "24.11")
     host.check(tmp_path, None)
 
 
 @pytest.mark.parametrize(
-    ("free_kib", "said"), [(3 * 2**20, "memory: 3.0 GiB are available"), (8 * 2**20, "")]
+    ("free_kib", "expected"), [(3 * 2**20, "memory: 3.0 GiB are available"), (8 * 2**20, "")]
 )
-def test_memory_that_is_available_counts(free_kib: int, said: str) -> None:
+def test_memory_that_is_available_counts(free_kib: int, expected: str) -> None:
     text = f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable: {free_kib} kB\n"
-    assert "".join(host._too_little_memory(text))[: len(said) or None] == said
+    assert "".join(host._too_little_memory(text))[: len(expected) or None] == expected
 
 
-def test_a_full_disk_is_told_with_the_way_out(tmp_path: Path) -> None:
-    (said,) = host._too_little_space(tmp_path / "not/there/yet", 1e9)
-    assert f"are free in {tmp_path}" in said
-    assert "HOLDFAST_CACHE" in said
+def test_a_full_disk_is_reported_with_the_remedy(tmp_path: Path) -> None:
+    (problem,) = host._too_little_space(tmp_path / "not/there/yet", 1e9)
+    assert f"are free in {tmp_path}" in problem
+    assert "HOLDFAST_CACHE" in problem
 
 
 @as_root
-def test_a_machine_that_can_is_not_refused(tmp_path: Path) -> None:
+def test_a_capable_machine_is_accepted(tmp_path: Path) -> None:
     assert list(host._refused(tmp_path)) == []
 
 
 @as_root
 @pytest.mark.parametrize(
-    ("lost", "said"),
+    ("lost", "expected"),
     [("sys_admin", "namespaces: "), ("mknod", "mknod: "), ("net_admin", "bridge: ")],
 )
-def test_what_the_kernel_refuses_is_told(tmp_path: Path, lost: str, said: str) -> None:
+def test_what_the_kernel_refuses_is_reported(tmp_path: Path, lost: str, expected: str) -> None:
     program = "from testbed import host; from pathlib import Path; import sys; "
     program += "print(*host._refused(Path(sys.argv[1])), sep=chr(10))"
     done = subprocess.run(
         ["setpriv", f"--bounding-set=-{lost}", sys.executable, "-c", program, str(tmp_path)],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(TREE / "scripts")},
     )  # fmt: skip
-    assert any(line.startswith(said) for line in done.stdout.splitlines()), done.stdout
+    assert any(line.startswith(expected) for line in done.stdout.splitlines()), done.stdout

@@ -1,4 +1,4 @@
-"""scripts/env.sh where something is missing; apt-get is a small stand-in (`scripts/test fresh` uses the real one)."""
+"""scripts/env.sh where something is missing, with a fake apt-get (`scripts/test fresh` uses the real one)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USUAL = ("bash", "cat", "cut", "dirname", "grep", "id", "mkdir", "sed", "sh", "s
 
 
 class Bare:
-    """A machine whose PATH is one folder."""
+    """A machine whose PATH is a single folder."""
 
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "bin"
@@ -48,7 +48,7 @@ def bare(tmp_path: Path) -> Bare:
     return Bare(tmp_path / "a blank")
 
 
-def test_all_packages_are_named_at_once_to_who_cannot_install_them(bare: Bare) -> None:
+def test_all_missing_packages_are_listed_for_a_user_who_cannot_install_them(bare: Bare) -> None:
     bare.user(1000)
     done = bare.run(
         "holdfast_apt none-1=one 'none-2|none-3=two' /no/such/header.h=three none-4=two sh=four"
@@ -59,7 +59,7 @@ def test_all_packages_are_named_at_once_to_who_cannot_install_them(bare: Bare) -
     ]
 
 
-def test_root_gets_them_installed_in_one_go_with_fresh_lists_where_there_are_none(
+def test_root_installs_all_at_once_and_updates_the_package_lists_if_needed(
     bare: Bare,
 ) -> None:
     bare.user(0)
@@ -70,12 +70,12 @@ def test_root_gets_them_installed_in_one_go_with_fresh_lists_where_there_are_non
     bare.link("touch")
     done = bare.run("holdfast_apt none-1=one none-2=two")
     assert (done.returncode, done.stderr) == (0, "Installing one two …\n")
-    asked = [line.split(" ")[3:] for line in (bare.bin / "apt-get.log").read_text().splitlines()]
+    calls = [line.split(" ")[3:] for line in (bare.bin / "apt-get.log").read_text().splitlines()]
     install = ["install", "-y", "--no-install-recommends", "one", "two"]
-    assert asked == [install, ["update"], install]
+    assert calls == [install, ["update"], install]
 
 
-def test_why_apt_could_not_is_told(bare: Bare) -> None:
+def test_the_error_of_apt_is_reported(bare: Bare) -> None:
     bare.user(0)
     bare.program("apt-get", "echo 'E: Unable to locate package one' >&2; exit 100")
     done = bare.run("holdfast_apt none-1=one")
@@ -83,14 +83,14 @@ def test_why_apt_could_not_is_told(bare: Bare) -> None:
     assert "apt-get cannot install one: E: Unable to locate package one" in done.stderr
 
 
-def test_nothing_is_installed_where_nothing_is_missing(bare: Bare) -> None:
+def test_nothing_is_installed_if_nothing_is_missing(bare: Bare) -> None:
     bare.user(0)
     bare.program("apt-get", "echo called >&2; exit 1")
     done = bare.run("holdfast_apt sh=one 'none-1|cat=two' /bin=three")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_every_group_holds_whole_rows(bare: Bare) -> None:
+def test_every_group_has_complete_entries(bare: Bare) -> None:
     for name in ("git", "shellcheck"):
         bare.program(name, "")
     assert bare.run("holdfast_packages lint").returncode == 0
@@ -109,10 +109,10 @@ OLD = 'case "$1" in --version) echo "Python 3.9.2" ;; *) exit 1 ;; esac'
 
 
 @pytest.mark.parametrize(
-    ("python3", "said"), [(None, "this machine has none"), (OLD, "this machine has Python 3.9.2")]
+    ("python3", "found"), [(None, "this machine has none"), (OLD, "this machine has Python 3.9.2")]
 )
-def test_a_python_that_is_missing_or_old_is_told_with_what_to_do(
-    bare: Bare, python3: str | None, said: str
+def test_a_missing_or_old_python_is_reported_with_the_remedy(
+    bare: Bare, python3: str | None, found: str
 ) -> None:
     bare.user(1000)
     if python3:
@@ -120,13 +120,13 @@ def test_a_python_that_is_missing_or_old_is_told_with_what_to_do(
     done = bare.run("_holdfast_interpreter || _holdfast_no_python")
     assert done.returncode == 2
     assert (
-        f"Python 3.10 or newer is needed; {said}. Install one (apt-get install python3 python3-venv"
+        f"Python 3.10 or newer is needed; {found}. Install one (apt-get install python3 python3-venv"
         in done.stderr
     )
     assert "command not found" not in done.stderr
 
 
-def test_a_python_that_is_missing_is_installed_and_one_that_is_old_is_left_alone(
+def test_a_missing_python_is_installed_and_an_old_one_is_not_replaced(
     bare: Bare,
 ) -> None:
     bare.user(0)
@@ -143,12 +143,12 @@ def test_a_python_that_is_missing_is_installed_and_one_that_is_old_is_left_alone
     assert not (bare.bin / "apt-get.log").exists()
 
 
-def test_what_is_set_up_is_readable_by_others_whatever_the_umask(bare: Bare) -> None:
+def test_installed_files_are_readable_by_others_whatever_the_umask(bare: Bare) -> None:
     assert bare.run("umask").stdout == "0022\n"
     assert bare.run('umask 077; . "$1"; umask').stdout == "0022\n"
 
 
-def test_the_command_of_a_checkout_whose_path_has_a_blank_starts(
+def test_the_command_starts_in_a_checkout_whose_path_has_a_blank(
     bare: Bare, tmp_path: Path
 ) -> None:
     top = tmp_path / "check out"

@@ -40,9 +40,9 @@ print(state_of(inside))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a pid namespace")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
 @pytest.mark.parametrize("command", ["zombie", "running"])
-def test_it_ends_though_nobody_reaps_a_command_that_was_run_in_it(command: str) -> None:
+def test_it_ends_although_no_process_reaps_a_command_that_ran_in_it(command: str) -> None:
     done = subprocess.run(
         [
             "unshare", "--pid", "--mount-proc", "--fork", "--kill-child=KILL",
@@ -54,14 +54,14 @@ def test_it_ends_though_nobody_reaps_a_command_that_was_run_in_it(command: str) 
     assert (done.stdout, done.stderr) == ("Z\n", "")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a pid namespace")
-def test_a_process_that_still_runs_is_waited_for() -> None:
-    """Stopped by the freezer or in a hung file system, it holds its mounts: that is no end."""
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
+def test_a_running_process_is_waited_for() -> None:
+    """A process that the freezer or a hung file system stopped holds its mounts: it has not ended."""
     from testbed.pidfd import _is_ending
 
-    with subprocess.Popen(["sleep", "60"]) as one:
-        assert not _is_ending(one.pid)
-        one.kill()
-        while not _is_ending(one.pid):
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert not _is_ending(process.pid)
+        process.kill()
+        while not _is_ending(process.pid):
             pass
-        assert one.wait() == -9
+        assert process.wait() == -9

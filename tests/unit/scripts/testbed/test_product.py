@@ -1,4 +1,4 @@
-"""The product's dependencies come from the lock, by hash, and nothing else does."""
+"""The product's dependencies, and only they, come from the lock, by hash."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ nvidia-ml-py==13.6 \\
 """
 
 
-def test_a_requirement_brings_what_it_needs_and_no_tool_of_ours() -> None:
+def test_a_requirement_brings_its_dependencies_and_no_development_tool() -> None:
     assert list(pinned(_LOCK, "3.13")) == [
         "certifi==1.0 --hash=sha256:aa --hash=sha256:bb",
         "kubernetes==36.0.3 --hash=sha256:dd",
@@ -47,7 +47,7 @@ def test_a_requirement_brings_what_it_needs_and_no_tool_of_ours() -> None:
     ]
 
 
-def test_markers_are_judged_for_the_roots_python_not_for_ours() -> None:
+def test_markers_are_evaluated_for_the_roots_python() -> None:
     assert any(pin.startswith("multidict==7.1.0 ") for pin in pinned(_LOCK, "3.10"))
 
 
@@ -74,7 +74,7 @@ def test_the_roots_python_is_read_from_its_link(tmp_path_factory: pytest.TempPat
     assert python_version(root) == "3.13"
 
 
-def test_the_boxs_configuration_is_one_that_holdfast_takes(
+def test_the_boxs_configuration_is_valid(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "holdfast.yaml"

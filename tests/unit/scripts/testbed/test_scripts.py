@@ -1,4 +1,4 @@
-"""What the scripts say to a user who is not root, in a checkout that was never set up and is somebody else's."""
+"""The scripts, run by a user who is not root, in a new checkout of another user."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TREE = Path(__file__).parents[4]
 
 @pytest.fixture(scope="module")
 def checkout() -> Iterator[Path]:
-    """Without an environment; nobody may write in it, and everybody may read."""
-    # Not under tmp_path, which only its owner may enter.
+    """A checkout without an environment, read-only for everyone."""
+    # Not under tmp_path, which only its owner can enter.
     tree = Path(tempfile.mkdtemp(prefix="holdfast-checkout-"))
     no_cache = shutil.ignore_patterns("__pycache__")
     for name in ("scripts", "holdfast", "slurm_hooks", "k8s_bridge"):
         shutil.copytree(TREE / name, tree / name, ignore=no_cache)
     shutil.copy(TREE / "requirements.lock", tree)
-    # A checkout of somebody with umask 077 is for nobody else.
+    # A checkout with umask 077 is readable by its owner only.
     subprocess.run(["chmod", "-R", "a+rX", str(tree)], check=True)
     tree.chmod(0o555)
     yield tree
@@ -49,7 +49,7 @@ def run(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
         "sandbox exec worker-0 -- holdfast check --help",
     ],
 )
-def test_root_is_asked_for_before_anything_is_set_up(checkout: Path, words: str) -> None:
+def test_root_is_required_before_any_set_up(checkout: Path, words: str) -> None:
     done = run(checkout, *words.split())
     assert done.returncode == 2
     assert "needs root" in done.stderr
@@ -66,9 +66,9 @@ def test_help_needs_neither_root_nor_an_environment(checkout: Path, words: str) 
     assert "scripts/" in done.stdout or "--nodes" in done.stdout
 
 
-def test_who_may_not_set_up_is_told_so_in_one_line_with_the_way_out(checkout: Path) -> None:
+def test_a_user_without_write_access_gets_one_line_with_the_remedy(checkout: Path) -> None:
     done = run(checkout, "test", "unit")
     assert done.returncode == 2
     assert f"Cannot write in {checkout}" in done.stderr
-    assert "in a clone of your own" in done.stderr
+    assert "in your own clone" in done.stderr
     assert done.stderr.count("\n") == 1

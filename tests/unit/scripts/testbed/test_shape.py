@@ -18,23 +18,23 @@ def shape(nodes: int = 3, *, hooks: bool = True) -> Shape:
     )
 
 
-def test_a_shape_survives_its_file() -> None:
+def test_a_shape_is_read_back_from_its_file_unchanged() -> None:
     assert Shape.from_json(shape().to_json()) == shape()
 
 
-def test_slurm_and_kubernetes_names_belong_together() -> None:
+def test_slurm_and_kubernetes_names_match() -> None:
     assert shape().node_names == ("worker-0", "worker-1", "worker-2")
     assert kube_name("worker-12") == "computeinstance-12"
     assert node_index(node_name(7)) == 7
 
 
 @pytest.mark.parametrize("name", ["worker-", "worker-x", "node-1", "worker-1 ", ""])
-def test_what_is_no_node_has_no_index(name: str) -> None:
+def test_a_name_that_is_no_node_has_no_index(name: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the text is the name
         node_index(name)
 
 
-def test_every_node_has_an_address_and_a_cable_of_its_own() -> None:
+def test_every_node_has_its_own_address_and_interface_name() -> None:
     names = [node_name(index) for index in range(MAX_NODES)]
     addresses = {address(name) for name in [*names, "controller"]}
     assert len(addresses) == MAX_NODES + 1

