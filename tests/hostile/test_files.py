@@ -100,12 +100,12 @@ def test_hostile_journals(clean_box: Box) -> None:
     forged = '{"event": "attempt", "t": "x", "nodes": 7}\\n{"event": "decision", "why": "a\\\\u001b[2J\\\\n  back  x"}'
     try:
         for make, why in (
-            (f"mkfifo {journal}", "(not read: not a regular file: a named pipe)"),
+            (f"mkfifo {journal}", "(cannot be read: not a regular file: a named pipe)"),
             (
                 f"ln -s /dev/zero {journal}",
                 "is a symbolic link of uid 2002, which root does not follow",
             ),
-            (f"truncate -s 1T {journal}", "(not read: larger than"),
+            (f"truncate -s 1T {journal}", "(cannot be read: larger than"),
             (f"printf '{forged}' > {journal}", "ATTEMPT"),
         ):
             node.run(["sh", "-c", f"rm -f {journal}; {make}"], user="bob")

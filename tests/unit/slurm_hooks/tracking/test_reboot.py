@@ -138,7 +138,7 @@ def test_a_device_lost_while_the_machine_was_off_is_missing_and_must_reappear(
     assert node.see(look(cards=CARDS[1:]), 3) == ["IB_MISSING mlx5_0"]
     (found,) = opened(node.observer.tracked.streaks, TABLE)
     assert found.finding.action is Action.WAIT, "it has just booted"
-    assert found.finding.detail == "InfiniBand card mlx5_0 is gone, since before this boot"
+    assert found.finding.detail == "InfiniBand card mlx5_0 is missing since before this boot"
 
 
 def test_another_machine_inherits_nothing(node: Node) -> None:
