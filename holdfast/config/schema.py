@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from holdfast.config.bounds import within
@@ -44,10 +45,23 @@ class PathsConfig:
         return self.history or self.state / "history"
 
 
+class SlurmAdapter(str, Enum):
+    """How the bridge and the commands reach slurmctld."""
+
+    COMMANDS = "commands"
+    """scontrol, sinfo and sdiag."""
+    PYSLURM = "pyslurm"
+    """Nodes and writes to nodes over RPC. Needs the pyslurm package for exactly the cluster's release."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmConfig:
     """How Slurm is asked."""
 
+    adapter: SlurmAdapter = SlurmAdapter.COMMANDS
+    """How the bridge, `holdfast nodes` and `holdfast explain` reach slurmctld. Hooks and agent always use
+    the commands.
+    """
     timeout_s: float = 10.0
     """Bound of one call of scontrol, sinfo or sdiag. A hung slurmctld holds scontrol for 40 s and
     more.
