@@ -210,10 +210,10 @@ class TestPyslurm(Contract):
         commands = SlurmCli(30, str(side.tools))
         side.human_drains("None")
         side.slurm.comment([SlurmName("worker-2")], "a comment, with = and ]")
-        with side.job_on("worker-3"):
+        busy = SlurmName("worker-3")
+        with side.job_on(busy):
             assert side.slurm.nodes() == commands.nodes()
             assert [side.node] == commands.nodes([NODE])
-            busy = SlurmName("worker-3")
             assert side.slurm.nodes([busy]) == commands.nodes([busy])
             assert side.slurm.nodes([busy])[0].busy
         side.slurm.comment([SlurmName("worker-2")], "")

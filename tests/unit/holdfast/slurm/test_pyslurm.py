@@ -439,19 +439,21 @@ def test_a_doubtful_node_comes_from_scontrol(cluster: Cluster) -> None:
     assert cluster.scontrol == ["show nodes n1 --json"]
 
 
-RECORDED = TOP / "tests/data/slurm/25.11/pyslurm-nodes.json"
+RECORDED = sorted((TOP / "tests/data/slurm/pyslurm").glob("*.json"))
 
 
-def test_recorded_nodes_read_as_scontrols_own_output_of_the_same_moment() -> None:
-    """25.11.7: idle, allocated, drained by root, down."""
-    rows = json.loads(RECORDED.read_text())
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+def test_recorded_nodes_read_as_scontrols_own_output_of_the_same_moment(file: Path) -> None:
+    """Idle, drained by a person, with a comment, and busy with a job on one CPU."""
+    recorded = json.loads(file.read_text())
     expected = {
         each.name: dataclasses.replace(each, instance_id="")
-        for each in parse.nodes_json(RECORDED.with_name("nodes.json").read_text())
+        for each in parse.nodes_json(json.dumps(recorded["nodes"]))
     }
-    read = {row["name"]: node_of(row) for row in rows}
+    read = {row["name"]: node_of(row) for row in recorded["pyslurm"]}
     assert read == expected
     for name, each in read.items():
-        assert (each.cpus, each.gpus) == (expected[name].cpus, expected[name].gpus)
-        assert each.partitions == expected[name].partitions
-        assert each.slurmd_started_at == expected[name].slurmd_started_at
+        for field in ("cpus", "gpus", "partitions", "slurmd_started_at"):
+            assert getattr(each, field) == getattr(expected[name], field), (name, field)
+    states = frozenset[NodeState]().union(*(each.states for each in read.values()))
+    assert {NodeState.DRAIN, NodeState.IDLE, NodeState.MIXED} <= states
