@@ -47,8 +47,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         has_it = bool(_given_release()) and product.has_pyslurm(Path(GIVEN_ROOT))
         wanted = [_given_release()] if has_it else [skipped]
     elif metafunc.definition.path.name in OF_NODES:
-        wanted = [max(wanted)]
-    elif _given_release():
+        wanted = [max(wanted or [_given_release()])]
+    elif _given_release() and _given_release() not in wanted:
         wanted.append(_given_release())
     metafunc.parametrize("release", wanted, scope="session")
 

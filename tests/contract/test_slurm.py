@@ -209,15 +209,16 @@ class TestPyslurm(Contract):
         """Idle, drained by a person, with a comment, and busy."""
         commands = SlurmCli(30, str(side.tools))
         side.human_drains("None")
-        side.slurm.comment([SlurmName("worker-2")], "a comment, with = and ]")
+        commented = SlurmName("worker-2")
+        side.slurm.comment([commented], "a comment, with = and ]")
         busy = SlurmName("worker-3")
         with side.job_on(busy):
             assert side.slurm.nodes() == commands.nodes()
             assert [side.node] == commands.nodes([NODE])
             assert side.slurm.nodes([busy]) == commands.nodes([busy])
             assert side.slurm.nodes([busy])[0].busy
-        side.slurm.comment([SlurmName("worker-2")], "")
-        assert side.slurm.nodes() == commands.nodes()
+        side.slurm.comment([commented], "")
+        assert side.slurm.nodes([commented])[0].comment == ""
         assert abs(side.slurm.clock() - commands.clock()) < timedelta(seconds=5)
 
     def test_it_is_fit_for_the_cluster_and_a_hung_slurmctld_is_bounded(
