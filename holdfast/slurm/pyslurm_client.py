@@ -31,7 +31,7 @@ from holdfast.slurm.hostlist import compress
 from holdfast.vocabulary import SlurmName
 
 START_S = 20.0
-"""Bound of the worker's start: Python, and pyslurm's import (0.2 s on an idle machine)."""
+"""Bound of the worker's start: Python, and pyslurm's import. A busy machine takes most of a second."""
 INSTANCE_ID_S = 60.0
 """How long an InstanceId counts without a new slurmd on the node. A person may set one by hand."""
 

@@ -8,7 +8,7 @@ One JSON object per line in each direction. The first line that it writes report
 request ``{"call": NAME, …}`` has one reply: ``{"value": …}``, or ``{"error": TEXT}`` with Slurm's own message.
 It exits when its standard input is closed.
 
-Facts, seen on pyslurm 25.11.2 with Slurm 25.11.7:
+Facts, from the source of pyslurm 25.11.2; the first and the third were seen on 24.11.0 with Slurm 24.11.5 as well:
 
 * A Node has no InstanceId, no InstanceType and no active reservation.
 * Free text that is not UTF-8 raises ``UnicodeDecodeError`` on access. The text ``None`` reads as no text.
@@ -27,7 +27,7 @@ _FIELDS = (
     "name", "state", "reason", "reason_user", "reason_time", "comment", "boot_time", "slurmd_start_time",
 )  # fmt: skip
 _MORE_FIELDS = ("partitions", "effective_cpus", "configured_gres")
-"""Read only for nodes that are asked for by name: for all nodes they cost half of the snapshot."""
+"""Read only for nodes that are asked for by name, as ``SlurmNode`` promises no more."""
 
 _UNKNOWN_NODE = ("does not exist", "invalid node name")
 
