@@ -8,7 +8,7 @@ One JSON object per line in each direction. The first line that it writes report
 request ``{"call": NAME, …}`` has one reply: ``{"value": …}``, or ``{"error": TEXT}`` with Slurm's own message.
 It exits when its standard input is closed.
 
-Facts, from the source of pyslurm 25.11.2; the first and the third were seen on 24.11.0 with Slurm 24.11.5 as well:
+Facts of pyslurm 25.11.2 with Slurm 25.11.7, and of 24.11.0 with 24.11.5:
 
 * A Node has no InstanceId, no InstanceType and no active reservation.
 * Free text that is not UTF-8 raises ``UnicodeDecodeError`` on access. The text ``None`` reads as no text.
