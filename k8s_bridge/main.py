@@ -196,12 +196,12 @@ def _parser() -> argparse.ArgumentParser:
 def _compose(path: Path) -> tuple[SlurmClient, Kube, BridgeConfig]:
     from holdfast.config.load import load_section  # noqa: PLC0415 - not needed for ``--help``
     from holdfast.config.schema import load_cluster  # noqa: PLC0415
-    from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - see the next line
+    from holdfast.slurm.adapter import open_slurm  # noqa: PLC0415 - see the next line
     from k8s_bridge.kube import KubeApi  # noqa: PLC0415 - 0.5 s
 
     policy = load_section(path, "bridge", BridgeConfig)
     slurm = load_cluster(path).slurm
-    return SlurmCli(slurm.timeout_s, slurm.bin, policy.slurm_token_file), KubeApi(policy), policy
+    return open_slurm(slurm, policy.slurm_token_file), KubeApi(policy), policy
 
 
 def _show(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -10,13 +11,18 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from testbed import product, roots
 from testbed.box import Box
 from testbed.shape import RELEASES
 
 OF_NODES = ("test_detection.py", "test_faults_show.py", "test_unrepaired.py")
 """Tests of nodes, not of Slurm: they run on the newest selected release only."""
 
-# The speed of the machine is not tested here; scripts/bench measures it.
+GIVEN_ROOT = os.environ.get("HOLDFAST_TEST_ROOT", "")
+"""A root made elsewhere (scripts/sandbox up --root): its release is tested as one more."""
+NO_PYSLURM = "HOLDFAST_TEST_ROOT names no root with a Slurm and its pyslurm in it"
+
+# How long a machine takes is no fault of what is tested: figures come from scripts/bench.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -32,12 +38,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that need a box run on every release; pytest groups the tests of a release."""
-    if "release" in metafunc.fixturenames:
-        wanted = str(metafunc.config.getoption("--slurm")).split()
-        if metafunc.definition.path.name in OF_NODES:
-            wanted = [max(wanted)]
-        metafunc.parametrize("release", wanted, scope="session")
+    """Whatever needs a box runs on every release; pytest keeps one release's tests together."""
+    if "release" not in metafunc.fixturenames:
+        return
+    wanted: list[Any] = str(metafunc.config.getoption("--slurm")).split()
+    if metafunc.definition.get_closest_marker("pyslurm"):
+        skipped = pytest.param("none", marks=pytest.mark.skip(reason=NO_PYSLURM))
+        has_it = bool(_given_release()) and product.has_pyslurm(Path(GIVEN_ROOT))
+        wanted = [_given_release()] if has_it else [skipped]
+    elif metafunc.definition.path.name in OF_NODES:
+        wanted = [max(wanted or [_given_release()])]
+    elif _given_release() and _given_release() not in wanted:
+        wanted.append(_given_release())
+    metafunc.parametrize("release", wanted, scope="session")
+
+
+@functools.cache
+def _given_release() -> str:
+    """The Slurm release of the given root; empty without one, and without the rights to look."""
+    return roots.release_of(Path(GIVEN_ROOT)) if GIVEN_ROOT and os.geteuid() == 0 else ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -82,7 +101,11 @@ def box(release: str) -> Iterator[Box]:
     """A running box of four nodes. It ends with this process."""
     if os.geteuid() != 0:
         pytest.fail("the end-to-end tests need root: run them with sudo", pytrace=False)
-    running = Box.up(f"test-{release}-{os.getpid()}", slurm=release, owner_pid=os.getpid())
+    name, owner = f"test-{release}-{os.getpid()}", os.getpid()
+    if release == _given_release():
+        running = Box.up(name, root=GIVEN_ROOT, owner_pid=owner)
+    else:
+        running = Box.up(name, slurm=release, owner_pid=owner)
     yield running
     running.down()
 

@@ -26,10 +26,11 @@ from holdfast.cli.explain_files import (
 from holdfast.cli.explain_text import job_page, node_page, past_lines
 from holdfast.cli.nodes import as_json
 from holdfast.config.location import config_path
-from holdfast.config.schema import ClusterConfig, PathsConfig, load_cluster
+from holdfast.config.schema import ClusterConfig, PathsConfig, SlurmConfig, load_cluster
 from holdfast.drain_owner import drain_status
 from holdfast.errors import CommandError, ConfigError, Refused, Unavailable
 from holdfast.faults import Fault
+from holdfast.slurm.adapter import open_slurm
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import SlurmJob, SlurmNode
 from holdfast.slurm.hostlist import expand
@@ -70,7 +71,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args(argv)
     config, problem = _config()
-    slurm = SlurmCli(config.slurm.timeout_s, config.slurm.bin)
+    slurm, unfit = _slurm(config.slurm)
+    problem = "\n".join(filter(None, (problem, unfit)))
     kind = "job" if _JOB.fullmatch(arguments.what) else "node"
     if kind == "job":
         folder = Path(arguments.checkpoints) if arguments.checkpoints else None
@@ -106,6 +108,14 @@ def _config() -> tuple[ClusterConfig, str]:
         return load_cluster(config_path()), ""
     except ConfigError as error:
         return ClusterConfig(), str(error)
+
+
+def _slurm(config: SlurmConfig) -> tuple[SlurmCli, str]:
+    """Slurm as configured; where that adapter cannot be used, through the commands, and why."""
+    try:
+        return open_slurm(config), ""
+    except ConfigError as error:
+        return SlurmCli(config.timeout_s, config.bin), str(error)
 
 
 def _show(report: dict[str, Any], *, as_one_json: bool) -> None:

@@ -15,6 +15,7 @@ from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
 from holdfast.drain_owner import DrainStatus, drain_status
 from holdfast.errors import CommandError
+from holdfast.slurm.adapter import open_slurm
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
@@ -82,9 +83,8 @@ def lemons() -> dict[str, dict[str, Any]]:
 
 
 def slurm_of_this_machine() -> SlurmCli:
-    """The client for Slurm, as configured. Raises ``ConfigError``."""
-    config = load_cluster(config_path()).slurm
-    return SlurmCli(config.timeout_s, config.bin)
+    """Slurm as the configuration says. Raises ``ConfigError``."""
+    return open_slurm(load_cluster(config_path()).slurm)
 
 
 def as_json(node: SlurmNode, status: DrainStatus) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from holdfast.config.bounds import within
@@ -42,10 +43,23 @@ class PathsConfig:
         return self.history or self.state / "history"
 
 
+class SlurmAdapter(str, Enum):
+    """How the bridge and the commands reach slurmctld."""
+
+    COMMANDS = "commands"
+    """scontrol, sinfo and sdiag."""
+    PYSLURM = "pyslurm"
+    """Nodes and writes to nodes over RPC. Needs the pyslurm package for exactly the cluster's release."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmConfig:
     """Access to Slurm."""
 
+    adapter: SlurmAdapter = SlurmAdapter.COMMANDS
+    """How the bridge, `holdfast nodes` and `holdfast explain` reach slurmctld. Hooks and agent always use
+    the commands.
+    """
     timeout_s: float = 10.0
     """Limit for one call of scontrol, sinfo or sdiag. With a hung slurmctld, scontrol takes 40 s and more."""
     bin: str = ""

@@ -44,7 +44,7 @@ ENV: Mapping[str, str | None] = {
 }  # fmt: skip
 """The environment of every call; ``None`` removes a variable."""
 
-_NO_ANSWER = re.compile(
+NO_ANSWER = re.compile(
     r"unable to contact|timed out|connection refused|connect failure|connection failure"
     r"|not connected|zero bytes|unexpected message received|no route to host|unreachable"
     r"|getaddrinfo|resource temporarily unavailable|standby mode|authentication error"
@@ -81,7 +81,7 @@ class SlurmCli:
         exact = {node.name: node for node in text.nodes}
         if text.ambiguous:
             exact |= {node.name: node for node in self._nodes_json(text.ambiguous)}
-        return [exact[name] for name in sorted(exact, key=_natural)]
+        return [exact[name] for name in sorted(exact, key=natural)]
 
     def nodes_fast(self) -> list[SlurmNode]:
         """Every node with its states, reason, reason's user and time, and comment only.
@@ -224,7 +224,7 @@ class SlurmCli:
             unknown = _NO_NODE.search(error.output)
             if unknown:  # the rest of its output is about the other nodes
                 raise Refused(error.argv, f"Slurm knows no node {unknown[1]}", "", 1) from None
-            kind = Unavailable if _NO_ANSWER.search(error.output) else Refused
+            kind = Unavailable if NO_ANSWER.search(error.output) else Refused
             raise kind(error.argv, error.problem, error.output, error.status) from None
 
     def _token(self, argv: Sequence[str]) -> dict[str, str]:
@@ -242,6 +242,6 @@ def _one_line(text: str) -> str:
     return folded(text)
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural(name: str) -> list[tuple[int, str]]:
     """Sorts worker-2 before worker-10."""
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"([0-9]+)", name)]

@@ -128,15 +128,23 @@ def _pip(pins: list[str], version: str, target: Path, listing: Path) -> None:
         )
 
 
-def configuration(nodes: int) -> str:
-    """holdfast.yaml of a box: every check in mode drain, short intervals, paths of the simulated machine."""
+def has_pyslurm(root: Path) -> bool:
+    """Whether the root's own Python has pyslurm."""
+    return any(root.glob("usr/local/lib/python3*/dist-packages/pyslurm/__init__.py"))
+
+
+def configuration(nodes: int, *, pyslurm: bool = False) -> str:
+    """holdfast.yaml of a box: every check armed, intervals short, the simulated machine's paths.
+
+    ``pyslurm``: bridge and commands reach Slurm through it.
+    """
     from slurm_hooks.checks import CATALOGUE  # noqa: PLC0415 - only where a box is made
 
     lines = [
         "# Written by the sandbox. Every check may drain here; on your own cluster start with mode: observe.",
         "cluster: demo",
         "paths: {kmsg: /sim/kmsg, sysfs: /sim/sys}",
-        "slurm: {timeout_s: 5}",
+        f"slurm: {{timeout_s: 5{', adapter: pyslurm' if pyslurm else ''}}}",
         "node:",
         "  expected_gpus: 8",
         "  mounts: [/mnt/training, /mnt/inference]",

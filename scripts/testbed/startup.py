@@ -182,7 +182,9 @@ def _write_etc(etc: Path, shape: Shape) -> None:
         (etc / "slurm" / name).write_text(text)
     (etc / "slurm/slurmdbd.conf").chmod(0o600)  # slurmdbd refuses one that others may read
     (etc / "holdfast").mkdir()
-    (etc / "holdfast/holdfast.yaml").write_text(product.configuration(shape.nodes))
+    (etc / "holdfast/holdfast.yaml").write_text(
+        product.configuration(shape.nodes, pyslurm=product.has_pyslurm(Path(shape.root)))
+    )
     (etc / "hosts").write_text(slurm_conf.hosts(shape))
     (etc / "hostname").write_text("controller\n")
 

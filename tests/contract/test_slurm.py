@@ -6,8 +6,11 @@ Each test runs on the bridge's fake, on the agent's, and through the real adapte
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import signal
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -18,10 +21,12 @@ import pytest
 from testbed import enter
 from testbed.box import Box
 
-from holdfast.errors import Refused
+from holdfast.errors import Refused, Unavailable
 from holdfast.slurm.cli import ENV, SlurmCli
 from holdfast.slurm.client import SlurmNode
+from holdfast.slurm.pyslurm_client import SlurmPyslurm
 from holdfast.vocabulary import NodeState, SlurmName
+from tests.e2e import cluster
 from tests.unit.k8s_bridge.fake_cluster import HUMAN, Clock, FakeSlurm
 from tests.unit.property.fake_node import Slurmctld
 
@@ -80,14 +85,22 @@ class AgentsFake(Side):
 class Real(Side):
     """The adapter itself; only its programs are entered into the box."""
 
-    def __init__(self, box: Box, tools: Path):
-        self._box = box
-        env = {name: value for name, value in ENV.items() if value is not None}
+    slurm: SlurmCli
+
+    def __init__(self, box: Box, tools: Path, timeout_s: float = 30):
+        self._box, self.tools, self._timeout_s = box, tools, timeout_s
         for tool in ("scontrol", "sinfo", "sdiag"):
-            argv = enter.argv_in(box.pid, [f"/usr/bin/{tool}"], user="root", cwd="/", env=env)
+            argv = self._inside(f"/usr/bin/{tool}")
             (tools / tool).write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
             (tools / tool).chmod(0o755)
-        self.slurm = SlurmCli(timeout_s=30, bin_dir=str(tools))
+        self.slurm = self._adapter()
+
+    def _adapter(self) -> SlurmCli:
+        return SlurmCli(self._timeout_s, str(self.tools))
+
+    def _inside(self, *argv: str) -> list[str]:
+        env = {name: value for name, value in ENV.items() if value is not None}
+        return enter.argv_in(self._box.pid, argv, user="root", cwd="/", env=env)
 
     def human_drains(self, reason: str) -> None:
         self._update("state=drain", f"reason={reason}")
@@ -97,6 +110,27 @@ class Real(Side):
 
     def _update(self, *words: str) -> None:
         self._box.run(["scontrol", "update", f"nodename={NODE}", *words])
+
+
+class RealPyslurm(Real):
+    """The adapter over pyslurm; its worker process and its programs are entered into the box."""
+
+    slurm: SlurmPyslurm
+
+    def _adapter(self) -> SlurmPyslurm:
+        worker = ("/opt/holdfast/bin/python", "-I", "-m", "holdfast.slurm.pyslurm_worker")
+        return SlurmPyslurm(self._timeout_s, str(self.tools), worker=self._inside(*worker))
+
+    @contextlib.contextmanager
+    def job_on(self, node: SlurmName) -> Iterator[None]:
+        """A job that runs on one CPU of the node."""
+        argv = ["sbatch", "--parsable", "-w", node, "-n1", "--wrap", "sleep 300", "-o", "/dev/null"]
+        job = self._box.run(argv, user="alice").stdout.strip()
+        cluster.wait_for(lambda: self.slurm.nodes([node])[0].busy, f"a job on {node}", 30)
+        try:
+            yield
+        finally:
+            self._box.run(["scancel", job])
 
 
 class Contract:
@@ -156,3 +190,48 @@ class TestReal(Contract):
         made = Real(clean_box, tmp_path)
         yield made
         made.human_undrains()
+
+
+@pytest.mark.e2e
+@pytest.mark.pyslurm
+@pytest.mark.skipif(os.geteuid() != 0, reason="a sandbox box needs root")
+class TestPyslurm(Contract):
+    @pytest.fixture
+    def side(self, clean_box: Box, tmp_path: Path) -> Iterator[RealPyslurm]:
+        made = RealPyslurm(clean_box, tmp_path)
+        yield made
+        made.human_undrains()
+        made.slurm.close()
+
+    def test_both_adapters_report_the_same(self, side: RealPyslurm) -> None:
+        """Idle, drained by a person, with a comment, and busy."""
+        commands = SlurmCli(30, str(side.tools))
+        side.human_drains("None")
+        commented = SlurmName("worker-2")
+        side.slurm.comment([commented], "a comment, with = and ]")
+        busy = SlurmName("worker-3")
+        with side.job_on(busy):
+            assert side.slurm.nodes() == commands.nodes()
+            assert [side.node] == commands.nodes([NODE])
+            assert side.slurm.nodes([busy]) == commands.nodes([busy])
+            assert side.slurm.nodes([busy])[0].busy
+        side.slurm.comment([commented], "")
+        assert side.slurm.nodes([commented])[0].comment == ""
+        assert abs(side.slurm.clock() - commands.clock()) < timedelta(seconds=5)
+
+    def test_it_is_fit_for_the_cluster_and_a_hung_slurmctld_is_bounded(
+        self, side: RealPyslurm, clean_box: Box
+    ) -> None:
+        side.slurm.check()
+        hasty = RealPyslurm(clean_box, side.tools, timeout_s=2).slurm
+        hasty.nodes()
+        clean_box.signal_daemon("slurmctld", signal.SIGSTOP)
+        try:
+            begin = time.monotonic()
+            with pytest.raises(Unavailable, match="no answer in 2 s"):
+                hasty.nodes()
+            assert time.monotonic() - begin < 4
+        finally:
+            clean_box.signal_daemon("slurmctld", signal.SIGCONT)
+        assert len(hasty.nodes()) == len(clean_box.nodes)
+        hasty.close()

@@ -15,10 +15,12 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups \\
   /opt/holdfast/bin/python -c "$PROGRAM" "$1"
 """
 _PROGRAM = """
-import json, sys
+import json, os, sys
 from holdfast.slurm.cli import SlurmCli
+from holdfast.slurm.pyslurm_client import SlurmPyslurm
 from holdfast.errors import CommandError
-slurm, seen = SlurmCli(10.0, "", sys.argv[1]), {}
+adapter = {"commands": SlurmCli, "pyslurm": SlurmPyslurm}[os.environ["ADAPTER"]]
+slurm, seen = adapter(10.0, "", sys.argv[1]), {}
 try:
     slurm.drain(["worker-3"], "holdfast:KUBE_CORDON: a test")
     (node,) = slurm.nodes(["worker-3"])
@@ -31,10 +33,20 @@ print(json.dumps(seen))
 
 
 @pytest.mark.e2e
-def test_the_bridge_needs_only_a_token_for_slurm(clean_box: Box) -> None:
+def test_a_token_is_all_that_the_bridge_needs_of_slurm(clean_box: Box) -> None:
+    _check(clean_box, "commands")
+
+
+@pytest.mark.e2e
+@pytest.mark.pyslurm
+def test_a_token_is_all_that_pyslurm_needs_of_slurm(clean_box: Box) -> None:
+    _check(clean_box, "pyslurm")
+
+
+def _check(clean_box: Box, adapter: str) -> None:
     def run_with(token: str) -> dict[str, object]:
         write = f'printf "%s" "$TOKEN" >/run/token; chmod 644 /run/token; {_RUN}'
-        env = {"TOKEN": token, "WITHOUT": _WITHOUT, "PROGRAM": _PROGRAM}
+        env = {"TOKEN": token, "WITHOUT": _WITHOUT, "PROGRAM": _PROGRAM, "ADAPTER": adapter}
         found: dict[str, object] = json.loads(clean_box.run(["sh", "-c", write], env=env).stdout)
         return found
 

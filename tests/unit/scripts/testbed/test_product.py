@@ -74,9 +74,10 @@ def test_the_roots_python_is_read_from_its_link(tmp_path_factory: pytest.TempPat
     assert python_version(root) == "3.13"
 
 
-def test_the_boxs_configuration_is_valid(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("pyslurm", [False, True])
+def test_the_boxs_configuration_is_one_that_holdfast_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pyslurm: bool
 ) -> None:
     path = tmp_path / "holdfast.yaml"
-    path.write_text(configuration(4))
+    path.write_text(configuration(4, pyslurm=pyslurm))
     assert config_command(["check", str(path)]) == 0, capsys.readouterr()
