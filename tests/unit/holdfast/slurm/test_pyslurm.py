@@ -439,7 +439,7 @@ def test_a_doubtful_node_comes_from_scontrol(cluster: Cluster) -> None:
     assert cluster.scontrol == ["show nodes n1 --json"]
 
 
-RECORDED = sorted((TOP / "tests/data/slurm/pyslurm").glob("*.json"))
+RECORDED = sorted((TOP / "tests/data/pyslurm").glob("*.json"))
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
