@@ -215,7 +215,7 @@ def _add(attempt: dict[str, Any], kind: str, event: Mapping[str, Any]) -> None:
         attempt["rejected"] = len(_items(event.get("rejected")))
     elif kind == "step_end":
         attempt["exit_code"] = _number(event.get("exit_code"))
-        attempt["ended_why"] = _text(event.get("ended_why")) or _text(event.get("first_death"))
+        attempt["ended_why"] = _text(event.get("how"))
     elif kind == "evidence":
         attempt["cause"] = _text(event.get("cause_text")) or _text(event.get("cause"))
         faults = _items(event.get("faults"))

@@ -156,7 +156,7 @@ ATTEMPT: list[dict[str, object]] = [
     {"event": "attempt", "attempt": 1, "restarts": 0, "job_start": 5.0, "nodes": "w-[0-1]"},
     {"event": "checkpoint", "chosen": {"path": "/x", "step": 4, "reason": ""}, "rejected": []},
     {"event": "step_start"},
-    {"event": "step_end", "exit_code": 1, "told_to_end": False},
+    {"event": "step_end", "exit_code": 1, "terminated": False},
     {"event": "evidence", "faults": [], "fingerprint": "x", "progressed": None, "suspects": ["w"]},
     {"event": "finish", "exit_code": 1, "why": "z"},
 ]

@@ -128,7 +128,7 @@ class Run:
             status=end.status,
             wall_s=round(end.ended_at - end.started_at, 3),
             how=end.how,
-            told_to_end=end.terminated,
+            terminated=end.terminated,
         )
         return end
 

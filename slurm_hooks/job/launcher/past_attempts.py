@@ -71,7 +71,7 @@ def _past(group: Sequence[Event]) -> Past:
         started=last(group, "step_start") is not None,
         ended=bool(end),
         exit_code=_integer(end.get("exit_code")),
-        terminated=bool(end.get("told_to_end") or finish.get("cancelled")),
+        terminated=bool(end.get("terminated") or finish.get("cancelled")),
         resumed_path=str(chosen.get("path", "")),
         resumed_step=_integer(chosen.get("step")),
         fingerprint=str(evidence.get("fingerprint", "")),

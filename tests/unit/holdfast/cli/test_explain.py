@@ -408,7 +408,7 @@ def journal(folder: Path) -> None:
     events = [
         {"t": 1, "event": "attempt", "attempt": 1, "restarts": 0, "nodes": "n[1-2]"},
         {"t": 2, "event": "checkpoint", "attempt": 1, "chosen": None, "rejected": []},
-        {"t": 3, "event": "step_end", "attempt": 1, "exit_code": 137, "first_death": "n2: killed"},
+        {"t": 3, "event": "step_end", "attempt": 1, "exit_code": 137, "how": "n2: killed"},
         {
             "t": 3.5,
             "event": "evidence",
