@@ -18,7 +18,7 @@ from typing import (
     get_origin,
 )
 
-from holdfast.config.fields import built, has_default, hints_of, is_section, subject_of
+from holdfast.config.dataclass_fields import built, has_default, hints_of, is_section, subject_of
 from holdfast.config.nodes import (
     KINDS,
     as_float,

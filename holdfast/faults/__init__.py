@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from holdfast.faults.node import NODE_FAULTS
 from holdfast.faults.row import Fault
 from holdfast.faults.sxids import SXIDS
 from holdfast.faults.sxids import unknown as unknown_sxid
+from holdfast.faults.unnumbered import NODE_FAULTS
 from holdfast.faults.xids import XIDS
 from holdfast.faults.xids import unknown as unknown_xid
 from holdfast.vocabulary import Action, FaultClass, Severity

@@ -21,6 +21,7 @@ from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
 from holdfast.node_states import FAILED
 from holdfast.policy import flap_damping
+from holdfast.policy.active_check_before_return import Held, may_return
 from holdfast.policy.comments import may_comment
 from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
 from holdfast.policy.ownership import DrainRecord, NodeView, is_own_drain
@@ -29,7 +30,6 @@ from holdfast.policy.return_conditions import (
     fulfilled_requirement,
     pending_requirement,
 )
-from holdfast.policy.return_test import Held, may_return
 from holdfast.reason import Reason
 from holdfast.vocabulary import Action, Mode, Severity
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.findings import Finding, Verdict
+from holdfast.policy.active_check_before_return import Held, ReturnTestMode, Trial
 from holdfast.policy.budget import Admission
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.ownership import DrainRecord, NodeView
-from holdfast.policy.return_test import Held, ReturnTestMode, Trial
 from holdfast.vocabulary import Mode
 
 

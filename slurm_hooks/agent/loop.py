@@ -30,7 +30,7 @@ from slurm_hooks.agent.jobs.kill_worker import TaskKiller, tasks_to_kill
 from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.agent.lock import HeldLock
 from slurm_hooks.agent.signals import Signals
-from slurm_hooks.agent.telemetry.publisher import Telemetry
+from slurm_hooks.agent.telemetry.telemetry import Telemetry
 from slurm_hooks.agent.verdict.publisher import Publisher, enforced
 from slurm_hooks.evaluation.judge import Opened, modes_of
 from slurm_hooks.evaluation.observer import Observer, blind_names

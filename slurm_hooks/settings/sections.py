@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from holdfast.config.bounds import within
-from holdfast.policy.return_test import ReturnTestMode
+from holdfast.policy.active_check_before_return import ReturnTestMode
 from holdfast.vocabulary import Mode
 
 L = TypeVar("L")

@@ -17,10 +17,10 @@ from holdfast.policy.flap_damping import next_change_at
 from holdfast.policy.node import SWITCHED_OFF
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
+from slurm_hooks.agent.drain.active_check_before_return import ReturnTest
 from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
-from slurm_hooks.agent.drain.return_test import ReturnTest
-from slurm_hooks.agent.drain.step import Step
+from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.agent.drain.undrain_audit import UndrainAudit
 from slurm_hooks.node.machine import stamp
 from slurm_hooks.settings.settings import Settings

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.findings import Finding, Verdict
+from holdfast.policy.active_check_before_return import Trial
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.node import draining
 from holdfast.policy.ownership import DrainRecord, Undrained
-from holdfast.policy.return_test import Trial
 from holdfast.vocabulary import Mode
 from slurm_hooks.agent.drain.record import Drained
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.log import Log
-from slurm_hooks.agent.job_report import attribution, files, hook_notes, leftovers, runs
+from slurm_hooks.agent.job_report import files, hook_notes, leftovers, run_matching, runs
 from slurm_hooks.agent.job_report.leftover_store import LeftoverStore
 from slurm_hooks.agent.job_report.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.agent.job_report.report import Remains
@@ -270,7 +270,7 @@ class JobMonitor:
         for event in events:
             named = _PID.search(event.text)
             pid = int(named[1]) if named else None
-            self._runs, keys = attribution.attribute(self._runs, event, pid, table)
+            self._runs, keys = run_matching.attribute(self._runs, event, pid, table)
             hit |= dict.fromkeys(keys)
         for key in hit:
             run = self._runs.runs[key]

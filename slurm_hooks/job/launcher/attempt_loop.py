@@ -31,7 +31,7 @@ from slurm_hooks.job.launcher.past_attempts import Past, lost_launchers, past
 from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.node_steps import EXTERN, steps_here, steps_on
 from slurm_hooks.job.step.overlap_step import environment, overlapping
-from slurm_hooks.job.step.step import StepEnd, StepPlan, run_step
+from slurm_hooks.job.step.run_step import StepEnd, StepPlan, run_step
 
 _QUERY_TIMEOUT_S = 15.0
 """For nodes whose slurmd has restarted to answer."""

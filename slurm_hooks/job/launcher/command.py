@@ -21,7 +21,7 @@ from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal, path_for
 from slurm_hooks.job.launcher.attempt import Job, Tools
 from slurm_hooks.job.launcher.attempt_loop import Run
-from slurm_hooks.job.step.step import Signals
+from slurm_hooks.job.step.run_step import Signals
 
 _EPILOG = """example, in a script for sbatch --requeue:
   holdfast run --checkpoints /mnt/training/checkpoints -- srun python train.py

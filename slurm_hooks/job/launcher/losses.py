@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.launcher.past_attempts import Past
-from slurm_hooks.job.step.step import StepEnd
+from slurm_hooks.job.step.run_step import StepEnd
 
 MIN_REPORTED_S = 10.0
 """The log does not mention a smaller loss, as that of a command that fails at once."""

@@ -13,7 +13,7 @@ from slurm_hooks.job.diagnosis.causes import Cause, Diagnosis, Line, diagnose
 from slurm_hooks.job.launcher.node_faults import Snapshot
 from slurm_hooks.job.launcher.past_attempts import Past, is_newer
 from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Suspect
-from slurm_hooks.job.step.step import StepEnd
+from slurm_hooks.job.step.run_step import StepEnd
 
 _INFRASTRUCTURE = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
 _CAUSES = frozenset(

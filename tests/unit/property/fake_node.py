@@ -23,10 +23,10 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.parse import NodeChanges
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
-from slurm_hooks.agent.drain import step as step_module
+from slurm_hooks.agent.drain import slurm_update as step_module
 from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
-from slurm_hooks.agent.drain.step import Step
+from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings.settings import Settings
 

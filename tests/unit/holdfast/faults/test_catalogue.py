@@ -14,9 +14,9 @@ import pytest
 
 from holdfast.faults import FAULTS
 from holdfast.faults.kernel import KERNEL_FAULTS
-from holdfast.faults.node import NODE_FAULTS
 from holdfast.faults.sxid_rows import ROWS
 from holdfast.faults.sxids import KINDS, SXIDS
+from holdfast.faults.unnumbered import NODE_FAULTS
 from holdfast.faults.xids import CONSEQUENCES, XIDS
 from holdfast.vocabulary import Action, Context, FaultClass, Severity
 from slurm_hooks import checks

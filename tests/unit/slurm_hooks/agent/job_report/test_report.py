@@ -13,9 +13,9 @@ from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks.agent.job_report import files, leftovers, report
 from slurm_hooks.agent.job_report.admin_comment import CommentRequest, add
-from slurm_hooks.agent.job_report.attribution import attribute
 from slurm_hooks.agent.job_report.processes import Fate
 from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
+from slurm_hooks.agent.job_report.run_matching import attribute
 from slurm_hooks.agent.job_report.runs import Runs
 from slurm_hooks.checks import job_leftovers
 from slurm_hooks.facts import GpuProcess, NodeFacts

@@ -15,7 +15,7 @@ from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.attempt import Tools
 from slurm_hooks.job.launcher.job_control import JobControl
-from slurm_hooks.job.step.step import Signals
+from slurm_hooks.job.step.run_step import Signals
 from tests.unit.slurm_hooks.listening import listening
 
 CONTEXT = JobContext(

@@ -12,7 +12,7 @@ from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.launcher import losses
 from slurm_hooks.job.launcher.past_attempts import Past
-from slurm_hooks.job.step.step import StepEnd
+from slurm_hooks.job.step.run_step import StepEnd
 
 END = StepEnd(status=1, started_at=1000.0, ended_at=8200.0)
 SAVED = Checkpoint(path=Path("/c/step_40.pt"), framework="torch", step=40, changed_at=4600.0)

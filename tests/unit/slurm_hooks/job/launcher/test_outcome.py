@@ -14,8 +14,8 @@ from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.launcher.node_faults import NodeFault, Snapshot
 from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
+from slurm_hooks.job.step.run_step import StepEnd
 from slurm_hooks.job.step.srun_output import task_failure_in
-from slurm_hooks.job.step.step import StepEnd
 
 NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -15,21 +15,21 @@ from functools import partial
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
 from holdfast.policy import budget
+from holdfast.policy.active_check_before_return import Held
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide, drain_lost
 from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
 from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
-from holdfast.policy.return_test import Held
 from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
-from slurm_hooks.agent.drain import return_test as tests
+from slurm_hooks.agent.drain import active_check_before_return as tests
+from slurm_hooks.agent.drain.active_check_before_return import Holding
 from slurm_hooks.agent.drain.manual_resume import by_person
 from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records, reopened
-from slurm_hooks.agent.drain.return_test import Holding
 from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
 from slurm_hooks.settings.settings import Settings
 

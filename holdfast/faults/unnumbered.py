@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from holdfast.faults.gpu import GPU_FAULTS
+from holdfast.faults.holdfast_itself import OWN_FAULTS
 from holdfast.faults.host import HOST_FAULTS
 from holdfast.faults.kernel import KERNEL_FAULTS
 from holdfast.faults.network import NETWORK_FAULTS
-from holdfast.faults.own import OWN_FAULTS
 from holdfast.faults.row import Fault
 from holdfast.faults.storage import STORAGE_FAULTS
 

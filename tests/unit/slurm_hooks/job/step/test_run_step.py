@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.job.step import kill_tasks
+from slurm_hooks.job.step.run_step import Signals, StepEnd, StepPlan, run_step
 from slurm_hooks.job.step.srun_output import cancelled_step_in, task_failure_in
-from slurm_hooks.job.step.step import Signals, StepEnd, StepPlan, run_step
 
 
 def _run(

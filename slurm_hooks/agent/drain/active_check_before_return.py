@@ -20,7 +20,7 @@ from typing import Any
 from holdfast.adapters.log import Log
 from holdfast.errors import HoldfastError
 from holdfast.history.event import ACTIVE_CHECK
-from holdfast.policy.return_test import Held, Trial
+from holdfast.policy.active_check_before_return import Held, Trial
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast.findings import Verdict
+from holdfast.policy.active_check_before_return import Held, ReturnTestMode, Trial, may_return
 from holdfast.policy.node import decide
 from holdfast.policy.node_inputs import Decision, Move
-from holdfast.policy.return_test import Held, ReturnTestMode, Trial, may_return
 from holdfast.reason import Reason
 from tests.unit.holdfast.policy.node_examples import (
     BAD,

@@ -13,9 +13,9 @@ import pytest
 from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
+from holdfast.policy.active_check_before_return import ReturnTestMode, Trial
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.ownership import PastDrain
-from holdfast.policy.return_test import ReturnTestMode, Trial
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.parse import NodeChanges
 from holdfast.slurm.reservations import Reservation, SlurmMaintenance
@@ -25,7 +25,7 @@ from slurm_hooks.active.reservation_text import Maker, Purpose, ReservationText
 from slurm_hooks.agent.drain import record as records
 from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
-from slurm_hooks.agent.drain.step import Step
+from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings.settings import Settings
 

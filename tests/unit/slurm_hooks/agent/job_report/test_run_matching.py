@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_hooks.agent.job_report.attribution import MAX_XIDS, attribute, belongs, leftovers
+from slurm_hooks.agent.job_report.run_matching import MAX_XIDS, attribute, belongs, leftovers
 from slurm_hooks.agent.job_report.runs import Runs
 from tests.unit.slurm_hooks.agent.job_report.builders import (
     ALICE,
