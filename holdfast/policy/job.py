@@ -38,7 +38,7 @@ class Next(str, Enum):
     """Start the ranks again in this allocation."""
     REQUEUE = "requeue"
     HOLD = "hold"
-    """Requeue in hold: a person has to release the job before it runs again."""
+    """Requeue in the held state: a person has to release the job before it runs again."""
 
 
 class FailureKind(str, Enum):
@@ -176,7 +176,7 @@ def _on_other_nodes(nodes: Sequence[NodeEvidence]) -> Decision:
 
 
 def _same_nodes(facts: JobFacts, limits: Limits) -> Decision:
-    """No node is known to be bad: the crash-loop guard decides between here, elsewhere and hold."""
+    """No node is known to be bad: the crash-loop guard decides between a restart, a requeue and hold."""
     if facts.kind is FailureKind.PROGRAM:
         why = "user error: the program has a syntax error or cannot import a module"
         return Decision(next=Next.FAIL, why=why)

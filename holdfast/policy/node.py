@@ -76,7 +76,7 @@ class _Case:
 
     @property
     def forget(self) -> bool:
-        """A record is left, and its drain is gone."""
+        """The drain record exists, but the node no longer has that drain."""
         return self.situation.record is not None and self.own is None
 
 
@@ -123,7 +123,7 @@ def _end_test(case: _Case) -> Decision | None:
         why = f"{record.code} is over: {fulfilled_requirement(record.action)}, {trial.summary}"
         return Decision(move=Move.UNDRAIN, why=why, forget=True)
     if case.worst is not None:
-        why = f"{case.worst.code} came up during the test: {case.worst.detail}"
+        why = f"{case.worst.code} was found during the test: {case.worst.detail}"
     elif blind:
         why = _blind(situation)
     else:
@@ -344,7 +344,7 @@ def _budget_comment(
     situation: NodeSituation, node: NodeView, text: str, *, forget: bool
 ) -> Decision:
     admission = situation.admission
-    why = f"over budget: {admission.why}" if admission else "the budget could not be counted"
+    why = f"over budget: {admission.why}" if admission else "the drained nodes could not be counted"
     move = Move.COMMENT if may_comment(node, text) else Move.NONE
     return Decision(move=move, why=why, reason=text, forget=forget, over_budget=True)
 

@@ -29,8 +29,8 @@ RECOVERY_ACTIONS: Mapping[int, tuple[str, Action]] = {
     6: ("bus reset", Action.REBOOT),
     7: ("system reboot", Action.REBOOT),
 }
-"""nvmlDeviceGpuRecoveryAction_t; Xid 154 uses the same numbers. IMEX is NVLink between nodes, which no
-HGX H100 has. New drivers add values: an unknown value requires a reboot.
+"""nvmlDeviceGpuRecoveryAction_t; Xid 154 uses the same numbers. IMEX, the service for NVLink between
+nodes, does not run on an HGX H100. New drivers add values: an unknown value requires a reboot.
 """
 
 _TEXTS: Mapping[str, int] = {

@@ -30,7 +30,7 @@ example:
 
 SIGTERM stops it, SIGHUP restarts it. Its state is in paths.state, its verdict in paths.run.
 exit status: 0 stopped, or another agent is already running; 2 the configuration is invalid, and
-none was accepted before
+no earlier valid one is saved
 """
 
 log = Log("agent")
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         return _run(asked)
     except ConfigError as error:
-        _complain("configuration invalid, and none was accepted before", str(error))
+        _complain("configuration invalid, and no earlier valid one is saved", str(error))
         return _CONFIG_WRONG
 
 

@@ -164,7 +164,7 @@ def test_after_a_crash_during_a_test_the_node_is_drained_again(with_gate: Box) -
     assert reservations(box), "so it is reserved"
     assert cluster.cordoned(box, NODE), "and the Kubernetes Node stays cordoned"
     box.fault(NODE, "agent-killed")
-    ended = "test ended, node as before: a test was left unfinished"
+    ended = "test ended, previous state restored: a test was left unfinished"
     cluster.wait_for(lambda: ended in agent_log(box, NODE), "the next agent puts it back", 40)
     drained = box.run(["sacctmgr", "-nP", "show", "event", f"nodes={NODE}", "format=reason"])
     assert reason in drained.stdout

@@ -107,7 +107,7 @@ class StepResult:
 
     ``entries``        one for each change, in order.
     ``acknowledged``   a person resumed a node that Holdfast had drained.
-    ``test``           the reason of the drain before whose end an active check has to run now; empty: none.
+    ``test``           the Reason of the drain that must not end before an active check; empty: none is due.
     ``drained``        the drain record after the step.
     ``undrained``      the undrain of this step, which accounting still has to confirm.
     ``unwritten``      why the records are not on disk; empty: they are.

@@ -303,7 +303,7 @@ class Step:
         if last is None or last.record.at is None or not is_own_drain(last.record, node):
             return drained
         self._save(last)
-        text = "slurmctld restarted with a drain by Holdfast that had already ended"
+        text = "slurmctld was restored with a drain that Holdfast had already ended"
         self._entries.append(_audit_entry(last, text))
         return last
 
@@ -340,7 +340,9 @@ class Step:
             self._save(confirmed(drained, seen))
         if not removed:
             raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
-        self._entries.append(AuditEntry(text=f"test ended, node as before: {decision.why}"))
+        self._entries.append(
+            AuditEntry(text=f"test ended, previous state restored: {decision.why}")
+        )
         return SlurmStatus(
             action="drain" if seen.drained_flag and drained is not None else "none",
             reason=seen.reason,

@@ -65,7 +65,7 @@ def add(
             slurm.admin_comment(job, text)
         except Refused as error:
             if "finished" in error.output:
-                return "the job has ended: only in its report"
+                return "not written: the job has ended; its report has the incidents"
             return f"refused by Slurm: {error.output.strip() or error.problem}"
         sleep(_PAUSE_S * (tries + 1))
-    return "written, but another node's agent writes at the same time"
+    return "not confirmed: agents of other nodes kept changing the comment"

@@ -145,7 +145,7 @@ Deltas = Mapping[str, CounterDelta]
 
 
 def begun(facts: NodeFacts, gpus: frozenset[int] | None, now: float) -> dict[str, CounterDelta]:
-    """The baseline: every watched counter of these GPUs (None: of none) and of all ports."""
+    """The baseline: every watched counter of these GPUs and of all ports. None: no GPU."""
     return {
         key: CounterDelta(
             name=watched.name,

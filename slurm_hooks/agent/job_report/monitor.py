@@ -95,7 +95,9 @@ class JobMonitor:
         self._store = RunStore(paths.state, boot_id, BoundedWrite(stuck / "jobs.json"))
         self._runs, self._lost = self._store.load()
         if self._lost:
-            log.error("running jobs are not judged, list of runs lost", why=self._lost)
+            log.error(
+                "list of running jobs lost: their counters will not be evaluated", why=self._lost
+            )
         self._begin_s = machine.uptime_s(self._procfs)
         token = stuck / "job_processes.json"
         self._worker = Worker("job_processes", self._open, token=token, keep=False)

@@ -21,7 +21,7 @@ def attribute(
     """The runs with this Xid attributed, and the keys of the runs to which it was attributed.
 
     The process that the kernel names decides; else the GPU at that time; else, if Slurm allocated
-    no GPUs by index, an only job on the node. ``pid``: from the Xid's text.
+    no GPUs by index, the only job on the node. ``pid``: from the Xid's text.
     """
     table = tuple(processes)
     xid = JobXid(

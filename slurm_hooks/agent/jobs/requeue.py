@@ -79,7 +79,7 @@ class Requeuer:
     ``work_lost``  whether jobs on this node cannot continue and its agent has drained it.
     """
 
-    def __init__(  # noqa: PLR0913 - what is not Slurm's by name
+    def __init__(  # noqa: PLR0913 - all but Slurm by name
         self,
         slurm: SlurmClient,
         run_dir: Path,

@@ -16,7 +16,7 @@ class TrackedJob:
     ``since``         when the job changed last.
     ``due``           when ``next`` has to be called.
     ``starts``        how often the agent ended Slurm's requeue delay.
-    ``work_lost_at``  since when the job runs although its node's work is lost.
+    ``work_lost_at``  when the job was first seen running on a node whose work is lost.
     """
 
     marker: Marker

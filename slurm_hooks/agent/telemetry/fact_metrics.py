@@ -78,12 +78,12 @@ def _gpus(gpus: tuple[GpuFacts, ...]) -> Iterator[Family]:
     )
     yield counter(
         "gpu_held_by_software_heat_seconds_total",
-        "Of these, by software (NVML field 269).",
+        "Part of held_by_heat: software thermal slowdown (NVML field 269).",
         each(lambda gpu: _seconds(gpu.held_by_sw_heat_ns)),
     )
     yield counter(
         "gpu_held_by_hardware_heat_seconds_total",
-        "Of these, by the hardware (NVML field 270).",
+        "Part of held_by_heat: hardware thermal slowdown (NVML field 270).",
         each(lambda gpu: _seconds(gpu.held_by_hw_heat_ns)),
     )
     yield counter(

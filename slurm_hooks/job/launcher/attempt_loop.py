@@ -102,7 +102,8 @@ class Run:
         )
         if journal.broken:
             say(
-                f"journal {journal.path}: {journal.broken}; cannot record attempts: retry limit off"
+                f"journal {journal.path}: {journal.broken}; attempts cannot be recorded, so "
+                "job.max_attempts does not apply"
             )
         self._control.mark(markers.RUNNING)
         return history
@@ -224,7 +225,9 @@ class Run:
             return self._finish(0, "job state not known: slurmctld does not answer")
         if end.cancelled_step:
             return self._finish(0, self._cancelled(end), cancelled=True)
-        return self._finish(0, "after SIGTERM or SIGINT from outside" if end.terminated else "")
+        return self._finish(
+            0, "after a SIGTERM or SIGINT that Holdfast did not send" if end.terminated else ""
+        )
 
     def _cancelled(self, end: StepEnd) -> str:
         step = f"{self._job.context.job_id}.{end.cancelled_step}"
@@ -240,8 +243,8 @@ class Run:
     def _ended_by_others(self, end: StepEnd, snapshot: Snapshot) -> int:
         """The job was cancelled, requeued, preempted or ran out of time: Holdfast does not requeue it.
 
-        The marker stays ``running`` unless the job goes on: if Slurm has requeued the job, the agent
-        starts it at once.
+        While the job itself is still RUNNING the marker becomes ``finished``. Otherwise it stays
+        ``running``, so that the agent starts the job at once if Slurm has requeued it.
         """
         state = snapshot.job.state.split("+")[0] if snapshot.job else "unknown"
         why = f"ended by Slurm or a user (job state {state}); not requeued by Holdfast"

@@ -57,8 +57,8 @@ class LostNodes:
     def among(
         self, nodes: Sequence[SlurmNode], reported: Collection[SlurmName] = ()
     ) -> tuple[NodeFault, ...]:
-        """The lost nodes. ``reported``: nodes whose agents report that work on them is lost; without
-        a running step these are lost as well."""
+        """The lost nodes. ``reported``: nodes whose agents report a fatal fault. Such a node is
+        lost if no step of the job runs on it."""
         with self._lock:
             due = [node for node in nodes if self._is_due(node, node.name in reported)]
             steps = self._query([node.name for node in due]) if due else {}

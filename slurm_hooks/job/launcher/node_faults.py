@@ -44,7 +44,7 @@ class NodeFault:
     ``fatal``           work on it is lost; otherwise the node is degraded and running work may go on.
     ``gpu``             index of the faulty GPU, if it is one GPU.
     ``out_of_service``  Slurm starts no new job on the node.
-    ``usable_again``    only this run of the job lost the node; the next run may use it.
+    ``usable_again``    only this run's processes were lost; the next run may use the node.
     """
 
     node: SlurmName

@@ -20,7 +20,8 @@ _CAUSES = frozenset(
     row.code for row in SIGNATURES if row.kind not in (Kind.CASCADE, Kind.PROGRESS, Kind.SCHEDULER)
 )
 _NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instruction"})
-"""Crashes that faulty memory of the node may cause: the second one there counts (recovery.md 3.1)."""
+"""Crashes that faulty host memory may cause. The second on the same node counts against the node
+(recovery.md 3.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 from slurm_hooks.job.journal import Event, attempts, last
 
 MAX_FAILED_RESUMES = 2
-"""Attempts that may fail after resuming from a checkpoint, without a newer one, before it is skipped."""
+"""A checkpoint is skipped after this many attempts that resumed from it and wrote no newer one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

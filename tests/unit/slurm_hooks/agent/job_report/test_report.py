@@ -98,7 +98,7 @@ def test_a_persons_comment_on_a_job_is_never_overwritten(text: str) -> None:
 def test_an_ended_job_is_not_an_error() -> None:
     comments = FakeComments()
     comments.refuses = True
-    assert write(comments) == "the job has ended: only in its report"
+    assert write(comments) == "not written: the job has ended; its report has the incidents"
     assert write(FakeComments(known=False)) == "Slurm no longer knows the job"
 
 
