@@ -90,7 +90,7 @@ def test_a_fault_during_the_test_outweighs_its_result() -> None:
     held = {"node": IDLE, "held": Held.BY_US}
     decision = ask(ReturnTestMode.REQUIRE, PASSED, verdict=BAD, **held)
     assert decision.move is Move.RESTORE
-    assert "XID79 came up during the test" in decision.why
+    assert "XID79 was found during the test" in decision.why
     blind = Verdict(blind=("nvml",))
     assert ask(ReturnTestMode.REQUIRE, PASSED, verdict=blind, **held).move is Move.RESTORE
 
