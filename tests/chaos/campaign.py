@@ -438,6 +438,9 @@ class Daemons:
                 time.sleep(0.5)
             try:
                 self._box.fault(CONTROLLER, kind)
+            except SandboxError:
+                return False  # it is still starting
+            try:
                 time.sleep(self._chance.choice((0.2, 1.0, 3.0)))
                 self._box.heal(CONTROLLER, kind)
             except SandboxError as error:

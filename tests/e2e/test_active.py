@@ -140,7 +140,7 @@ def test_the_node_is_tested_before_its_return_and_no_job_runs_between(with_gate:
     box.heal(NODE)
 
     def reported() -> bool:
-        return "dcgmi is not installed" in str(cluster.slurm_node(box, NODE)["comment"])
+        return "dcgmi not found in PATH" in str(cluster.slurm_node(box, NODE)["comment"])
 
     cluster.wait_for(reported, "the comment gives the reason", 40)
     reason = cluster.reason(box, NODE)

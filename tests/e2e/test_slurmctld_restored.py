@@ -1,4 +1,4 @@
-"""slurmctld restarts with older state that lacks the drain of a faulty node."""
+"""slurmctld restarts with older state that lacks the drain of a faulty node, or its return."""
 
 from __future__ import annotations
 
@@ -66,6 +66,28 @@ def test_a_manual_resume_is_kept(clean_box: Box) -> None:
         20,
     )
     assert "slurmctld lost" not in _agent_log(box)[before:]
+
+
+def test_a_return_that_slurmctld_lost_is_made_again(clean_box: Box) -> None:
+    """slurmctld was killed before it saved the return: it starts with a drain that had ended."""
+    box = clean_box
+    box.fault(NODE, "xid", "48")
+    cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 20)
+    reason = cluster.reason(box, NODE)
+    saved = box.path("/var/lib/slurm/ctld/node_state")
+    cluster.wait_for(lambda: reason.encode() in saved.read_bytes(), "slurmctld saved it", 30)
+    with_drain = saved.read_bytes()
+    box.heal(NODE)
+    cluster.wait_for(lambda: cluster.in_service(box, NODE), "returned to service", 40)
+    box.stop_daemon("slurmctld")
+    cluster.wait_for(lambda: "slurmctld" not in box.daemons(), "slurmctld gone", 10)
+    saved.write_bytes(with_drain)
+    box.start_daemon("slurmctld")
+    cluster.wait_for(lambda: _is_up(box), "slurmctld", 20)
+    assert cluster.drained(box, NODE), "slurmctld lost the return"
+    cluster.wait_for(
+        lambda: cluster.in_service(box, NODE), "returned again", 60, lambda: _log(box, "0")
+    )
 
 
 def _is_up(box: Box) -> bool:

@@ -29,6 +29,10 @@ from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
 
+_CONFIRM_AFTER_S = (10.0, 60.0, 300.0)
+"""When a node is read again after its return. slurmctld saves its state up to 5 s after a change; if it
+is killed before that, it starts with the drain that had ended.
+"""
 _COMMENTS_KEPT = 64
 _CALLS = 15
 """The most Slurm commands of one step, for its deadline: slurmctld's start time, nodes (two
@@ -59,6 +63,7 @@ class DrainController:
         self._audit_entries: tuple[AuditEntry, ...] = ()
         self._returned: tuple[str, ...] = ()
         self._commented: tuple[float, ...] = ()
+        self._confirm_at: list[float] = []
         self._return_test = ReturnTest(node, config)
         undrained, problem = self._records.load_return()
         if problem:
@@ -100,6 +105,9 @@ class DrainController:
             # Once actions are switched on again, a new step decides: the old decision no longer counts.
             self._looked, self.slurm_status = False, replace(self.slurm_status, why=SWITCHED_OFF)
             return
+        if self._confirm_at and now >= self._confirm_at[0]:
+            del self._confirm_at[0]
+            self._looked = False
         if self._is_new(inputs) and (not self._failures or inputs.key != self._failed_key):
             self._next = now  # a failed step waits for its retry, unless the inputs have changed
         if self._return_test.busy and inputs.worst is not None:
@@ -232,6 +240,7 @@ class DrainController:
         self.unwritten = outcome.unwritten
         if outcome.undrained is not None:
             self._audit.watch(outcome.undrained, now)
+            self._confirm_at = [now + after_s for after_s in _CONFIRM_AFTER_S]
         elif outcome.slurm_status.drained and self._drained is not None:
             self._audit.still_drained(self._drained.record.at)
 

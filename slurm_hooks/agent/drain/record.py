@@ -17,6 +17,8 @@ from holdfast.policy.ownership import DrainRecord, Undrained
 from holdfast.vocabulary import Action
 
 VERSION = 1
+ENDED_KEPT = 4
+"""Records of ended drains: as many as fit into the space that is reserved for the file."""
 T = TypeVar("T")
 
 
@@ -120,13 +122,21 @@ class Records:
         self.save(drained)
         self._drain.hand_over(_as_json(drained) if drained is not None else None)
 
-    def load_last(self) -> Drained | None:
-        """The record of the last drain that the agent ended."""
+    def load_ended(self) -> tuple[Drained, ...]:
+        """The records of the last drains that the agent ended or replaced, the newest last."""
         value, problem = self._last.load()
-        return _typed(value, Drained, problem, self._last.disk)[0]
+        rows = value.get("drains") if value else None
+        found = [
+            _typed(row, Drained, problem, self._last.disk)[0]
+            for row in (rows if isinstance(rows, list) else [])
+            if isinstance(row, dict)
+        ]
+        return tuple(drained for drained in found if drained is not None)
 
-    def save_last(self, drained: Drained) -> None:
-        self.problem = self._last.save(_as_json(drained), self._bounded)
+    def add_ended(self, drained: Drained) -> None:
+        drains = (*self.load_ended(), drained)[-ENDED_KEPT:]
+        value = {"drains": [_as_json(one) for one in drains]}
+        self.problem = self._last.save(value, self._bounded)
 
     def load_return(self) -> tuple[Undrained | None, str]:
         value, problem = self._undrained.load()

@@ -275,6 +275,10 @@ class Step:
         self._entries.append(_audit_entry(drained, f"{text}: {decision.reason}", DRAINED))
         table = self._table()
         node = self._this_node(table)
+        if before is not None and before.record.reason != drained.record.reason:
+            self.records.add_ended(
+                before
+            )  # slurmctld may be restored with the drain that this one replaced
         again = self._decide(inputs, drained, node, table)
         if again.move is Move.WITHDRAW:
             return self._apply(again, inputs, drained, node)
@@ -299,13 +303,13 @@ class Step:
         """
         if not node.drained_flag or (drained is not None and is_own_drain(drained.record, node)):
             return drained
-        last = self.records.load_last()
-        if last is None or last.record.at is None or not is_own_drain(last.record, node):
-            return drained
-        self._save(last)
-        text = "slurmctld was restored with a drain that Holdfast had already ended"
-        self._entries.append(_audit_entry(last, text))
-        return last
+        for ended in self.records.load_ended():
+            if ended.record.at is not None and is_own_drain(ended.record, node):
+                self._save(ended)
+                text = "slurmctld was restored with a drain that Holdfast had already ended"
+                self._entries.append(_audit_entry(ended, text))
+                return ended
+        return drained
 
     def _restore(self, reason: str) -> SlurmStatus:
         """Set a person's drain again that the last undrain ended."""
@@ -423,7 +427,7 @@ class Step:
         """The drain has ended. Its record is kept apart, in case slurmctld is restored with that
         drain."""
         if self._drained is not None:
-            self.records.save_last(self._drained)
+            self.records.add_ended(self._drained)
         self._save(None)
 
 

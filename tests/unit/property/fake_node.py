@@ -25,7 +25,7 @@ from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent.drain import slurm_update as step_module
 from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
-from slurm_hooks.agent.drain.record import Drained, Records
+from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings.settings import Settings
@@ -248,7 +248,7 @@ class Kept(Records):
         self.problem = ""
         self.drained: Drained | None = None
         self.undrained: Undrained | None = None
-        self.last: Drained | None = None
+        self.ended: tuple[Drained, ...] = ()
 
     def save(self, drained: Drained | None) -> None:
         self.drained = drained
@@ -259,11 +259,11 @@ class Kept(Records):
     def settle(self) -> None:
         pass
 
-    def save_last(self, drained: Drained) -> None:
-        self.last = drained
+    def add_ended(self, drained: Drained) -> None:
+        self.ended = (*self.ended, drained)[-ENDED_KEPT:]
 
-    def load_last(self) -> Drained | None:
-        return self.last
+    def load_ended(self) -> tuple[Drained, ...]:
+        return self.ended
 
 
 @dataclass
