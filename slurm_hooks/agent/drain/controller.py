@@ -48,6 +48,7 @@ class DrainController:
         self._node, self._boot_id, self._config = node, boot_id, config
         self._records = Records(config.cluster.paths)
         self._drained: Drained | None = None
+        self._ended = self._records.load_ended()
         self._drained_seen: tuple[int, int] = (0, 0)
         self.slurm_status = SlurmStatus()
         self._load_record()
@@ -200,7 +201,8 @@ class DrainController:
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
         self._worker.ask(
-            (inputs, self._drained, self._restore), deadline_s=slurm.timeout_s * _CALLS
+            (inputs, self._drained, self._restore, self._ended),
+            deadline_s=slurm.timeout_s * _CALLS,
         )
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
@@ -232,6 +234,7 @@ class DrainController:
         self._next = now + self._config.agent.act_retry_s
 
     def _take_records(self, outcome: StepResult, now: float) -> None:
+        self._ended = outcome.ended
         self._drained, self._drained_seen = outcome.drained, stamp(self._records.in_memory)
         if outcome.unwritten and not self.unwritten:
             log.error("drain records not written to disk", why=outcome.unwritten)

@@ -109,6 +109,7 @@ class StepResult:
     ``acknowledged``   a person resumed a node that Holdfast had drained.
     ``test``           the Reason of the drain that must not end before an active check; empty: none is due.
     ``drained``        the drain record after the step.
+    ``ended``          the records of the last drains that ended, the newest last.
     ``undrained``      the undrain of this step, which accounting still has to confirm.
     ``unwritten``      why the records are not on disk; empty: they are.
     ``comments``       how many times the comment was changed.
@@ -120,6 +121,7 @@ class StepResult:
     acknowledged: bool = False
     test: str = ""
     drained: Drained | None = None
+    ended: tuple[Drained, ...] = ()
     undrained: Undrained | None = None
     unwritten: str = ""
     comments: int = 0

@@ -29,7 +29,7 @@ from slurm_hooks.agent.drain import active_check_before_return as tests
 from slurm_hooks.agent.drain.active_check_before_return import Holding
 from slurm_hooks.agent.drain.manual_resume import by_person
 from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
-from slurm_hooks.agent.drain.record import Drained, Records, reopened
+from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records, reopened
 from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
 from slurm_hooks.settings.settings import Settings
 
@@ -57,14 +57,24 @@ class Step:
     _holding: Holding | None = None
     _undrained: Undrained | None = None
     _drained: Drained | None = None
+    _ended: tuple[Drained, ...] = ()
     _slurmctld_at: datetime | None = None
     _comments: int = 0
     _comment_waits: bool = False
 
-    def run(self, inputs: DrainInputs, drained: Drained | None, restore: str = "") -> StepResult:
-        """One step with at most one drain or undrain. ``restore``: the reason of a person's drain
-        that the last undrain ended by mistake; setting it again comes before everything else."""
-        self._entries, self._undrained, self._drained = [], None, drained
+    def run(
+        self,
+        inputs: DrainInputs,
+        drained: Drained | None,
+        restore: str = "",
+        ended: tuple[Drained, ...] = (),
+    ) -> StepResult:
+        """One step with at most one drain or undrain. ``drained`` and ``ended`` are the records of
+        the drain that is set and of the last ones that ended: they are not read from the disk,
+        which may not answer. ``restore``: the reason of a person's drain that the last undrain
+        ended by mistake; setting it again comes before everything else."""
+        self._entries, self._undrained = [], None
+        self._drained, self._ended = drained, ended
         self._comments, self._comment_waits, self._slurmctld_at = 0, False, None
         self.records.settle()
         if drained is not None:
@@ -75,6 +85,7 @@ class Step:
             self._run(inputs, drained, restore),
             entries=tuple(self._entries),
             drained=self._drained,
+            ended=self._ended,
             undrained=self._undrained,
             unwritten=self.records.problem,
             comments=self._comments,
@@ -276,9 +287,8 @@ class Step:
         table = self._table()
         node = self._this_node(table)
         if before is not None and before.record.reason != drained.record.reason:
-            self.records.add_ended(
-                before
-            )  # slurmctld may be restored with the drain that this one replaced
+            # slurmctld may be restored with the drain that this one replaced.
+            self._add_ended(before)
         again = self._decide(inputs, drained, node, table)
         if again.move is Move.WITHDRAW:
             return self._apply(again, inputs, drained, node)
@@ -303,7 +313,7 @@ class Step:
         """
         if not node.drained_flag or (drained is not None and is_own_drain(drained.record, node)):
             return drained
-        for ended in self.records.load_ended():
+        for ended in self._ended:
             if ended.record.at is not None and is_own_drain(ended.record, node):
                 self._save(ended)
                 text = "slurmctld was restored with a drain that Holdfast had already ended"
@@ -427,8 +437,12 @@ class Step:
         """The drain has ended. Its record is kept apart, in case slurmctld is restored with that
         drain."""
         if self._drained is not None:
-            self.records.add_ended(self._drained)
+            self._add_ended(self._drained)
         self._save(None)
+
+    def _add_ended(self, drained: Drained) -> None:
+        self._ended = (*self._ended, drained)[-ENDED_KEPT:]
+        self.records.save_ended(self._ended)
 
 
 def _admission(

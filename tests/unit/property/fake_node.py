@@ -25,7 +25,7 @@ from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent.drain import slurm_update as step_module
 from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
-from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records
+from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings.settings import Settings
@@ -259,11 +259,8 @@ class Kept(Records):
     def settle(self) -> None:
         pass
 
-    def add_ended(self, drained: Drained) -> None:
-        self.ended = (*self.ended, drained)[-ENDED_KEPT:]
-
-    def load_ended(self) -> tuple[Drained, ...]:
-        return self.ended
+    def save_ended(self, drains: Sequence[Drained]) -> None:
+        self.ended = tuple(drains)
 
 
 @dataclass
@@ -336,12 +333,12 @@ class FakeNode:
         module, before = vars(step_module), datetime
         module["datetime"] = _Clock(self.slurm)
         try:
-            outcome = step.run(self._inputs(), self.record, self.restore)
+            outcome = step.run(self._inputs(), self.record, self.restore, self.kept.ended)
             self._restored()
             self._take(outcome)
             self.audit()
             if self.restore:
-                step.run(self._inputs(), self.record, self.restore)
+                step.run(self._inputs(), self.record, self.restore, self.kept.ended)
                 self._restored()
         except Unavailable:
             pass

@@ -24,7 +24,7 @@ from slurm_hooks.active import node_reservation
 from slurm_hooks.active.reservation_text import Maker, Purpose, ReservationText
 from slurm_hooks.agent.drain import record as records
 from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
-from slurm_hooks.agent.drain.record import Drained, Records
+from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings.settings import Settings
@@ -155,7 +155,8 @@ class Bench:
         drained, problem = self.records.load()
         assert not problem or "Not a directory" in problem
         slurm = cast("SlurmMaintenance", self.slurm)
-        return Step(slurm, ME, self.boot_id, self.config, self.records).run(case, drained)
+        step = Step(slurm, ME, self.boot_id, self.config, self.records)
+        return step.run(case, drained, ended=self.records.load_ended())
 
     @property
     def records(self) -> Records:
@@ -382,6 +383,31 @@ def test_a_drain_that_slurmctld_restored_is_still_holdfasts(bench: Bench) -> Non
     bench.slurm.table[ME] = replace(drained, reason_user="alice")
     bench.run(clean())
     assert bench.slurm.mine.drained_flag
+
+
+def test_the_step_does_not_read_the_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state folder that does not answer must not stop a drain or a return (rule 12)."""
+
+    def hangs(*_: object) -> None:
+        pytest.fail("the disk was read")
+
+    monkeypatch.setattr("holdfast.adapters.ram_backed_file.DurableFile.load", hangs)
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
+    outcome = step.run(fault(), None)
+    assert bench.slurm.mine.drained_flag
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, NEXT_BOOT, bench.config, bench.records)
+    outcome = step.run(clean(), outcome.drained)
+    assert not bench.slurm.mine.drained_flag
+    assert len(outcome.ended) == 1
+
+
+def test_the_last_drains_that_ended_are_kept(bench: Bench) -> None:
+    for number in range(ENDED_KEPT + 2):
+        bench.run(fault(code=f"XID{number}"))
+        bench.boot_id = f"{number:08d}-boot"
+        bench.run(clean())
+    kept = [drained.record.code for drained in bench.records.load_ended()]
+    assert kept == [f"XID{number}" for number in range(2, ENDED_KEPT + 2)]
 
 
 def test_returns_lengthen_the_wait_and_then_require_a_person(bench: Bench) -> None:
