@@ -277,6 +277,10 @@ class Step:
         since then: saving the record takes time, and a person's reason must not be overwritten.
         """
         before = self._drained
+        if before is not None and before.record.reason != drained.record.reason:
+            # The agent may be killed before slurmctld has the new drain, and slurmctld may be
+            # restored with the old one.
+            self._add_ended(before)
         self._save(drained)
         seen = without_hook_drain(self._read_node())
         if seen.drained_flag and (seen.reason, seen.reason_at) != (node.reason, node.reason_at):
@@ -286,9 +290,6 @@ class Step:
         self._entries.append(_audit_entry(drained, f"{text}: {decision.reason}", DRAINED))
         table = self._table()
         node = self._this_node(table)
-        if before is not None and before.record.reason != drained.record.reason:
-            # slurmctld may be restored with the drain that this one replaced.
-            self._add_ended(before)
         again = self._decide(inputs, drained, node, table)
         if again.move is Move.WITHDRAW:
             return self._apply(again, inputs, drained, node)
@@ -309,14 +310,15 @@ class Step:
 
     def _reappeared(self, node: SlurmNode, drained: Drained | None) -> Drained | None:
         """The record of Holdfast's drain that is set. A slurmctld that was restored from an older
-        state may have the last drain again, which the agent had already ended.
+        state may have a drain again that the agent had already ended, and an agent that was killed
+        may have recorded a new drain and not written it.
         """
         if not node.drained_flag or (drained is not None and is_own_drain(drained.record, node)):
             return drained
         for ended in self._ended:
             if ended.record.at is not None and is_own_drain(ended.record, node):
                 self._save(ended)
-                text = "slurmctld was restored with a drain that Holdfast had already ended"
+                text = "slurmctld has an earlier drain by Holdfast, which is on record"
                 self._entries.append(_audit_entry(ended, text))
                 return ended
         return drained
@@ -441,6 +443,8 @@ class Step:
         self._save(None)
 
     def _add_ended(self, drained: Drained) -> None:
+        if drained in self._ended:
+            return
         self._ended = (*self._ended, drained)[-ENDED_KEPT:]
         self.records.save_ended(self._ended)
 

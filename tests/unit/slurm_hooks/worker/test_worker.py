@@ -209,7 +209,7 @@ def test_a_worker_killed_between_two_requests_is_reaped() -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert not call(worker, "b", deadline_s=5).complete
     worker.reap(time.monotonic())
-    assert pid not in zombies_of(os.getpid())
+    assert pid not in children_of(os.getpid())
     assert call(worker, "c", deadline_s=5).items[0] == "c"
     worker.close()
 

@@ -385,6 +385,26 @@ def test_a_drain_that_slurmctld_restored_is_still_holdfasts(bench: Bench) -> Non
     assert bench.slurm.mine.drained_flag
 
 
+def test_an_agent_killed_before_its_second_drain_still_owns_the_first(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new record is on the disk, and slurmctld still has the old drain."""
+    bench.run(fault(Action.REBOOT, "XID64"))
+    reason = bench.slurm.mine.reason
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.slurm, "drain", killed)
+        with pytest.raises(KeyboardInterrupt):
+            bench.run(fault(Action.REPLACE, "ROW_REMAP_FAILED"))
+    assert bench.slurm.mine.reason == reason
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag
+
+
 def test_the_step_does_not_read_the_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state folder that does not answer must not stop a drain or a return (rule 12)."""
 
