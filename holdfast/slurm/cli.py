@@ -23,7 +23,7 @@ from holdfast.policy.ownership import PastDrain
 from holdfast.printable import folded
 from holdfast.slurm import accounting, parse
 from holdfast.slurm import commands as argv_of
-from holdfast.slurm.client import SlurmJob, SlurmNode
+from holdfast.slurm.client import RunningJob, SlurmJob, SlurmNode
 from holdfast.vocabulary import SlurmName
 
 T = TypeVar("T")
@@ -38,7 +38,8 @@ ENV: Mapping[str, str | None] = {
             "SCONTROL_ALL", "SCONTROL_FEDERATION", "SCONTROL_FUTURE", "SCONTROL_LOCAL",
             "SCONTROL_ONE_LINER", "SCONTROL_SIBLING", "SINFO_ALL", "SINFO_FEDERATION",
             "SINFO_FORMAT", "SINFO_LOCAL", "SINFO_PARTITION", "SINFO_SORT", "SLURM_CLUSTERS",
-            "SLURM_JSON", "SLURM_YAML",
+            "SLURM_JSON", "SLURM_YAML", "SQUEUE_ACCOUNT", "SQUEUE_FEDERATION", "SQUEUE_LICENSES",
+            "SQUEUE_LOCAL", "SQUEUE_NAMES", "SQUEUE_PARTITION", "SQUEUE_QOS", "SQUEUE_USERS",
         )
     ),
 }  # fmt: skip
@@ -117,6 +118,11 @@ class SlurmCli:
             raise
         # slurmctld answers now; it did not for the first query.
         return self._parsed(argv, lambda text: parse.job_json(text, job_id))
+
+    def running_jobs(self, name: SlurmName) -> list[RunningJob]:
+        """The jobs in state RUNNING that have this node."""
+        (checked,) = self._checked([name])
+        return self._parsed(argv_of.running_jobs(checked), parse.running_jobs)
 
     def array_task_job_id(self, name: str) -> int:
         """The job number of an array task (``4711_3``, as squeue shows it)."""

@@ -27,6 +27,7 @@ from slurm_hooks.agent.drain.controller import DrainController
 from slurm_hooks.agent.drain.messages import DrainInputs
 from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.agent.jobs.kill_worker import TaskKiller, tasks_to_kill
+from slurm_hooks.agent.jobs.lost_at_boot import LostJobs
 from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.agent.lock import HeldLock
 from slurm_hooks.agent.signals import Signals
@@ -88,6 +89,7 @@ class Agent:
             ProberComponent(self._prober),
             self._job_monitor,
             self._job_watcher,
+            LostJobs(node, config, lambda: self._job_monitor.runs),
             self._telemetry,
         )
         self._log: KmsgFollower | None = None
