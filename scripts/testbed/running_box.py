@@ -258,7 +258,11 @@ class RunningBox:
 
     def start_daemon(self, name: str) -> None:
         """Start a daemon of the controller unless it runs; continue one that was stopped."""
-        self.ask("start", name)
+        end = time.monotonic() + 20
+        while self.ask("start", name).get("ending"):
+            if time.monotonic() > end:
+                raise SandboxError(f"{name} does not end within 20 s, so it cannot be started")
+            time.sleep(0.02)
         self.signal_daemon(name, signal.SIGCONT)
 
     def stop_daemon(self, name: str) -> None:
