@@ -1,7 +1,7 @@
 """Decide what to do about one node. Pure: everything that is known goes in, one decision comes out.
 
-The rules are an ordered table (``_RULES``); the first one that applies decides. They implement these
-laws of the design:
+``_RULES`` is an ordered table; the first row that applies decides. Of docs/reference/rules.md it implements
+the rules:
 
 * 2: a probe that gives no answer is evidence of neither health nor a fault;
 * 3: a person's drain is never touched, and a node returns to service only after what its fault required

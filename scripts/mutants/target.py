@@ -46,7 +46,7 @@ TARGETS = (
         file="holdfast/policy/ownership.py",
         tests=(
             f"{_POLICY}/test_node.py",
-            f"{_POLICY}/test_node_laws.py",
+            f"{_POLICY}/test_node_rules.py",
             "tests/unit/holdfast/slurm/test_accounting.py",
         ),
     ),

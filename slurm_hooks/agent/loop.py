@@ -233,7 +233,7 @@ class Agent:
         return blind_names(self._observer.facts, self._table)
 
     def _publish_and_act(self) -> None:
-        """The verdict first, then Slurm, then the agent's own disk (law 8)."""
+        """The verdict first, then Slurm, then the agent's own disk (rule 8)."""
         self._publish()
         self._drain.consider(self._drain_inputs(), time.monotonic())
         self._kill_tasks()

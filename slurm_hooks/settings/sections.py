@@ -50,7 +50,7 @@ class BlindConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetConfig:
-    """How many nodes Holdfast may drain: the larger of the two limits (law 4)."""
+    """How many nodes Holdfast may drain: the larger of the two limits (rule 4)."""
 
     max_nodes: int = 2
     max_share: float = 0.1

@@ -1,4 +1,4 @@
-"""The drain budget (law 4) while jobs arrive; history and metrics of a fault. With real slurmctld and slurmd."""
+"""The drain budget (rule 4) while jobs arrive; history and metrics of a fault. With real slurmctld and slurmd."""
 
 from __future__ import annotations
 

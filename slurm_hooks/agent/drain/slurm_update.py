@@ -1,7 +1,7 @@
 """One step in Slurm: read the node, decide, write, read it again. Runs in a contained worker.
 
 ``holdfast.policy.node`` decides. This module fixes the order of the writes: the drain record is
-saved before Slurm changes, and after a drain the budget is counted again (law 4).
+saved before Slurm changes, and after a drain the budget is counted again (rule 4).
 """
 
 from __future__ import annotations
@@ -408,7 +408,7 @@ class Step:
         return NodeReservation(self.slurm, this_process(), self.config.path)
 
     def _comment_if_allowed(self, text: str, inputs: DrainInputs) -> None:
-        """Not if the comment changed too often lately: a finding may open and close repeatedly (law
+        """Not if the comment changed too often lately: a finding may open and close repeatedly (rule
         6)."""
         self._comment_waits = not inputs.may_comment
         if inputs.may_comment:

@@ -1,7 +1,7 @@
 """By how much the hardware's counters grew while a job ran. Pure.
 
 The counters of the job's GPUs and of the node's ports are followed from the job's baseline on, so
-that a reset or a wrap in between is noticed (law 9). A counter that could not be compared has no
+that a reset or a wrap in between is noticed (rule 9). A counter that could not be compared has no
 value, not zero.
 """
 
@@ -210,7 +210,7 @@ def _values(
     facts: NodeFacts, gpus: frozenset[int] | None, *, every: bool = False
 ) -> Iterator[tuple[str, Watched, str, int | None, int | None]]:
     """(key, counter, subject, GPU index, value). A GPU without a UUID could be another one at the
-    next pass, so it has no deltas (law 10)."""
+    next pass, so it has no deltas (rule 10)."""
     mine: Iterable[GpuFacts] = facts.gpus
     for gpu in mine:
         if gpu.uuid and (every or gpu.index in (gpus or ())):

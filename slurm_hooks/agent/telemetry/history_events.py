@@ -1,6 +1,6 @@
 """The agent's events for the history: each change is recorded once.
 
-Called after the verdict is published and the drain is started (law 8); nothing here waits or
+Called after the verdict is published and the drain is started (rule 8); nothing here waits or
 raises.
 """
 

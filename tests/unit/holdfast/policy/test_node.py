@@ -1,4 +1,4 @@
-"""Laws 2, 3 and 5 on one node: who may drain it, and what returns it to service."""
+"""Rules 2, 3 and 5 on one node: who may drain it, and what returns it to service."""
 
 from __future__ import annotations
 
