@@ -256,7 +256,7 @@ class Agent:
             modes=modes_of(self._table),
             passes=self._passes,
             clean_passes=self._clean_passes,
-            recovered={g.index: recovered(g, memory_lost=lost) for g in gpus},
+            recovered={g.index: recovered(g, state_lost=lost) for g in gpus},
             uuids=frozenset(gpu.uuid for gpu in gpus if gpu.uuid),
             may_act=self._config.may_act(),
             returns=self._observer.tracked.returns,

@@ -54,7 +54,9 @@ def test_a_truncated_history_loses_only_its_last_line(history: Path) -> None:
 def test_a_line_appended_after_an_incomplete_one_is_complete(history: Path) -> None:
     path = store.file_of(history, "worker-0")
     path.write_bytes(path.read_bytes()[:-7])
-    line = json.dumps({"t": 9.0, "event": "given_back", "node": "worker-0"}).encode() + b"\n"
+    line = (
+        json.dumps({"t": 9.0, "event": "returned_to_service", "node": "worker-0"}).encode() + b"\n"
+    )
     store.append(history, "worker-0", line, max_bytes=1 << 20)
     assert [event.t for event in store.read(history).events] == [0.0, 1.0, 2.0, 9.0]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.history.event import GIVEN_BACK
+from holdfast.history.event import RETURNED
 from holdfast.policy.flap_damping import next_change_at
 from holdfast.policy.node import SWITCHED_OFF
 from holdfast.slurm.reservations import SlurmMaintenance
@@ -261,9 +261,7 @@ class DrainController:
         for entry in outcome.entries:
             log.warning(entry.text, node=self._node)
         self._audit_entries += outcome.entries
-        self._returned += tuple(
-            entry.code for entry in outcome.entries if entry.event == GIVEN_BACK
-        )
+        self._returned += tuple(entry.code for entry in outcome.entries if entry.event == RETURNED)
         self._commented = (*self._commented, *[now] * outcome.comments)[-_COMMENTS_KEPT:]
         self.slurm_status = self._with_record(outcome.slurm_status)
         if outcome.test and self._drained is not None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 
 from holdfast.errors import CommandError, Refused, Unavailable
-from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
+from holdfast.history.event import DRAINED, RESUMED, RETURNED, WITHDRAWN
 from holdfast.policy import budget
 from holdfast.policy.active_check_before_return import Held
 from holdfast.policy.budget import Admission
@@ -220,7 +220,7 @@ class Step:
             yield self._close_record
             if _has_own_comment(node):  # about a failed test, or a time over the budget
                 yield partial(self._comment, "")
-            yield self._note(drained, f"returned to service: {decision.why}", GIVEN_BACK)
+            yield self._note(drained, f"returned to service: {decision.why}", RETURNED)
             return
         if decision.move is Move.WITHDRAW:
             yield partial(self._undrain, node)

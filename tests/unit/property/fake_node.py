@@ -15,7 +15,7 @@ from typing import cast
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
-from holdfast.history.event import GIVEN_BACK
+from holdfast.history.event import RETURNED
 from holdfast.policy.flap_damping import Return, with_return
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
 from holdfast.reason import Reason
@@ -369,7 +369,7 @@ class FakeNode:
 
     def _take(self, outcome: StepResult) -> None:
         for entry in outcome.entries:
-            if entry.event == GIVEN_BACK:
+            if entry.event == RETURNED:
                 one = Return(code=entry.code, at=self.slurm.now.timestamp())
                 self.returns = with_return(self.returns, one)
         if outcome.acknowledged:

@@ -55,10 +55,10 @@ def test_a_check_drains_only_in_mode_drain(mode: Mode | None) -> None:
 
 def test_the_kill_switch_stops_every_action() -> None:
     assert ask(switched_off=True).move is Move.NONE
-    given_back = ask(
+    returned = ask(
         switched_off=True, verdict=HEALTHY, node=drained(), record=record(), clean_passes=9
     )
-    assert given_back.move is Move.NONE
+    assert returned.move is Move.NONE
 
 
 def test_without_an_answer_from_slurm_nothing_is_done() -> None:

@@ -237,7 +237,7 @@ def test_it_returns_to_service_only_after_a_reboot_and_a_re_check(bench: Bench) 
     assert "returned to service" in outcome.entries[0].text
     entry = outcome.entries[0]
     assert (entry.event, entry.code, entry.gpu, entry.action) == (
-        "given_back",
+        "returned_to_service",
         "XID79",
         3,
         "reboot",

@@ -100,7 +100,7 @@ def test_a_job_affected_by_a_fault_of_the_node_is_recorded_in_the_history(node: 
     node.look()
     node.until_reported()
     ((event, said),) = node.events
-    assert event == "job_hit"
+    assert event == "job_affected"
     assert (said["code"], said["gpu"], said["gpu_uuid"], said["job"]) == ("XID79", 0, "GPU-0", 7)
 
 

@@ -39,7 +39,7 @@ def test_a_run_affected_by_the_node_is_recorded_with_its_gpu(
     made, noted = reporter
     made.note_incidents(run(79, 45), ())
     ((event, facts),) = noted
-    assert event == "job_hit"
+    assert event == "job_affected"
     assert (facts["job"], facts["run"], facts["code"]) == (4711, 2, "XID79")
     assert (facts["gpu"], facts["gpu_uuid"]) == (3, "GPU-3")
     assert facts["detail"] == "job 4711: XID79"
