@@ -21,7 +21,6 @@ from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
 from holdfast.node_states import FAILED
 from holdfast.policy import flap_damping
-from holdfast.policy.active_check_before_return import Held, may_return
 from holdfast.policy.comments import may_comment
 from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
 from holdfast.policy.ownership import DrainRecord, NodeView, is_own_drain
@@ -30,6 +29,7 @@ from holdfast.policy.return_conditions import (
     fulfilled_requirement,
     pending_requirement,
 )
+from holdfast.policy.return_test import ReservedBy, may_return
 from holdfast.reason import Reason
 from holdfast.vocabulary import Action, Mode, Severity
 
@@ -102,32 +102,34 @@ def decide(situation: NodeSituation, limits: Limits, now: datetime) -> Decision:
 
 
 def _tested_by_others(case: _Case) -> Decision | None:
-    if case.situation.held is not Held.BY_OTHERS:
+    if case.situation.reserved_by is not ReservedBy.OTHERS:
         return None
     return Decision(move=Move.NONE, why="under inspection; the inspection restores its state")
 
 
 def _end_test(case: _Case) -> Decision | None:
     """Return the node if the test allows it, else restore the drain."""
-    situation, trial = case.situation, case.situation.trial
-    if situation.held is Held.NO:
+    situation, test_result = case.situation, case.situation.test_result
+    if situation.reserved_by is ReservedBy.NOBODY:
         return None
     record, blind = situation.record, situation.verdict.blind
     healthy = case.worst is None and not blind
     if (
         healthy
         and record is not None
-        and trial is not None
-        and may_return(case.limits.gate, trial, record.reason)
+        and test_result is not None
+        and may_return(case.limits.return_test, test_result, record.reason)
     ):
-        why = f"{record.code} is over: {fulfilled_requirement(record.action)}, {trial.summary}"
+        why = (
+            f"{record.code} is over: {fulfilled_requirement(record.action)}, {test_result.summary}"
+        )
         return Decision(move=Move.UNDRAIN, why=why, forget=True)
     if case.worst is not None:
         why = f"{case.worst.code} was found during the test: {case.worst.detail}"
     elif blind:
         why = _blind(situation)
     else:
-        why = trial.summary if trial is not None else "a test was left unfinished"
+        why = test_result.summary if test_result is not None else "a test was left unfinished"
     return Decision(move=Move.RESTORE, why=why)
 
 
@@ -195,20 +197,20 @@ def _wait_for_return(case: _Case) -> Decision | None:
 
 def _return(case: _Case) -> Decision | None:
     """Undrain the node, after its return test where the configuration requires one."""
-    record, trial = case.own, case.situation.trial
+    record, test_result = case.own, case.situation.test_result
     if record is None:
         return None
     passes = case.situation.clean_passes
     why = f"{record.code} is over: {fulfilled_requirement(record.action)}, {passes} clean passes"
-    allowed = may_return(case.limits.gate, trial, record.reason)
+    allowed = may_return(case.limits.return_test, test_result, record.reason)
     if allowed is None:
         return Decision(move=Move.TEST, why=f"{why}; an active check comes before its return")
-    if allowed or trial is None:
+    if allowed or test_result is None:
         return Decision(move=Move.UNDRAIN, why=why, forget=True)
     # The test failed: the reason stays, and the node's comment reports the test.
-    text = str(Reason(record.code, f"re-test {trial.summary}", _boot(case.situation)))
+    text = str(Reason(record.code, f"re-test {test_result.summary}", _boot(case.situation)))
     move = Move.COMMENT if may_comment(case.node, text) else Move.NONE
-    why = f"out of service for {record.code}: {trial.summary}"
+    why = f"out of service for {record.code}: {test_result.summary}"
     return Decision(move=move, why=why, reason=text)
 
 

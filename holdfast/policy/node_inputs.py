@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.active_check_before_return import Held, ReturnTestMode, Trial
 from holdfast.policy.budget import Admission
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.ownership import DrainRecord, NodeView
+from holdfast.policy.return_test import ReservedBy, ReturnTestMode, ReturnTestResult
 from holdfast.vocabulary import Mode
 
 
@@ -36,7 +36,7 @@ class Limits:
 
     recheck_passes: int = 2
     wait_s: float = 30.0
-    gate: ReturnTestMode = ReturnTestMode.OFF
+    return_test: ReturnTestMode = ReturnTestMode.OFF
     node_problem: bool = False
     """Prefix reasons with ``[node_problem] ``, to which Soperator reacts."""
     max_wait_s: float = 3600.0
@@ -57,8 +57,8 @@ class NodeSituation:
     ``admission``     the budget's answer; None: not counted, which admits nothing.
     ``must_withdraw`` this drain is among those beyond the budget (``budget.withdrawals``).
     ``switched_off``  the kill switch for every action (``off/all``) is set.
-    ``trial``         the result of the active check for this drain; None: it did not run.
-    ``held``          whether a reservation for a test holds the node.
+    ``test_result``   the result of the active check for this drain; None: it did not run.
+    ``reserved_by``   whose reservation keeps other jobs off the node for a test.
     ``returns``       the returns of this node to service that its agent made.
     """
 
@@ -72,8 +72,8 @@ class NodeSituation:
     admission: Admission | None = None
     must_withdraw: bool = False
     switched_off: bool = False
-    trial: Trial | None = None
-    held: Held = Held.NO
+    test_result: ReturnTestResult | None = None
+    reserved_by: ReservedBy = ReservedBy.NOBODY
     returns: tuple[Return, ...] = ()
 
 

@@ -17,9 +17,9 @@ from holdfast.policy.flap_damping import next_change_at
 from holdfast.policy.node import SWITCHED_OFF
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
-from slurm_hooks.agent.drain.active_check_before_return import ReturnTest
 from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
+from slurm_hooks.agent.drain.return_test import ReturnTest
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.agent.drain.undrain_audit import UndrainAudit
 from slurm_hooks.node.machine import stamp
@@ -197,7 +197,9 @@ class DrainController:
         self._next = float("inf")
         self._sent = self._inputs
         may_comment = self._comment_at(now) <= now
-        inputs = replace(self._inputs, trial=self._return_test.trial, may_comment=may_comment)
+        inputs = replace(
+            self._inputs, test_result=self._return_test.test_result, may_comment=may_comment
+        )
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
         self._worker.ask(
@@ -264,8 +266,8 @@ class DrainController:
         self._returned += tuple(entry.code for entry in outcome.entries if entry.event == RETURNED)
         self._commented = (*self._commented, *[now] * outcome.comments)[-_COMMENTS_KEPT:]
         self.slurm_status = self._with_record(outcome.slurm_status)
-        if outcome.test and self._drained is not None:
-            self._return_test.start(self._drained.record.code, outcome.test)
+        if outcome.test_reason and self._drained is not None:
+            self._return_test.start(self._drained.record.code, outcome.test_reason)
         elif self._drained is None:
             self._return_test.forget()
         if outcome.comment_waits:

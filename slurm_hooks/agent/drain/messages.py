@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.active_check_before_return import Trial
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.node import draining
 from holdfast.policy.ownership import DrainRecord, Undrained
+from holdfast.policy.return_test import ReturnTestResult
 from holdfast.vocabulary import Mode
 from slurm_hooks.agent.drain.record import Drained
 
@@ -25,7 +25,7 @@ class DrainInputs:
     ``recovered``     by GPU index, whether it answers and requires no action; empty: unknown.
     ``uuids``         of the GPUs that answered in the last pass.
     ``may_act``       False while actions are switched off.
-    ``trial``         result of the active check before the node's return, once it ran.
+    ``test_result``   result of the active check before the node's return, once it ran.
     ``returns``       earlier returns of this node to service by its agent.
     ``may_comment``   False if the comment was changed too often lately.
     """
@@ -37,7 +37,7 @@ class DrainInputs:
     recovered: Mapping[int, bool] = field(default_factory=dict)
     uuids: frozenset[str] = frozenset()
     may_act: bool = True
-    trial: Trial | None = None
+    test_result: ReturnTestResult | None = None
     returns: tuple[Return, ...] = ()
     may_comment: bool = True
 
@@ -107,7 +107,7 @@ class StepResult:
 
     ``entries``        one for each change, in order.
     ``acknowledged``   a person resumed a node that Holdfast had drained.
-    ``test``           the Reason of the drain that must not end before an active check; empty: none is due.
+    ``test_reason``    Reason of the drain that must not end before an active check; empty: no check is due.
     ``drained``        the drain record after the step.
     ``ended``          the records of the last drains that ended, the newest last.
     ``undrained``      the undrain of this step, which accounting still has to confirm.
@@ -119,7 +119,7 @@ class StepResult:
     slurm_status: SlurmStatus
     entries: tuple[AuditEntry, ...] = ()
     acknowledged: bool = False
-    test: str = ""
+    test_reason: str = ""
     drained: Drained | None = None
     ended: tuple[Drained, ...] = ()
     undrained: Undrained | None = None

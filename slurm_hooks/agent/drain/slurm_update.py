@@ -15,21 +15,21 @@ from functools import partial
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.history.event import DRAINED, RESUMED, RETURNED, WITHDRAWN
 from holdfast.policy import budget
-from holdfast.policy.active_check_before_return import Held
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide, drain_lost
 from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
 from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
+from holdfast.policy.return_test import ReservedBy
 from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
-from slurm_hooks.agent.drain import active_check_before_return as tests
-from slurm_hooks.agent.drain.active_check_before_return import Holding
+from slurm_hooks.agent.drain import return_test
 from slurm_hooks.agent.drain.manual_resume import by_person
 from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records, reopened
+from slurm_hooks.agent.drain.return_test import HoldfastReservation
 from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
 from slurm_hooks.settings.settings import Settings
 
@@ -54,7 +54,7 @@ class Step:
     config: Settings
     records: Records
     _entries: list[AuditEntry] = field(default_factory=list)
-    _holding: Holding | None = None
+    _reserved: HoldfastReservation | None = None
     _undrained: Undrained | None = None
     _drained: Drained | None = None
     _ended: tuple[Drained, ...] = ()
@@ -99,17 +99,17 @@ class Step:
         if restore and (not node.drained_flag or (drained and is_own_drain(drained.record, node))):
             return StepResult(slurm_status=self._restore(restore))
         drained = self._reappeared(node, drained)
-        self._holding = tests.look(self.slurm, self.name, node, drained)
+        self._reserved = return_test.reservation_on(self.slurm, self.name, node, drained)
         ended = drained is not None and drained.record.at is not None and not node.drained_flag
-        if drained is not None and ended and self._holding is None:
+        if drained is not None and ended and self._reserved is None:
             if self._by_person(drained):
                 return self._acknowledge(drained, node)
             table = table if inputs.worst else self._table()
             return StepResult(slurm_status=self._drain_again(inputs, drained, node, table))
         decision = self._decide(inputs, drained, node, table if inputs.worst else None)
         slurm_status = self._apply(decision, inputs, drained, node)
-        test = drained.record.reason if drained and decision.move is Move.TEST else ""
-        return StepResult(slurm_status=slurm_status, test=test)
+        test_reason = drained.record.reason if drained and decision.move is Move.TEST else ""
+        return StepResult(slurm_status=slurm_status, test_reason=test_reason)
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -170,8 +170,8 @@ class Step:
             gpu_recovered=_recovered(inputs, gpu),
             admission=_admission(self.name, table, limits, code),
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
-            trial=inputs.trial,
-            held=self._holding.held if self._holding else Held.NO,
+            test_result=inputs.test_result,
+            reserved_by=self._reserved.reserved_by if self._reserved else ReservedBy.NOBODY,
             returns=inputs.returns,
         )
 
@@ -180,7 +180,7 @@ class Step:
         return Limits(
             recheck_passes=agent.recheck_passes,
             wait_s=agent.wait_s,
-            gate=agent.gate_back,
+            return_test=agent.return_test,
             node_problem=self.config.node.reason_style is ReasonStyle.NODE_PROBLEM,
             max_wait_s=agent.max_wait_s,
             return_window_s=agent.return_window_s,
@@ -193,8 +193,8 @@ class Step:
         self, decision: Decision, inputs: DrainInputs, drained: Drained | None, node: SlurmNode
     ) -> SlurmStatus:
         """Carry the decision out; the node's state afterwards."""
-        if self._holding is not None and decision.move is not Move.UNDRAIN:
-            return self._during_test(self._holding, decision, drained, node)
+        if self._reserved is not None and decision.move is not Move.UNDRAIN:
+            return self._during_test(self._reserved, decision, drained, node)
         if decision.move is Move.DRAIN:
             return self._drain(decision, inputs, node)
         # If a write raises, the rest is not written, and the next step decides again.
@@ -215,8 +215,8 @@ class Step:
         if decision.move is Move.UNDRAIN:
             if node.drained_flag:
                 yield partial(self._undrain, node)
-            if self._holding is not None:
-                yield partial(self._release, self._holding)
+            if self._reserved is not None:
+                yield partial(self._release, self._reserved)
             yield self._close_record
             if _has_own_comment(node):  # about a failed test, or a time over the budget
                 yield partial(self._comment, "")
@@ -333,29 +333,33 @@ class Step:
         return SlurmStatus(reason=reason, drained=True, why=why)
 
     def _during_test(
-        self, holding: Holding, decision: Decision, drained: Drained | None, node: SlurmNode
+        self,
+        reserved: HoldfastReservation,
+        decision: Decision,
+        drained: Drained | None,
+        node: SlurmNode,
     ) -> SlurmStatus:
         """Leave another user's test alone, or end one that is over: first drain the node again with
         its old reason, then remove the reservation.
         """
-        if holding.held is Held.BY_OTHERS:
+        if reserved.reserved_by is ReservedBy.OTHERS:
             if drained is not None and not node.drained_flag:
                 self._save(reopened(drained, datetime.now(timezone.utc)))
             return SlurmStatus(
                 action="test",
-                reason=holding.keep.drained,
+                reason=reserved.text.drained,
                 drained=node.drained_flag,
                 why=decision.why,
             )
-        tests.stop_maker(holding)
+        return_test.stop_maker(reserved)
         if drained is not None:
             self._save(reopened(drained, datetime.now(timezone.utc)))
-        removed = self._reservation().restore(holding.name, holding.keep)
+        removed = self._reservation().restore(reserved.name, reserved.text)
         seen = self._read_node()
         if drained is not None and seen.drained_flag and seen.reason == drained.record.reason:
             self._save(confirmed(drained, seen))
         if not removed:
-            raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
+            raise Unavailable(["scontrol"], f"a job in {reserved.name} does not end")
         self._entries.append(
             AuditEntry(text=f"test ended, previous state restored: {decision.why}")
         )
@@ -397,12 +401,12 @@ class Step:
             self._undrained = replace(undrained, until=after.at, changes=changes)
             self.records.save_return(self._undrained)
 
-    def _release(self, holding: Holding) -> None:
+    def _release(self, reserved: HoldfastReservation) -> None:
         """Remove the reservation in which the node was tested. Raises ``Unavailable`` while a job
         runs in it; the step is then tried again.
         """
-        if not self._reservation().release(holding.name):
-            raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
+        if not self._reservation().release(reserved.name):
+            raise Unavailable(["scontrol"], f"a job in {reserved.name} does not end")
 
     def _reservation(self) -> NodeReservation:
         return NodeReservation(self.slurm, this_process(), self.config.path)

@@ -185,7 +185,7 @@ class Slurmctld:
         self._call(write)
 
     def reservations(self, prefix: str) -> list[object]:
-        """None: no active check runs here (agent.gate_back is off)."""
+        """None: no active check runs here (agent.return_test is off)."""
         assert prefix
         return list(self._call(lambda: None))
 

@@ -82,7 +82,7 @@ SITUATIONS = st.builds(
 
 @settings(max_examples=600, deadline=None)
 @given(SITUATIONS)
-def test_no_situation_breaks_a_law(given_: NodeSituation) -> None:
+def test_no_situation_breaks_a_rule(given_: NodeSituation) -> None:
     decision = decide(given_, LIMITS, LATER)
     node = given_.node
     if given_.switched_off or node is None:

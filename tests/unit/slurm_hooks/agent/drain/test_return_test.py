@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.agent.drain.active_check_before_return import ReturnTest
+from slurm_hooks.agent.drain.return_test import ReturnTest
 from slurm_hooks.node.process import process_state
 from slurm_hooks.settings import settings
 

@@ -1,6 +1,6 @@
 """The active check before this node's return to service, and the reservation in which it runs.
 
-``look`` and ``stop_maker`` run in the contained worker of a step in Slurm. ``ReturnTest`` runs in
+``reservation_on`` and ``stop_maker`` run in the contained worker of a step in Slurm. ``ReturnTest`` runs in
 the agent's loop and has a contained worker of its own, because a test takes minutes. That worker
 only reserves, undrains and tests. The step restores the drain and removes the reservation, so the
 clean-up is the same whether the test ended, failed, or was killed together with its agent.
@@ -20,11 +20,11 @@ from typing import Any
 from holdfast.adapters.log import Log
 from holdfast.errors import HoldfastError
 from holdfast.history.event import ACTIVE_CHECK
-from holdfast.policy.active_check_before_return import Held, Trial
+from holdfast.policy.return_test import ReservedBy, ReturnTestResult
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
-from slurm_hooks.active import reservation_text as keeps
+from slurm_hooks.active import reservation_text
 from slurm_hooks.active.check_for_fault import checks_for
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
 from slurm_hooks.active.reservation_text import PREFIX, Purpose, ReservationText
@@ -43,18 +43,17 @@ the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """A reservation of Holdfast on this node: its name, its text, and which process has to remove
-    it."""
+class HoldfastReservation:
+    """A reservation of Holdfast on this node: its name, its text, and who has to remove it."""
 
-    held: Held
+    reserved_by: ReservedBy
     name: str
-    keep: ReservationText
+    text: ReservationText
 
 
-def look(
+def reservation_on(
     slurm: SlurmMaintenance, name: SlurmName, node: SlurmNode, drained: Drained | None
-) -> Holding | None:
+) -> HoldfastReservation | None:
     """The reservation for a test on this node, if there is one. Asks Slurm only if the node's state
     suggests one."""
     marked = node.states & {NodeState.RESERVED, NodeState.MAINTENANCE}
@@ -62,22 +61,23 @@ def look(
     if not (marked or node.reservation.startswith(PREFIX) or undrained):
         return None
     me, now = this_process(), time.time()
-    for reservation, keep in keeps.on(name, slurm.reservations(PREFIX)):
+    for reservation, text in reservation_text.on(name, slurm.reservations(PREFIX)):
         # Called only while this agent runs no test, so a return test's reservation is a leftover.
-        own_test = keep.purpose is Purpose.RETURN
-        maker = Process(keep.maker.pid, keep.maker.start)
-        alive = [maker.start] if keep.maker.host == me.host and maker.alive() else []
-        left = own_test or keeps.stale(keep, me, alive, now)
-        return Holding(held=Held.BY_US if left else Held.BY_OTHERS, name=reservation, keep=keep)
+        own_test = text.purpose is Purpose.RETURN_TEST
+        maker = Process(text.maker.pid, text.maker.start)
+        alive = [maker.start] if text.maker.host == me.host and maker.alive() else []
+        leftover = own_test or reservation_text.stale(text, me, alive, now)
+        reserved_by = ReservedBy.THIS_AGENT if leftover else ReservedBy.OTHERS
+        return HoldfastReservation(reserved_by=reserved_by, name=reservation, text=text)
     return None
 
 
-def stop_maker(holding: Holding) -> None:
+def stop_maker(reserved: HoldfastReservation) -> None:
     """Kill a return test's worker that outlived its agent, before it undrains what the step drains."""
-    me, maker = this_process(), holding.keep.maker
+    me, maker = this_process(), reserved.text.maker
     process = Process(maker.pid, maker.start)
     same_boot = (maker.host, maker.boot_id) == (me.host, me.boot_id)
-    if holding.keep.purpose is Purpose.RETURN and same_boot:
+    if reserved.text.purpose is Purpose.RETURN_TEST and same_boot:
         with suppress(ProcessLookupError, PermissionError):
             # A stopped process cannot exit, so its pid is not reused before its group is killed.
             if send(maker.pid, signal.SIGSTOP, process.alive):
@@ -85,7 +85,7 @@ def stop_maker(holding: Holding) -> None:
 
 
 class ReturnTest:
-    """The test before this node's return. ``trial`` is its result, as long as the result counts."""
+    """The test before this node's return. ``test_result`` is its result, as long as the result counts."""
 
     def __init__(self, node: SlurmName, config: Settings) -> None:
         self._node, self._config = node, config
@@ -93,7 +93,7 @@ class ReturnTest:
         self._dropped: list[Worker] = []
         self._reason = self._code = ""
         self._until = 0.0
-        self.trial: Trial | None = None
+        self.test_result: ReturnTestResult | None = None
 
     @property
     def busy(self) -> bool:
@@ -105,7 +105,7 @@ class ReturnTest:
 
     def start(self, code: str, reason: str) -> None:
         """Test the node for a fault of ``code``, drained with exactly this ``reason``."""
-        self._reason, self._code, self.trial = reason, code, None
+        self._reason, self._code, self.test_result = reason, code, None
         checks = checks_for(code)
         try:
             for_s = self._reservation().budget_s(checks)
@@ -118,8 +118,8 @@ class ReturnTest:
     def turn(self, now: float) -> AuditEntry | None:
         """Take the result once it is there; drop one that is old. Returns what happened, if
         anything."""
-        if self.trial is not None and not self.trial.passed and now >= self._until:
-            self.trial = None
+        if self.test_result is not None and not self.test_result.passed and now >= self._until:
+            self.test_result = None
         for dropped in self._dropped:
             dropped.reap(now)
         self._dropped = [worker for worker in self._dropped if worker.leaving]
@@ -132,22 +132,22 @@ class ReturnTest:
             self._conclude("", Verdict.COULD_NOT_RUN.value, why, _SOON_S)
         else:
             began = result.wall_s > 0
-            wait_s = self._config.agent.gate_retry_s if began else _SOON_S
+            wait_s = self._config.agent.return_test_retry_s if began else _SOON_S
             self._conclude(result.check, result.verdict.value, result.detail, wait_s)
-        trial = self.trial
-        assert trial is not None  # noqa: S101 - just concluded
+        test_result = self.test_result
+        assert test_result is not None  # noqa: S101 - just concluded
         return AuditEntry(
-            text=f"active check before the return: {trial.summary}",
+            text=f"active check before the return: {test_result.summary}",
             event=ACTIVE_CHECK,
             code=self._code,
-            check=trial.check,
-            verdict=trial.verdict,
+            check=test_result.check,
+            verdict=test_result.verdict,
         )
 
     def forget(self) -> None:
         """The node is in service again, or drained for another fault: the earlier result no longer
         counts."""
-        self.trial = None
+        self.test_result = None
 
     def drop(self) -> None:
         """Abort the test. The next step kills its worker and drains the node again."""
@@ -160,7 +160,7 @@ class ReturnTest:
 
     def _conclude(self, check: str, verdict: str, detail: str, wait_s: float) -> None:
         self._until = time.monotonic() + wait_s
-        self.trial = Trial(
+        self.test_result = ReturnTestResult(
             reason=self._reason, check=check or "active check", verdict=verdict, detail=detail
         )
 
@@ -188,7 +188,7 @@ def run(
 ) -> Result:
     """Reserves the node and runs the first of the checks that can run. The node stays reserved."""
     try:
-        kept = reservation.take(Purpose.RETURN, [node], for_s=for_s, drained=reason)
+        kept = reservation.take(Purpose.RETURN_TEST, [node], for_s=for_s, drained=reason)
     except HoldfastError as error:
         return Result(check="", verdict=Verdict.COULD_NOT_RUN, detail=str(error))
     tried = []
