@@ -18,13 +18,12 @@ from pathlib import Path
 from holdfast.adapters.log import Log
 from holdfast.errors import ConfigError, ProbeError
 from holdfast.findings import Verdict
-from holdfast.policy.node import draining
+from holdfast.policy.node_inputs import DrainInputs, draining
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import systemd
 from slurm_hooks.agent.component import Component, ProberComponent
 from slurm_hooks.agent.drain.controller import DrainController
-from slurm_hooks.agent.drain.messages import DrainInputs
 from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.agent.jobs.kill_worker import TaskKiller, tasks_to_kill
 from slurm_hooks.agent.jobs.watcher import JobWatcher

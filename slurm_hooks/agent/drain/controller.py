@@ -14,10 +14,10 @@ from typing import Any
 from holdfast.adapters.log import Log
 from holdfast.history.event import RETURNED
 from holdfast.policy.flap_damping import next_change_at
-from holdfast.policy.node import SWITCHED_OFF
+from holdfast.policy.node_inputs import DrainInputs
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
-from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.agent.drain.return_test import ReturnTest
 from slurm_hooks.agent.drain.slurm_update import Step
@@ -33,6 +33,7 @@ _CONFIRM_AFTER_S = (10.0, 60.0, 300.0)
 """When a node is read again after its return. slurmctld saves its state up to 5 s after a change; if it
 is killed before that, it starts with the drain that had ended.
 """
+_SWITCHED_OFF = "switched off: off/all beside the configuration"
 _COMMENTS_KEPT = 64
 _CALLS = 15
 """The most Slurm commands of one step, for its deadline: slurmctld's start time, nodes (two
@@ -104,7 +105,7 @@ class DrainController:
         if not inputs.may_act:
             self._next = float("inf")
             # Once actions are switched on again, a new step decides: the old decision no longer counts.
-            self._looked, self.slurm_status = False, replace(self.slurm_status, why=SWITCHED_OFF)
+            self._looked, self.slurm_status = False, replace(self.slurm_status, why=_SWITCHED_OFF)
             return
         if self._confirm_at and now >= self._confirm_at[0]:
             del self._confirm_at[0]

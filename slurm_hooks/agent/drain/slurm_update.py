@@ -17,7 +17,7 @@ from holdfast.history.event import DRAINED, RESUMED, RETURNED, WITHDRAWN
 from holdfast.policy import budget
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide, drain_lost
-from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
+from holdfast.policy.node_inputs import Decision, DrainInputs, Limits, Move, NodeSituation
 from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
 from holdfast.policy.return_test import ReservedBy
 from holdfast.reason import Reason, without_appended
@@ -27,7 +27,7 @@ from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
 from slurm_hooks.agent.drain import return_test
 from slurm_hooks.agent.drain.manual_resume import by_person
-from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records, reopened
 from slurm_hooks.agent.drain.return_test import HoldfastReservation
 from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
@@ -144,8 +144,7 @@ class Step:
         node: SlurmNode,
         table: Sequence[SlurmNode] | None,
     ) -> Decision:
-        situation = self._situation(inputs, drained, node, table)
-        return decide(situation, self._limits(), datetime.now(timezone.utc))
+        return decide(self._situation(inputs, drained, node, table))
 
     def _situation(
         self,
@@ -161,18 +160,16 @@ class Step:
         # A drain that slurmctld lost is set again for its own code, whatever is open now.
         code = inputs.worst.code if inputs.worst else record.code if record else ""
         return NodeSituation(
-            verdict=inputs.verdict,
+            inputs=inputs,
             node=without_hook_drain(node) if inputs.worst else node,
             boot_id=self.boot_id,
-            modes=inputs.modes,
+            limits=self._limits(),
+            now=datetime.now(timezone.utc),
             record=record,
-            clean_passes=inputs.clean_passes,
             gpu_recovered=_recovered(inputs, gpu),
             admission=_admission(self.name, table, limits, code),
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
-            test_result=inputs.test_result,
             reserved_by=self._reserved.reserved_by if self._reserved else ReservedBy.NOBODY,
-            returns=inputs.returns,
         )
 
     def _limits(self) -> Limits:
@@ -260,13 +257,12 @@ class Step:
         self, inputs: DrainInputs, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
     ) -> SlurmStatus:
         """slurmctld restarted without Holdfast's drain: decision 026."""
-        situation, limits = self._situation(inputs, drained, node, table), self._limits()
-        now = datetime.now(timezone.utc)
-        decision = drain_lost(situation, limits, now)
+        situation = self._situation(inputs, drained, node, table)
+        decision = drain_lost(situation)
         if decision.move is not Move.DRAIN:
             return self._apply(decision, inputs, drained, node)
         text = f"drained again, as {decision.why}"
-        return self._write_drain(decision, inputs, node, reopened(drained, now), text)
+        return self._write_drain(decision, inputs, node, reopened(drained, situation.now), text)
 
     def _write_drain(
         self, decision: Decision, inputs: DrainInputs, node: SlurmNode, drained: Drained, text: str

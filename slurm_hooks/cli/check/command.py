@@ -15,7 +15,7 @@ from holdfast.config.location import config_path
 from holdfast.errors import ProbeError, UsageError
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.node import draining
+from holdfast.policy.node_inputs import draining
 from holdfast.remedy import to_do
 from holdfast.vocabulary import Mode, Severity
 from holdfast.wording import suggest

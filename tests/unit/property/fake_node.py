@@ -17,6 +17,7 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.history.event import RETURNED
 from holdfast.policy.flap_damping import Return, with_return
+from holdfast.policy.node_inputs import DrainInputs
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
@@ -24,7 +25,7 @@ from holdfast.slurm.parse import NodeChanges
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent.drain import slurm_update as step_module
-from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
+from slurm_hooks.agent.drain.messages import StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig

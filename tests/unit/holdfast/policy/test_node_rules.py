@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.node import decide, draining
-from holdfast.policy.node_inputs import Move, NodeSituation
+from holdfast.policy.node import decide
+from holdfast.policy.node_inputs import DrainInputs, Move, NodeSituation, draining
 from holdfast.policy.ownership import is_own_drain
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
@@ -65,42 +65,43 @@ NODES = st.builds(
 )
 SITUATIONS = st.builds(
     NodeSituation,
-    verdict=VERDICTS,
-    node=st.one_of(st.none(), NODES),
+    inputs=st.builds(
+        DrainInputs,
+        verdict=VERDICTS,
+        modes=st.dictionaries(st.sampled_from(["gpu_xid", "mounts"]), st.sampled_from(Mode)),
+        clean_passes=st.integers(0, 3),
+    ),
+    node=NODES,
     boot_id=st.sampled_from(["", BOOT, NEXT_BOOT]),
-    modes=st.dictionaries(st.sampled_from(["gpu_xid", "mounts"]), st.sampled_from(Mode)),
+    limits=st.just(LIMITS),
+    now=st.just(LATER),
     record=st.one_of(
         st.none(), st.builds(record, st.sampled_from(Action)), st.just(replace(record(), at=None))
     ),
-    clean_passes=st.integers(0, 3),
     gpu_recovered=st.sampled_from([None, False, True]),
     admission=st.sampled_from([None, ROOM, FULL]),
     must_withdraw=st.booleans(),
-    switched_off=st.booleans(),
 )
 
 
 @settings(max_examples=600, deadline=None)
 @given(SITUATIONS)
-def test_no_situation_breaks_a_rule(given_: NodeSituation) -> None:
-    decision = decide(given_, LIMITS, LATER)
-    node = given_.node
-    if given_.switched_off or node is None:
-        assert decision.move is Move.NONE
-        return
-    ours = is_own_drain(given_.record, node)
+def test_no_situation_breaks_a_rule(situation: NodeSituation) -> None:
+    decision = decide(situation)
+    node, inputs = situation.node, situation.inputs
+    ours = is_own_drain(situation.record, node)
     if decision.move in (Move.UNDRAIN, Move.WITHDRAW):
         assert ours
     if decision.move is Move.UNDRAIN:
-        assert not given_.verdict.blind
-        assert draining(given_.verdict, given_.modes) is None
-        assert given_.clean_passes >= LIMITS.recheck_passes
+        assert not inputs.verdict.blind
+        assert draining(inputs.verdict, inputs.modes) is None
+        assert inputs.clean_passes >= LIMITS.recheck_passes
     if decision.move is Move.DRAIN:
         assert decision.finding is not None
-        assert given_.modes[decision.finding.check] is Mode.DRAIN
+        assert inputs.modes[decision.finding.check] is Mode.DRAIN
         assert str(Reason.parse(decision.reason)) == decision.reason
         assert not node.drained_flag or ours
-        assert ours or (given_.admission is not None and given_.admission.admitted)
+        assert ours or (situation.admission is not None and situation.admission.admitted)
         if node.reason == "swap DIMM":  # a stale reason may go, a standing one not
             assert not node.states & {NodeState.DOWN, NodeState.FAIL, NodeState.ERROR}
     if decision.move in (Move.COMMENT, Move.WITHDRAW):

@@ -15,7 +15,6 @@ from tests.unit.holdfast.policy.node_examples import (
     BAD,
     HEALTHY,
     IDLE,
-    LATER,
     LIMITS,
     NEXT_BOOT,
     OUR_TEXT,
@@ -35,7 +34,7 @@ def ask(
     """A node that Holdfast drained, whose fault is over, rebooted and re-checked."""
     base = {"verdict": HEALTHY, "node": drained(), "record": record(), "boot_id": NEXT_BOOT}
     known = situation(**{**base, "clean_passes": 2, "test_result": test_result, **about})
-    return decide(known, replace(LIMITS, return_test=mode), LATER)
+    return decide(replace(known, limits=replace(LIMITS, return_test=mode)))
 
 
 def test_without_a_return_test_nothing_is_tested() -> None:
@@ -109,10 +108,6 @@ def test_an_inspection_by_others_is_left_alone_fault_or_not() -> None:
     for verdict in (HEALTHY, BAD):
         reserved = {"node": IDLE, "reserved_by": ReservedBy.OTHERS, "verdict": verdict}
         assert ask(ReturnTestMode.REQUIRE, None, **reserved).move is Move.NONE
-
-
-def test_the_kill_switch_stops_tests_too() -> None:
-    assert ask(ReturnTestMode.REQUIRE, switched_off=True).move is Move.NONE
 
 
 def test_opens() -> None:

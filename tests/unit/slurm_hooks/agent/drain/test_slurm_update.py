@@ -14,6 +14,7 @@ from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.flap_damping import Return
+from holdfast.policy.node_inputs import DrainInputs
 from holdfast.policy.ownership import PastDrain
 from holdfast.policy.return_test import ReturnTestMode, ReturnTestResult
 from holdfast.slurm.client import SlurmNode
@@ -23,7 +24,7 @@ from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.active import node_reservation
 from slurm_hooks.active.reservation_text import Maker, Purpose, ReservationText
 from slurm_hooks.agent.drain import record as records
-from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
+from slurm_hooks.agent.drain.messages import StepResult
 from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
