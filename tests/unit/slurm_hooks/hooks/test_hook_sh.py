@@ -316,7 +316,7 @@ def _without_processes(argv: list[str], env: dict[str, str]) -> int:
 
 
 def test_a_healthy_prolog_starts_no_process(node: Node) -> None:
-    """This makes it nearly as fast as ``sh -c :`` (scripts/bench gate)."""
+    """This makes it nearly as fast as ``sh -c :`` (scripts/bench prolog)."""
     node.publish("ok", findings=[{"detail": "x" * 4000}])
     with tempfile.TemporaryDirectory() as text:  # readable for the user nobody too
         run = Path(text)

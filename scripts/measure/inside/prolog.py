@@ -23,10 +23,10 @@ def seconds(argv: list[str]) -> float:
 
 
 def main() -> None:
-    times: dict[str, list[float]] = {"floor": [], "gate": []}
+    times: dict[str, list[float]] = {"floor": [], "prolog": []}
     for _ in range(int(sys.argv[1])):
         times["floor"].append(seconds(["/bin/sh", "-c", ":"]))
-        times["gate"].append(seconds(["/opt/holdfast/hooks/prolog"]))
+        times["prolog"].append(seconds(["/opt/holdfast/hooks/prolog"]))
     print(json.dumps(times))
 
 
