@@ -26,7 +26,7 @@ TARGETS = (
         tests=(
             f"{_HOOKS}/test_hook_sh.py",
             f"{_HOOKS}/test_epilog_skip.py",
-            "tests/unit/slurm_hooks/agent/job_report/test_hook_notes.py",
+            "tests/unit/slurm_hooks/agent/job_runs/test_hook_notes.py",
             "tests/fuzz/test_verdict_files.py",
         ),
     ),

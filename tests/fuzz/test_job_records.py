@@ -12,9 +12,9 @@ import pytest
 
 from holdfast.history import store
 from holdfast.history.event import Event
-from slurm_hooks.agent.job_report import hook_notes
-from slurm_hooks.agent.job_report.run_store import RunStore
-from slurm_hooks.agent.job_report.runs import Run, Runs
+from slurm_hooks.agent.job_runs import hook_notes
+from slurm_hooks.agent.job_runs.run_store import RunStore
+from slurm_hooks.agent.job_runs.runs import Run, Runs
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.node_faults import Snapshot
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts

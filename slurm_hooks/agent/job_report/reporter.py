@@ -13,7 +13,7 @@ from holdfast.vocabulary import Mode
 from slurm_hooks.agent.job_report import files, report
 from slurm_hooks.agent.job_report.comment_writer import CommentWriter
 from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
-from slurm_hooks.agent.job_report.runs import Run
+from slurm_hooks.agent.job_runs.runs import Run
 from slurm_hooks.node import machine
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker

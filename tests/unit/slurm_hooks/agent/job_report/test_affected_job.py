@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slurm_hooks.agent.job_report.reporter import Reporter
-from slurm_hooks.agent.job_report.runs import JobXid, Run
+from slurm_hooks.agent.job_runs.runs import JobXid, Run
 from slurm_hooks.settings import settings
 
 Noted = list[tuple[str, dict[str, Any]]]

@@ -11,7 +11,7 @@ import pytest
 from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.node import machine
 from slurm_hooks.settings import settings
-from tests.unit.slurm_hooks.agent.job_report.builders import facts, xid
+from tests.unit.slurm_hooks.agent.job_runs.builders import facts, xid
 
 
 class Node:

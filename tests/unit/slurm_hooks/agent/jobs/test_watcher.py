@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.job_report.runs import Run, Runs
+from slurm_hooks.agent.job_runs.runs import Run, Runs
 from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import deliver

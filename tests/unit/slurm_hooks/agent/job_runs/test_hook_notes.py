@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.job_report import hook_notes
+from slurm_hooks.agent.job_runs import hook_notes
 from slurm_hooks.node import machine
 
 HOOK = Path(__file__).parents[5] / "slurm_hooks" / "hook"

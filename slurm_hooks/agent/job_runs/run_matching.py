@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slurm_hooks.agent.job_report.processes import JobProcess
-from slurm_hooks.agent.job_report.runs import JobXid, Key, Run, Runs
+from slurm_hooks.agent.job_runs.processes import JobProcess
+from slurm_hooks.agent.job_runs.runs import JobXid, Key, Run, Runs
 from slurm_hooks.facts import XidEvent
 
 MAX_XIDS = 64

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.job_report.processes import (
+from slurm_hooks.agent.job_runs.processes import (
     End,
     JobProcess,
     Scan,

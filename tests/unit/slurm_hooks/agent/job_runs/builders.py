@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from slurm_hooks.agent.job_report.hook_notes import Note
-from slurm_hooks.agent.job_report.processes import JobProcess
-from slurm_hooks.agent.job_report.runs import Run, Runs, ended, started
+from slurm_hooks.agent.job_runs.hook_notes import Note
+from slurm_hooks.agent.job_runs.processes import JobProcess
+from slurm_hooks.agent.job_runs.runs import Run, Runs, ended, started
 from slurm_hooks.facts import GpuFacts, NodeFacts, NvmlFacts, PortFacts, XidEvent
 
 BOOT = "11111111-2222-3333-4444-555555555555"

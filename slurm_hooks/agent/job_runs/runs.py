@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from slurm_hooks.agent.job_report import counter_deltas
-from slurm_hooks.agent.job_report.counter_deltas import Deltas
-from slurm_hooks.agent.job_report.hook_notes import Note
+from slurm_hooks.agent.job_runs import counter_deltas
+from slurm_hooks.agent.job_runs.counter_deltas import Deltas
+from slurm_hooks.agent.job_runs.hook_notes import Note
 from slurm_hooks.facts import NodeFacts
 
 MAX_RUNS = 256

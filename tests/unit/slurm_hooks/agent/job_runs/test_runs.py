@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from slurm_hooks.agent.job_report import counter_deltas
-from slurm_hooks.agent.job_report import runs as run_list
-from slurm_hooks.agent.job_report.runs import MAX_RUNS, Runs
+from slurm_hooks.agent.job_runs import counter_deltas
+from slurm_hooks.agent.job_runs import runs as run_list
+from slurm_hooks.agent.job_runs.runs import MAX_RUNS, Runs
 from slurm_hooks.facts import PortFacts
-from tests.unit.slurm_hooks.agent.job_report.builders import begin, facts, finish, note, run_of
+from tests.unit.slurm_hooks.agent.job_runs.builders import begin, facts, finish, note, run_of
 
 EMPTY = Runs()
 

@@ -11,8 +11,8 @@ from holdfast.adapters.log import Log
 from holdfast.adapters.ram_backed_file import Bounded, at_once
 from holdfast.adapters.state_file import put_aside, read_state, write_state
 from holdfast.adapters.typed_json import typed
-from slurm_hooks.agent.job_report import counter_deltas
-from slurm_hooks.agent.job_report.runs import Run, Runs
+from slurm_hooks.agent.job_runs import counter_deltas
+from slurm_hooks.agent.job_runs.runs import Run, Runs
 
 log = Log("agent")
 

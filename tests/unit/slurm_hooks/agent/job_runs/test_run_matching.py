@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_hooks.agent.job_report.run_matching import MAX_XIDS, attribute, belongs, leftovers
-from slurm_hooks.agent.job_report.runs import Runs
-from tests.unit.slurm_hooks.agent.job_report.builders import (
+from slurm_hooks.agent.job_runs.run_matching import MAX_XIDS, attribute, belongs, leftovers
+from slurm_hooks.agent.job_runs.runs import Runs
+from tests.unit.slurm_hooks.agent.job_runs.builders import (
     ALICE,
     BOB,
     begin,
