@@ -9,8 +9,8 @@ import time
 
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
-from k8s_bridge.api import Kube, KubeGone, WatchEvent
-from k8s_bridge.snapshot import KubeNode
+from k8s_bridge.kube.api import Kube, KubeGone, WatchEvent
+from k8s_bridge.planning.snapshot import KubeNode
 
 log = logging.getLogger("holdfast.bridge")
 

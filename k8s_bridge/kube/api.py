@@ -1,5 +1,5 @@
-"""The calls to Kubernetes that the bridge makes: the protocol, its values and its errors. kube.py
-implements it.
+"""The calls to Kubernetes that the bridge makes: the protocol, its values and its errors.
+client.py implements it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
-from k8s_bridge.ownership import Record
-from k8s_bridge.plan import NodeEvent
-from k8s_bridge.snapshot import Condition, KubeNode
+from k8s_bridge.planning.ownership import Record
+from k8s_bridge.planning.plan import NodeEvent
+from k8s_bridge.planning.snapshot import Condition, KubeNode
 
 
 class KubeError(HoldfastError):

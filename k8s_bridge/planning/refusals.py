@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime, timedelta
 
-from k8s_bridge.plan import Change, UpdateStatus
+from k8s_bridge.planning.plan import Change, UpdateStatus
 
 FIRST = timedelta(seconds=5)
 """The wait before a rejected change is retried; it doubles with each rejection."""

@@ -8,7 +8,7 @@ from holdfast.node_states import NO_STATE
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
 from k8s_bridge.names import BUSY, DRAINED, MAX_MESSAGE_BYTES, READY
-from k8s_bridge.snapshot import Condition
+from k8s_bridge.planning.snapshot import Condition
 
 UNREADABLE = "SlurmUnreadable"
 """Condition reason: slurmctld does not answer, so the state is unknown: neither ready nor drained nor free."""

@@ -19,12 +19,18 @@ from holdfast.node_states import NO_STATE
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
-from k8s_bridge import conditions
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import DRAINED, FIELD_MANAGER, KUBE_CORDON, READY
-from k8s_bridge.node_mapping import map_nodes
-from k8s_bridge.ownership import Origin, Record, is_cordon_drain, may_overwrite_reason, same_drain
-from k8s_bridge.snapshot import Condition, KubeNode
+from k8s_bridge.planning import conditions
+from k8s_bridge.planning.node_mapping import map_nodes
+from k8s_bridge.planning.ownership import (
+    Origin,
+    Record,
+    is_cordon_drain,
+    may_overwrite_reason,
+    same_drain,
+)
+from k8s_bridge.planning.snapshot import Condition, KubeNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

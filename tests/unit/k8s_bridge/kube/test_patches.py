@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8s_bridge import patches
-from k8s_bridge.api import Edit, KubeGone, KubeUnavailable
-from k8s_bridge.ownership import Origin, Record
-from k8s_bridge.snapshot import project
+from k8s_bridge.kube import patches
+from k8s_bridge.kube.api import Edit, KubeGone, KubeUnavailable
+from k8s_bridge.planning.ownership import Origin, Record
+from k8s_bridge.planning.snapshot import project
 from tests.unit.k8s_bridge.fake_cluster import NOON
 
 RECORD = Record(origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=NOON, cordon=True)

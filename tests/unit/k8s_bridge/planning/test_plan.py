@@ -10,12 +10,12 @@ import pytest
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState as S
 from holdfast.vocabulary import SlurmName
-from k8s_bridge import conditions
 from k8s_bridge.config import BridgeConfig, Join
 from k8s_bridge.names import BUSY, DRAINED, READY, TAINT
-from k8s_bridge.node_mapping import map_nodes
-from k8s_bridge.ownership import Origin, Record
-from k8s_bridge.plan import UpdateStatus, plan, plan_unreadable
+from k8s_bridge.planning import conditions
+from k8s_bridge.planning.node_mapping import map_nodes
+from k8s_bridge.planning.ownership import Origin, Record
+from k8s_bridge.planning.plan import UpdateStatus, plan, plan_unreadable
 from tests.unit.k8s_bridge.fake_cluster import AGENT, HUMAN, NOON, FakeCluster
 
 W0, W1 = SlurmName("worker-0"), SlurmName("worker-1")

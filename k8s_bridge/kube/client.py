@@ -17,8 +17,9 @@ from typing import Any
 
 from holdfast.errors import UsageError
 from holdfast.vocabulary import KubeName
-from k8s_bridge import patches
-from k8s_bridge.api import (
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.kube import patches
+from k8s_bridge.kube.api import (
     Edit,
     KubeConflict,
     KubeError,
@@ -29,10 +30,9 @@ from k8s_bridge.api import (
     KubeUnavailable,
     WatchEvent,
 )
-from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL
-from k8s_bridge.plan import NodeEvent
-from k8s_bridge.snapshot import Condition, KubeNode, project
+from k8s_bridge.planning.plan import NodeEvent
+from k8s_bridge.planning.snapshot import Condition, KubeNode, project
 
 PAGE = 500
 """Nodes per LIST page."""

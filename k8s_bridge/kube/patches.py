@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from k8s_bridge.api import Edit, KubeGone, KubeUnavailable, WatchEvent
+from k8s_bridge.kube.api import Edit, KubeGone, KubeUnavailable, WatchEvent
 from k8s_bridge.names import ORIGIN, RECORD, REPORTER, TAINT, TAINT_EFFECT, is_own_taint
-from k8s_bridge.plan import NodeEvent
-from k8s_bridge.snapshot import Condition, KubeNode, project
+from k8s_bridge.planning.plan import NodeEvent
+from k8s_bridge.planning.snapshot import Condition, KubeNode, project
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.vocabulary import KubeName
 from k8s_bridge.names import CONDITIONS, ORIGIN, RECORD, STATE_LABEL, is_own_taint
-from k8s_bridge.ownership import Record
+from k8s_bridge.planning.ownership import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig, Join
-from k8s_bridge.snapshot import KubeNode
+from k8s_bridge.planning.snapshot import KubeNode
 
 
 class NodeMapping(NamedTuple):
