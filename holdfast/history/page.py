@@ -12,7 +12,7 @@ from holdfast.history import event as names
 from holdfast.history.event import Event
 from holdfast.history.lemon import LEMON_DRAINS, WINDOW_S, Rating, Score
 from holdfast.history.subject import Past
-from holdfast.wording import counted as plural
+from holdfast.text.wording import counted as plural
 
 MEANING: Mapping[Rating, str] = {
     Rating.GOOD: "nothing unusual in 28 days",

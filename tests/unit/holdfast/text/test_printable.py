@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import printable
 from holdfast.adapters.log import line as log_line
 from holdfast.cli import console
+from holdfast.text import printable
 
 TITLE = "\x1b]0;owned\x07"
 EIGHT_BIT = "\x9b31m"
