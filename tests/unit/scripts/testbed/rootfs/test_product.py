@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from testbed.errors import SandboxError
-from testbed.layers import python_version
-from testbed.product import LOCK, ROOT_REQUIREMENTS, configuration, pinned
+from testbed.rootfs.layers import python_version
+from testbed.rootfs.product import LOCK, ROOT_REQUIREMENTS, configuration, pinned
 
 from holdfast.cli.config import main as config_command
 

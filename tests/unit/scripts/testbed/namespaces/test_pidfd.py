@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-TREE = Path(__file__).parents[4]
+TREE = Path(__file__).parents[5]
 
 PROCESS_1 = """
 import os, subprocess, sys, time
-from testbed import pidfd
+from testbed.namespaces import pidfd
 from testbed.errors import SandboxError
 from testbed.inside.processes import first_child
 
@@ -57,7 +57,7 @@ def test_it_ends_although_no_process_reaps_a_command_that_ran_in_it(command: str
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
 def test_a_running_process_is_waited_for() -> None:
     """A process that the freezer or a hung file system stopped holds its mounts: it has not ended."""
-    from testbed.pidfd import _is_ending
+    from testbed.namespaces.pidfd import _is_ending
 
     with subprocess.Popen(["sleep", "60"]) as process:
         assert not _is_ending(process.pid)

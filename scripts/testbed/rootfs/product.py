@@ -15,8 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from testbed.errors import SandboxError
-from testbed.layers import Say, building, byte_compile, digest_of, layer, python_version, sources
 from testbed.paths import TREE, cache
+from testbed.rootfs.layers import (
+    Say,
+    building,
+    byte_compile,
+    digest_of,
+    layer,
+    python_version,
+    sources,
+)
 
 PREFIX = "opt/holdfast"
 PACKAGES = {

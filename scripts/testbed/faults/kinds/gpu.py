@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.faults import gpu_state
-from testbed.faults.kind import AT_ONCE, BY_POWER, BY_REPLACEMENT, BY_RESET, GPU, Kind
+from testbed.faults.kinds.kind import AT_ONCE, BY_POWER, BY_REPLACEMENT, BY_RESET, GPU, Kind
 from testbed.faults.words import Word
 from testbed.h100.board import LINKS
 

@@ -7,7 +7,7 @@ import signal
 import threading
 
 import pytest
-from testbed import enter
+from testbed.namespaces import enter
 
 
 def test_ctrl_c_raises_keyboard_interrupt_although_the_command_has_ended_too() -> None:

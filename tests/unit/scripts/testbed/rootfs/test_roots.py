@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from testbed import roots
 from testbed.errors import SandboxError
-from testbed.roots import given
+from testbed.rootfs import roots
+from testbed.rootfs.roots import given
 
 
 def test_a_root_with_a_missing_file_is_refused_and_the_file_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from testbed.faults.effects import Effects, Remedy, State
-from testbed.faults.kind import BY_ITSELF, BY_POWER, Kind
+from testbed.faults.kinds.kind import BY_ITSELF, BY_POWER, Kind
 from testbed.faults.words import Args, Word
 from testbed.h100.board import gpu_address, hca_address
 from testbed.h100.sysfs import root_port_folder

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from testbed.layers import building, layer
+from testbed.rootfs.layers import building, layer
 from testbed.running_box import RunningBox
 from testbed.shape import Shape
 

@@ -8,9 +8,9 @@ import signal
 import time
 from pathlib import Path
 
-from testbed.enter import namespace
 from testbed.errors import SandboxError
 from testbed.inside.processes import all_pids, parent_of
+from testbed.namespaces.enter import namespace
 
 _EXITING = 0x4  # PF_EXITING in linux/sched.h
 

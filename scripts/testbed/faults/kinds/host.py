@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.faults import host_state, mounts
-from testbed.faults.kind import AT_ONCE, BY_ITSELF, BY_POWER, GPU, Kind
+from testbed.faults.kinds.kind import AT_ONCE, BY_ITSELF, BY_POWER, GPU, Kind
 from testbed.faults.words import Word
 from testbed.h100 import sysfs
 from testbed.h100.board import HCAS
