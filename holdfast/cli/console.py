@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from holdfast import printable
+from holdfast.text import printable
 
 _COLOUR = re.compile(r"(\x1b\[[0-9;]{0,8}m)")
 

@@ -20,10 +20,10 @@ from typing import TypeVar
 from holdfast.adapters.command import run
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.policy.ownership import PastDrain
-from holdfast.printable import folded
 from holdfast.slurm import accounting, parse
 from holdfast.slurm import commands as argv_of
 from holdfast.slurm.client import RunningJob, SlurmJob, SlurmNode
+from holdfast.text.printable import folded
 from holdfast.vocabulary import SlurmName
 
 T = TypeVar("T")

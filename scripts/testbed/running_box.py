@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from testbed import enter
 from testbed.errors import SandboxError, did_you_mean
 from testbed.inside.control import ControlError, ask
 from testbed.inside.processes import all_pids, parent_of
+from testbed.namespaces import enter
+from testbed.namespaces.pidfd import Watch
 from testbed.paths import box_folder, boxes
-from testbed.pidfd import Watch
 from testbed.shape import CONTROLLER, KUBE_PROGRAMS, Shape
 
 _NODE_READY = "run/sandbox-ready"

@@ -17,7 +17,7 @@ from holdfast.errors import ProbeError, UsageError
 from holdfast.history import lemon, page, store, subject
 from holdfast.history.store import Reading
 from holdfast.history.subject import Past
-from holdfast.wording import counted
+from holdfast.text.wording import counted
 from slurm_hooks.worker.worker import Worker, call
 
 EXAMPLE = """\

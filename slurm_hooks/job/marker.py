@@ -32,7 +32,7 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 class Marker:
     """``state``: the job is running, requested a requeue, or ended for good.
 
-    ``deaths``: how often in a row this job's launcher was killed. ``exclude``: nodes that the next
+    ``launchers_killed``: how often in a row this job's launcher was killed. ``exclude``: nodes that the next
     run avoids. ``at``: epoch seconds. ``owner``: the sender's uid as the kernel reports it; -1 in a
     packet.
     """
@@ -42,7 +42,7 @@ class Marker:
     state: str
     at: float
     exclude: tuple[str, ...] = ()
-    deaths: int = 0
+    launchers_killed: int = 0
     owner: int = -1
 
 
@@ -98,7 +98,7 @@ def decoded(data: bytes) -> Marker:
         exclude=tuple(
             name for name in exclude if isinstance(name, str) and _NODE_NAME.fullmatch(name)
         ),
-        deaths=_count({"deaths": 0, **facts}, "deaths"),
+        launchers_killed=_count({"launchers_killed": 0, **facts}, "launchers_killed"),
         owner=_owner(facts.get("owner", -1)),
     )
 

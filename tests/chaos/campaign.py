@@ -178,7 +178,7 @@ class PersonsDrains:
         self._lock = threading.Lock()
         self._changed_at = float("-inf")
         self.writing = threading.Lock()
-        """Held while a person changes a node, and while slurmctld goes back to older state."""
+        """ReservedBy while a person changes a node, and while slurmctld goes back to older state."""
 
     def saved(self) -> bool:
         """Whether slurmctld has saved all that people did: it may be killed."""

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.history.event import GIVEN_BACK
+from holdfast.history.event import RETURNED
 from holdfast.policy.flap_damping import next_change_at
-from holdfast.policy.node import SWITCHED_OFF
+from holdfast.policy.node_inputs import DrainInputs
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
-from slurm_hooks.agent.drain.active_check_before_return import ReturnTest
-from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
+from slurm_hooks.agent.drain.return_test import ReturnTest
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.agent.drain.undrain_audit import UndrainAudit
 from slurm_hooks.node.machine import stamp
@@ -33,6 +33,7 @@ _CONFIRM_AFTER_S = (10.0, 60.0, 300.0)
 """When a node is read again after its return. slurmctld saves its state up to 5 s after a change; if it
 is killed before that, it starts with the drain that had ended.
 """
+_SWITCHED_OFF = "switched off: off/all beside the configuration"
 _COMMENTS_KEPT = 64
 _CALLS = 15
 """The most Slurm commands of one step, for its deadline: slurmctld's start time, nodes (two
@@ -104,7 +105,7 @@ class DrainController:
         if not inputs.may_act:
             self._next = float("inf")
             # Once actions are switched on again, a new step decides: the old decision no longer counts.
-            self._looked, self.slurm_status = False, replace(self.slurm_status, why=SWITCHED_OFF)
+            self._looked, self.slurm_status = False, replace(self.slurm_status, why=_SWITCHED_OFF)
             return
         if self._confirm_at and now >= self._confirm_at[0]:
             del self._confirm_at[0]
@@ -197,7 +198,9 @@ class DrainController:
         self._next = float("inf")
         self._sent = self._inputs
         may_comment = self._comment_at(now) <= now
-        inputs = replace(self._inputs, trial=self._return_test.trial, may_comment=may_comment)
+        inputs = replace(
+            self._inputs, test_result=self._return_test.test_result, may_comment=may_comment
+        )
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
         self._worker.ask(
@@ -261,13 +264,11 @@ class DrainController:
         for entry in outcome.entries:
             log.warning(entry.text, node=self._node)
         self._audit_entries += outcome.entries
-        self._returned += tuple(
-            entry.code for entry in outcome.entries if entry.event == GIVEN_BACK
-        )
+        self._returned += tuple(entry.code for entry in outcome.entries if entry.event == RETURNED)
         self._commented = (*self._commented, *[now] * outcome.comments)[-_COMMENTS_KEPT:]
         self.slurm_status = self._with_record(outcome.slurm_status)
-        if outcome.test and self._drained is not None:
-            self._return_test.start(self._drained.record.code, outcome.test)
+        if outcome.test_reason and self._drained is not None:
+            self._return_test.start(self._drained.record.code, outcome.test_reason)
         elif self._drained is None:
             self._return_test.forget()
         if outcome.comment_waits:

@@ -75,7 +75,7 @@ def _as_json(drained: Drained) -> dict[str, Any]:
 
 class Records:
     """The drain record and the last return, in ``paths.state``; in ``paths.run`` while the disk
-    cannot be written. Never raises: a full or broken disk does not stop a drain (law 12).
+    cannot be written. Never raises: a full or broken disk does not stop a drain (rule 12).
     """
 
     def __init__(self, paths: PathsConfig, bounded: Bounded = at_once) -> None:

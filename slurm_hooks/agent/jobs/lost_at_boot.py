@@ -24,7 +24,7 @@ from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import RunningJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.component import NEVER
-from slurm_hooks.agent.job_report.runs import Runs
+from slurm_hooks.agent.job_runs.runs import Runs
 from slurm_hooks.node import machine
 from slurm_hooks.node.process_scan import uid_of
 from slurm_hooks.settings.settings import Settings
