@@ -60,6 +60,7 @@ class DrainController:
         self._looked = False
         self._failures = 0
         self._failed_key: object = None
+        self._reload = False
         self._next = float("inf")
         self._acknowledged = False
         self._audit_entries: tuple[AuditEntry, ...] = ()
@@ -204,7 +205,7 @@ class DrainController:
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
         self._worker.ask(
-            (inputs, self._drained, self._restore, self._ended),
+            (inputs, self._drained, self._restore, self._ended, self._reload),
             deadline_s=slurm.timeout_s * _CALLS,
         )
 
@@ -219,16 +220,16 @@ class DrainController:
         )
 
         def serve(request: Any) -> Iterator[StepResult]:
-            yield step.run(*request)
+            *rest, reload = request
+            yield step.run(*rest, reload=reload)
 
         return serve
 
     def _failed(self, why: str, now: float) -> None:
-        """The step gave no result, so what it wrote to the records is read again."""
-        self._load_record()
-        undrained, _ = self._records.load_return()
-        if undrained is not None:
-            self._audit.watch(undrained, now)
+        """The next step reads the records again, in its own process: this one may have written some,
+        and the disk may not answer. If that step fails too, the one after it does not read them.
+        """
+        self._reload = not self._reload
         self._failures += 1
         self._failed_key = self._sent.key
         if self._failures in (1, 10, 100) or self._failures % 1000 == 0:
@@ -255,7 +256,7 @@ class DrainController:
         if not isinstance(outcome, StepResult) or not answer.complete:
             self._failed(answer.error or "no outcome", now)
             return
-        self._failures, self._looked = 0, True
+        self._failures, self._looked, self._reload = 0, True, False
         self._take_records(outcome, now)
         if self._restore == self._restore_sent:
             self._restore = ""

@@ -68,12 +68,19 @@ class Step:
         drained: Drained | None,
         restore: str = "",
         ended: tuple[Drained, ...] = (),
+        *,
+        reload: bool = False,
     ) -> StepResult:
         """One step with at most one drain or undrain. ``drained`` and ``ended`` are the records of
         the drain that is set and of the last ones that ended: they are not read from the disk,
         which may not answer. ``restore``: the reason of a person's drain that the last undrain
-        ended by mistake; setting it again comes before everything else."""
+        ended by mistake; setting it again comes before everything else. ``reload``: the last step
+        gave no result, so what it wrote to the records is read from the disk after all."""
         self._entries, self._undrained = [], None
+        if reload:
+            drained, _ = self.records.load()
+            ended = self.records.load_ended()
+            self._undrained, _ = self.records.load_return()
         self._drained, self._ended = drained, ended
         self._comments, self._comment_waits, self._slurmctld_at = 0, False, None
         self.records.settle()

@@ -69,7 +69,9 @@ def test_a_stopped_bridge_stays_down_until_it_is_started(supervised: Supervisor)
     assert supervised.daemons["bridge"].pid == 101
 
 
-def test_a_daemon_that_is_still_ending_is_started_by_a_later_request(supervised: Supervisor) -> None:
+def test_a_daemon_that_is_still_ending_is_started_by_a_later_request(
+    supervised: Supervisor,
+) -> None:
     """Otherwise it would stay down: the old process was there when the start was requested."""
     ask(supervised, "start", "slurmctld")
     ask(supervised, "stop", "slurmctld")

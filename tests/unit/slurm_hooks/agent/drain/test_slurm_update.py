@@ -386,6 +386,18 @@ def test_a_drain_that_slurmctld_restored_is_still_holdfasts(bench: Bench) -> Non
     assert bench.slurm.mine.drained_flag
 
 
+def test_after_a_step_without_result_the_records_are_read(bench: Bench) -> None:
+    bench.run(fault())
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, NEXT_BOOT, bench.config, bench.records)
+    outcome = step.run(clean(), None, reload=True)
+    assert not bench.slurm.mine.drained_flag
+    assert outcome.undrained is not None
+    assert len(outcome.ended) == 1
+    bench.slurm._drain(ME, "ticket 9", "alice")
+    again = step.run(clean(), None, reload=True)
+    assert (again.undrained, again.ended) == (outcome.undrained, outcome.ended)
+
+
 def test_an_agent_killed_before_its_second_drain_still_owns_the_first(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
