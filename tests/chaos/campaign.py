@@ -49,6 +49,8 @@ STUCK_S = 150.0
 OVER_BUDGET_S = 15.0
 SAVED_S = 7.0
 """slurmctld saves a node's state up to 5 s after a change; what was not saved dies with it."""
+OVERWRITTEN_S = 1.5
+"""A person's reason may be missing from one look, not from two: nobody sets it again."""
 UNDONE_S = 25.0
 """The agent sets a person's drain again that its undrain ended, once accounting reports it: it asks after
 2, 5 and 20 s (decision 19), and slurmdbd may be away for some seconds. The longest time is printed."""
@@ -593,7 +595,8 @@ class Watch:
         wrong = {what: node for node, what in self._all.drains.broken_on(rows)}
         for what, node in wrong.items():
             since = self._undone.setdefault(what, now)
-            if since >= 0 and now - since > UNDONE_S:
+            limit_s = UNDONE_S if "is in service" in what else OVERWRITTEN_S
+            if since >= 0 and now - since > limit_s:
                 self._undone[what] = float("-inf")  # said once
                 self._all.broken("a person's drain stays", f"{what}\n{self._all.scene(node)}")
         for what in set(self._undone) - set(wrong):
