@@ -37,7 +37,7 @@ class Applier:
     """Writes changes to both sides.
 
     ``seen`` receives each Node after a write, ``failed`` each change that was rejected or that came too
-    late, with the error.
+    late, with the error, and ``wrote`` the kind and the number of changes written.
     """
 
     def __init__(
@@ -47,9 +47,10 @@ class Applier:
         actor: str,
         seen: Callable[[KubeNode], None] = lambda _: None,
         failed: Callable[[Change, HoldfastError], None] = lambda *_: None,
-    ):
+        wrote: Callable[[type[Change], int], None] = lambda *_: None,
+    ):  # fmt: skip
         self._slurm, self._kube, self._actor, self._seen = slurm, kube, actor, seen
-        self._failed = failed
+        self._failed, self._wrote = failed, wrote
 
     def apply(self, changes: Iterable[Change]) -> int:
         """The number of changes written. One rejected change does not stop the others.
@@ -84,6 +85,7 @@ class Applier:
             log.error("%s: %s rejected: %s", change.kube.name, type(change).__name__, error)
             self._failed(change, error)
             return 0
+        self._wrote(type(change), 1)
         return 1
 
     def _write_kube(self, change: Isolate | Release | WriteRecord | UpdateStatus) -> None:
@@ -135,10 +137,14 @@ class Applier:
             self._failed(changes[name], error)
 
         for group in _grouped(drains):
-            done += self._drain(self._still_valid(group, requires_drain), refused)
+            drained = self._drain(self._still_valid(group, requires_drain), refused)
+            self._wrote(DrainInSlurm, drained)
+            done += drained
         for group in _grouped(undrains):
             views = self._still_valid(group, lambda fresh: not fresh.unschedulable)
-            done += self._undrain(views, refused)
+            undrained = self._undrain(views, refused)
+            self._wrote(UndrainInSlurm, undrained)
+            done += undrained
         return done
 
     def _still_valid(

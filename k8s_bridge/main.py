@@ -17,19 +17,23 @@ import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.config.location import ALL, config_path, switches_off
-from holdfast.errors import CommandError, HoldfastError, Refused
+from holdfast.errors import CommandError, HoldfastError, Refused, UsageError
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.api import Kube, KubeError, KubeRefused
 from k8s_bridge.kube.watch import NodeWatch
+from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.planning.node_mapping import map_nodes
 from k8s_bridge.planning.plan import Change, UpdateStatus, plan, plan_unreadable
 from k8s_bridge.planning.refusals import Refusals
 from k8s_bridge.planning.snapshot import KubeNode
+
+if TYPE_CHECKING:
+    from k8s_bridge.metrics import BridgeMetrics
 
 log = logging.getLogger("holdfast.bridge")
 
@@ -43,12 +47,19 @@ class Bridge:
     """One cluster's bridge. The kill switches are beside the file ``config``."""
 
     def __init__(
-        self, slurm: SlurmClient, kube: Kube, policy: BridgeConfig, config: Path | None = None
+        self,
+        slurm: SlurmClient,
+        kube: Kube,
+        policy: BridgeConfig,
+        config: Path | None,
+        metrics: BridgeMetrics,
     ):
-        self._slurm, self._policy, self._config = slurm, policy, config
+        self._slurm, self._policy, self._config, self._metrics = slurm, policy, config, metrics
         self.wake, self.stopping = threading.Event(), threading.Event()
         self.watch = NodeWatch(kube, self.wake)
-        self._applier = Applier(slurm, kube, policy.slurm_user, self.watch.update, self._failed)
+        self._applier = Applier(
+            slurm, kube, policy.slurm_user, self.watch.update, self._failed, metrics.wrote
+        )
         self._refusals = Refusals()
         self._now = datetime.now(timezone.utc)
         self._misses = 0
@@ -59,12 +70,15 @@ class Bridge:
         self.watch.start()
         while not self.stopping.is_set():
             self.wake.clear()
+            failed = True
             try:
                 self.step(datetime.now(timezone.utc))
+                failed = False
             except (KubeError, CommandError) as error:
                 log.warning("%s", error)
             except Exception:
                 log.exception("this pass failed; retrying")
+            self._metrics.passed(failed=failed)
             time.sleep(SHORTEST_PAUSE_S)
             self.wake.wait(self._policy.poll_s)
 
@@ -79,6 +93,7 @@ class Bridge:
         kube = self.watch.nodes()
         if kube is None:
             return 0  # the state of Kubernetes is unknown: change nothing
+        self._metrics.seen(KUBERNETES, len(kube))
         if slurm is None:
             if self._misses < self._policy.unreadable_polls:
                 return 0
@@ -101,9 +116,11 @@ class Bridge:
     def _failed(self, change: Change, error: HoldfastError) -> None:
         if isinstance(error, (KubeRefused, Refused)):
             wait = self._refusals.refused(change, self._now)
+            self._metrics.refused(type(change))
             log.info("%s: retry in %d s", change.kube.name, wait.total_seconds())
         else:
             self._refusals.conflicted(change, self._now)
+            self._metrics.conflicted(type(change))
 
     def _read_slurm(self) -> list[SlurmNode] | None:
         try:
@@ -116,6 +133,7 @@ class Bridge:
         if self._misses:
             log.info("Slurm can be read again")
         self._misses = 0
+        self._metrics.seen(SLURM, len(nodes))
         return nodes
 
     def _allowed(self, changes: list[Change]) -> list[Change]:
@@ -124,8 +142,10 @@ class Bridge:
                 dataclasses.replace(c, events=()) if isinstance(c, UpdateStatus) else c
                 for c in changes
             ]
-        if switches_off(self._config) & {ALL, SWITCH}:
+        switched_off = bool(switches_off(self._config) & {ALL, SWITCH})
+        if switched_off:
             changes = [change for change in changes if isinstance(change, UpdateStatus)]
+        self._metrics.planned(changes, switched_off=switched_off)
         return changes
 
     def _warn(self, slurm: Sequence[SlurmNode], kube: Sequence[KubeNode]) -> None:
@@ -158,7 +178,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         slurm, kube, policy = _compose(path)
         if arguments.plan:
             return _show(slurm, kube, policy, arguments.json)
-        bridge = Bridge(slurm, kube, policy, path)
+        metrics = _metrics()
+        bridge = Bridge(slurm, kube, policy, path, metrics)
     except HoldfastError as error:
         print(f"holdfast bridge: {error}", file=sys.stderr)  # noqa: T201
         return 2
@@ -167,6 +188,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info(
         "started: poll every %g s, cordon=%s, taint=%s", policy.poll_s, policy.cordon, policy.taint
     )
+    if policy.metrics_port is not None:
+        metrics.serve(policy.metrics_host, policy.metrics_port)
     bridge.run()
     log.info("stopped")
     return 0
@@ -202,6 +225,16 @@ def _compose(path: Path) -> tuple[SlurmClient, Kube, BridgeConfig]:
     policy = load_section(path, "bridge", BridgeConfig)
     slurm = load_cluster(path).slurm
     return open_slurm(slurm, policy.slurm_token_file), KubeApi(policy), policy
+
+
+def _metrics() -> BridgeMetrics:
+    try:
+        from k8s_bridge.metrics import BridgeMetrics  # noqa: PLC0415 - 0.1 s, not needed for --plan
+    except ImportError:
+        raise UsageError(
+            "the bridge needs the package prometheus_client; pip install 'holdfast[bridge]'"
+        ) from None
+    return BridgeMetrics()
 
 
 def _show(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:

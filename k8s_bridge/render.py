@@ -71,6 +71,7 @@ DEPLOYMENT = Document(
         "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "the Slurm user that drains nodes"),
         "uid": Value(NUMBER, "2000", "uid of that user"),
         "poll_s": Value(_POLL, "2", "seconds between two queries of Slurm, 0.1 to 300"),
+        "metrics_port": Value(_PORT, "9646", "the port of the bridge's metrics, for Prometheus"),
         "cordon": Value(BOOL, "true", "a node drained in Slurm is cordoned in Kubernetes"),
         "taint": Value(BOOL, "true", "… and tainted"),
         "drain_on_cordon": Value(BOOL, "true", "a node cordoned by a person is drained in Slurm"),
@@ -80,7 +81,12 @@ DEPLOYMENT = Document(
 
 def _network_policy(values: Mapping[str, str]) -> Mapping[str, object]:
     dns = [{"port": _DNS, "protocol": protocol} for protocol in ("UDP", "TCP")]
-    return {"ports": [*dns, *({"port": int(port), "protocol": "TCP"} for port in values["ports"].split(","))]}
+    return {
+        "ports": [
+            *dns,
+            *({"port": int(port), "protocol": "TCP"} for port in values["ports"].split(",")),
+        ]
+    }
 
 
 NETWORK_POLICY = Document(

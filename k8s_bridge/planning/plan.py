@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from typing import get_args
 
 from holdfast.node_states import NO_STATE
 from holdfast.reason import Reason
@@ -100,6 +101,8 @@ class UpdateStatus:
 
 
 Change = Isolate | Release | WriteRecord | DrainInSlurm | UndrainInSlurm | UpdateStatus
+CHANGES = tuple(kind.__name__ for kind in get_args(Change))
+"""The names of all kinds of changes, as in ``--plan --json`` and in the metrics."""
 
 
 def plan(

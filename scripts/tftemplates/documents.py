@@ -12,7 +12,15 @@ from holdfast import templates
 from holdfast.document import Document
 from k8s_bridge import render as bridge
 from slurm_hooks import checks
-from slurm_hooks.deploy import PACKAGE, configuration, daemonset, slinky, slurm_conf, soperator, systemd
+from slurm_hooks.deploy import (
+    PACKAGE,
+    configuration,
+    daemonset,
+    slinky,
+    slurm_conf,
+    soperator,
+    systemd,
+)
 from tftemplates.marks import mark, template
 
 CLUSTER = "modules/cluster/manifests"
@@ -85,7 +93,9 @@ def objects(source: Source) -> Iterator[tuple[str, str]]:
 
 def _configuration() -> Mapping[str, object]:
     """What Terraform sets in holdfast.yaml: the values, and each check's entry as a whole."""
-    context = configuration.context({name: one.default for name, one in configuration.VALUES.items()})
+    context = configuration.context(
+        {name: one.default for name, one in configuration.VALUES.items()}
+    )
     width = max(map(len, checks.CATALOGUE)) + 1
     entries = [
         {**check, "entry": f"{f'{name}:':{width}} {mark(f'checks.{name}')}"}

@@ -15,9 +15,7 @@ GENERATED = ("modules/**/*.tftpl", "modules/**/*.json")
 
 def generated() -> Mapping[str, str]:
     """Path below ``terraform/`` and text of every generated file."""
-    files = {
-        path: text for source in documents.OBJECTS for path, text in documents.objects(source)
-    }
+    files = {path: text for source in documents.OBJECTS for path, text in documents.objects(source)}
     files[f"{documents.CLUSTER}/agent.sh.tftpl"] = documents.agent_script()
     files["modules/configuration/catalogue.json"] = documents.catalogue()
     files["modules/soperator/values/slurm-cluster.yaml.tftpl"] = documents.soperator_values()

@@ -40,5 +40,3 @@ def template(marked: str) -> str:
     if left:
         raise ValueError(f"a mark is left at {text[left.start() : left.start() + 80]!r}")
     return text
-
-

@@ -34,7 +34,7 @@ PACKAGES = {
 }
 """Package -> patterns of its installed files."""
 
-ROOT_REQUIREMENTS = ("nvidia-ml-py", "kubernetes")
+ROOT_REQUIREMENTS = ("nvidia-ml-py", "kubernetes", "prometheus-client")
 """PyYAML comes with the root (Debian's python3-yaml)."""
 
 HOOKS = ("prolog", "epilog", "health_check")

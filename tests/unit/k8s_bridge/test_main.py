@@ -14,6 +14,7 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.main import Bridge, main
+from k8s_bridge.metrics import BridgeMetrics
 from k8s_bridge.names import DRAINED
 from k8s_bridge.planning.plan import WriteRecord
 from k8s_bridge.planning.refusals import Refusals
@@ -29,7 +30,8 @@ def cluster() -> FakeCluster:
 
 
 def bridge_over(cluster: FakeCluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bridge:
-    bridge = Bridge(cluster.slurm, cluster.kube, cluster.policy, folder / "holdfast.yaml")
+    config = folder / "holdfast.yaml"
+    bridge = Bridge(cluster.slurm, cluster.kube, cluster.policy, config, BridgeMetrics())
 
     def nodes() -> list[KubeNode]:
         return cluster.kube.list_nodes()[0]
