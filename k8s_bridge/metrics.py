@@ -6,7 +6,6 @@ slow delays other scrapes and never the bridge.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter as Count
@@ -25,17 +24,18 @@ from prometheus_client import (
     make_wsgi_app,
 )
 
+from holdfast.adapters.log import Log
 from holdfast.version import VERSION
 from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.planning.plan import CHANGES, Change
 
-log = logging.getLogger("holdfast.bridge")
+log = Log("bridge")
 
 _PATIENCE_S = 5.0
 """How long one read from a client may take."""
 
 
-disable_created_metrics()  # a second time series for each counter
+disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter
 
 
 class BridgeMetrics:
@@ -114,10 +114,10 @@ class BridgeMetrics:
                 handler_class=_Handler,
             )
         except OSError as error:
-            log.error("metrics not served: %s:%d: %s", host, port, error.strerror or error)
+            log.error("metrics not served", at=f"{host}:{port}", why=error.strerror or error)
             return None
         threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-        log.info("metrics: http://%s:%d/metrics", host, server.server_port)
+        log.info("metrics served", at=f"http://{host}:{server.server_port}/metrics")
         return server
 
     def _age_s(self, side: str) -> float:

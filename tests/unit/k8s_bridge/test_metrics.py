@@ -101,7 +101,7 @@ def test_the_age_of_a_side_grows_while_it_does_not_answer(
     cluster = FakeCluster()
     bridge = bridge_over(cluster, metrics, tmp_path, monkeypatch)
     now = [time.monotonic()]
-    monkeypatch.setattr(metrics_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("k8s_bridge.metrics.time.monotonic", lambda: now[0])
     bridge.step(NOON)
 
     def silent(names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
@@ -173,10 +173,11 @@ def test_prometheus_reads_what_is_served_whatever_other_clients_do(
 
 
 def test_a_port_in_use_does_not_stop_the_bridge(
-    port: int, caplog: pytest.LogCaptureFixture
+    port: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert BridgeMetrics().serve("127.0.0.1", port) is None
-    assert f"metrics not served: 127.0.0.1:{port}: Address already in use" in caplog.text
+    assert "error bridge: metrics not served" in (error := capfd.readouterr().err)
+    assert f'at=127.0.0.1:{port} why="Address already in use"' in error
 
 
 def test_the_reference_page_lists_each_metric_with_its_meaning(metrics: BridgeMetrics) -> None:
