@@ -90,7 +90,7 @@ def _network_policy(values: Mapping[str, str]) -> Mapping[str, object]:
 
 
 NETWORK_POLICY = Document(
-    about="which connections the bridge's pod may make",
+    about="which connections the bridge's pod may make and accept",
     package=_PACKAGE,
     template="network_policy.yaml.j2",
     context=_network_policy,
@@ -101,6 +101,7 @@ NETWORK_POLICY = Document(
             "443,6443,6817,6819",
             "TCP ports of the API server (Service and endpoint), slurmctld and slurmdbd",
         ),
+        "metrics_port": Value(_PORT, "9646", "the same as in `holdfast render deployment`"),
     },
 )
 
