@@ -11,7 +11,7 @@ from holdfast.faults import fault_of
 from holdfast.history import event as names
 from holdfast.history.event import Event
 from holdfast.history.lemon import LEMON_DRAINS, WINDOW_S, Rating, Score
-from holdfast.history.subject import Past
+from holdfast.history.subject import SubjectHistory
 from holdfast.text.wording import counted as plural
 
 MEANING: Mapping[Rating, str] = {
@@ -48,12 +48,14 @@ _PLAIN: Mapping[str, str] = {
 """Events with a better text than their name; the others are shown by their name."""
 
 
-def past_page(past: Past, score: Score, events: Sequence[Event], since: float) -> str:
+def past_page(past: SubjectHistory, score: Score, events: Sequence[Event], since: float) -> str:
     """One node or GPU: rating, counts and events. ``events`` are those to show."""
     return "\n".join(_past_lines(past, score, events, since))
 
 
-def _past_lines(past: Past, score: Score, events: Sequence[Event], since: float) -> Iterator[str]:
+def _past_lines(
+    past: SubjectHistory, score: Score, events: Sequence[Event], since: float
+) -> Iterator[str]:
     what = "GPU " if past.kind == "gpu" else ""
     yield f"{what}{past.name}: {score.rating.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
     yield f"  means    {MEANING[score.rating]}"
@@ -85,13 +87,13 @@ def counted(score: Score) -> str:
     return ", ".join(parts) + rule
 
 
-def ranking_page(rows: Iterable[tuple[Past, Score]]) -> str:
+def ranking_page(rows: Iterable[tuple[SubjectHistory, Score]]) -> str:
     """Every node, the worst first."""
     head = ("NODE", "SCORE", "RATING", "FAULTS", "DRAINS", "LAST FAULT", "WHEN")
     return table([head, *(_ranked(past, score) for past, score in rows)])
 
 
-def _ranked(past: Past, score: Score) -> tuple[str, ...]:
+def _ranked(past: SubjectHistory, score: Score) -> tuple[str, ...]:
     faults = [event for event in past.counted if event.event == names.OPENED]
     last = max(faults, key=lambda event: event.t, default=None)
     return (
@@ -155,7 +157,7 @@ def _lasted(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def as_json(past: Past, score: Score, events: Sequence[Event]) -> dict[str, Any]:
+def as_json(past: SubjectHistory, score: Score, events: Sequence[Event]) -> dict[str, Any]:
     """One node or GPU as JSON; times in epoch seconds."""
     return {
         "kind": past.kind,

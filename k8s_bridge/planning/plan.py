@@ -25,8 +25,8 @@ from k8s_bridge.names import DRAINED, FIELD_MANAGER, KUBE_CORDON, READY
 from k8s_bridge.planning import conditions
 from k8s_bridge.planning.node_mapping import map_nodes
 from k8s_bridge.planning.ownership import (
+    BridgeRecord,
     Origin,
-    Record,
     is_cordon_drain,
     may_overwrite_reason,
     same_drain,
@@ -54,7 +54,7 @@ class Isolate:
     kube: KubeNode
     cordon: bool
     taint: str | None
-    record: Record
+    record: BridgeRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class WriteRecord:
     """Write the record, or remove it (``None``)."""
 
     kube: KubeNode
-    record: Record | None
+    record: BridgeRecord | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ def _when_drained_by_cordon(node: SlurmNode, view: KubeNode) -> Iterator[Change]
         # The cordon and taint of an earlier fault: it is over, and this drain replaces its drain.
         yield _release(view, record)
     elif record is None or not same_drain(node, record):
-        yield WriteRecord(kube=view, record=Record.of(node, Origin.KUBERNETES))
+        yield WriteRecord(kube=view, record=BridgeRecord.of(node, Origin.KUBERNETES))
 
 
 def _when_drained_by_holdfast(
@@ -201,7 +201,7 @@ def _when_drained_by_holdfast(
     own_taint = mirrored is not None and mirrored.taint and view.taint is not None
     may_taint = policy.taint and (own_taint or view.taint is None)
     cordon = policy.cordon and not view.unschedulable
-    wanted = Record.of(
+    wanted = BridgeRecord.of(
         node, Origin.SLURM, cordon=cordon or _is_own_cordon(view), taint=may_taint or own_taint
     )
     if wanted.cordon or wanted.taint:
@@ -241,7 +241,7 @@ def _withheld(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> str:
     return "" if may_overwrite_reason(node) else kept
 
 
-def _release(view: KubeNode, record: Record) -> Release:
+def _release(view: KubeNode, record: BridgeRecord) -> Release:
     return Release(
         kube=view,
         uncordon=record.cordon and _is_own_cordon(view),
