@@ -49,7 +49,7 @@ class LeftoverStore:
             self._left.append((leftover, Process(leftover.pid, starts[leftover.pid])))
         self._save()
 
-    def look(self, facts: NodeFacts) -> None:
+    def update(self, facts: NodeFacts) -> None:
         """Drop the processes that are gone, and update the GPU memory that the others hold. If NVML
         does not answer, its last values stay."""
         held = leftovers.holdings(facts.gpus) if facts.nvml is not None else None

@@ -39,7 +39,7 @@ def holdings(gpus: Iterable[GpuFacts]) -> Holdings:
     return found
 
 
-def look(
+def find_leftovers(
     runs: Runs, run: JobRun, processes: Sequence[JobProcess], facts: NodeFacts
 ) -> tuple[Leftover, ...]:
     """The processes of this run that are still alive, and other processes on its GPUs."""

@@ -162,7 +162,7 @@ class JobMonitor:
         if answered:
             self._seen = _Seen(facts, began_s)
         self._runs = runs.saw(before, facts, began_s, time.time())
-        self._leftovers.look(facts)
+        self._leftovers.update(facts)
         for run in runs.due(self._runs, began_s if answered else began_s - _PATIENCE_S):
             self._endings.setdefault(run.key, _Ending(due=time.monotonic()))
         for key, run in self._runs.runs.items():
@@ -287,7 +287,7 @@ class JobMonitor:
         """Handle a scan after a run's end. A process may need a moment to exit after Slurm's
         signal, so leftovers of the first scan are checked by a second one."""
         state, facts, grace_s = self._endings[run.key], self._seen.facts, self._grace_s
-        left = leftovers.look(self._runs, run, table, facts) if facts else ()
+        left = leftovers.find_leftovers(self._runs, run, table, facts) if facts else ()
         left = leftovers.settled(state.remains.left, left)
         memory = leftovers.memory_left(self._runs, run, facts) if facts else ()
         alive = any(leftover.fate == "alive" for leftover in left)

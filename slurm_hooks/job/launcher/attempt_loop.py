@@ -25,7 +25,12 @@ from slurm_hooks.job.launcher.attempt import Job, Tools, child_environment
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.launcher.log import say
 from slurm_hooks.job.launcher.lost_nodes import LostNodes
-from slurm_hooks.job.launcher.node_faults import JobSnapshot, look, look_until_fatal, with_lost
+from slurm_hooks.job.launcher.node_faults import (
+    JobSnapshot,
+    look_until_fatal,
+    read_snapshot,
+    with_lost,
+)
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, AttemptEnd, attempt_end, facts
 from slurm_hooks.job.launcher.past_attempts import JournalAttempt, lost_launchers, past
 from slurm_hooks.job.step import kill_tasks
@@ -332,11 +337,11 @@ class AttemptLoop:
         return is_off(ALL)
 
     def _look(self) -> JobSnapshot:
-        snapshot = look(self._tools.slurm, self._job.context.job_id, self._nodes)
+        snapshot = read_snapshot(self._tools.slurm, self._job.context.job_id, self._nodes)
         return with_lost(snapshot, self._lost.among(snapshot.nodes))
 
     def _look_with_incidents(self) -> JobSnapshot:
         """As ``_look``, and also checks nodes whose agents report a fatal fault in this attempt."""
-        snapshot = look(self._tools.slurm, self._job.context.job_id, self._nodes)
+        snapshot = read_snapshot(self._tools.slurm, self._job.context.job_id, self._nodes)
         reported = since(self._earlier_incidents, snapshot).fatal_nodes
         return with_lost(snapshot, self._lost.among(snapshot.nodes, reported))

@@ -119,7 +119,7 @@ class JobSnapshot:
         return self.job is not None and bool(ENDED_BY_SLURM & set(self.job.state.split("+")))
 
 
-def look(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> JobSnapshot:
+def read_snapshot(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> JobSnapshot:
     """Queries slurmctld once. Never raises."""
     try:
         job = slurm.job(job_id)
