@@ -1,4 +1,4 @@
-"""The scripts that Slurm starts on Soperator and Slinky: only exit status 10 of a hook is a bad node.
+"""The scripts that Slurm starts on each platform: only exit status 10 of a hook is a bad node.
 
 Each script runs under bash and dash, in folders of its own, with hooks in every state: healthy, bad,
 stale, missing, failing, killed, truncated and hanging.
@@ -23,7 +23,10 @@ from holdfast.version import VERSION
 
 HOOK = Path(__file__).parents[4] / "slurm_hooks/hook"
 SHELLS = ("bash", "dash")
-BAD = {"prolog": 1, "epilog": 1, "runner": 1, "slinky_prolog": 10, "slinky_epilog": 10}
+BAD = {
+    "prolog": 1, "epilog": 1, "runner": 1, "slinky_prolog": 10, "slinky_epilog": 10,
+    "slurm/prolog": 10, "slurm/epilog": 10,
+}  # fmt: skip
 """Script → its exit status on a bad node. Slurm takes any other status than 0 for one."""
 
 HARMLESS: Mapping[str, str] = {
@@ -76,6 +79,8 @@ class Worker:
             self.script(name, text if name == "holdfast_install.sh" else self.local(text))
         for name, text in slinky().items():
             self.script(name, self.local(text))
+        for context in ("prolog", "epilog"):
+            self.script(f"slurm/{context}", self.local(render_text("slurm-hook")))
         for own in self.scripts.glob("soperator_*.sh"):  # {{ $.Files.Get … }} until Helm has run
             self.program(own, f"echo {own.stem.replace('_', '-', 1)} >>{self.said}")
 
@@ -86,8 +91,10 @@ class Worker:
         return text.replace("timeout -k 5 25 ", "timeout -k 0.1 0.2 ")
 
     def script(self, name: str, text: str) -> None:
-        (self.scripts / name).write_text(text)
-        (self.scripts / name).chmod(0o755)
+        path = self.scripts / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
 
     def hook(self, name: str, body: str) -> Path:
         path = self.home / "hooks" / name
@@ -125,7 +132,7 @@ class Worker:
             command = soperator("runner")["command"]
             # check_runner.py's run_check
             return self.start("bash", "-l", "-c", f'{command} 3>&1 1>"{self.folder}/out" 2>&1')
-        return self.sh(what if what.startswith("slinky") else f"{what}.sh")
+        return self.sh(what if what.startswith("sl") else f"{what}.sh")
 
     def order(self) -> list[str]:
         return self.said.read_text().split() if self.said.exists() else []
@@ -226,7 +233,7 @@ def test_a_stale_verdict_leaves_the_decision_to_the_slow_path(tmp_path: Path, wh
 
 
 @pytest.mark.parametrize("status", ["ok", "bad"])
-def test_a_hook_truncated_at_any_line_drains_no_healthy_node(tmp_path: Path, status: str) -> None:
+def test_a_truncated_hook_drains_no_healthy_node(tmp_path: Path, status: str) -> None:
     """On a bad node it either refuses the job or, if too much is missing, lets it start."""
     worker = Worker(tmp_path)
     verdict(worker, status, 600)
@@ -234,7 +241,7 @@ def test_a_hook_truncated_at_any_line_drains_no_healthy_node(tmp_path: Path, sta
     hook = worker.hook("prolog", "")
     lines = HOOK.read_text().splitlines(keepends=True)
     answers = []
-    for count in range(len(lines) + 1):
+    for count in (*range(0, len(lines), 3), len(lines)):
         hook.write_text("".join(lines[:count]))
         worker.shell = SHELLS[count % 2]
         answers.append(worker.sh("prolog.sh").returncode)
