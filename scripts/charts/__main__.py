@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from testbed.errors import SandboxError
 from testbed.kube.programs import binaries
@@ -18,13 +20,19 @@ from charts import slinky, soperator
 from charts.chart import Tools
 from charts.errors import NotHeld
 
+Part = Callable[[Path, Tools], dict[str, Any]]
+
 RECORD = TREE / "tests/data/deploy"
-_PROJECTS = {"soperator": soperator.held, "slinky": slinky.held}
+_CHARTS, _RUNNER = "charts", "runner"
+_PARTS: dict[str, dict[str, Part]] = {
+    "soperator": {_CHARTS: soperator.charts, _RUNNER: soperator.answers},
+    "slinky": {_CHARTS: slinky.charts},
+}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status 0: every release accepts the values and the record is written; 1: one does not; 2: usage
-    error.
+    """Exit status 0: every release accepts the values and the record is written; 1: one does not; 2:
+    usage error.
     """
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
@@ -33,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         "post-render and the real check runner, and dry-run the result on a real API server. As root.",
         epilog="example: scripts/hold_against soperator ~/src/soperator --helm ~/go/bin/helm",
     )
-    parser.add_argument("project", choices=_PROJECTS)
+    parser.add_argument("project", choices=_PARTS)
     parser.add_argument(
         "checkout", type=Path, help="git working tree of the project, with its tags"
     )
@@ -41,32 +49,46 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--manager",
         type=Path,
-        help="Soperator's manager, built from the commit that is checked out: it reconciles the "
-        "result. Without it, the record keeps what it found the last time.",
+        help="Soperator's manager, built from the commit that is checked out: it reconciles the result",
+    )
+    parser.add_argument(
+        "--only",
+        choices=(_CHARTS, _RUNNER, "manager"),
+        help="one part; the record keeps what the other parts found before",
     )
     args = parser.parse_args(argv)
     for program in (args.helm, args.manager):
         if program is not None and not shutil.which(program):
-            print(f"hold_against: {program} not found", file=sys.stderr)
-            print("hold_against: --helm takes Helm 3, --manager a program", file=sys.stderr)
-            return 2
+            return _wrong(
+                f"{program} not found; --helm takes Helm 3, --manager Soperator's manager"
+            )
+    parts: dict[str, Part] = {
+        name: part for name, part in _PARTS[args.project].items() if args.only in (None, name)
+    }
+    if args.manager is not None and args.project == "soperator" and args.only in (None, "manager"):
+        parts["manager"] = functools.partial(soperator.reconciled, program=args.manager)
+    if not parts:
+        return _wrong(f"nothing to do: --only {args.only} of {args.project} (with --manager?)")
+    file = RECORD / f"{args.project}.json"
+    found: dict[str, Any] = {}
     try:
         kubectl = binaries(cache(), lambda text: print(text, flush=True)).kubectl
         with tempfile.TemporaryDirectory() as folder:
             tools = Tools(helm=args.helm, kubectl=kubectl, folder=Path(folder))
-            found = _PROJECTS[args.project](args.checkout, tools, args.manager)
+            for part in parts.values():
+                found |= part(args.checkout, tools)
     except (NotHeld, SandboxError) as error:
         print(f"hold_against: {error}", file=sys.stderr)
         return 1
-    file = RECORD / f"{args.project}.json"
-    if args.manager is None and file.exists():
-        found = {
-            **{k: v for k, v in json.loads(file.read_text()).items() if k == "manager"},
-            **found,
-        }
+    found = {**(json.loads(file.read_text()) if file.exists() else {}), **found}
     file.write_text(json.dumps(found, indent=2) + "\n")
-    print(f"{args.project} {', '.join(found['releases'])}: accepted")
+    print(f"{args.project} {', '.join(found.get('releases', ()))}: {', '.join(parts)} accepted")
     return 0
+
+
+def _wrong(text: str) -> int:
+    print(f"hold_against: {text}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

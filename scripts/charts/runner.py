@@ -21,8 +21,11 @@ from testbed.paths import TREE
 from charts.errors import NotHeld
 
 CONTEXTS = ("prolog", "epilog", "hc_program")
-SCRIPTS = tuple(f"{own}{name}.sh" for name in CONTEXTS for own in ("", "soperator_", "holdfast_"))
-"""The scripts that a context may run."""
+SCRIPTS = (
+    "check_runner.py",
+    *(f"{own}{name}.sh" for name in CONTEXTS for own in ("", "soperator_", "holdfast_")),
+)
+"""What a context may run."""
 
 _LIMIT, _SHORT = "timeout -k 5 25 ", "timeout -k 1 1 "
 _LONGEST_S = 30.0

@@ -16,17 +16,14 @@ from holdfast.cli.render import render_text
 _OLDEST = (1, 0)
 
 
-def held(checkout: Path, tools: Tools, program: Path | None) -> dict[str, Any]:
-    """The result for the record. Raises ``NotHeld``."""
-    if program is not None:
-        raise NotHeld("--manager is for soperator only")
+def charts(checkout: Path, tools: Tools) -> dict[str, Any]:
+    """What each release's chart makes of the values, and its API server accepts. Raises ``NotHeld``."""
     found: dict[str, Any] = {"project": "SlinkyProject/slurm-operator", "releases": {}}
     with ApiServer(tools.folder / "kube-slinky") as server:
         for release in releases(checkout, tools.folder / "releases", since=_OLDEST):
             version = release.chart("slurm")["version"]
             print(f"{version} …", flush=True)
             found["releases"][version] = _release(server, tools, release)
-    found["chart"] = version
     return found
 
 

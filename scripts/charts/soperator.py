@@ -19,35 +19,58 @@ from holdfast.cli.render import render_text
 from holdfast.errors import UsageError
 
 _SCRIPTS = "helm/slurm-cluster/slurm_scripts"
-_OLDEST = (1, 22)
+_OLDEST, _FIRST = (1, 22), (2, 0)
+"""Releases since the first are rendered; those since the second take the values."""
 _GATES = ("wrapper", "runner")
 _GROUP = "slurm.nebius.ai"
 OWN_ENTRIES = {"wrapper": 5, "runner": 5}
 """Holdfast's entries in checks.json."""
 
 
-def held(checkout: Path, tools: Tools, program: Path | None) -> dict[str, Any]:
-    """The result for the record. ``program``: Soperator's manager, built from the commit that is
-    checked out. Raises ``NotHeld``.
-    """
+def charts(checkout: Path, tools: Tools) -> dict[str, Any]:
+    """What each release's charts make of the values, and its API server accepts. Raises ``NotHeld``."""
     found: dict[str, Any] = {"project": "nebius/soperator", "releases": {}, "ignored_by": []}
     with ApiServer(tools.folder / "kube") as server:
         server.kubectl("create", "namespace", "flux-system")
         flux = tools.write("flux.yaml", render_text("soperator", **{"as": "flux"}))
         server.kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(flux))
-        for release in releases(checkout, tools.folder / "releases", since=_OLDEST):
+        for release in releases(checkout, tools.folder / "charts", since=_OLDEST):
             version = release.chart("slurm-cluster")["version"]
             print(f"{version} …", flush=True)
             if _ignores_them(tools, release):
                 _is_refused(version)
                 found["ignored_by"].append(version)
             else:
-                found["releases"][version] = _release(server, tools, release)
-    if program is not None:
-        print(f"{version}: Soperator's manager …", flush=True)
-        found["manager"] = manager.reconciled(tools, release, program)
-    found["chart"] = version
+                found["releases"][version] = _accepted(server, tools, release)
     return found
+
+
+def answers(checkout: Path, tools: Tools) -> dict[str, Any]:
+    """Release → gate → exit statuses (``runner.answers``). Raises ``NotHeld``.
+
+    Releases with the same scripts are tried once.
+    """
+    found: dict[str, Any] = {}
+    tried: dict[str, Any] = {}
+    for release in releases(checkout, tools.folder / "runner", since=_FIRST):
+        version = release.chart("slurm-cluster")["version"]
+        print(f"{version}: its check runner …", flush=True)
+        found[version] = {}
+        for gate in _GATES:
+            objects = tools.template(release, "slurm-cluster", render_text("soperator", gate=gate))
+            scripts = _only_scripts_changed(tools, release, objects)
+            key = json.dumps([gate, *(scripts.get(name) for name in runner.SCRIPTS)])
+            if key not in tried:
+                tried[key] = runner.answers(scripts, tools.folder / f"run-{len(tried)}", gate)
+            found[version][gate] = tried[key]
+    return {"answers": found}
+
+
+def reconciled(checkout: Path, tools: Tools, program: Path) -> dict[str, Any]:
+    """What Soperator's manager, built from the commit that is checked out, makes of the values."""
+    *_, release = releases(checkout, tools.folder / "manager", since=_FIRST)
+    print(f"{release.chart('slurm-cluster')['version']}: Soperator's manager …", flush=True)
+    return {"manager": manager.reconciled(tools, release, program)}
 
 
 def _ignores_them(tools: Tools, release: Release) -> bool:
@@ -64,12 +87,11 @@ def _is_refused(version: str) -> None:
     raise NotHeld(f"{version} ignores Holdfast's values, and `holdfast render` does not refuse it")
 
 
-def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any]:
+def _accepted(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any]:
     known = runner_keys(release)
     version = release.chart("slurm-cluster")["version"]
     establish(server, release.crds(_GROUP))
     took: dict[str, list[str]] = {}
-    states: dict[str, Mapping[str, Mapping[str, int]]] = {}
     for gate in _GATES:
         text = render_text("soperator", gate=gate, slurm_operator_version=version)
         unknown = unknown_keys(yaml.safe_load(text), _with_null_maps(release))
@@ -80,25 +102,10 @@ def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any
         _own_scripts_kept(release, scripts, gate)
         _checks_are_known(scripts, known, gate)
         took[gate] = accepted(server, objects)
-        states[gate] = _answers(tools, scripts, gate)
     took["nodeset"] = accepted(
         server, tools.template(release, "nodesets", nodesets.values(release))
     )
-    return {"commit": release.commit, "check_keys": known, "accepted": took, "answers": states}
-
-
-_ANSWERS: dict[str, Mapping[str, Mapping[str, int]]] = {}
-
-
-def _answers(
-    tools: Tools, scripts: Mapping[str, str], gate: str
-) -> Mapping[str, Mapping[str, int]]:
-    """Those of ``runner.answers``; releases with the same scripts are tried once."""
-    tried = ("check_runner.py", *runner.SCRIPTS)
-    key = json.dumps([gate, *(scripts.get(name) for name in tried)])
-    if key not in _ANSWERS:
-        _ANSWERS[key] = runner.answers(scripts, tools.folder / f"run-{len(_ANSWERS)}", gate)
-    return _ANSWERS[key]
+    return {"commit": release.commit, "check_keys": known, "accepted": took}
 
 
 def runner_keys(release: Release) -> list[str]:

@@ -40,7 +40,7 @@ def test_a_folder_that_is_no_clone_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_keys_are_named_with_their_path() -> None:
-    known = {"slurmScripts": {"prolog.sh": None, "extra": {}}}
+    known: dict[str, object] = {"slurmScripts": {"prolog.sh": None, "extra": {}}}
     given = {"slurmScripts": {"prolog.sh": "x", "extra": {"any": 1}, "epilogue": 1}, "b": 2}
     assert unknown_keys(given, known) == ["slurmScripts.epilogue", "b"]
 

@@ -71,9 +71,10 @@ def test_a_wrapper_that_is_wrong_is_found(
 
 def test_the_record_has_the_answers_of_every_release() -> None:
     record = json.loads(RECORD.read_text())
-    for release in record["releases"].values():
+    assert set(record["answers"]) == set(record["releases"])
+    for gates in record["answers"].values():
         for gate in ("wrapper", "runner"):
-            answers = release["answers"][gate]
+            answers = gates[gate]
             assert set(answers) == set(runner.STATES)
             refused = {state for state, statuses in answers.items() if statuses["prolog"]}
             assert refused == {"bad", "stale and bad"}
