@@ -14,6 +14,8 @@ from charts.release import Release, releases
 from holdfast.cli.render import render_text
 
 _OLDEST = (1, 0)
+_IGNORED = {"extraObjects"}
+"""Keys that charts up to 1.1.2 ignore; docs/howto/slinky.md says what to do then."""
 
 
 def charts(checkout: Path, tools: Tools) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any
     given = yaml.safe_load(text)
     unknown = unknown_keys(given, {**known, "nodesets": {}})
     unknown += unknown_keys(given["nodesets"]["slinky"], defaults)
-    if unknown:
+    if set(unknown) - _IGNORED:
         raise NotHeld(f"slinky: the chart has no {', '.join(unknown)}")
     # What docs/howto/slinky.md requires in the user's own values.
     own = yaml.safe_dump({"nodesets": {"slinky": {"enabled": True, "replicas": 1}}})
@@ -46,6 +48,7 @@ def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any
     establish(server, release.crds("slinky.slurm.net"))
     return {
         "commit": release.commit,
+        "ignored_keys": unknown,
         "values_keys": sorted(known),
         "nodeset_keys": sorted(defaults),
         "extra_conf": sorted(controller["spec"]["extraConf"].strip().splitlines()),

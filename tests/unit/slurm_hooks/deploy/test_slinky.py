@@ -14,6 +14,7 @@ from holdfast.cli.render import render_text
 from slurm_hooks.checks import CATALOGUE
 
 SLINKY = json.loads((Path(__file__).parents[3] / "data/deploy/slinky.json").read_text())
+RELEASES = SLINKY["releases"]
 
 
 @pytest.fixture
@@ -24,10 +25,13 @@ def values() -> dict[str, Any]:
     return read
 
 
-def test_every_key_is_one_of_the_chart(values: dict[str, Any]) -> None:
-    assert set(values) <= set(SLINKY["values_keys"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_key_is_one_of_the_chart(values: dict[str, Any], release: str) -> None:
+    ignored = {"extraObjects"} if release in ("1.0.5", "1.1.2") else set()
+    assert set(values) - set(RELEASES[release]["values_keys"]) == ignored
+    assert RELEASES[release]["ignored_keys"] == sorted(ignored)
     assert set(values["nodesets"]) == {"gpu"}
-    assert set(values["nodesets"]["gpu"]) <= set(SLINKY["nodeset_keys"])
+    assert set(values["nodesets"]["gpu"]) <= set(RELEASES[release]["nodeset_keys"])
 
 
 def test_a_node_set_of_digits_alone_stays_a_name() -> None:
@@ -35,14 +39,16 @@ def test_a_node_set_of_digits_alone_stays_a_name() -> None:
     assert set(read["nodesets"]) == {"100"}
 
 
-def test_a_real_api_server_took_what_the_real_chart_made_of_it() -> None:
-    assert {"Controller", "NodeSet", "ConfigMap"} <= set(SLINKY["accepted"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_real_api_server_accepted_what_the_real_chart_made_of_it(release: str) -> None:
+    assert {"Controller", "NodeSet", "ConfigMap"} <= set(RELEASES[release]["accepted"])
 
 
 def test_slurm_conf_gets_the_lines_that_plain_slurm_gets(values: dict[str, Any]) -> None:
     lines = [line for line in render_text("slurm-conf").splitlines() if not line.startswith("#")]
     plain = {line for line in lines if not line.startswith(("Prolog=", "Epilog="))}
-    assert set(SLINKY["extra_conf"]) == plain
+    for release in RELEASES.values():
+        assert set(release["extra_conf"]) == plain
     said = {
         f"{key}={','.join(value) if isinstance(value, list) else value}"
         for key, value in values["controller"]["extraConfMap"].items()
