@@ -25,13 +25,13 @@ def values() -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_every_key_is_one_of_the_chart(values: dict[str, Any], release: str) -> None:
-    ignored = {"extraObjects"} if release in ("1.0.5", "1.1.2") else set()
-    assert set(values) - set(RELEASES[release]["values_keys"]) == ignored
-    assert RELEASES[release]["ignored_keys"] == sorted(ignored)
+@pytest.mark.parametrize("version", RELEASES)
+def test_every_key_is_one_of_the_chart(values: dict[str, Any], version: str) -> None:
+    ignored = {"extraObjects"} if version in ("1.0.5", "1.1.2") else set()
+    assert set(values) - set(RELEASES[version]["values_keys"]) == ignored
+    assert RELEASES[version]["ignored_keys"] == sorted(ignored)
     assert set(values["nodesets"]) == {"gpu"}
-    assert set(values["nodesets"]["gpu"]) <= set(RELEASES[release]["nodeset_keys"])
+    assert set(values["nodesets"]["gpu"]) <= set(RELEASES[version]["nodeset_keys"])
 
 
 def test_a_node_set_of_digits_alone_stays_a_name() -> None:
@@ -39,9 +39,9 @@ def test_a_node_set_of_digits_alone_stays_a_name() -> None:
     assert set(read["nodesets"]) == {"100"}
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_a_real_api_server_accepted_what_the_real_chart_made_of_it(release: str) -> None:
-    assert {"Controller", "NodeSet", "ConfigMap"} <= set(RELEASES[release]["accepted"])
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_real_api_server_accepted_what_the_real_chart_made_of_it(version: str) -> None:
+    assert {"Controller", "NodeSet", "ConfigMap"} <= set(RELEASES[version]["accepted"])
 
 
 def test_slurm_conf_gets_the_lines_that_plain_slurm_gets(values: dict[str, Any]) -> None:

@@ -36,13 +36,13 @@ def extra(**given: str) -> Mapping[str, Mapping[str, str]]:
     return files
 
 
-@pytest.mark.parametrize("release", SOPERATOR["releases"])
+@pytest.mark.parametrize("version", SOPERATOR["releases"])
 @pytest.mark.parametrize("gate", GATES)
 def test_each_entry_has_only_keys_that_the_runner_of_each_release_knows(
-    gate: str, release: str
+    gate: str, version: str
 ) -> None:
     """One key that the runner does not know, and it skips all checks of the cluster."""
-    known = set(SOPERATOR["releases"][release]["check_keys"])
+    known = set(SOPERATOR["releases"][version]["check_keys"])
     for name, file in extra(gate=gate).items():
         assert set(file) == {"content", "config"}, name
         assert set(json.loads(file["config"])) <= known, name
@@ -90,15 +90,15 @@ def test_only_the_three_scripts_are_replaced_and_each_own_one_is_kept() -> None:
             assert f"/soperator_{name}" in values(gate=gate)["slurmScripts"][name]
 
 
-@pytest.mark.parametrize("release", ["1.20.1", "1.22.3", "1.23.3-abc", "0.9"])
-def test_releases_that_ignore_the_values_are_refused(release: str) -> None:
+@pytest.mark.parametrize("version", ["1.20.1", "1.22.3", "1.23.3-abc", "0.9"])
+def test_releases_that_ignore_the_values_are_refused(version: str) -> None:
     with pytest.raises(UsageError, match=r"ignore these values .* needs Soperator 2\.0 or newer"):
-        render_text("soperator", slurm_operator_version=release)
+        render_text("soperator", slurm_operator_version=version)
 
 
-@pytest.mark.parametrize("release", ["2.0.0", "4.1.11", "4.1.11-3f2c1a9b", "5.0.0", "10.1"])
-def test_newer_releases_get_the_same_values(release: str) -> None:
-    assert values(slurm_operator_version=release) == values()
+@pytest.mark.parametrize("version", ["2.0.0", "4.1.11", "4.1.11-3f2c1a9b", "5.0.0", "10.1"])
+def test_newer_releases_get_the_same_values(version: str) -> None:
+    assert values(slurm_operator_version=version) == values()
 
 
 def test_hold_against_rendered_every_release_that_has_them() -> None:
@@ -107,9 +107,9 @@ def test_hold_against_rendered_every_release_that_has_them() -> None:
     assert {release.split(".")[0] for release in SOPERATOR["ignored_by"]} == {"1"}
 
 
-@pytest.mark.parametrize("release", SOPERATOR["releases"])
-def test_a_real_api_server_accepted_what_the_real_charts_made_of_it(release: str) -> None:
-    accepted = SOPERATOR["releases"][release]["accepted"]
+@pytest.mark.parametrize("version", SOPERATOR["releases"])
+def test_a_real_api_server_accepted_what_the_real_charts_made_of_it(version: str) -> None:
+    accepted = SOPERATOR["releases"][version]["accepted"]
     for gate in GATES:
         assert {"SlurmCluster", "ConfigMap"} <= set(accepted[gate])
     assert "NodeSet" in accepted["nodeset"]
