@@ -106,14 +106,21 @@ ODD = (
 )  # fmt: skip
 
 
-SET = {"image": IMAGE, "mounts": "/mnt/a", "history": "/mnt/h", "state_claim": "reports"}
+SET = {
+    "image": IMAGE, "mounts": "/mnt/a", "history": "/mnt/h", "state_claim": "reports", "off": "all",
+}  # fmt: skip
 """For values without a default, or whose empty default leaves a part of the document out."""
 
 
 def shape(value: Any, own_key: str) -> Any:
     """Keys and types, without the texts; lists of texts may have any length."""
     if isinstance(value, dict):
-        return {"…" if key == own_key else key: shape(part, own_key) for key, part in value.items()}
+        # A kill switch is an entry with the name of a check.
+        own = [key == own_key or str(key).startswith("holdfast.off.") for key in value]
+        return {
+            "…" if named else key: shape(part, own_key)
+            for named, (key, part) in zip(own, value.items(), strict=True)
+        }
     if isinstance(value, list):
         parts = [shape(part, own_key) for part in value]
         return "texts" if {*map(str, parts)} <= {"text"} else parts
