@@ -59,7 +59,7 @@ def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] |
     return {
         "status": words[0] if not stale else "blind",
         "fresh": not stale,
-        "why_not": stale,
+        "not_fresh_because": stale,
         "findings": [finding for finding in findings if isinstance(finding, dict)],
         "blind": detail.get("blind") or [],
         "decision": _table(detail.get("decision")),

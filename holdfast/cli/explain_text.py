@@ -80,7 +80,7 @@ def _verdict_lines(report: Report) -> Iterator[str]:
             f"  finding   {finding.get('code')} {finding.get('severity')} on "
             f"{finding.get('subject')}: {finding.get('detail')}{_mode(finding)}{_until(finding, verdict['at'])}"
         )
-    stale = f" ({verdict['why_not']})" if not verdict["fresh"] else ""
+    stale = f" ({verdict['not_fresh_because']})" if not verdict["fresh"] else ""
     yield f"  verdict   {verdict['status']}{stale}"
     if verdict["blind"]:
         yield f"  blind     {', '.join(map(str, verdict['blind']))}"
@@ -185,7 +185,7 @@ def _incidents(report: Report) -> Iterator[str]:
     own = report["report"]
     if own is None:
         return
-    judged = "complete" if own.get("judged") else f"not evaluated: {own.get('why_not')}"
+    judged = "complete" if own.get("judged") else f"not evaluated: {own.get('not_judged_because')}"
     yield f"  report    {own.get('node')}, run {own.get('run')}: {judged}"
     for counted in own.get("counters") or ():
         attribution = _ATTRIBUTIONS.get(counted.get("attribution"), "")

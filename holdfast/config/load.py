@@ -63,7 +63,7 @@ def check(path: Path, sections: Mapping[str, Any]) -> list[str]:
 
 
 def _too_deep(yaml: Any, text: str, loader: Any) -> int | None:
-    """The line in which the text exceeds the maximum nesting depth; None: it does not.
+    """The line in which the text exceeds the maximum nesting depth. None if no line does.
 
     The composer is recursive, in C: some ten thousand levels crash the process without an exception.
     The event parser is not.

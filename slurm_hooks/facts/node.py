@@ -60,9 +60,9 @@ class NodeFacts:
     dcgm: DcgmFacts | None = None
     leftovers: tuple[LeftoverFacts, ...] | None = None
     unwritten: str = ""
-    """Why the agent's state folder is not writable; empty: it is."""
+    """Why the agent's state folder is not writable. Empty if it is."""
     unconfirmed: str = ""
-    """Why it is not known which drain the last return to service ended; empty: it is known."""
+    """Why it is not known which drain the last return to service ended. Empty if it is known."""
     blind: tuple[Blind, ...] = field(default=())
 
     @property

@@ -72,7 +72,7 @@ class AgentLink:
                 )
 
     def _try(self) -> str:
-        """Why the waiting marker was not accepted; empty: it was. The caller holds the lock."""
+        """Why the waiting marker was not accepted, empty if it was. The caller holds the lock."""
         assert self._waiting is not None  # noqa: S101 - set by both callers
         problem = deliver(self._run_dir, self._waiting)
         if not problem:
@@ -81,7 +81,7 @@ class AgentLink:
 
 
 def deliver(run_dir: Path, marker: Marker, timeout_s: float = _TIMEOUT_S) -> str:
-    """One try. Why the agent did not accept the marker; empty: it did."""
+    """One try. Why the agent did not accept the marker, empty if it did."""
     path = markers.socket_of(run_dir, os.geteuid())
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:

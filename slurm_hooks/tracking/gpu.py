@@ -37,7 +37,7 @@ class GpuSeen:
 
     ``counters``: by their names in GpuFacts; for links the sum over all links. ``link_errors``: per
     link, the errors up to the baseline. ``fabric_since``: since when (epoch s) its fabric is not
-    ready; None: it is.
+    ready. None if it is ready.
     """
 
     uuid: str | None = None

@@ -36,7 +36,7 @@ class Answer:
     """A worker's answer to one request.
 
     ``items``     those received before the deadline.
-    ``error``     why the answer is not complete; empty: it is.
+    ``error``     why the answer is not complete, empty if it is.
     ``hung``      the deadline passed.
     ``stuck``     not started, because an earlier worker hangs that SIGKILL did not end.
     ``evidence``  the kernel's state of the hung process (state, where it sleeps), one line.

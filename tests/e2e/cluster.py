@@ -81,8 +81,14 @@ def events(box: Box, node: str) -> list[str]:
 
 
 def bridge_writes(box: Box, *changes: str) -> list[float]:
-    """How many changes of each kind the bridge has written, from its metrics."""
+    """How many changes of each kind the bridge has written, from its metrics.
+
+    A bridge that was just started serves them after about a second.
+    """
     page = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9646/metrics').read().decode())"
+    wait_for(
+        lambda: box.run(["python3", "-c", page], check=False).returncode == 0, "metrics served", 20
+    )
     text = box.run(["python3", "-c", page]).stdout
     samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
     counts = {

@@ -186,7 +186,7 @@ def test_a_user_can_skip_the_checks_where_the_site_allows_it(clean_box: Box) -> 
         finally:
             os.kill(agent, signal.SIGCONT)
         found = report(box, node, job_id)
-        assert (found["judged"], found["why_not"]) == (
+        assert (found["judged"], found["not_judged_because"]) == (
             False,
             "the user skipped the checks (skip_checks)",
         )

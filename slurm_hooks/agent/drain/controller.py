@@ -73,7 +73,7 @@ class DrainController:
             log.error("record of the last return unreadable, it cannot be confirmed", why=problem)
         self._audit = UndrainAudit(node, config, undrained)
         self.unwritten = ""
-        """Why the records cannot be written to disk; empty: they can."""
+        """Why the records cannot be written to disk. Empty if they can."""
         self._restore = self._restore_sent = ""
 
     @property
@@ -139,8 +139,8 @@ class DrainController:
 
     @property
     def unconfirmed(self) -> str:
-        """Why it is unknown whether the last return removed another user's drain; empty: it is
-        known."""
+        """Why it is unknown whether the last return removed another user's drain.
+        Empty if it is known."""
         return self._audit.why
 
     def take_acknowledgement(self) -> bool:

@@ -16,7 +16,7 @@ class SlurmStatus:
     ``reason``     the drain reason or comment that goes with it.
     ``drained``    slurmctld confirmed that the node is drained, by any user.
     ``why``        the reason of the decision, in words.
-    ``problem``    why the last step in Slurm failed; empty: it did not.
+    ``problem``    why the last step in Slurm failed, empty after a success.
     ``made``       the drain that this agent has on record; None: no drain of its own is set.
     ``commented``  the node's comment is Holdfast's and has to be cleared once it no longer applies.
     """
@@ -61,7 +61,7 @@ class StepResult:
     ``drained``        the drain record after the step.
     ``ended``          the records of the last drains that ended, the newest last.
     ``undrained``      the undrain of this step, which accounting still has to confirm.
-    ``unwritten``      why the records are not on disk; empty: they are.
+    ``unwritten``      why the records are not on disk, empty if they are.
     ``comments``       how many times the comment was changed.
     ``comment_waits``  the comment was not changed because it was changed too often lately.
     """

@@ -88,7 +88,7 @@ class Records:
         )
         self._bounded = bounded
         self.problem = ""
-        """Why the newest records are not on disk; empty: they are."""
+        """Why the newest records are not on disk. Empty if they are."""
 
     @property
     def _files(self) -> tuple[DurableFile, ...]:

@@ -148,7 +148,7 @@ def document(run: JobRun, remains: Remains, place: Place) -> dict[str, Any]:
         "ended_at": None if run.ended_s is None else place.epoch(run.ended_s),
         "final": remains.final,
         "judged": judged and remains.final,
-        "why_not": _why_not(run, remains.final),
+        "not_judged_because": _not_judged_because(run, remains.final),
         "baseline_after_s": None
         if run.baseline_s is None
         else round(run.baseline_s - run.started_s, 3),
@@ -163,7 +163,7 @@ def document(run: JobRun, remains: Remains, place: Place) -> dict[str, Any]:
     }
 
 
-def _why_not(run: JobRun, final: bool) -> str:
+def _not_judged_because(run: JobRun, final: bool) -> str:
     if run.skip:
         return "the user skipped the checks (skip_checks)"
     if run.no_judgement:

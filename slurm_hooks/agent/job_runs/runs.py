@@ -51,7 +51,7 @@ class JobRun:
     ``baseline_s``    when the facts of its baseline were read; None: no baseline yet.
     ``deltas``        its counters since the baseline.
     ``memory``        bytes in use on each of its GPUs at the baseline, by UUID.
-    ``no_judgement``  why its counters are not judged; empty: they are.
+    ``no_judgement``  why its counters are not judged, empty if they are.
     """
 
     job: int

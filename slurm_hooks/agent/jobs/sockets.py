@@ -168,7 +168,7 @@ class JobSockets:
         return True
 
     def _problem_of(self, user: _User, client: socket.socket, data: bytes) -> str:
-        """Why the packet is not accepted; empty: it is."""
+        """Why the packet is not accepted. Empty if it is."""
         uid = peer(client)
         if uid not in (
             user.uid,

@@ -512,7 +512,7 @@ def test_an_outdated_verdict_is_blind(cluster: Path, first: str, why: str) -> No
     found = local_verdict(cluster / "run", cluster / "proc", "n2")
     assert found is not None
     assert found["status"] == ("blind" if why else "bad")
-    assert why in found["why_not"]
+    assert why in found["not_fresh_because"]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_this_nodes_report_adds_counters_and_leftovers() -> None:
         "node": "worker-1",
         "run": 0,
         "judged": True,
-        "why_not": "",
+        "not_judged_because": "",
         "counters": [
             {"count": 4, "title": "NVLink replays", "subject": "GPU-1", "attribution": "node"}
         ],
@@ -63,7 +63,9 @@ def test_this_nodes_report_adds_counters_and_leftovers() -> None:
     assert "report    worker-1, run 0: complete" in text
     assert "counter   4 NVLink replays on GPU-1: attributed to the node" in text
     assert "leftover  pid 50 (sleep 300): ended" in text
-    skipped = page(report={**own, "judged": False, "why_not": "its user asked for no checks"})
+    skipped = page(
+        report={**own, "judged": False, "not_judged_because": "its user asked for no checks"}
+    )
     assert "not evaluated: its user asked for no checks" in skipped
 
 

@@ -141,7 +141,11 @@ def test_a_clean_job_is_judged_without_incidents(site: Site) -> None:
     site.note("end")
     site.look(facts(uncorrected=3))
     found = site.ended()
-    assert (found["judged"], found["attribution"], found["why_not"]) == (True, "nobody", "")
+    assert (found["judged"], found["attribution"], found["not_judged_because"]) == (
+        True,
+        "nobody",
+        "",
+    )
     assert found["baseline_after_s"] <= 0
     assert site.notes() == []
     assert site.comment == ""
@@ -160,7 +164,7 @@ def test_an_xid_is_reported_while_the_job_runs(site: Site) -> None:
     site.until(lambda: bool(site.comment), "the comment")
     assert site.comment.startswith("holdfast: XID13 node=worker-1 gpu=1 step=0 pid=4242 run=0 at=")
     assert site.report()["xids"][0]["attribution"] == "job"
-    assert site.report()["why_not"] == "it is still running"
+    assert site.report()["not_judged_because"] == "it is still running"
 
 
 def test_errors_during_the_job_are_reported_as_they_occur(site: Site) -> None:
@@ -217,7 +221,7 @@ def test_an_incomplete_baseline_is_one_log_line_and_no_judgement(
     site.note("end")
     site.look(facts(uncorrected=9))
     found = site.ended()
-    assert (found["judged"], found["why_not"]) == (False, "its baseline was lost")
+    assert (found["judged"], found["not_judged_because"]) == (False, "its baseline was lost")
     assert (found["counters"], site.comment) == ([], "")
     site.agent()
     assert "incomplete JSON" not in capfd.readouterr().err, "reported once"
@@ -250,7 +254,7 @@ def test_runs_and_notes_of_another_boot_are_ignored(site: Site) -> None:
     assert site.notes() == []
     site.note("end")
     site.look(facts(uncorrected=9))
-    assert site.ended()["why_not"] == "its prolog left no note"
+    assert site.ended()["not_judged_because"] == "its prolog left no note"
 
 
 def test_leftovers_are_only_reported_by_default(site: Site) -> None:

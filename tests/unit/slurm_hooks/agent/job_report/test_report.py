@@ -225,7 +225,7 @@ def test_a_check_in_mode_observe_is_marked() -> None:
 def test_a_job_that_skips_the_checks_has_no_incidents() -> None:
     known, _ = attribute(begin(Runs(), skip=True), xid(79), None, ())
     assert report.evidence(run_of(known), (), PLACE) == ()
-    assert "skip_checks" in report.document(run_of(known), Remains(), PLACE)["why_not"]
+    assert "skip_checks" in report.document(run_of(known), Remains(), PLACE)["not_judged_because"]
 
 
 def test_reports_do_not_pile_up(tmp_path: Path) -> None:
