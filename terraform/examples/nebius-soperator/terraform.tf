@@ -15,10 +15,11 @@ terraform {
 #
 #   host                   = module.k8s.control_plane.public_endpoint
 #   cluster_ca_certificate = module.k8s.control_plane.cluster_ca_certificate
+#   load_config_file       = false
 #   exec {
-#     api_version = "client.authentication.k8s.io/v1"
-#     command     = "nebius"
-#     args        = ["mk8s", "v1", "cluster", "get-token", "--format", "json"]
+#     api_version = local.kubernetes_exec.api_version
+#     command     = local.kubernetes_exec.command
+#     args        = local.kubernetes_exec.args
 #   }
 provider "kubectl" {
   config_path      = var.kubeconfig
