@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import yaml
 
@@ -96,12 +97,11 @@ def _configuration() -> Mapping[str, object]:
     context = configuration.context(
         {name: one.default for name, one in configuration.VALUES.items()}
     )
+    written = cast("Iterable[Mapping[str, str]]", context["checks"])
     width = max(map(len, checks.CATALOGUE)) + 1
-    rows = context["checks"]
-    assert isinstance(rows, list)  # noqa: S101 - of the template
     entries = [
         {**check, "entry": f"{f'{name}:':{width}} {mark(f'checks.{name}')}"}
-        for name, check in zip(checks.CATALOGUE, rows, strict=True)
+        for name, check in zip(checks.CATALOGUE, written, strict=True)
     ]
     return {
         **{name: mark(name) for name in configuration.VALUES},

@@ -143,10 +143,13 @@ def test_an_api_server_that_goes_away_in_the_middle(here: Terraform, server: Api
     """The second apply finishes what the first one began."""
     values: dict[str, Any] = {"kubeconfig": str(server.kubeconfig)}
     (here.folder / "given.auto.tfvars.json").write_text(json.dumps(values))
-    argv = [here.program, "apply", "-auto-approve", "-no-color"]
-    env = {"TF_CLI_CONFIG_FILE": str(here.config), "PATH": "/usr/bin:/bin", "HOME": "/root"}
     with subprocess.Popen(
-        argv, cwd=here.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [str(here.program), "apply", "-auto-approve", "-no-color"],
+        cwd=here.folder,
+        env=here.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as running:
         assert running.stdout is not None
         printed = ""
