@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 import yaml
@@ -159,14 +159,13 @@ def soperator_values() -> str:
 
     The entries of kill switches come last: what one of them adds is repeated for each.
     """
-    source = Source(
-        document=soperator.VALUES,
-        path="",
-        fixed={**_defaults(soperator.VALUES), "as": "flux"},
-        given={**_configuration(), "off": []},
-    )
+    fixed = {**_defaults(soperator.VALUES), "as": "flux"}
+    files = list(soperator.files(fixed["gate"]))
+    given = {**_configuration(), "files": files}
+    source = Source(document=soperator.VALUES, path="", fixed=fixed, given=given)
     without = source.marked()
-    text = replace(source, given={**source.given, "off": [mark("name")]}).marked()
+    files.append(soperator.switch(mark("name")))
+    text = source.marked()
     if not text.startswith(without.rstrip("\n")):
         raise ValueError("the kill switches are not the end of soperator/values.yaml.j2")
     entry = template(_end(text[len(without.rstrip("\n")) + 1 :]))

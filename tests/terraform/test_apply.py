@@ -96,7 +96,7 @@ def test_apply_change_and_destroy(here: Terraform, server: ApiServer) -> None:
     assert "configmap/holdfast-off" in ours(server)
     chart = yaml.safe_load(json.loads(server.kubectl(*FLUX))["data"]["values.yaml"])
     extra = chart["slurmScripts"]["extra"]
-    assert extra["holdfast.off.all"]["content"] == "off"
+    assert extra["holdfast.off.all"]["content"].strip() == "off"
     configuration = yaml.safe_load(extra["holdfast.yaml"]["content"])
     assert configuration["checks"]["gpu_xid"] == {"mode": "drain"}
     assert configuration["node"]["mounts"] == ["/mnt/jail/mnt/training"]
