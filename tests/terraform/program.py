@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_TIMEOUT_S = 110
+_TIMEOUT_S = 200
 
 TREE = Path(__file__).resolve().parents[2]
 

@@ -14,7 +14,7 @@ from testbed.kube.local import ApiServer, KubectlError
 
 from tests.terraform.program import Terraform
 
-pytestmark = [pytest.mark.terraform, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.terraform, pytest.mark.timeout(300)]
 
 IN_NAMESPACE = "all,configmaps,serviceaccounts,networkpolicies,roles,rolebindings"
 KINDS = (

@@ -10,7 +10,7 @@ import yaml
 
 from tests.terraform.program import Terraform
 
-pytestmark = [pytest.mark.terraform, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.terraform, pytest.mark.timeout(300)]
 
 IMAGE = f"registry.example.org/holdfast@sha256:{'0' * 64}"
 
