@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from testbed.errors import SandboxError
 from testbed.terraform import cli_config, find_terraform, is_built
+from testbed.terraform.__main__ import main
 from testbed.terraform.programs import pinned_version
 
 
@@ -60,3 +61,17 @@ def test_the_mirror_is_where_the_program_looks(tmp_path: Path) -> None:
 
 def test_nothing_is_built_in_an_empty_cache(tmp_path: Path) -> None:
     assert not is_built(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--box"], "needs the name of a running box"),
+        (["--box", "none-such"], "no box 'none-such'"),
+    ],
+)
+def test_a_box_must_be_named_and_up(
+    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    assert said in capsys.readouterr().err
