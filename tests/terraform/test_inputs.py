@@ -127,6 +127,7 @@ OF_ONE_VARIABLE: list[Case] = [
     ({"bridge": {**BRIDGE, "poll_s": 0}}, "bridge.poll_s is 0", "0.1 to 300 seconds"),
     ({"bridge": {**BRIDGE, "slurm_user": "A"}}, 'bridge.slurm_user is "A"', "name of a Slurm user"),
     ({"bridge": {**BRIDGE, "slurm_conf_configmap": "A_"}}, 'configmap is "A_"', "small letters"),
+    ({"bridge": {**BRIDGE, "metrics_port": 0}}, "bridge.metrics_port is 0", "from 1 to 65535"),
     ({"agent": {"image": "debian:13"}}, 'agent.image is "debian:13"', "with its digest"),
 ]
 

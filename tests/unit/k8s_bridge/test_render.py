@@ -146,14 +146,15 @@ def test_a_metrics_port_that_does_not_exist_is_not_rendered(port: str) -> None:
         render_text("deployment", image=IMAGE, metrics_port=port)
 
 
-def test_the_bridges_pod_connects_to_the_named_ports_and_nothing_to_it() -> None:
+def test_the_bridges_pod_connects_to_the_named_ports_and_only_prometheus_to_it() -> None:
     found = yaml.safe_load(render_text("network-policy", namespace="slurm", ports="443,16817"))
     assert found["metadata"]["namespace"] == "slurm"
     _, deployment = yaml.safe_load_all(render_text("deployment", image=IMAGE))
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert found["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
     assert found["spec"]["policyTypes"] == ["Ingress", "Egress"]
-    assert "ingress" not in found["spec"]
+    metrics = {"port": 9646, "protocol": "TCP"}
+    assert found["spec"]["ingress"] == [{"ports": [metrics]}]
     (rule,) = found["spec"]["egress"]
     ports = [(one["protocol"], one["port"]) for one in rule["ports"]]
     assert ports == [("UDP", 53), ("TCP", 53), ("TCP", 443), ("TCP", 16817)]
