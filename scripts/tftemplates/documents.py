@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
 
 import yaml
 
@@ -96,12 +97,11 @@ def _configuration() -> Mapping[str, object]:
     context = configuration.context(
         {name: one.default for name, one in configuration.VALUES.items()}
     )
+    written = cast("Iterable[Mapping[str, str]]", context["checks"])
     width = max(map(len, checks.CATALOGUE)) + 1
-    rows = context["checks"]
-    assert isinstance(rows, list)  # noqa: S101 - of the template
     entries = [
         {**check, "entry": f"{f'{name}:':{width}} {mark(f'checks.{name}')}"}
-        for name, check in zip(checks.CATALOGUE, rows, strict=True)
+        for name, check in zip(checks.CATALOGUE, written, strict=True)
     ]
     return {
         **{name: mark(name) for name in configuration.VALUES},
@@ -159,14 +159,13 @@ def soperator_values() -> str:
 
     The entries of kill switches come last: what one of them adds is repeated for each.
     """
-    source = Source(
-        document=soperator.VALUES,
-        path="",
-        fixed={**_defaults(soperator.VALUES), "as": "flux"},
-        given={**_configuration(), "off": []},
-    )
+    fixed = {**_defaults(soperator.VALUES), "as": "flux"}
+    files = list(soperator.files(fixed["gate"]))
+    given = {**_configuration(), "files": files}
+    source = Source(document=soperator.VALUES, path="", fixed=fixed, given=given)
     without = source.marked()
-    text = replace(source, given={**source.given, "off": [mark("name")]}).marked()
+    files.append(soperator.switch(mark("name")))
+    text = source.marked()
     if not text.startswith(without.rstrip("\n")):
         raise ValueError("the kill switches are not the end of soperator/values.yaml.j2")
     entry = template(_end(text[len(without.rstrip("\n")) + 1 :]))

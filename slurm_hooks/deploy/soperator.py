@@ -68,6 +68,12 @@ def files(gate: str) -> Iterator[File]:
         )
 
 
+def switch(name: str) -> File:
+    """A kill switch: hc_program.sh makes /etc/holdfast/off/NAME of it on every worker."""
+    file = f"holdfast.off.{name}"
+    return File(name=file, template="soperator/off.j2", check=file)
+
+
 def _context(values: Mapping[str, str]) -> Mapping[str, object]:
     _refuse_old(values["slurm_operator_version"])
     return {
@@ -77,8 +83,7 @@ def _context(values: Mapping[str, str]) -> Mapping[str, object]:
         "flux": values["as"] == "flux",
         "wrapper": values["gate"] == _WRAPPER,
         "overrides": list(overrides(values["gate"])),
-        "files": list(files(values["gate"])),
-        "off": [name for name in values["off"].split(",") if name],
+        "files": [*files(values["gate"]), *map(switch, filter(None, values["off"].split(",")))],
     }
 
 

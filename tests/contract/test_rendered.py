@@ -37,6 +37,13 @@ def test_the_rights_and_the_deployment(server: ApiServer) -> None:
     assert "configmap/holdfast-bridge created (server dry run)" in output
 
 
+def test_the_network_policy_and_the_kill_switches(server: ApiServer) -> None:
+    output = dry_run(server, render_text("network-policy"))
+    assert "networkpolicy.networking.k8s.io/holdfast-bridge created" in output
+    output = dry_run(server, render_text("off", switches="bridge,all"))
+    assert "configmap/holdfast-off created" in output
+
+
 def test_the_daemonset(server: ApiServer) -> None:
     output = dry_run(server, render_text("daemonset", image=IMAGE))
     assert "daemonset.apps/holdfast-agent created (server dry run)" in output

@@ -31,7 +31,7 @@ def config(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cli_config(program, built, tmp_path_factory.mktemp("terraform"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of terraform/."""
+    """A copy of terraform/ for one file of tests, which may add to it."""
     return copy_tree(tmp_path_factory.mktemp("tree"))

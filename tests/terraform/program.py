@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_TIMEOUT_S = 200
+
 TREE = Path(__file__).resolve().parents[2]
 
 
@@ -32,18 +34,18 @@ class Terraform:
     folder: Path
     config: Path = Path(os.devnull)
 
-    def run(self, *args: str, timeout_s: float = 120, **values: object) -> Answer:
+    def run(self, *args: str, **values: object) -> Answer:
         """``values`` are input variables, given in a file."""
         given = self.folder / "given.auto.tfvars.json"
         given.write_text(json.dumps(values))
         done = subprocess.run(
             [self.program, *args, *(["-no-color"] if args[0] != "version" else [])],
             cwd=self.folder,
-            env=_environment(self.config),
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=timeout_s,
+            timeout=_TIMEOUT_S,
             check=False,
         )
         # Messages are wrapped inside a frame.
@@ -55,21 +57,22 @@ class Terraform:
         assert answer.status == 0, answer.text[-3000:]
         return answer
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """This process's, without what people set for Terraform."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+        return {
+            **own,
+            "TF_CLI_CONFIG_FILE": str(self.config),
+            "TF_IN_AUTOMATION": "1",
+            "TF_INPUT": "0",
+            "CHECKPOINT_DISABLE": "1",
+        }
+
     def outputs(self) -> Mapping[str, Any]:
         """The outputs of the last apply."""
         read = json.loads(self.ok("output", "-json").out)
         return {name: one["value"] for name, one in read.items()}
-
-
-def _environment(config: Path) -> Mapping[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
-    return {
-        **own,
-        "TF_CLI_CONFIG_FILE": str(config),
-        "TF_IN_AUTOMATION": "1",
-        "TF_INPUT": "0",
-        "CHECKPOINT_DISABLE": "1",
-    }
 
 
 def copy_tree(to: Path) -> Path:

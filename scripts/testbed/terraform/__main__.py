@@ -8,15 +8,17 @@ from collections.abc import Sequence
 
 from testbed.errors import SandboxError
 from testbed.paths import cache
+from testbed.running_box import RunningBox
 from testbed.terraform.programs import cli_config, find_terraform, provider
 
 _USAGE = """\
-scripts/terraform [ARGUMENTS …]
+scripts/terraform [--box NAME] [ARGUMENTS …]
 
 Runs the machine's Terraform (or OpenTofu) where its registry cannot be reached: the provider is built
-once from its Go module (about 4 minutes). Without arguments: only build it.
+once from its Go module (about 4 minutes). Without arguments: only build it. With --box, in the network of
+a running box (scripts/sandbox up), with TF_VAR_kubeconfig set to its kubeconfig; needs root.
 
-example: scripts/terraform -chdir=terraform/examples/sandbox init
+example: scripts/terraform --box default -chdir=terraform/examples/sandbox apply
 """
 
 
@@ -26,6 +28,7 @@ def main(argv: Sequence[str]) -> int:
         print(_USAGE, end="")
         return 0
     try:
+        box, arguments = _box(list(argv))
         program = find_terraform()
         if program is None:
             raise SandboxError("no terraform or tofu on PATH: install one (1.8 or newer)")
@@ -34,10 +37,24 @@ def main(argv: Sequence[str]) -> int:
     except SandboxError as error:
         print(f"terraform: {error}", file=sys.stderr)
         return 2
-    if not argv:
+    if not arguments:
         print(f"TF_CLI_CONFIG_FILE={config}")
         return 0
-    os.execve(program, [str(program), *argv], {**os.environ, "TF_CLI_CONFIG_FILE": str(config)})
+    environ = {**os.environ, "TF_CLI_CONFIG_FILE": str(config)}
+    command = [str(program), *arguments]
+    if box is not None:
+        environ["TF_VAR_kubeconfig"] = str(box.folder / "kube" / "admin.kubeconfig")
+        command = ["nsenter", f"--target={box.pid}", "--net", "--", *command]
+    os.execvpe(command[0], command, environ)
+
+
+def _box(argv: list[str]) -> tuple[RunningBox | None, list[str]]:
+    """The box that ``--box NAME`` names, and the other arguments. Raises ``SandboxError``."""
+    if argv[:1] != ["--box"]:
+        return None, argv
+    if len(argv) < 2:
+        raise SandboxError("--box needs the name of a running box, for example 'default'")
+    return RunningBox.find(argv[1]), argv[2:]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-# Holdfast's objects in the sandbox's Kubernetes: `scripts/sandbox up`, then here
+# Holdfast's objects in the sandbox's Kubernetes. As root, in a checkout:
 #
-#   ../../../scripts/terraform init
-#   ../../../scripts/terraform apply -var "kubeconfig=$(../../../scripts/sandbox kubeconfig)"
+#   scripts/sandbox up && scripts/sandbox kubectl create namespace flux-system
+#   scripts/terraform --box default -chdir=terraform/examples/sandbox init
+#   scripts/terraform --box default -chdir=terraform/examples/sandbox apply
 
 terraform {
   required_version = ">= 1.8.0"

@@ -1,10 +1,10 @@
 variable "kubeconfig" {
-  description = "Path of the sandbox's kubeconfig."
+  description = "Path of the sandbox's kubeconfig. `scripts/terraform --box` sets it."
   type        = string
 
   validation {
     condition     = fileexists(var.kubeconfig)
-    error_message = "kubeconfig is \"${var.kubeconfig}\", and there is no such file: start the sandbox with `scripts/sandbox up` and give the path that `scripts/sandbox kubeconfig` prints."
+    error_message = "kubeconfig is \"${var.kubeconfig}\", and there is no such file: start the sandbox with `scripts/sandbox up`, and run this with `scripts/terraform --box default`."
   }
 }
 

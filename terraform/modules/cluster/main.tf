@@ -1,4 +1,5 @@
-# Applies the objects of manifests/, in order: rights before the pods that use them.
+# Applies the objects of manifests/, in order: rights before the pods that use them. They are Holdfast's
+# own: what somebody else changed in them is changed back (force_conflicts); the plan shows it first.
 
 module "manifests" {
   source = "./manifests"
@@ -20,6 +21,7 @@ resource "kubectl_manifest" "namespace" {
 
   yaml_body         = local.manifests.rights["namespace"]
   server_side_apply = true
+  force_conflicts   = true
   wait              = var.wait
 }
 
@@ -28,6 +30,7 @@ resource "kubectl_manifest" "rights" {
 
   yaml_body         = each.value
   server_side_apply = true
+  force_conflicts   = true
 
   depends_on = [kubectl_manifest.namespace]
 }
@@ -37,6 +40,7 @@ resource "kubectl_manifest" "network" {
 
   yaml_body         = each.value
   server_side_apply = true
+  force_conflicts   = true
 
   depends_on = [kubectl_manifest.namespace]
 }
@@ -46,6 +50,7 @@ resource "kubectl_manifest" "off" {
 
   yaml_body         = each.value
   server_side_apply = true
+  force_conflicts   = true
 
   depends_on = [kubectl_manifest.namespace]
 }
@@ -55,6 +60,7 @@ resource "kubectl_manifest" "bridge" {
 
   yaml_body         = each.value
   server_side_apply = true
+  force_conflicts   = true
   wait_for_rollout  = var.wait
 
   # On destroy the bridge ends before its rights do.
@@ -66,6 +72,7 @@ resource "kubectl_manifest" "agent" {
 
   yaml_body         = each.value
   server_side_apply = true
+  force_conflicts   = true
   wait_for_rollout  = var.wait
 
   depends_on = [kubectl_manifest.namespace]

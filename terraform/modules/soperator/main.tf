@@ -16,4 +16,6 @@ module "values" {
 resource "kubectl_manifest" "slurm_cluster" {
   yaml_body         = module.values.manifest
   server_side_apply = true
+  # Not forced: a ConfigMap of this name may be yours. Then apply ends with a conflict, and nothing changes.
+  force_conflicts = false
 }

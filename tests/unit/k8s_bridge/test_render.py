@@ -144,3 +144,34 @@ def test_the_metrics_port_of_the_pod_is_the_one_that_the_bridge_serves(
 def test_a_metrics_port_that_does_not_exist_is_not_rendered(port: str) -> None:
     with pytest.raises(UsageError, match="metrics_port"):
         render_text("deployment", image=IMAGE, metrics_port=port)
+
+
+def test_the_bridges_pod_connects_to_the_named_ports_and_only_prometheus_to_it() -> None:
+    found = yaml.safe_load(render_text("network-policy", namespace="slurm", ports="443,16817"))
+    assert found["metadata"]["namespace"] == "slurm"
+    _, deployment = yaml.safe_load_all(render_text("deployment", image=IMAGE))
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert found["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert found["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    metrics = {"port": 9646, "protocol": "TCP"}
+    assert found["spec"]["ingress"] == [{"ports": [metrics]}]
+    (rule,) = found["spec"]["egress"]
+    ports = [(one["protocol"], one["port"]) for one in rule["ports"]]
+    assert ports == [("UDP", 53), ("TCP", 53), ("TCP", 443), ("TCP", 16817)]
+
+
+@pytest.mark.parametrize("ports", ["0", "65536", "443,", "443;80", "70000", ""])
+def test_a_port_that_does_not_exist_is_not_rendered(ports: str) -> None:
+    with pytest.raises(UsageError, match="ports"):
+        render_text("network-policy", ports=ports)
+
+
+def test_the_bridges_pod_reads_the_switches_that_are_rendered() -> None:
+    found = yaml.safe_load(render_text("off", switches=f"{SWITCH},{ALL}"))
+    _, deployment = yaml.safe_load_all(render_text("deployment", image=IMAGE))
+    volumes = deployment["spec"]["template"]["spec"]["volumes"]
+    sources = next(one for one in volumes if one["name"] == "config")["projected"]["sources"]
+    assert sources[1]["configMap"]["name"] == found["metadata"]["name"]
+    assert {item["key"] for item in sources[1]["configMap"]["items"]} == found["data"].keys()
+    with pytest.raises(UsageError, match="switches"):
+        render_text("off", switches="gpu_xid")

@@ -137,3 +137,13 @@ def test_its_configuration_is_valid_and_names_the_whole_catalogue(tmp_path: Path
     read = yaml.safe_load(file.read_text())
     assert list(read["checks"]) == list(CATALOGUE)
     assert read["node"]["mounts"] == ["/mnt/jail/mnt/training"]
+
+
+def test_a_kill_switch_is_an_entry_like_the_others_and_the_last() -> None:
+    found = extra(off="all,gpu_xid")
+    assert list(found)[-2:] == ["holdfast.off.all", "holdfast.off.gpu_xid"]
+    for name in ("holdfast.off.all", "holdfast.off.gpu_xid"):
+        entry = json.loads(found[name]["config"])
+        assert set(entry) == set(SOPERATOR["check_keys"])
+        assert (entry["name"], entry["contexts"]) == (name, ["none"])
+    assert not [name for name in extra() if name.startswith("holdfast.off")]

@@ -1,0 +1,80 @@
+"""Every example plans as it is; terraform test passes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.terraform.program import Terraform
+
+pytestmark = [pytest.mark.terraform, pytest.mark.timeout(300)]
+
+IMAGE = f"registry.example.org/holdfast@sha256:{'0' * 64}"
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    """Of a cluster that does not answer: a plan needs none."""
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {"token": "none"}}
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [cluster],
+                "contexts": [context],
+                "users": [user],
+                "current-context": "c",
+            }
+        )
+    )
+    return str(file)
+
+
+def example(name: str, program: Path, config: Path, tree: Path) -> Terraform:
+    terraform = Terraform(program=program, folder=tree / "examples" / name, config=config)
+    terraform.ok("init")
+    return terraform
+
+
+def test_nebius_soperator(program: Path, config: Path, tree: Path, kubeconfig: str) -> None:
+    here = example("nebius-soperator", program, config, tree)
+    answer = here.ok("plan", kubeconfig=kubeconfig)
+    assert "mounts: [/mnt/jail/mnt/training, /mnt/jail/mnt/inference]" in answer.text
+    assert "history: /mnt/jail/mnt/training/holdfast-history" in answer.text
+    assert "kubectl_manifest.bridge" not in answer.text
+    answer = here.ok("plan", kubeconfig=kubeconfig, holdfast_image=IMAGE)
+    assert 'kubectl_manifest.bridge["deployment-holdfast-bridge"]' in answer.text
+
+
+def test_slinky(program: Path, config: Path, tree: Path, kubeconfig: str) -> None:
+    here = example("slinky", program, config, tree)
+    images = {"workers_image": "registry.example.org/workers:1", "bridge_image": IMAGE}
+    answer = here.ok("plan", kubeconfig=kubeconfig, **images)
+    assert "00-holdfast" in answer.text
+    assert 'kubectl_manifest.bridge["deployment-holdfast-bridge"]' in answer.text
+
+
+def test_plain(program: Path, tree: Path) -> None:
+    """It needs no provider."""
+    here = Terraform(program=program, folder=tree / "examples" / "plain")
+    here.ok("init")
+    here.ok("apply", "-auto-approve", checks={"gpu_xid": {"mode": "drain"}})
+    made = here.outputs()
+    assert "Prolog=/opt/holdfast/hooks/prolog" in made["slurm_conf"]
+    configuration = yaml.safe_load(made["files"]["/etc/holdfast/holdfast.yaml"])
+    assert configuration["checks"]["gpu_xid"] == {"mode": "drain"}
+
+
+def test_terraforms_own_tests(program: Path, config: Path, tree: Path) -> None:
+    here = Terraform(program=program, folder=tree, config=config)
+    here.ok("init")
+    answer = here.ok("test")
+    assert "Success!" in answer.text
+    assert "0 failed" in answer.text

@@ -1,0 +1,192 @@
+"""Each wrong input is refused before anything is created: the message has the value and a remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.terraform.program import Terraform
+
+pytestmark = [pytest.mark.terraform, pytest.mark.timeout(300)]
+
+IMAGE = f"registry.example.org/holdfast@sha256:{'0' * 64}"
+
+
+def workers(*named: tuple[str, str]) -> list[dict[str, Any]]:
+    """Nodesets in the recipe's shape: names and presets."""
+    return [
+        {
+            "name": name,
+            "size": 2,
+            "resource": {"platform": "gpu-h100-sxm", "preset": preset},
+            "boot_disk": {"type": "NETWORK_SSD", "size_gibibytes": 512},
+            "gpu_cluster": {"infiniband_fabric": "fabric-6"},
+        }
+        for name, preset in named
+    ]
+
+
+H100 = ("worker", "8gpu-128vcpu-1600gb")
+CPU = ("cpu", "16vcpu-64gb")
+
+
+def submounts(*paths: str) -> list[dict[str, Any]]:
+    """Submounts in the recipe's shape."""
+    return [
+        {
+            "name": path.strip("/").replace("/", "-"),
+            "mount_path": path,
+            "spec": {"size_gibibytes": 2048, "block_size_kibibytes": 4},
+        }
+        for path in paths
+    ]
+
+
+GOOD: dict[str, Any] = {
+    "slurm_operator_version": "4.1.11",
+    "slurm_nodeset_workers": workers(H100, CPU),
+    "filesystem_jail_submounts": submounts("/mnt/training", "/mnt/inference"),
+}
+
+
+@pytest.fixture(scope="module")
+def root(program: Path, config: Path, tree: Path) -> Terraform:
+    """The root module with a provider that reaches nothing."""
+    folder = tree
+    (folder / "provider.tf").write_text(
+        'provider "kubectl" {\n  host             = "https://127.0.0.1:1"\n  load_config_file = false\n}\n'
+    )
+    terraform = Terraform(program=program, folder=folder, config=config)
+    terraform.ok("init")
+    return terraform
+
+
+def test_the_recipes_variables_are_taken_as_they_are(root: Terraform) -> None:
+    answer = root.ok("plan", **GOOD, history_path="/mnt/training/holdfast-history")
+    assert 'nodesets = [ + "worker", ]' in answer.text
+    assert '"/mnt/jail/mnt/training", + "/mnt/jail/mnt/inference"' in answer.text
+    assert "paths: {history: /mnt/jail/mnt/training/holdfast-history}" in answer.text
+    assert "expected_gpus: 8" in answer.text
+
+
+def test_the_older_names_of_the_recipe_are_taken_too(root: Terraform) -> None:
+    given = {**GOOD, "filesystem_jail_submounts": []}
+    answer = root.ok("plan", **given, filestore_jail_submounts=submounts("/mnt/training/"))
+    assert 'mounts = [ + "/mnt/jail/mnt/training", ]' in answer.text
+
+
+BRIDGE = {"image": IMAGE}
+
+Case = tuple[dict[str, Any], str, str]
+"""Inputs, what the message names, and its remedy."""
+
+OF_ONE_VARIABLE: list[Case] = [
+    ({"slurm_operator_version": "1.22.4"}, 'version is "1.22.4"', "Upgrade Soperator to 2.0"),
+    ({"slurm_operator_version": "latest"}, 'version is "latest"', 'for example "4.1.11"'),
+    ({"slurm_cluster_name": "a b"}, 'slurm_cluster_name is "a b"', "use letters"),
+    ({"slurm_nodeset_workers": []}, "slurm_nodeset_workers is empty", "pass the recipe's variable"),
+    (
+        {"slurm_nodeset_workers": workers(H100, H100)},
+        '["worker","worker"]',
+        "give each nodeset its own name",
+    ),
+    ({"slurm_nodeset_workers": workers(("w", "big"))}, '["big"]', "8gpu-128vcpu-1600gb"),
+    (
+        {"filesystem_jail_submounts": submounts("/mnt/a b")},
+        '["/mnt/a b"]',
+        "use absolute paths",
+    ),
+    (
+        {"filesystem_jail_submounts": submounts("/mnt/training", "/mnt/training/")},
+        "two filesystems on one mount: mnt-training on /mnt/training",
+        "Give each its own mount_path",
+    ),
+    (
+        {
+            "filesystem_jail_submounts": [],
+            "filestore_jail_submounts": submounts("/mnt/a", "/mnt/a"),
+        },
+        "two filestores on one mount",
+        "Give each its own mount_path",
+    ),
+    (
+        {"slurm_health_check_config": {"health_check_interval": 60}},
+        "slurm_health_check_config is set",
+        "Remove it",
+    ),
+    ({"nvswitches": 65}, "nvswitches is 65", "from 0 to 64"),
+    ({"checks": {"gpu_xid": {"mode": "arm"}}}, '{"gpu_xid":"arm"}', '"comment" or "drain"'),
+    ({"kill_switches": ["gpu-xid"]}, '["gpu-xid"]', "use names of checks"),
+    ({"namespace": "Holdfast"}, 'namespace is "Holdfast"', "small letters"),
+    ({"bridge": {"image": "a/b:1"}}, 'bridge.image is "a/b:1"', "with its digest"),
+    ({"bridge": {**BRIDGE, "auth": "munge"}}, 'bridge.auth is "munge"', 'use "jwt" or "key"'),
+    ({"bridge": {**BRIDGE, "auth_path": "x"}}, 'bridge.auth_path is "x"', "an absolute path"),
+    ({"bridge": {**BRIDGE, "uid": 0}}, "bridge.uid is 0", "not root"),
+    ({"bridge": {**BRIDGE, "poll_s": 0}}, "bridge.poll_s is 0", "0.1 to 300 seconds"),
+    ({"bridge": {**BRIDGE, "slurm_user": "A"}}, 'bridge.slurm_user is "A"', "name of a Slurm user"),
+    ({"bridge": {**BRIDGE, "slurm_conf_configmap": "A_"}}, 'configmap is "A_"', "small letters"),
+    ({"bridge": {**BRIDGE, "metrics_port": 0}}, "bridge.metrics_port is 0", "from 1 to 65535"),
+    ({"agent": {"image": "debian:13"}}, 'agent.image is "debian:13"', "with its digest"),
+]
+
+ACROSS: list[Case] = [
+    (
+        {"filestore_jail_submounts": submounts("/mnt/a")},
+        "are both set",
+        "pass the one that your recipe has",
+    ),
+    ({"nodesets": ["gpu"]}, 'nodesets names ["gpu"]', 'use some of ["cpu","worker"]'),
+    (
+        {"slurm_nodeset_workers": workers(CPU)},
+        '["16vcpu-64gb"]',
+        "Name the nodesets to watch in nodesets",
+    ),
+    ({"nodesets": ["worker", "cpu"]}, "have 8 and 0 GPUs", "Name those with the same number"),
+    (
+        {"mounts": ["/mnt/data"]},
+        'mounts has ["/mnt/data"], which is no submount',
+        'use some of ["/mnt/training","/mnt/inference"]',
+    ),
+    (
+        {"history_path": "/home/history"},
+        'history_path is "/home/history", which is on no submount',
+        '"/mnt/training/holdfast-history"',
+    ),
+    ({"checks": {"gpu_xids": {}}}, 'checks names ["gpu_xids"]', "docs/reference/checks.md"),
+    ({"kill_switches": ["gpu_xids"]}, '["gpu_xids"]: there is no such check', '"all"'),
+]
+
+
+def together(cases: list[Case]) -> list[list[Case]]:
+    """Cases of different variables in groups: one run reports all of a group's errors."""
+    groups: list[list[Case]] = []
+    for case in cases:
+        for group in groups:
+            if not any(case[0].keys() & other[0].keys() for other in group):
+                group.append(case)
+                break
+        else:
+            groups.append([case])
+    return groups
+
+
+@pytest.mark.parametrize("cases", together(OF_ONE_VARIABLE))
+def test_a_wrong_input(root: Terraform, cases: list[Case]) -> None:
+    given = {name: value for case in cases for name, value in case[0].items()}
+    answer = root.run("plan", **{**GOOD, **given})
+    assert answer.status == 1
+    for _, names, remedy in cases:
+        assert names in answer.text
+        assert remedy in answer.text
+
+
+@pytest.mark.parametrize(("given", "names", "remedy"), ACROSS)
+def test_inputs_that_contradict_each_other(
+    root: Terraform, given: dict[str, Any], names: str, remedy: str
+) -> None:
+    answer = root.run("plan", **{**GOOD, **given})
+    assert answer.status == 1
+    assert names in answer.text
+    assert remedy in answer.text
