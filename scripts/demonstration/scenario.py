@@ -62,8 +62,8 @@ class ScenarioRunner:
         with KubeWatch(self._cluster.box, kube_name) as watch:
             watch.first(bool, 10)
             self._break(scenario)
-            self._recover(scenario)
             self._observe_kubernetes(scenario, watch, kube_name)
+            self._recover(scenario)
             self._return(scenario, watch)
         self._finish(scenario)
         return scenario
@@ -101,6 +101,33 @@ class ScenarioRunner:
         self._await(scenario, "fault", logged, 2, 0.01)
         self._await(scenario, "verdict", judged, 10, 0.01)
         self._await(scenario, "drain", drained, 10, 0.03)
+
+    def _observe_kubernetes(self, scenario: Scenario, watch: KubeWatch, kube_name: str) -> None:
+        after = scenario.at("fault") or 0.0
+        found = watch.first(lambda node: condition(node, DRAINED).get("status") == "True", 10)
+        if found:
+            message = condition(found[1], DRAINED).get("message", "")
+            self._note(
+                scenario,
+                _seen("condition", found[0], "kubectl get node", f"{DRAINED}=True {message}"),
+            )
+        found = watch.first(lambda node: bool(taint(node, TAINT)), 10)
+        if found:
+            value = taint(found[1], TAINT)
+            text = f"{TAINT}={value.get('value', '')}:{value['effect']}"
+            self._note(scenario, _seen("taint", found[0], "kubectl get node", text))
+
+        def event() -> Seen | None:
+            for item in self._cluster.kube_events(kube_name):
+                at_s = _kube_time(
+                    item.get("eventTime") or item.get("deprecatedLastTimestamp") or ""
+                )
+                if at_s >= after - 1:
+                    text = f"{item['reason']}: {item.get('note', '')}"
+                    return _seen("event", max(at_s, after), "kubectl get events", text)
+            return None
+
+        self._await(scenario, "event", event, 10, 0.5)
 
     def _recover(self, scenario: Scenario) -> None:
         cluster, job = self._cluster, scenario.job
@@ -145,33 +172,6 @@ class ScenarioRunner:
         requeued = [row for row in cluster.accounting(job.job_id) if row["State"] == "REQUEUED"]
         if not requeued:
             scenario.problems.append("sacct shows no REQUEUED run of the job")
-
-    def _observe_kubernetes(self, scenario: Scenario, watch: KubeWatch, kube_name: str) -> None:
-        after = scenario.at("fault") or 0.0
-        found = watch.first(lambda node: condition(node, DRAINED).get("status") == "True", 10)
-        if found:
-            message = condition(found[1], DRAINED).get("message", "")
-            self._note(
-                scenario,
-                _seen("condition", found[0], "kubectl get node", f"{DRAINED}=True {message}"),
-            )
-        found = watch.first(lambda node: bool(taint(node, TAINT)), 10)
-        if found:
-            value = taint(found[1], TAINT)
-            text = f"{TAINT}={value.get('value', '')}:{value['effect']}"
-            self._note(scenario, _seen("taint", found[0], "kubectl get node", text))
-
-        def event() -> Seen | None:
-            for item in self._cluster.kube_events(kube_name):
-                at_s = _kube_time(
-                    item.get("eventTime") or item.get("deprecatedLastTimestamp") or ""
-                )
-                if at_s >= after - 1:
-                    text = f"{item['reason']}: {item.get('note', '')}"
-                    return _seen("event", max(at_s, after), "kubectl get events", text)
-            return None
-
-        self._await(scenario, "event", event, 10, 0.5)
 
     def _return(self, scenario: Scenario, watch: KubeWatch) -> None:
         cluster, victim = self._cluster, scenario.victim

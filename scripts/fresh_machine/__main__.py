@@ -34,7 +34,8 @@ _WHEEL = """\
 apt-get update && apt-get install -y --no-install-recommends ca-certificates python3-venv
 python3 -m venv /tmp/wheel && /tmp/wheel/bin/pip wheel --no-deps -w dist ."""
 _AS_THE_BRIDGE = """\
-cd / && as_bridge='setpriv --reuid=holdfast --regid=holdfast --clear-groups'
+cd / && printf 'ClusterName=x\\nSlurmctldHost=x\\n' >/tmp/slurm.conf && export SLURM_CONF=/tmp/slurm.conf
+as_bridge='setpriv --reuid=holdfast --regid=holdfast --clear-groups'
 $as_bridge holdfast bridge --help && $as_bridge scontrol --version
 ls /usr/lib/*/slurm-wlm/auth_jwt.so"""
 
