@@ -54,7 +54,7 @@ def _pairs(text: str) -> Mapping[str, str]:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise UsageError(f"deployment: nodes: the {side} {twice} is given twice")
-    return {slurm: kube for slurm, kube in pairs}
+    return dict(pairs)
 
 
 RBAC = Document(

@@ -54,6 +54,7 @@ OBJECTS = (
     Source(
         document=bridge.DEPLOYMENT,
         path=f"{CLUSTER}/bridge",
+        fixed={"nodes": "", "adapter": "commands"},
         given={"token_file": mark("token_file")},
     ),
     Source(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from testbed.errors import SandboxError
+from testbed.inside import stage
 from testbed.rootfs.layers import python_version
 from testbed.rootfs.product import LOCK, ROOT_REQUIREMENTS, configuration, pinned
-from testbed.inside import stage
 from testbed.shape import HISTORY
 
 from holdfast.cli.config import main as config_command
