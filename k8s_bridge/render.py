@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holdfast.document import BOOL, IMAGE_BY_DIGEST, NAME, NUMBER, PATH, REQUIRED, Document, Value
+from holdfast.errors import UsageError
 from k8s_bridge.names import CONDITIONS, PREFIX
 
 _PACKAGE = "k8s_bridge"
@@ -19,6 +20,7 @@ _DNS = 53
 
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 
+_PAIR = r"[A-Za-z0-9._-]+=[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
 
@@ -38,7 +40,21 @@ def _cel_list(names: Sequence[str]) -> str:
 
 
 def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
-    return {"token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else ""}
+    return {
+        "token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else "",
+        "pairs": _pairs(values["nodes"]),
+    }
+
+
+def _pairs(text: str) -> Mapping[str, str]:
+    """Slurm node name → Kubernetes Node name. Raises ``UsageError`` for a name that is given twice."""
+    pairs = [pair.split("=") for pair in text.split(",") if pair]
+    for which, side in enumerate(("Slurm node", "Kubernetes Node")):
+        names = [pair[which] for pair in pairs]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UsageError(f"deployment: nodes: the {side} {twice} is given twice")
+    return dict(pairs)
 
 
 RBAC = Document(
@@ -75,6 +91,14 @@ DEPLOYMENT = Document(
         "cordon": Value(BOOL, "true", "a node drained in Slurm is cordoned in Kubernetes"),
         "taint": Value(BOOL, "true", "… and tainted"),
         "drain_on_cordon": Value(BOOL, "true", "a node cordoned by a person is drained in Slurm"),
+        "nodes": Value(
+            rf"({_PAIR}(,{_PAIR})*)?",
+            "",
+            "SLURM=KUBERNETES,…: names of the nodes; empty: the InstanceId is the Node's name",
+        ),
+        "adapter": Value(
+            "commands|pyslurm", "commands", "pyslurm: the image has the cluster's release of it"
+        ),
     },
 )
 

@@ -16,7 +16,7 @@ from testbed.errors import SandboxError
 from testbed.shape import RELEASES
 
 from demonstration import baseline as plain
-from demonstration import picture, report
+from demonstration import picture, recording, report
 from demonstration.jobs import Order, install, submit, weights_digest
 from demonstration.live import Live
 from demonstration.observe import Cluster, NotSeenError
@@ -45,7 +45,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         help="skip the same job on plain Slurm (3 minutes)",
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("out"), help="folder for demo.{png,svg,json}"
+        "--out", type=Path, default=Path("out"), help="folder for the pictures and demo.json"
     )
     parser.add_argument("--keep", action="store_true", help="leave the box running at the end")
     return parser.parse_args(argv)
@@ -56,7 +56,9 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = _options(sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    args = _options(words)
+    args.command = " ".join(["scripts/demo", *words])
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
     try:
@@ -111,7 +113,7 @@ def _run(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
     reference = submit(cluster, order)
     reference.wait_state("COMPLETED")
     digests = {"reference": weights_digest(reference)}
-    live.say(f"weights of the uninterrupted run: sha256 {digests['reference'][:16]}…")
+    live.say(f"weights of the uninterrupted run: sha256 {digests['reference'][:12]}…")
     live.head("4. The job under Holdfast")
     order = Order(
         name="holdfast", script="train_holdfast", ranks_per_node=ranks, steps=STEPS, every=EVERY
@@ -138,7 +140,7 @@ def _compare(scenario: Scenario, digests: dict[str, str], live: Live) -> list[st
     digests["holdfast"] = weights_digest(scenario.job)
     if digests["holdfast"] != digests["reference"]:
         return [f"weights differ: {digests['holdfast'][:16]} and {digests['reference'][:16]}"]
-    text = f"sha256 {digests['holdfast'][:16]}… in both"
+    text = f"sha256 {digests['holdfast'][:12]}… in both"
     scenario.seen["weights"] = Seen(
         key="weights", at_s=time.time(), source="trained_model.pt", evidence=text
     )
@@ -157,12 +159,14 @@ def _show(outcome: Outcome, live: Live, args: argparse.Namespace) -> None:
     if "fault" in outcome.scenario.seen:
         picture.draw(outcome, args.out / "demo.png")
         picture.draw(outcome, args.out / "demo.svg")
-    live.plain(f"\nPicture and figures: {args.out}/demo.png, demo.svg, demo.json")
     _keep_scene(outcome.scenario.scene, args)
+    live.plain("")
     for problem in outcome.all_problems:
         live.plain(f"FAILED: {problem}")
     if not outcome.all_problems:
         live.plain("Every stage was observed.")
+    recording.write(live.shown, args.command, args.out / "demo-terminal.svg")
+    print(f"Files in {args.out}: demo.png, demo.svg (picture), demo-terminal.svg, demo.json")
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def until_requeued(cluster: Cluster, live: Live, order: Order, fault_step: int) 
     finally:
         switch_off(cluster, False)
     live.say(
-        "an administrator drains the node and requeues the job at once; Slurm's requeue delay begins"
+        "an administrator drains the node and requeues the job at once; Slurm delays its start"
     )
     return Baseline(
         job=job,

@@ -8,6 +8,7 @@ from typing import Any
 
 from demonstration.jobs import Job
 from demonstration.report import Outcome
+from demonstration.spread import spread
 from demonstration.stages import CATALOGUE, Seen
 
 INK, FAINT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
@@ -72,12 +73,12 @@ def draw(outcome: Outcome, path: Path) -> None:
     cost = figure.add_subplot(grid[3, :])
     zero = outcome.scenario.at("fault") or 0.0
     numbered = _numbered(outcome.scenario.seen)
+    _frame(figure, (marks, steps, lanes), outcome, zero)
     _marks(marks, numbered, zero)
     _steps(steps, outcome, zero)
     _lanes(lanes, outcome, zero)
     _words(words, numbered, zero, weights="weights" in outcome.scenario.seen)
     _cost(cost, outcome)
-    _frame(figure, (marks, steps, lanes), outcome, zero)
     figure.savefig(path, dpi=150, metadata=None if path.suffix == ".png" else {"Date": None})
     plt.close(figure)
 
@@ -125,7 +126,8 @@ def _marks(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
     """A row of numbered dots, one for each stage, with a line from each to its time."""
     axis.set_yticks([])
     times = [stage.at_s - zero for _, stage in numbered]
-    places = spread(times, gap=(times[-1] - times[0] + 14) * 0.0265)
+    begin, end = axis.get_xlim()
+    places = spread(times, gap=(end - begin) * 0.028, least=0.0)
     for (number, stage), at, place in zip(numbered, times, places, strict=True):
         colour = _colour(stage.key)
         axis.plot([at, place, place], [0, 0.62, 1], color=colour, lw=0.9, alpha=0.55, zorder=1)
@@ -135,21 +137,6 @@ def _marks(axis: Any, numbered: list[tuple[int, Seen]], zero: float) -> None:
             zorder=4,
         )  # fmt: skip
     axis.set_ylim(0, 1.3)
-
-
-def spread(times: Sequence[float], gap: float) -> list[float]:
-    """Positions as close to ``times`` (ascending) as a distance of ``gap`` between neighbours allows."""
-    groups: list[list[float]] = []
-    for at in times:
-        groups.append([at])
-        while len(groups) > 1 and _edge(groups[-2], gap, 1) + gap > _edge(groups[-1], gap, -1):
-            groups[-2:] = [groups[-2] + groups[-1]]
-    return [_edge(group, gap, -1) + gap * index for group in groups for index in range(len(group))]
-
-
-def _edge(group: Sequence[float], gap: float, side: int) -> float:
-    """The first (side -1) or last (side 1) position of a group centred on its mean."""
-    return sum(group) / len(group) + side * gap * (len(group) - 1) / 2
 
 
 def _steps(axis: Any, outcome: Outcome, zero: float) -> None:
@@ -191,7 +178,7 @@ def _lanes(axis: Any, outcome: Outcome, zero: float) -> None:
     firsts = min((start for _, start, _ in scenario.occupied), default=0.0)
     for index, name in enumerate(names):
         axis.barh(index, end - begin, left=begin, height=0.62, color="#f5f7fa", zorder=1)
-        axis.text(begin - 0.2, index, name, ha="right", va="center", color=INK)
+        axis.text(begin - (end - begin) * 0.008, index, name, ha="right", va="center", color=INK)
     for node, start, stop in scenario.occupied:
         first = start - firsts < 1
         row, trains = names.index(node), _trains_from(scenario.job, 0 if first else 1, stop)
@@ -264,7 +251,7 @@ def _cost(axis: Any, outcome: Outcome) -> None:
             axis.barh(row, length, left=begin, height=0.6, color=colour, lw=0)
         axis.text(-longest * 0.006, row, name, ha="right", va="center", color=INK)
         if figure is not None:
-            text = f"  {figure.wall_s:.0f} s,  ETTR {figure.ratio:.2f}"
+            text = f"  ETTR {figure.ratio:.2f} in {figure.wall_s:.0f} s"
             axis.text(figure.wall_s, row, text, va="center", weight="bold")
     axis.set_xlim(0, longest * 1.17)
     axis.set_ylim(len(runs) - 0.45, -0.95)

@@ -10,10 +10,9 @@ from typing import Any
 
 from demonstration.baseline import Baseline
 from demonstration.ettr import Ettr, ettr
+from demonstration.live import shortened
 from demonstration.scenario import Scenario
 from demonstration.stages import CATALOGUE, Seen, missing, table
-
-WIDTH = 150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,37 +61,30 @@ class Outcome:
 
 
 def stage_lines(outcome: Outcome) -> list[str]:
-    lines = [f"{'after fault':>12} {'took':>9}   {'stage':<58}{'source':<22}evidence"]
+    lines = [_stage_line("after fault", "stage", "read from", "evidence")]
     for row in table(outcome.seen):
-        after = f"{row.after_s:+9.2f} s" if row.after_s is not None else ""
-        took = f"{row.took_s:7.2f} s" if row.took_s is not None else ""
-        text = f"{after:>12} {took:>9}   {row.title:<58}{row.source:<22}{row.evidence}"
-        lines.append(text if len(text) <= WIDTH else text[: WIDTH - 1] + "…")
+        after = f"{row.after_s:+.2f} s" if row.after_s is not None else ""
+        lines.append(_stage_line(after, row.title, row.source, row.evidence))
     return lines
+
+
+def _stage_line(after: str, title: str, source: str, evidence: str) -> str:
+    return shortened(f"{after:>11}  {title:<35}{source:<20}{evidence}".rstrip())
 
 
 def comparison_lines(outcome: Outcome) -> list[str]:
     holdfast, plain, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
-    rows = [("", "Holdfast", "plain Slurm, best case" if base else "plain Slurm: not run")]
     plain_step = base.next_step_s - base.fault_s if base and base.next_step_s else None
-    rows.append(("fault to the next training step", _s(outcome.next_step_s), _s(plain_step)))
-    rows.append(("repeated steps", _n(holdfast), _n(plain)))
-    rows.append(
-        (
-            "time lost to the fault",
-            _s(holdfast.lost_s if holdfast else None),
-            _s(plain.lost_s if plain else None),
-        )
-    )
-    rows.append(
-        (
-            "wall time of the job",
-            _s(holdfast.wall_s if holdfast else None),
-            _s(plain.wall_s if plain else None),
-        )
-    )
-    rows.append(("ETTR", _r(holdfast), _r(plain)))
-    lines = [f"{name:<34}{first:>12}   {second:>24}" for name, first, second in rows]
+    rows = [
+        ("", "Holdfast", "plain Slurm, best case" if base else "plain Slurm: not run"),
+        ("fault to the next training step", _s(outcome.next_step_s), _s(plain_step)),
+        ("repeated steps", _n(holdfast), _n(plain)),
+        ("time lost to the fault", _lost(holdfast), _lost(plain)),
+        ("ETTR of the run, and its length", _ratio(holdfast), _ratio(plain)),
+    ]
+    lines = [f"{name:<34}{first:>15}   {second:>24}" for name, first, second in rows]
+    if holdfast:
+        lines.append("The run is short, so one fault lowers its ETTR more than that of a long run.")
     if base:
         lines.append("Without an administrator the job on plain Slurm stays FAILED: its ETTR is 0.")
         lines.append(
@@ -136,5 +128,9 @@ def _n(value: Ettr | None) -> str:
     return "-" if value is None else str(value.redone_steps)
 
 
-def _r(value: Ettr | None) -> str:
-    return "-" if value is None else f"{value.ratio:.2f}"
+def _lost(value: Ettr | None) -> str:
+    return _s(value.lost_s if value else None)
+
+
+def _ratio(value: Ettr | None) -> str:
+    return "-" if value is None else f"{value.ratio:.2f} in {value.wall_s:.0f} s"

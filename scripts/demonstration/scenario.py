@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -62,8 +62,8 @@ class ScenarioRunner:
         with KubeWatch(self._cluster.box, kube_name) as watch:
             watch.first(bool, 10)
             self._break(scenario)
-            self._recover(scenario)
             self._observe_kubernetes(scenario, watch, kube_name)
+            self._recover(scenario)
             self._return(scenario, watch)
         self._finish(scenario)
         return scenario
@@ -89,7 +89,7 @@ class ScenarioRunner:
                 return None
             worst = max(verdict["findings"], key=lambda f: (f["cause"], f["severity"] == "fatal"))
             text = f"{worst['code']}: {worst['detail']}"
-            return _seen("verdict", float(verdict["at"]), "/run/holdfast/verdict", text)
+            return _seen("verdict", float(verdict["at"]), "verdict file", text)
 
         def drained() -> Seen | None:
             node = cluster.node(victim)
@@ -102,6 +102,33 @@ class ScenarioRunner:
         self._await(scenario, "verdict", judged, 10, 0.01)
         self._await(scenario, "drain", drained, 10, 0.03)
 
+    def _observe_kubernetes(self, scenario: Scenario, watch: KubeWatch, kube_name: str) -> None:
+        after = scenario.at("fault") or 0.0
+        found = watch.first(lambda node: condition(node, DRAINED).get("status") == "True", 10)
+        if found:
+            message = condition(found[1], DRAINED).get("message", "")
+            self._note(
+                scenario,
+                _seen("condition", found[0], "kubectl get node", f"{DRAINED}=True {message}"),
+            )
+        found = watch.first(lambda node: bool(taint(node, TAINT)), 10)
+        if found:
+            value = taint(found[1], TAINT)
+            text = f"{TAINT}={value.get('value', '')}:{value['effect']}"
+            self._note(scenario, _seen("taint", found[0], "kubectl get node", text))
+
+        def event() -> Seen | None:
+            for item in self._cluster.kube_events(kube_name):
+                at_s = _kube_time(
+                    item.get("eventTime") or item.get("deprecatedLastTimestamp") or ""
+                )
+                if at_s >= after - 1:
+                    text = f"{item['reason']}: {item.get('note', '')}"
+                    return _seen("event", max(at_s, after), "kubectl get events", text)
+            return None
+
+        self._await(scenario, "event", event, 10, 0.5)
+
     def _recover(self, scenario: Scenario) -> None:
         cluster, job = self._cluster, scenario.job
 
@@ -113,7 +140,7 @@ class ScenarioRunner:
             if begin is None:
                 return None
             healthy = scenario.victim not in view.nodes
-            text = f"RUNNING on {','.join(view.nodes)}, Restarts={view.restarts}"
+            text = f"on {','.join(view.nodes)}, Restarts={view.restarts}"
             return _seen("restart", begin["t"], "scontrol show job", text) if healthy else None
 
         def journal(name: str, key: str, describe: Callable[[dict[str, Any]], str]) -> None:
@@ -145,33 +172,6 @@ class ScenarioRunner:
         requeued = [row for row in cluster.accounting(job.job_id) if row["State"] == "REQUEUED"]
         if not requeued:
             scenario.problems.append("sacct shows no REQUEUED run of the job")
-
-    def _observe_kubernetes(self, scenario: Scenario, watch: KubeWatch, kube_name: str) -> None:
-        after = scenario.at("fault") or 0.0
-        found = watch.first(lambda node: condition(node, DRAINED).get("status") == "True", 10)
-        if found:
-            message = condition(found[1], DRAINED).get("message", "")
-            self._note(
-                scenario,
-                _seen("condition", found[0], "kubectl get node", f"{DRAINED}=True {message}"),
-            )
-        found = watch.first(lambda node: bool(taint(node, TAINT)), 10)
-        if found:
-            value = taint(found[1], TAINT)
-            text = f"{TAINT}={value.get('value', '')}:{value['effect']}"
-            self._note(scenario, _seen("taint", found[0], "kubectl get node", text))
-
-        def event() -> Seen | None:
-            for item in self._cluster.kube_events(kube_name):
-                at_s = _kube_time(
-                    item.get("eventTime") or item.get("deprecatedLastTimestamp") or ""
-                )
-                if at_s >= after - 1:
-                    text = f"{item['reason']}: {item.get('note', '')}"
-                    return _seen("event", max(at_s, after), "kubectl get events", text)
-            return None
-
-        self._await(scenario, "event", event, 10, 0.5)
 
     def _return(self, scenario: Scenario, watch: KubeWatch) -> None:
         cluster, victim = self._cluster, scenario.victim
@@ -208,7 +208,7 @@ class ScenarioRunner:
         if found:
             self._note(
                 scenario,
-                _seen("untaint", found[0], "kubectl get node", f"{DRAINED}=False, no taint"),
+                _seen("untaint", found[0], "kubectl get node", f"no taint, {DRAINED}=False"),
             )
 
     def _finish(self, scenario: Scenario) -> None:
@@ -223,9 +223,7 @@ class ScenarioRunner:
             if view.state != "COMPLETED" or not last:
                 return None
             rows = job.cluster.accounting(job.job_id)
-            text = "sacct: " + ", then ".join(
-                f"{row['State']} on {row['NodeList']}" for row in rows
-            )
+            text = ", then ".join(f"{row['State']} on {row['NodeList']}" for row in rows)
             return _seen("done", float(last[-1]["t"]), "scontrol, sacct", text)
 
         self._await(scenario, "done", done, TORCH_S, 0.3)
@@ -250,10 +248,11 @@ class ScenarioRunner:
             self._live.say(f"NOT OBSERVED  {error}")
 
     def _note(self, scenario: Scenario, seen: Seen) -> None:
-        scenario.seen[seen.key] = seen
-        fault = scenario.at("fault")
-        after = f"{seen.at_s - fault:+6.2f} s" if fault is not None else " " * 8
-        self._live.say(f"{after}  {CATALOGUE[seen.key]}: {seen.evidence[:110]}")
+        fault = scenario.at("fault") or seen.at_s
+        # Two clocks, the kernel log's and the node's, differ by milliseconds.
+        scenario.seen[seen.key] = seen = replace(seen, at_s=max(seen.at_s, fault))
+        title = CATALOGUE[seen.key]
+        self._live.say(f"{seen.at_s - fault:+6.2f} s  {title}: {seen.evidence}")
 
     def _later(self, job: Job, name: str) -> list[dict[str, Any]]:
         return [event for event in job.journal() if event["event"] == name]
@@ -278,8 +277,7 @@ def _first(
 
 
 def _step_end(event: dict[str, Any]) -> str:
-    why = event.get("first_death") or event.get("ended_why") or ""
-    return f"exit code {event['exit_code']} after {event['wall_s']:.1f} s {why}"
+    return f"exit code {event['exit_code']} after {event['wall_s']:.1f} s"
 
 
 def _chosen(event: dict[str, Any]) -> str:

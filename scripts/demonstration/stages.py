@@ -6,23 +6,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 CATALOGUE: Mapping[str, str] = {
-    "fault": "fault in the kernel log",
-    "verdict": "finding, verdict bad",
-    "drain": "DRAIN in scontrol show node, with Holdfast's reason",
+    "fault": "Xid in the kernel log",
+    "verdict": "verdict of the node's agent: bad",
+    "drain": "node drained in Slurm",
     "step_end": "the job's step ended",
     "requeue": "job requeued",
     "restart": "job started on healthy nodes",
-    "checkpoint": "last good checkpoint chosen and checked",
+    "checkpoint": "last good checkpoint chosen",
     "loaded": "checkpoint loaded by every rank",
     "next_step": "first new training step",
-    "condition": "Node condition in kubectl",
-    "taint": "Node taint in kubectl",
-    "event": "Event in kubectl",
+    "condition": "Node condition in Kubernetes",
+    "taint": "Node taint in Kubernetes",
+    "event": "Event in Kubernetes",
     "done": "training done, job COMPLETED",
-    "healed": "node repaired",
-    "undrain": "checked again and returned to service in Slurm",
+    "healed": "node repaired and rebooted",
+    "undrain": "node returned to service in Slurm",
     "untaint": "taint removed in Kubernetes",
-    "weights": "final weights equal those of the uninterrupted run",
+    "weights": "final weights equal bit for bit",
 }
 """Key -> title. A stage that was not observed fails the demo."""
 
@@ -39,11 +39,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A row of the table. ``after_s`` counts from the fault, ``took_s`` from the latest stage before it."""
+    """A row of the table. ``after_s`` counts from the fault; None: no time is known."""
 
     title: str
     after_s: float | None
-    took_s: float | None
     source: str
     evidence: str
 
@@ -59,21 +58,17 @@ def table(seen: Iterable[Seen]) -> list[Line]:
     found = {stage.key: stage for stage in seen}
     fault = found.get("fault")
     lines = []
-    before: float | None = None
     for stage in sorted(found.values(), key=lambda stage: stage.at_s):
         after = stage.at_s - fault.at_s if fault else None
-        took = stage.at_s - before if before is not None else None
-        before = stage.at_s
         lines.append(
             Line(
                 title=CATALOGUE[stage.key],
                 after_s=after,
-                took_s=took,
                 source=stage.source,
                 evidence=stage.evidence,
             )
         )
     return lines + [
-        Line(title=title, after_s=None, took_s=None, source="", evidence="NOT OBSERVED")
+        Line(title=title, after_s=None, source="", evidence="NOT OBSERVED")
         for title in missing(found.values())
     ]

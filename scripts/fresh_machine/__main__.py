@@ -17,17 +17,27 @@ from testbed import kube
 from testbed.errors import SandboxError
 from testbed.paths import TREE, cache
 
-from fresh_machine import changed
+from fresh_machine import changed, containerfile
 from fresh_machine.machine import Machine
 from fresh_machine.page import shell_block
 
 LIMIT_S = 3600
+_SHORT = ("awkward", "install-bookworm", "image")
+"""The machines of the shorter run."""
 DEMO = ("scripts/demo", "--skip-baseline")
 UNIT = ("scripts/test", "unit")
 LINT = ("scripts/test", "lint")
 _DOES_NOT_REAP = ("perl", "-e", "exit(system(@ARGV) ? 1 : 0)")
 """A process 1 that waits only for its own child; a minimal Debian has perl."""
 _KUBE = "opt/kube-programs"
+_WHEEL = """\
+apt-get update && apt-get install -y --no-install-recommends ca-certificates python3-venv
+python3 -m venv /tmp/wheel && /tmp/wheel/bin/pip wheel --no-deps -w dist ."""
+_AS_THE_BRIDGE = """\
+cd / && printf 'ClusterName=x\\nSlurmctldHost=x\\n' >/tmp/slurm.conf && export SLURM_CONF=/tmp/slurm.conf
+as_bridge='setpriv --reuid=holdfast --regid=holdfast --clear-groups'
+$as_bridge holdfast bridge --help && $as_bridge scontrol --version
+ls /usr/lib/*/slurm-wlm/auth_jwt.so"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +85,14 @@ def cases(page: str) -> Iterator[Case]:
             steps={"install.md": ("sh", "-euxc", f"{block}\n{commands}")},
             env={"HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"},
         )
+    image = containerfile.script((TREE / "images/bridge/Containerfile").read_text())
+    yield Case(
+        name="image",
+        suite="trixie",
+        place="/srv/holdfast",
+        steps={"image": ("sh", "-euxc", f"{_WHEEL}\n{image}\n{_AS_THE_BRIDGE}")},
+        env={"HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"},
+    )
 
 
 def say(text: str) -> None:
@@ -113,7 +131,7 @@ def main(argv: Sequence[str]) -> int:
         if passed.exists():
             say("fresh machine: the set-up has not changed since it last passed")
             return 0
-        chosen = [case for case in chosen if case.name in ("awkward", "install-bookworm")]
+        chosen = [case for case in chosen if case.name in _SHORT]
     try:
         with _locked(cache() / "fresh"):
             results = [try_out(case, short=args.changed, keep=args.keep) for case in chosen]

@@ -26,6 +26,7 @@ _SET_UP = (
     "requirements.lock",
     "pyproject.toml",
     "docs/howto/install.md",
+    "images/bridge/*",
 )
 """Files of the set-up that the README's commands run first, and the page that a fresh machine follows."""
 

@@ -16,6 +16,7 @@ from testbed.namespaces import enter
 from testbed.paths import box_folder, boxes, cache, purge
 from testbed.shape import (
     ADMIN_KUBECONFIG,
+    CHECKOUT,
     CONTROLLER,
     DEFAULT_NODES,
     DEFAULT_RELEASE,
@@ -42,6 +43,9 @@ NODE is worker-0, worker-1, ...; for faults of the whole cluster 'cluster' (or '
 
   scripts/sandbox up
   scripts/sandbox exec controller --user alice -- srun -N4 hostname
+  scripts/sandbox exec controller --user alice -- sbatch <my.sbatch
+
+A box sees this checkout at {checkout}, read-only. See docs/howto/sandbox.md.
 """
 
 
@@ -65,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     """Exit status 0 on success; 2 on a usage or runtime error, with one line that gives the reason."""
     try:
         if not argv or argv[0] in ("-h", "--help", "help"):
-            print(_ABOUT.format(releases=" or ".join(RELEASES)), end="")
+            print(_ABOUT.format(releases=" or ".join(RELEASES), checkout=CHECKOUT), end="")
             return 0 if argv else 2
         if argv[0] not in _VERBS:
             raise SandboxError(f"unknown verb '{argv[0]}'{did_you_mean(argv[0], _VERBS)}")

@@ -20,6 +20,12 @@ DEFAULT_RELEASE = "24.11"
 INSIDE = Path("/sandbox")
 """Where a box sees its own folder of the host."""
 
+CHECKOUT = Path("/checkout")
+"""Where a box sees the working tree, read-only."""
+
+HISTORY = "/mnt/history"
+"""`paths.history` of a box: shared by its nodes and its controller."""
+
 NODE_PATH = (
     "/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/kube/bin"
 )

@@ -55,6 +55,7 @@ OBJECTS = (
     Source(
         document=bridge.DEPLOYMENT,
         path=f"{CLUSTER}/bridge",
+        fixed={"nodes": "", "adapter": "commands"},
         given={"token_file": mark("token_file")},
     ),
     Source(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.readme_sample import masked, same_shape, sample
+
 pytestmark = pytest.mark.e2e
 
 TOP = Path(__file__).resolve().parents[2]
@@ -28,4 +30,16 @@ def test_the_demo_observes_every_stage(release: str, tmp_path: Path) -> None:
     assert found["weights_sha256"]["holdfast"] == found["weights_sha256"]["reference"]
     assert found["stages"]["drain"]["evidence"].startswith("holdfast:")
     assert (tmp_path / "demo.png").stat().st_size > 20_000
+    recording = (tmp_path / "demo-terminal.svg").read_text()
     assert "Every stage was observed." in done.stdout
+    assert "Every stage was observed." in recording
+    _compare_with_readme(done.stdout)
+
+
+def _compare_with_readme(output: str) -> None:
+    """The README's table has the lines of this run; numbers, and so the order, may differ."""
+    table = output.partition("\nStages\n")[2].partition("\n\n")[0].splitlines()
+    assert table[0] == sample()[0]
+    run, page = sorted(map(masked, table[1:])), sorted(map(masked, sample()[1:]))
+    different = [pair for pair in zip(run, page, strict=True) if not same_shape(*pair)]
+    assert different == [], "copy the table of stages into README.md"

@@ -117,3 +117,5 @@ def test_a_fault_is_in_the_history_and_in_the_metrics(clean_box: Box) -> None:
     assert opened["gpu"] == 3
     done = clean_box.node(node).run(["holdfast", "history", opened["gpu_uuid"], "--json"])
     assert json.loads(done.stdout)["counts"]["faults"] >= 1
+    shared = json.loads(clean_box.run(["holdfast", "history", node, "--json"]).stdout)
+    assert opened in shared["events"], "paths.history is shared: the controller has it too"

@@ -139,6 +139,34 @@ def test_status_reports_nodes_and_daemons(box: Box) -> None:
     assert all(node["power"] == "on" for node in nodes)
 
 
+def sandbox(box: Box, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    argv = [str(SANDBOX), words[0], "--name", box.shape.name, *words[1:]]
+    return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("place", ["controller", "worker-1"])
+@pytest.mark.parametrize("user", ["root", "alice"])
+def test_exec_sees_the_checkout_and_cannot_write_to_it(box: Box, place: str, user: str) -> None:
+    seen = sandbox(box, "exec", place, "--user", user, "--", "cat", "/checkout/README.md")
+    assert seen.stdout == (SANDBOX.parents[1] / "README.md").read_text()
+    for command in ("touch /checkout/README.md", "echo x >/checkout/new", "rm /checkout/LICENSE"):
+        refused = sandbox(box, "exec", place, "--user", user, "--", "sh", "-c", command)
+        assert refused.returncode != 0, command
+        assert user != "root" or "Read-only file system" in refused.stderr
+    assert not (SANDBOX.parents[1] / "new").exists()
+
+
+def test_a_users_own_script_is_submitted_from_the_host(box: Box) -> None:
+    """As docs/howto/sandbox.md describes: the script on standard input, its program in the checkout."""
+    script = "#!/bin/sh\n#SBATCH --nodes=2\nsrun sh -c 'echo $(hostname) $(head -n 1 /checkout/LICENSE)'\n"
+    words = ("exec", "controller", "--user", "alice", "--", "sbatch", "--wait", "--output=own.out")
+    done = sandbox(box, *words, stdin=script)
+    assert done.returncode == 0, done.stderr
+    lines = box.path("/mnt/training/own.out").read_text().splitlines()
+    assert len({line.split()[0] for line in lines}) == 2
+    assert {line.split(maxsplit=1)[1] for line in lines} == {"MIT License"}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

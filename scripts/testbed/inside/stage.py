@@ -14,12 +14,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed.shape import CONTROLLER, GPUS_PER_NODE, USERS, Shape
+from testbed.paths import TREE
+from testbed.shape import CHECKOUT, CONTROLLER, GPUS_PER_NODE, USERS, Shape
 
 _MNT_DETACH = 2  # linux/fs.h
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
             "tty": (5, 0), "fuse": (10, 229)}  # fmt: skip
-_SHARED = {"mnt/training": 0o1777, "mnt/inference": 0o1777, "home/alice": 0o755}
+_SHARED = {
+    "mnt/training": 0o1777,
+    "mnt/inference": 0o1777,
+    "mnt/history": 0o755,
+    "home/alice": 0o755,
+}
 """Filestores and home, separate mounts on every node; folder of the box on the host -> mode."""
 
 
@@ -31,6 +37,7 @@ def main(argv: list[str]) -> int:
     _kernel_filesystems(new)
     _devices(new / "dev")
     _shared_folders(box, new, shape)
+    _checkout(new)
     _files(box, new, shape)
     _move_into(new)
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": "/opt/sandbox", "LANG": "C.UTF-8"}
@@ -105,6 +112,13 @@ def _shared_folders(box: Path, new: Path, shape: Shape) -> None:
         (box / "log" / name).mkdir(parents=True, exist_ok=True)
         _bind(box / "log" / name, new / "var/log" / name)
     os.chown(box / "log/holdfast", USERS["holdfast"], USERS["holdfast"])
+
+
+def _checkout(new: Path) -> None:
+    """The working tree, read-only: scripts and programs can be submitted from it, and no job changes it."""
+    target = new / CHECKOUT.relative_to("/")
+    _bind(TREE, target)
+    subprocess.run(["mount", "-o", "remount,bind,ro,nosuid,nodev", str(target)], check=True)
 
 
 def _files(box: Path, new: Path, shape: Shape) -> None:

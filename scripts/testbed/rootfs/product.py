@@ -25,6 +25,7 @@ from testbed.rootfs.layers import (
     python_version,
     sources,
 )
+from testbed.shape import HISTORY
 
 PREFIX = "opt/holdfast"
 PACKAGES = {
@@ -151,7 +152,7 @@ def configuration(nodes: int, *, pyslurm: bool = False) -> str:
     lines = [
         "# Written by the sandbox. Every check may drain here; on your own cluster start with mode: observe.",
         "cluster: demo",
-        "paths: {kmsg: /sim/kmsg, sysfs: /sim/sys}",
+        f"paths: {{kmsg: /sim/kmsg, sysfs: /sim/sys, history: {HISTORY}}}",
         f"slurm: {{timeout_s: 5{', adapter: pyslurm' if pyslurm else ''}}}",
         "node:",
         "  expected_gpus: 8",

@@ -12,8 +12,9 @@ from holdfast.cli.config import main as config_command
 from holdfast.cli.render import render_text
 from holdfast.config.load import load_section
 from holdfast.config.location import ALL
+from holdfast.config.schema import SlurmConfig
 from holdfast.errors import UsageError
-from k8s_bridge.config import BridgeConfig
+from k8s_bridge.config import BridgeConfig, Join
 from k8s_bridge.main import SWITCH
 from k8s_bridge.names import CONDITIONS
 
@@ -175,3 +176,53 @@ def test_the_bridges_pod_reads_the_switches_that_are_rendered() -> None:
     assert {item["key"] for item in sources[1]["configMap"]["items"]} == found["data"].keys()
     with pytest.raises(UsageError, match="switches"):
         render_text("off", switches="gpu_xid")
+
+
+def test_names_of_nodes_that_differ_are_given_as_a_table(tmp_path: Path) -> None:
+    pairs = "worker-0=node-a,gpu_1=node-b.example.org"
+    config, _ = yaml.safe_load_all(render_text("deployment", image=IMAGE, nodes=pairs))
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(config["data"]["holdfast.yaml"])
+    assert config_command(["check", str(file)]) == 0
+    bridge = load_section(file, "bridge", BridgeConfig)
+    assert bridge.join is Join.TABLE
+    assert bridge.nodes == {"worker-0": "node-a", "gpu_1": "node-b.example.org"}
+
+
+def test_without_a_table_slurms_instance_id_is_the_nodes_name(tmp_path: Path) -> None:
+    config, _ = yaml.safe_load_all(render_text("deployment", image=IMAGE))
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(config["data"]["holdfast.yaml"])
+    bridge = load_section(file, "bridge", BridgeConfig)
+    assert bridge.join is Join.INSTANCE_ID
+    assert not bridge.nodes
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ("worker-0", "nodes"),
+        ("worker-0=Node_A", "nodes"),
+        ("worker-0=a, worker-1=b", "nodes"),
+        ("worker-0=a,worker-1=a", "the Kubernetes Node a is given twice"),
+        ("worker-0=a,worker-0=b", "the Slurm node worker-0 is given twice"),
+    ],
+)
+def test_a_table_that_the_bridge_would_refuse_is_not_rendered(nodes: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        render_text("deployment", image=IMAGE, nodes=nodes)
+
+
+@pytest.mark.parametrize("adapter", ["commands", "pyslurm"])
+def test_the_adapter_is_in_the_pods_configuration(adapter: str, tmp_path: Path) -> None:
+    config, _ = yaml.safe_load_all(render_text("deployment", image=IMAGE, adapter=adapter))
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(config["data"]["holdfast.yaml"])
+    assert config_command(["check", str(file)]) == 0
+    assert load_section(file, "slurm", SlurmConfig).adapter.value == adapter
+
+
+def test_the_kill_switch_is_made_in_the_pods_namespace() -> None:
+    assert "kubectl -n slurm create configmap holdfast-off" in render_text(
+        "deployment", image=IMAGE, namespace="slurm"
+    )

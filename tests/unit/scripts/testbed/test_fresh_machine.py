@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fresh_machine import changed
+from fresh_machine import changed, containerfile
 from fresh_machine.__main__ import cases
 from fresh_machine.page import shell_block
 
@@ -35,6 +35,27 @@ def test_a_block_is_the_first_below_its_own_heading() -> None:
     for heading in ("## 3. C", "## 4. D"):
         with pytest.raises(ValueError, match="no shell block"):
             shell_block(page, heading)
+
+
+def test_the_commands_of_the_image_are_run_in_their_order() -> None:
+    text = (
+        "# note\nARG V=1\nFROM base AS build\nCOPY a/b.lock /build/\nRUN one && \\\n  two\n"
+        "COPY --from=build /x /x\nUSER 1:1\n"
+    )
+    assert containerfile.script(text).splitlines() == [
+        "V=1",
+        "mkdir -p /build && cp a/b.lock /build/",
+        "( one && two )",
+    ]
+    with pytest.raises(ValueError, match="VOLUME"):
+        containerfile.script("VOLUME /x\n")
+
+
+def test_the_bridges_image_has_a_machine() -> None:
+    (case,) = (case for case in cases(PAGE) if "image" in case.steps)
+    commands = case.steps["image"][-1]
+    assert "pip install --no-cache-dir --only-binary=:all: --require-hashes" in commands
+    assert commands.index("pip wheel") < commands.index("cp dist/holdfast-")
 
 
 def test_it_runs_again_when_the_set_up_changes(

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 from testbed.errors import SandboxError
+from testbed.inside import stage
 from testbed.rootfs.layers import python_version
 from testbed.rootfs.product import LOCK, ROOT_REQUIREMENTS, configuration, pinned
+from testbed.shape import HISTORY
 
 from holdfast.cli.config import main as config_command
+from holdfast.config.load import load_section
+from holdfast.config.schema import PathsConfig
 
 _LOCK = """\
 # made by uv
@@ -85,3 +89,10 @@ def test_the_boxs_configuration_is_one_that_holdfast_takes(
     path = tmp_path / "holdfast.yaml"
     path.write_text(configuration(4, pyslurm=pyslurm))
     assert config_command(["check", str(path)]) == 0, capsys.readouterr()
+
+
+def test_the_boxs_history_is_on_a_folder_that_its_nodes_share(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.yaml"
+    path.write_text(configuration(4))
+    assert load_section(path, "paths", PathsConfig).history_folder == Path(HISTORY)
+    assert HISTORY.lstrip("/") in stage._SHARED
