@@ -16,6 +16,7 @@ from testbed.errors import SandboxError
 from testbed.paths import TREE, cache
 from testbed.rootfs import pinned_venv
 
+from mutants.declarations import lines_that_decide
 from mutants.mutant import Mutant
 from mutants.shell import mutations
 from mutants.target import Target
@@ -24,13 +25,15 @@ TIMEOUT_S = 120.0
 """Time limit for the tests of one mutant; a mutant that makes them hang counts as detected."""
 
 _EQUIVALENT = (
-    # `|` occurs only in annotations of these files, and `is` only with None and enum members
+    # `|` occurs only in annotations of these files, and `is` only with None and enum members;
+    # `<` for `==` is worse than `<=`, which remains
     "core/ReplaceBinaryOperator_BitOr_.*",
     "core/ReplaceBinaryOperator_.*_(Pow|RShift|LShift|BitXor|FloorDiv|Mod|Div|BitAnd|BitOr)",
     "core/ReplaceComparisonOperator_Is_(Eq|NotEq|Lt|LtE|Gt|GtE)",
     "core/ReplaceComparisonOperator_IsNot_(Eq|NotEq|Lt|LtE|Gt|GtE)",
-    "core/ReplaceComparisonOperator_Eq_(Is|Lt|LtE|Gt|GtE)",
-    "core/ReplaceComparisonOperator_NotEq_(IsNot|Lt|LtE|Gt|GtE)",
+    "core/ReplaceComparisonOperator_(Eq|NotEq|Lt|LtE|Gt|GtE)_Is",
+    "core/ReplaceComparisonOperator_Eq_(Lt|Gt)$",
+    "core/ReplaceComparisonOperator_NotEq_(LtE|GtE)",
 )
 """Operators that change nothing here, or repeat another one."""
 
@@ -52,32 +55,33 @@ def mutants_of(target: Target, tree: Path, say: Callable[[str], None]) -> Iterat
 
     Raises ``SandboxError`` when the tests fail without any mutant.
     """
-    if not _pass(target, tree):
+    if not _pass(target, tree, environment=_environment(tree, keep_bytecode=True)):
         raise SandboxError(
             f"{target.file}: its tests fail without a mutant: {' '.join(target.tests)}"
         )
+    path = tree / target.file
+    for outdated in path.parent.glob(f"__pycache__/{path.stem}.*"):
+        outdated.unlink()
     yield from (_shell if target.is_shell else _python)(target, tree, say)
 
 
 def _pytest(target: Target) -> list[str]:
-    options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+    options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
     return [sys.executable, "-m", "pytest", *options, *target.tests]
 
 
-def _environment(tree: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "PYTHONPATH": f"{tree}:{tree / 'scripts'}",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HYPOTHESIS_SEED": "0",
-    }
+def _environment(tree: Path, *, keep_bytecode: bool = False) -> dict[str, str]:
+    """Python compares the time of a file in seconds, so it must not keep the bytecode of a mutant."""
+    environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'scripts'}"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment if keep_bytecode else {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _pass(target: Target, tree: Path) -> bool:
+def _pass(target: Target, tree: Path, environment: dict[str, str] | None = None) -> bool:
     try:
         done = subprocess.run(
-            _pytest(target), cwd=tree, env=_environment(tree), capture_output=True, check=False,
-            stdin=subprocess.DEVNULL, timeout=TIMEOUT_S,
+            _pytest(target), cwd=tree, env=environment or _environment(tree), capture_output=True,
+            check=False, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return False
@@ -107,6 +111,7 @@ def _python(target: Target, tree: Path, say: Callable[[str], None]) -> Iterator[
         / "bin"
     )
     config, session = tree / "mutants.toml", tree / "mutants.sqlite"
+    lines = lines_that_decide((tree / target.file).read_text())
     config.write_text(
         "[cosmic-ray]\n"
         f"module-path = {json.dumps(target.file)}\n"
@@ -115,10 +120,12 @@ def _python(target: Target, tree: Path, say: Callable[[str], None]) -> Iterator[
         f"test-command = {json.dumps(' '.join(_pytest(target)))}\n"
         '[cosmic-ray.distributor]\nname = "local"\n'
         f"[cosmic-ray.filters.operators-filter]\nexclude-operators = {json.dumps(_EQUIVALENT)}\n"
+        f"[cosmic-ray.filters.line-filter.lines]\n{json.dumps(target.file)} = {json.dumps(lines)}\n"
     )
     for words in (
         ("cosmic-ray", "init", config.name, session.name),
         ("cr-filter-operators", session.name, config.name),
+        ("cr-filter-lines", "--config", config.name, session.name),
         ("cosmic-ray", "exec", config.name, session.name),
     ):
         _cosmic_ray([str(programs / words[0]), *words[1:]], tree)
