@@ -33,9 +33,9 @@ class Explanation:
         return f"{self.file}: {self.before} -> {self.after}"
 
 
-def load(path: Path = PATH) -> tuple[Explanation, ...]:
+def load(path: Path | None = None) -> tuple[Explanation, ...]:
     """Raises TypeError for an entry without a pattern or a reason."""
-    table = yaml.safe_load(path.read_text()) or {}
+    table = yaml.safe_load((path or PATH).read_text()) or {}
     return tuple(Explanation(file=file, **entry) for file in table for entry in table[file])
 
 

@@ -127,7 +127,7 @@ def test_a_third_line_is_ignored(path: Path) -> None:
     ("detail", "drained"), [({"drained": True}, True), ({"drained": False}, False), ({}, False)]
 )
 def test_the_detail_says_whether_the_node_is_drained(
-    path: Path, detail: dict[str, bool], drained: bool
+    path: Path, detail: dict[str, Any], drained: bool
 ) -> None:
     assert read(path, text(**detail)).drained is drained
 
@@ -135,15 +135,17 @@ def test_the_detail_says_whether_the_node_is_drained(
 def test_the_record_of_the_agents_own_drain(path: Path) -> None:
     made = {"reason": "holdfast:XID79: x"}
     assert read(path, text(decision={"made": made})).own_drain == made
-    for decision in ({"made": None}, {}, None, [], "x"):
+    wrong: list[Any] = [{"made": None}, {"made": "x"}, {}, None, [], "x"]
+    for decision in wrong:
         assert read(path, text(decision=decision)).own_drain == {}
 
 
 def test_only_values_of_the_right_type_are_shown(path: Path) -> None:
     mixed = read(path, text(findings=[{"code": "A"}, "x", None], blind=["nvml", 3, None]))
     assert (mixed.findings, mixed.blind) == ([{"code": "A"}], ["nvml"])
-    for wrong in (None, {}, "nvml", 3):
-        found = read(path, text(findings=wrong, blind=wrong))
+    values: list[Any] = [None, {}, "nvml", 3]
+    for value in values:
+        found = read(path, text(findings=value, blind=value))
         assert (found.findings, found.blind) == ([], [])
 
 
