@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from mutants.shell import mutations
 from mutants.target import Target
 
 TIMEOUT_S = 120.0
-"""Time limit for the tests of one mutant; a mutant that makes them hang counts as detected."""
+"""Shortest time limit for the tests of one mutant; a mutant that makes them hang counts as detected."""
+_TIMES_AS_LONG = 10
+"""The limit on a busy machine, in times that the tests took without a mutant."""
 
 _EQUIVALENT = (
     # `|` occurs only in annotations of these files, and `is` only with None and enum members;
@@ -55,14 +58,19 @@ def mutants_of(target: Target, tree: Path, say: Callable[[str], None]) -> Iterat
 
     Raises ``SandboxError`` when the tests fail without any mutant.
     """
-    if not _pass(target, tree, environment=_environment(tree, keep_bytecode=True)):
+    begin = time.monotonic()
+    if not _pass(target, tree, _environment(tree, keep_bytecode=True), 10 * TIMEOUT_S):
         raise SandboxError(
             f"{target.file}: its tests fail without a mutant: {' '.join(target.tests)}"
         )
     path = tree / target.file
     for outdated in path.parent.glob(f"__pycache__/{path.stem}.*"):
         outdated.unlink()
-    yield from (_shell if target.is_shell else _python)(target, tree, say)
+    limit_s = max(TIMEOUT_S, _TIMES_AS_LONG * (time.monotonic() - begin))
+    if target.is_shell:
+        yield from _shell(target, tree, limit_s)
+    else:
+        yield from _python(target, tree, limit_s, say)
 
 
 def _pytest(target: Target) -> list[str]:
@@ -77,24 +85,24 @@ def _environment(tree: Path, *, keep_bytecode: bool = False) -> dict[str, str]:
     return environment if keep_bytecode else {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _pass(target: Target, tree: Path, environment: dict[str, str] | None = None) -> bool:
+def _pass(target: Target, tree: Path, environment: dict[str, str], limit_s: float) -> bool:
     try:
         done = subprocess.run(
-            _pytest(target), cwd=tree, env=environment or _environment(tree), capture_output=True,
-            check=False, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S,
+            _pytest(target), cwd=tree, env=environment, capture_output=True, check=False,
+            stdin=subprocess.DEVNULL, timeout=limit_s,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
 
 
-def _shell(target: Target, tree: Path, _say: Callable[[str], None]) -> Iterator[Mutant]:
+def _shell(target: Target, tree: Path, limit_s: float) -> Iterator[Mutant]:
     path = tree / target.file
     text = path.read_text()
     lines = text.splitlines()
     for index, changed in mutations(text):
         path.write_text("\n".join([*lines[:index], changed, *lines[index + 1 :]]) + "\n")
-        survived = _pass(target, tree)
+        survived = _pass(target, tree, _environment(tree), limit_s)
         yield Mutant(
             file=target.file,
             line=index + 1,
@@ -105,7 +113,9 @@ def _shell(target: Target, tree: Path, _say: Callable[[str], None]) -> Iterator[
     path.write_text(text)
 
 
-def _python(target: Target, tree: Path, say: Callable[[str], None]) -> Iterator[Mutant]:
+def _python(
+    target: Target, tree: Path, limit_s: float, say: Callable[[str], None]
+) -> Iterator[Mutant]:
     programs = (
         pinned_venv.make(Path(__file__).with_name("cosmic_ray.lock"), cache() / "mutants", say)
         / "bin"
@@ -115,7 +125,7 @@ def _python(target: Target, tree: Path, say: Callable[[str], None]) -> Iterator[
     config.write_text(
         "[cosmic-ray]\n"
         f"module-path = {json.dumps(target.file)}\n"
-        f"timeout = {TIMEOUT_S}\n"
+        f"timeout = {limit_s}\n"
         "excluded-modules = []\n"
         f"test-command = {json.dumps(' '.join(_pytest(target)))}\n"
         '[cosmic-ray.distributor]\nname = "local"\n'

@@ -213,6 +213,7 @@ def test_only_a_text_as_long_as_slurmdbds_column_counts_as_cut(kept: str, own: b
     ("own_pairs", "other_pairs", "code", "own"),
     [
         ({"boot": "b"}, {"boot": "b"}, "XID48", True),
+        ({"boot": "b"}, {"boot": "b"}, "DISK_FULL", True),
         ({"boot": "b"}, {"boot": "a"}, "XID48", False),
         ({"boot": "b"}, {"boot": "c"}, "XID48", False),
         ({"boot": "b"}, {}, "XID48", False),

@@ -72,9 +72,9 @@ def test_a_verdict_of_another_format_is_named_briefly(path: Path, wire: str) -> 
     assert found.why == f"verdict of another format ({wire[:40]})"
 
 
-@pytest.mark.parametrize("status", ["ok", "suspect"])
-def test_two_lines_that_disagree_are_not_a_verdict(path: Path, status: str) -> None:
-    content = text().replace('"status": "bad"', f'"status": "{status}"')
+@pytest.mark.parametrize(("first", "second"), [("bad", "ok"), ("ok", "bad"), ("bad", "suspect")])
+def test_two_lines_that_disagree_are_not_a_verdict(path: Path, first: str, second: str) -> None:
+    content = text(first).replace(f'"status": "{first}"', f'"status": "{second}"')
     found = read(path, content)
     assert (found.status, found.fresh) == (Status.BLIND, False)
     assert found.why.startswith(FOREIGN)
