@@ -1,4 +1,4 @@
-"""Law 3: each detail on which it depends whether a drain is Holdfast's own, and who ended it."""
+"""Rule 3: each detail on which it depends whether a drain is Holdfast's own, and who ended it."""
 
 from __future__ import annotations
 

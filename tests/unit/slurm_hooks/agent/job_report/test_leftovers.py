@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from slurm_hooks.agent.job_report import leftovers
-from slurm_hooks.agent.job_report.processes import Fate
 from slurm_hooks.agent.job_report.report import Leftover, MemoryLeft
-from slurm_hooks.agent.job_report.runs import Runs
+from slurm_hooks.agent.job_runs.processes import Fate
+from slurm_hooks.agent.job_runs.runs import Runs
 from slurm_hooks.facts import GpuFacts, GpuProcess, NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
-from tests.unit.slurm_hooks.agent.job_report.builders import (
+from tests.unit.slurm_hooks.agent.job_runs.builders import (
     ALICE,
     begin,
     facts,
