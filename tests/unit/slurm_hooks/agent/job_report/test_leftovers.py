@@ -142,7 +142,7 @@ def test_memory_is_not_attributed_to_a_job_while_another_may_use_the_gpu(
     if ended:
         shared = finish(shared, job=8, at_s=160.0)
     assert [found.gpu for found in memory_left(2 << 30, 2 << 30, runs=shared)] == left
-    unknown = leftovers.look(shared, BASED, (), node(on_gpu(1), on_gpu(1)))
+    unknown = leftovers.find_leftovers(shared, BASED, (), node(on_gpu(1), on_gpu(1)))
     assert [one.gpus for one in unknown] == ([tuple(left)] if left else [])
 
 
@@ -150,13 +150,15 @@ def test_memory_is_not_attributed_to_a_job_while_another_may_use_the_gpu(
 
 
 def test_an_unknown_process_has_no_start_time() -> None:
-    (left,) = leftovers.look(OVER, RUN, (), node(on_gpu(7), ()))
+    (left,) = leftovers.find_leftovers(OVER, RUN, (), node(on_gpu(7), ()))
     assert (left.pid, left.start, left.gpus, left.used_bytes) == (5, 0, (0,), 7)
     assert not left.confirmed
 
 
 def test_a_leftover_keeps_the_facts_of_its_process() -> None:
-    (left,) = leftovers.look(OVER, RUN, [process(command="python train.py")], node((), ()))
+    (left,) = leftovers.find_leftovers(
+        OVER, RUN, [process(command="python train.py")], node((), ())
+    )
     assert (left.command, left.step, left.confirmed) == ("python train.py", "0", True)
     assert (left.gpus, left.used_bytes) == ((), None)
 
