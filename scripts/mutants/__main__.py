@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import yaml
 from testbed.errors import SandboxError, did_you_mean
 
+from mutants import explained
 from mutants.mutant import Mutant
 from mutants.run import copy_tree, mutants_of
 from mutants.target import TARGETS, Target
-
-_EXPLAINED = Path(__file__).with_name("explained.yaml")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SandboxError as error:
         print(f"scripts/test mutants: {error}", file=sys.stderr)
         return 2
-    return _report([mutant for mutants in found for mutant in mutants], time.monotonic() - begin)
+    mutants = [mutant for of_file in found for mutant in of_file]
+    return _report(mutants, args.file or known, time.monotonic() - begin)
 
 
 def _say(text: str) -> None:
@@ -62,26 +60,19 @@ def _run(target: Target) -> list[Mutant]:
     return found
 
 
-def _report(found: Sequence[Mutant], took_s: float) -> int:
-    table: dict[str, list[dict[str, str]]] = yaml.safe_load(_EXPLAINED.read_text()) or {}
+def _report(found: Sequence[Mutant], files: Collection[str], took_s: float) -> int:
     survivors = [mutant for mutant in found if mutant.survived]
-    unexplained = [mutant for mutant in survivors if not _explained(mutant, table)]
+    explanations = tuple(e for e in explained.load() if e.file in files)
+    unexplained, unused = explained.unexplained(survivors, explanations)
     for mutant in unexplained:
         print(mutant)
+    for explanation in unused:
+        print(f"No survivor is explained by {explanation}: remove it from {explained.PATH.name}")
     print(
         f"{len(found)} mutants in {took_s / 60:.0f} min: {len(found) - len(survivors)} detected by a test, "
         f"{len(survivors) - len(unexplained)} survivors explained, {len(unexplained)} unexplained"
     )
     return 1 if unexplained else 0
-
-
-def _explained(mutant: Mutant, table: dict[str, list[dict[str, str]]]) -> bool:
-    """Whether an entry matches: a pattern of the line before the change and, optionally, of the line after."""
-    return any(
-        re.fullmatch(entry["before"], mutant.before)
-        and re.fullmatch(entry.get("after", ".*"), mutant.after)
-        for entry in [*table.get(mutant.file, ()), *table.get("all", ())]
-    )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ class Target:
 
 
 _HOOKS = "tests/unit/slurm_hooks/hooks"
+_NODE = "tests/unit/slurm_hooks/node"
+_AGENT = "tests/unit/slurm_hooks/agent"
 _POLICY = "tests/unit/holdfast/policy"
 
 TARGETS = (
@@ -26,30 +28,46 @@ TARGETS = (
         tests=(
             f"{_HOOKS}/test_hook_sh.py",
             f"{_HOOKS}/test_epilog_skip.py",
-            "tests/unit/slurm_hooks/agent/job_runs/test_hook_notes.py",
+            f"{_AGENT}/job_runs/test_hook_notes.py",
             "tests/fuzz/test_verdict_files.py",
         ),
-    ),
-    Target(
-        file="slurm_hooks/node/verdict_file.py",
-        tests=(f"{_HOOKS}/test_hook_sh.py", "tests/fuzz/test_verdict_files.py"),
     ),
     Target(
         file="slurm_hooks/hooks/admission.py",
-        tests=(
-            f"{_HOOKS}/test_admission.py",
-            f"{_HOOKS}/test_epilog_skip.py",
-            "tests/fuzz/test_verdict_files.py",
-        ),
+        tests=(f"{_HOOKS}/test_admission.py", f"{_HOOKS}/test_epilog_skip.py"),
     ),
+    # the verdict
+    Target(file="holdfast/findings.py", tests=("tests/unit/holdfast/test_findings.py",)),
+    Target(
+        file="slurm_hooks/agent/verdict/publisher.py",
+        tests=(f"{_AGENT}/verdict/test_publisher.py",),
+    ),
+    Target(file="slurm_hooks/node/verdict_file.py", tests=(f"{_NODE}/test_verdict_file.py",)),
+    # whose drain, and how many
     Target(
         file="holdfast/policy/ownership.py",
-        tests=(
-            f"{_POLICY}/test_node.py",
-            f"{_POLICY}/test_node_rules.py",
-            "tests/unit/holdfast/slurm/test_accounting.py",
-        ),
+        tests=(f"{_POLICY}/test_ownership.py", "tests/unit/holdfast/slurm/test_accounting.py"),
+    ),
+    Target(
+        file="slurm_hooks/agent/drain/manual_resume.py",
+        tests=(f"{_AGENT}/drain/test_manual_resume.py",),
     ),
     Target(file="holdfast/policy/budget.py", tests=(f"{_POLICY}/test_budget.py",)),
     Target(file="holdfast/reason.py", tests=("tests/unit/holdfast/test_reason.py",)),
+    # what is killed, and whose word counts
+    Target(
+        file="slurm_hooks/node/process_scan.py",
+        tests=(f"{_NODE}/test_process_scan.py", f"{_AGENT}/jobs/test_kill_tasks.py"),
+    ),
+    Target(
+        file="slurm_hooks/agent/job_report/leftovers.py",
+        tests=(
+            f"{_AGENT}/job_report/test_leftovers.py",
+            f"{_AGENT}/job_report/test_report.py",
+        ),
+    ),
+    Target(
+        file="slurm_hooks/agent/jobs/old_markers.py",
+        tests=(f"{_AGENT}/jobs/test_old_markers.py",),
+    ),
 )

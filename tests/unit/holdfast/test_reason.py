@@ -137,3 +137,55 @@ def test_a_pair_that_the_format_cannot_hold_is_refused(pair: dict[str, str]) -> 
 def test_pairs_that_fill_the_whole_reason_are_refused() -> None:
     with pytest.raises(ValueError, match="no room"):
         Reason("X", "x", {"k": "v" * 250})
+
+
+@pytest.mark.parametrize(
+    ("value_chars", "detail"), [(238, "abc"), (239, "ab"), (240, "a"), (241, "")]
+)
+def test_a_detail_is_cut_to_the_room_that_the_pairs_leave(value_chars: int, detail: str) -> None:
+    reason = Reason("X", "abc", {"k": "v" * value_chars})
+    assert (reason.detail, len(str(reason))) == (detail, 256)
+    assert Reason.parse(str(reason)) == reason
+
+
+def test_one_character_too_many_in_pairs_is_refused() -> None:
+    with pytest.raises(ValueError, match="reason pairs of X leave no room in 256 characters"):
+        Reason("X", "", {"k": "v" * 242})
+
+
+def test_a_reason_has_256_characters_at_most() -> None:
+    assert MAX_CHARS == 256
+    assert len(str(Reason("XID79", "x" * 400))) == 256
+    longest = "holdfast:XID79: " + "x" * 240
+    assert Reason.parse(longest) is not None
+    assert Reason.parse(longest + "x") is None
+
+
+def test_a_detail_is_one_line_of_printable_ascii() -> None:
+    assert Reason("X", "a ~b!\x7f\x1f\té\x80  c").detail == "a ~b! ?? c"
+
+
+@pytest.mark.parametrize(
+    ("detail", "kept"),
+    [
+        ("port a=b", "port a:b"),
+        ("a=b=c", "a:b=c"),
+        ("x : Not responding : reboot issued", "x"),
+        (" : Not responding", "no detail"),
+        ("x : Kill task failed", "x : Kill task failed"),
+        ("k=v : reboot complete", "k:v"),
+        ("=v", "=v"),
+    ],
+)
+def test_a_detail_does_not_end_like_a_pair_or_like_slurmctlds_words(detail: str, kept: str) -> None:
+    assert Reason("X", detail).detail == kept
+    assert Reason.parse(str(Reason("X", detail))) == Reason("X", kept)
+
+
+def test_the_pairs_of_a_reason_are_its_own() -> None:
+    pairs = {"boot": "a"}
+    reason = Reason("X", "x", pairs)
+    pairs["boot"] = "b"
+    assert reason.pairs == {"boot": "a"}
+    assert not reason.node_problem
+    assert str(Reason("X", "x", {"a": "1", "b": "2"})) == "holdfast:X: x a=1 b=2"

@@ -87,6 +87,16 @@ def test_surplus_withdraws_by_time_and_then_name() -> None:
     assert withdrawals(table[2:], Budget()) == ()
 
 
+def test_the_latest_drain_withdraws_whatever_its_name() -> None:
+    table = [node(1, OURS, 9), node(2, OURS, 0), node(3, OURS, 5)]
+    assert withdrawals(table, Budget()) == ("worker-1",)
+
+
+def test_a_drain_without_a_time_counts_as_the_latest() -> None:
+    table = [replace(node(1, OURS), reason_at=None), node(2, OURS, 0), node(3, OURS, 5)]
+    assert withdrawals(table, Budget()) == ("worker-1",)
+
+
 def test_future_nodes_do_not_count_as_cluster() -> None:
     ghosts = [
         SlurmNode(name=SlurmName(f"f{i}"), states=frozenset({NodeState.FUTURE})) for i in range(90)

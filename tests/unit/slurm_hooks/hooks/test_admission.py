@@ -174,6 +174,93 @@ def test_a_prolog_without_an_agent_does_not_wait(
     assert site.slurm.mine.reason.startswith("holdfast:PROLOG: XID79: GPU 3 fell off")
 
 
+class Clock:
+    """The clock of the hook; each action happens at its time."""
+
+    def __init__(self) -> None:
+        self.now, self.sleeps = 0.0, 0
+        self.actions: list[tuple[float, Callable[[], None]]] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.sleeps += 1
+        due = [action for at, action in self.actions if at <= self.now]
+        self.actions = [entry for entry in self.actions if entry[0] > self.now]
+        for action in due:
+            action()
+
+
+@pytest.fixture
+def clock(site: Site, agent: None, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A node with a fatal fault, whose agent has not decided yet, 1000 s after the boot."""
+    made = Clock()
+    made.now = 1000.0
+    monkeypatch.setattr(admission, "time", made)
+    site.publish(Status.BAD, drained=False, findings=[FATAL])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("after_s", "waits"),
+    [(0.01, True), (3.9, True), (4.2, False)],
+    ids=["soon", "late", "too late"],
+)
+def test_a_prolog_waits_four_seconds_for_the_agents_drain(
+    site: Site, clock: Clock, after_s: float, waits: bool
+) -> None:
+    def drained() -> None:
+        site.slurm.drain([ME], "holdfast:XID79: GPU 3 fell off boot=x")
+        site.publish(Status.BAD, drained=True, findings=[FATAL])
+
+    begin = clock.now
+    clock.actions = [(begin + after_s, drained)]
+    assert admission.answer(Context.PROLOG) == 10
+    assert clock.now - begin <= min(after_s, 4.0) + 0.03, "it looks often"
+    assert site.slurm.mine.reason.startswith("holdfast:XID79" if waits else "holdfast:PROLOG")
+
+
+def test_a_prolog_stops_waiting_when_the_node_is_no_longer_bad(site: Site, clock: Clock) -> None:
+    clock.actions = [(clock.now + 1.0, lambda: site.publish(Status.SUSPECT, findings=[FATAL]))]
+    begin = clock.now
+    assert admission.answer(Context.PROLOG) == 0
+    assert clock.now - begin < 1.1
+
+
+def test_without_any_time_to_wait_the_prolog_decides_at_once(
+    site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "_DECISION_WAIT_S", 0.0)
+    assert admission.answer(Context.PROLOG) == 10
+    assert clock.sleeps == 0
+    assert site.slurm.mine.reason.startswith("holdfast:PROLOG")
+
+
+@pytest.mark.parametrize(("configured", "used"), [("1", 1.0), ("3", 3.0), ("30", 3.0)])
+def test_a_hook_gives_slurm_three_seconds_at_most(
+    site: Site, monkeypatch: pytest.MonkeyPatch, configured: str, used: float
+) -> None:
+    asked: list[object] = []
+
+    def cli(timeout_s: float, _bin: object) -> FakeSlurm:
+        asked.append(timeout_s)
+        return site.slurm
+
+    monkeypatch.setattr(admission, "SlurmCli", cli)
+    site.configure(f"{HOLD}slurm: {{timeout_s: {configured}}}\n")
+    assert admission.answer(Context.PROLOG) == 10
+    assert asked == [used]
+
+
+def test_the_reason_names_the_first_of_several_findings(site: Site) -> None:
+    """The agent lists the worst finding first."""
+    site.publish(Status.BAD, drained=False, findings=[FATAL, {"code": "IB_FLAP", "detail": "x"}])
+    assert admission.answer(Context.PROLOG) == 10
+    assert site.slurm.mine.reason.startswith("holdfast:PROLOG: XID79: GPU 3 fell off")
+
+
 def test_an_outdated_verdict_of_a_drained_node_refuses_nothing(site: Site) -> None:
     """A person has resumed the node, but the agent has not noticed it yet."""
     site.publish(Status.BAD, drained=True, findings=[FATAL])

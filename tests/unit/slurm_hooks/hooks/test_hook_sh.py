@@ -216,6 +216,16 @@ def test_notes_are_written_only_in_their_folder(
     assert made <= ({"7"} if job == "7" and name == "epilog" else set())
 
 
+@pytest.mark.parametrize("job", ["../x", "x", "7x", ""])
+def test_the_epilog_wakes_the_agent_only_for_a_job_id_of_digits(node: Node, job: str) -> None:
+    """Even if a file with the name of the marker exists."""
+    node.publish("ok")
+    (node.run / "jobs" / f"{job}.json").touch()
+    before = sorted(node.run.rglob("*"))
+    assert node.hook("epilog", SLURM_JOB_ID=job).returncode == 0
+    assert sorted(node.run.rglob("*")) == before
+
+
 @pytest.mark.parametrize("status", ["ok", "suspect"])
 def test_the_epilog_of_a_node_in_service_answers_without_python(node: Node, status: str) -> None:
     node.publish(status)

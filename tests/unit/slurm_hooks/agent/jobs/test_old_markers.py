@@ -43,11 +43,19 @@ def test_the_agents_own_folder_stays(jobs: Path) -> None:
 
 def test_the_marker_of_a_job_that_is_here_is_taken_over(jobs: Path) -> None:
     (jobs / "7.json").write_bytes(markers.encoded(MARKER))
-    (jobs / "8.json").write_bytes(markers.encoded(MARKER))
+    for job, named in ((8, 7), (9, 10)):
+        other = replace(MARKER, job=named, restarts=job)
+        (jobs / f"{job}.json").write_bytes(markers.encoded(other))
     folders = old_markers.put_aside(jobs)
-    found = list(old_markers.of_jobs(folders, {MINE: {7, 8, 9}}))
-    assert found == [replace(MARKER, owner=MINE)], "8.json speaks of job 7"
-    assert list(old_markers.of_jobs(folders, {MINE + 1: {7}})) == [], "the file is not that user's"
+    found = list(old_markers.of_jobs(folders, {MINE: {7, 8, 9, 11}}))
+    assert found == [replace(MARKER, owner=MINE)], "8.json and 9.json are about other jobs"
+
+
+@pytest.mark.parametrize("uid", [MINE - 1, MINE + 1])
+def test_a_marker_that_belongs_to_another_user_is_ignored(jobs: Path, uid: int) -> None:
+    (jobs / "7.json").write_bytes(markers.encoded(MARKER))
+    folders = old_markers.put_aside(jobs)
+    assert list(old_markers.of_jobs(folders, {uid: {7}})) == []
 
 
 def test_a_pipe_is_not_a_marker_even_if_it_contains_one(jobs: Path) -> None:
@@ -58,6 +66,21 @@ def test_a_pipe_is_not_a_marker_even_if_it_contains_one(jobs: Path) -> None:
     os.write(writer, markers.encoded(MARKER))
     assert old_markers.read_users(path, MINE) is None
     os.close(writer)
+
+
+@pytest.mark.parametrize(("size", "taken"), [(4095, True), (4096, True), (4097, False)])
+def test_a_marker_of_more_than_a_page_is_ignored(jobs: Path, size: int, taken: bool) -> None:
+    """Blanks after JSON change nothing, so only the size decides."""
+    path = jobs / "7.json"
+    path.write_bytes(markers.encoded(MARKER).ljust(size))
+    assert (old_markers.read_users(path, MINE) is not None) is taken
+
+
+def test_garbage_and_a_file_that_cannot_be_read_are_ignored(jobs: Path) -> None:
+    (jobs / "7.json").write_bytes(b"garbage")
+    assert old_markers.read_users(jobs / "7.json", MINE) is None
+    memory = Path("/proc/self/mem")  # a regular file of this user; reading address 0 is an error
+    assert old_markers.read_users(memory, MINE) is None
 
 
 def test_links_folders_and_sockets_are_ignored(jobs: Path) -> None:
