@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from holdfast.cli.console import table
+from holdfast.cli.tables import table
 from holdfast.printable import values
 from holdfast.remedy import to_do
 from holdfast.vocabulary import Action

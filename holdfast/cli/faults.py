@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from holdfast.cli.console import complain, say, say_json, table
+from holdfast.cli.console import complain, say, say_json, screen_width
+from holdfast.cli.tables import table
 from holdfast.faults import FAULTS, Fault
 from holdfast.remedy import NEEDS
 from holdfast.vocabulary import Severity
@@ -159,7 +160,7 @@ def _list(rows: Iterable[Fault]) -> str:
         )
         for row in rows
     ]
-    return table([head, *body])
+    return table([head, *body], screen_width())
 
 
 def _page(row: Fault) -> str:

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.adapters.command import run
-from holdfast.cli.console import complain, say, say_json, table
+from holdfast.cli.console import complain, say, say_json
+from holdfast.cli.tables import table
 from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
 from holdfast.drain_owner import DrainStatus, drain_status

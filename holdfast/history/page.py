@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from holdfast.cli.console import table
+from holdfast.cli.tables import fitted, table
 from holdfast.faults import fault_of
 from holdfast.history import event as names
 from holdfast.history.event import Event
@@ -49,12 +49,25 @@ _PLAIN: Mapping[str, str] = {
 """Events with a better text than their name; the others are shown by their name."""
 
 
-def past_page(past: Past, score: Score, events: Sequence[Event], since: float) -> str:
-    """One node or GPU: rating, counts and events. ``events`` are those to show."""
-    return "\n".join(_past_lines(past, score, events, since))
+def past_page(
+    past: Past, score: Score, events: Sequence[Event], since: float, width: int | None = None
+) -> str:
+    """One node or GPU: rating, counts and events. ``events`` are those to show; ``width`` as in
+    ``holdfast.cli.tables``.
+    """
+    parts = [fitted("\n".join(_past_lines(past, score)), width)]
+    often = list(_often(events))
+    if often:
+        head = ("TIMES", "CODE", "ON", "FIRST", "LAST", "WHAT IT IS")
+        parts.append(table([head, *often], width, indent=2))
+    rows = [_row(event, of_gpu=past.kind == "gpu") for event in events]
+    none = f"  no events since {when(since)}"
+    head = ("WHEN", "NODE", "EVENT", "WHAT")
+    parts.append(table([head, *rows], width, indent=2) if rows else none)
+    return "\n\n".join(parts)
 
 
-def _past_lines(past: Past, score: Score, events: Sequence[Event], since: float) -> Iterator[str]:
+def _past_lines(past: Past, score: Score) -> Iterator[str]:
     what = "GPU " if past.kind == "gpu" else ""
     yield f"{what}{past.name}: {score.rating.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
     yield f"  means    {MEANING[score.rating]}"
@@ -62,17 +75,6 @@ def _past_lines(past: Past, score: Score, events: Sequence[Event], since: float)
     if past.gpus:
         listed = (f"{gpu.get('gpu')} {gpu.get('gpu_uuid')}" for gpu in past.gpus)
         yield f"  GPUs     {', '.join(listed)}"
-    often = list(_often(events))
-    if often:
-        yield ""
-        head = ("TIMES", "CODE", "ON", "FIRST", "LAST", "WHAT IT IS")
-        yield from _indented(table([head, *often]))
-    yield ""
-    if not events:
-        yield f"  no events since {when(since)}"
-        return
-    rows = (_row(event, of_gpu=past.kind == "gpu") for event in events)
-    yield from _indented(table([("WHEN", "NODE", "EVENT", "WHAT"), *rows]))
 
 
 def counted(score: Score) -> str:
@@ -86,10 +88,10 @@ def counted(score: Score) -> str:
     return ", ".join(parts) + rule
 
 
-def ranking_page(rows: Iterable[tuple[Past, Score]]) -> str:
+def ranking_page(rows: Iterable[tuple[Past, Score]], width: int | None = None) -> str:
     """Every node, the worst first."""
     head = ("NODE", "SCORE", "RATING", "FAULTS", "OUT", "LAST FAULT", "WHEN")
-    return table([head, *(_ranked(past, score) for past, score in rows)])
+    return table([head, *(_ranked(past, score) for past, score in rows)], width)
 
 
 def _ranked(past: Past, score: Score) -> tuple[str, ...]:
@@ -190,7 +192,3 @@ def when(at: float) -> str:
 
 def _days() -> int:
     return round(WINDOW_S / 86400)
-
-
-def _indented(text: str) -> Iterator[str]:
-    return (f"  {line}" for line in text.splitlines())

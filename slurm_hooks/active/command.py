@@ -12,7 +12,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from holdfast.adapters.state_file import write_atomic
-from holdfast.cli.console import complain, say, say_json, table
+from holdfast.cli.console import complain, say, say_json, screen_width
+from holdfast.cli.tables import table
 from holdfast.config.load import load_section
 from holdfast.config.location import ALL, config_path, switches_off
 from holdfast.config.schema import load_cluster
@@ -155,7 +156,7 @@ def _report(
     if as_one_json:
         say_json(report)
     else:
-        say(page)
+        say(as_text(done, began=at, took_s=ended - began, width=screen_width()))
 
 
 def _prune(folder: Path, keep: int) -> None:
@@ -171,4 +172,4 @@ def _progress(line: str) -> None:
 
 def _catalogue() -> str:
     rows = [(name, row.summary, load(name).needs) for name, row in CATALOGUE.items()]
-    return table([("CHECK", "WHAT", "NEEDS"), *rows])
+    return table([("CHECK", "WHAT", "NEEDS"), *rows], screen_width())

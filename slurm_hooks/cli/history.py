@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.console import complain, say, say_json
+from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
 from holdfast.errors import ProbeError, UsageError
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         say_json(page.as_json(past, score, events))
     else:
-        say(page.past_page(past, score, events, since))
+        say(page.past_page(past, score, events, since, screen_width()))
     return 0
 
 
@@ -87,7 +87,7 @@ def _show_all(reading: Reading, now: float, *, as_json: bool) -> int:
     if as_json:
         say_json([{"name": past.name, **page.score_json(score)} for past, score in rows])
     elif rows:
-        say(page.ranking_page(rows))
+        say(page.ranking_page(rows, screen_width()))
     else:
         complain("holdfast history: no events recorded yet")
     return 0 if rows else 1

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.console import complain, say, say_json, table
+from holdfast.cli.console import complain, say, say_json, screen_width
+from holdfast.cli.tables import table
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
 from slurm_hooks.job.checkpoints.find import candidates, judge, unjudged
 from slurm_hooks.worker.child import Serve
@@ -135,4 +136,4 @@ def _page(folder: Path, found: list[Checkpoint]) -> str:
         step = "-" if checkpoint.step is None else str(checkpoint.step)
         valid = yes if checkpoint.valid else f"no: {checkpoint.reason}"
         rows.append((checkpoint.path.name, step, checkpoint.framework, valid))
-    return table(rows)
+    return table(rows, screen_width())
