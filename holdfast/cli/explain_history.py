@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.adapters.command import run
 from holdfast.errors import CommandError
 from holdfast.history.event import CLOSED, OPENED, Event, of_record
+from holdfast.history.kill_switches import switches_on
 from holdfast.history.lemon import Score
 from holdfast.history.page import counted, sentence
 
@@ -52,6 +53,7 @@ def summary(answer: Mapping[str, Any]) -> dict[str, Any]:
         "score": score.value,
         "rating": score.rating.value,
         "counted": counted(score),
+        "kill_switches": sorted(switches_on(events)),
         "open": [_as_json(event) for event in still_open(events)],
         "last": [_as_json(event) for event in actions[-_LAST:]],
     }

@@ -42,14 +42,25 @@ def _wrapped(cells: Sequence[Sequence[str]], width: int) -> list[str]:
     from rich.text import Text  # noqa: PLC0415
 
     grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, len(_GAP), 0, 0))
-    for _ in cells[0]:
-        grid.add_column(overflow="fold")
+    for whole in _unbroken(cells, width):
+        grid.add_column(overflow="fold", no_wrap=whole)
     for row in cells:
         grid.add_row(*map(Text, row))  # Text, not str: rich reads markup in a str
     screen = io.StringIO()
     console = Console(file=screen, width=width, color_system=None, force_terminal=False)
     console.print(grid)
     return screen.getvalue().splitlines()
+
+
+def _unbroken(cells: Sequence[Sequence[str]], width: int) -> list[bool]:
+    """The columns of single words, such as names: they keep their width if the other columns' words fit
+    beside them."""
+    columns = list(zip(*cells, strict=True))
+    longest = [
+        max(len(word) for cell in column for word in cell.split() or [""]) for column in columns
+    ]
+    fit = sum(longest) + len(_GAP) * (len(columns) - 1) <= width
+    return [fit and all(" " not in cell for cell in column) for column in columns]
 
 
 def fitted(page: str, width: int | None = None) -> str:

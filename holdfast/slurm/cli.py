@@ -180,6 +180,11 @@ class SlurmCli:
         (checked,) = self._checked([name])
         return list(accounting.past_drains(self._run(accounting.argv(checked, since))))
 
+    def past_job(self, job: str) -> accounting.PastJob | None:
+        """The last run of a job (a number or ``ARRAY_TASK``) in accounting, which answers also while
+        slurmctld does not."""
+        return accounting.past_job(self._run(accounting.job_argv(job)))
+
     def _nodes_json(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
         argv = argv_of.show_nodes(self._checked(names), json=True)
         wanted = frozenset(names)

@@ -22,6 +22,8 @@ REPORT: dict[str, Any] = {
     "incidents": [],
     "report": None,
     "slurm": "",
+    "accounting": None,
+    "kill_switches": [],
 }
 
 

@@ -119,6 +119,8 @@ def report(journal: Any) -> dict[str, Any]:
         "job_id": 7,
         "job": None,
         "slurm": "",
+        "accounting": None,
+        "kill_switches": [],
         "journal": str(journal.path) if journal else None,
         "journal_problem": journal.problem if journal else "",
         "attempts": list(journal.attempts) if journal else [],
