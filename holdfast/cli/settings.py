@@ -34,6 +34,12 @@ class Settings:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     problems: dict[str, None] = field(default_factory=dict)
 
+    @property
+    def valid_path(self) -> Path:
+        """The file; if it is invalid, one beside it that does not exist, which means all defaults and the
+        same kill switches."""
+        return self.path.with_name(".defaults") if self.problems else self.path
+
     def section(self, name: str, schema: type[T]) -> T:
         """A section; if it is invalid, its defaults."""
         try:

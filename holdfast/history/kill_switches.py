@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from holdfast.history.event import AGENT_STARTED, KILL_SWITCHES, Event
 
@@ -17,13 +17,18 @@ def switches_on(events: Iterable[Event]) -> frozenset[str]:
     return on
 
 
-def of_cluster(events: Iterable[Event]) -> dict[str, list[str]]:
-    """Kill switch -> the nodes on which it is on, as far as their histories are here."""
+def of_nodes(events: Iterable[Event]) -> dict[str, list[str]]:
+    """Node -> its kill switches that are on, as far as its history is here."""
     by_node: dict[str, list[Event]] = {}
     for event in events:
         by_node.setdefault(event.node, []).append(event)
+    return {node: sorted(switches_on(own)) for node, own in by_node.items()}
+
+
+def by_name(of: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Kill switch -> the nodes on which it is on, both sorted."""
     found: dict[str, list[str]] = {}
-    for node, own in sorted(by_node.items()):
-        for name in sorted(switches_on(own)):
+    for node, switches in sorted(of.items()):
+        for name in switches:
             found.setdefault(name, []).append(node)
     return dict(sorted(found.items()))

@@ -10,6 +10,7 @@ from holdfast.cli.tables import fitted, table
 from holdfast.faults import fault_of
 from holdfast.history import event as names
 from holdfast.history.event import Event
+from holdfast.history.kill_switches import switches_on
 from holdfast.history.lemon import EVICTIONS, WINDOW_S, Rating, Score
 from holdfast.history.subject import Past
 from holdfast.wording import counted as plural
@@ -45,6 +46,7 @@ _PLAIN: Mapping[str, str] = {
     names.OPENED: "fault",
     names.CLOSED: "fault over",
     names.INVENTORY: "GPUs listed",
+    names.KILL_SWITCHES: "kill switches",
 }
 """Events with a better text than their name; the others are shown by their name."""
 
@@ -72,6 +74,9 @@ def _past_lines(past: Past, score: Score) -> Iterator[str]:
     yield f"{what}{past.name}: {score.rating.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
     yield f"  means    {MEANING[score.rating]}"
     yield f"  counted  {counted(score)}"
+    on = switches_on(event for event in past.events if event.node == past.name)
+    if on:
+        yield f"  switches on: {', '.join(sorted(on))}"
     if past.gpus:
         listed = (f"{gpu.get('gpu')} {gpu.get('gpu_uuid')}" for gpu in past.gpus)
         yield f"  GPUs     {', '.join(listed)}"
@@ -135,11 +140,14 @@ def sentence(event: Event) -> str:
         return f"{event.code} on {_on(event)}: {event.detail}{limited}"
     if event.event == names.CLOSED:
         open_s = event.facts.get("open_s")
-        lasted = f" after {_lasted(float(open_s))}" if isinstance(open_s, (int, float)) else ""
-        return f"{event.code} on {_on(event)}{lasted}"
+        after = f" after {lasted(float(open_s))}" if isinstance(open_s, (int, float)) else ""
+        return f"{event.code} on {_on(event)}{after}"
     if event.event == names.INVENTORY:
         gpus = event.facts.get("gpus")
         return plural(len(gpus), "GPU") if isinstance(gpus, list) else "-"
+    if event.event == names.KILL_SWITCHES:
+        on = event.facts.get("on")
+        return f"on: {', '.join(map(str, on))}" if isinstance(on, list) and on else "none is on"
     pairs = " ".join(f"{name}={value}" for name, value in event.facts.items())
     detail = event.detail.removeprefix(f"{event.event.replace('_', ' ')}: ")
     return detail or " ".join(filter(None, (event.code, pairs))) or "-"
@@ -151,7 +159,8 @@ def _on(event: Event) -> str:
     return str(event.facts.get("subject") or "node")
 
 
-def _lasted(seconds: float) -> str:
+def lasted(seconds: float) -> str:
+    """A duration as text."""
     for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
