@@ -47,6 +47,12 @@ def _write(stream: TextIO, text: str) -> None:
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
+def clear_screen() -> None:
+    """Begin a new screen; on a terminal only."""
+    if sys.stdout.isatty():
+        sys.stdout.write("\x1b[H\x1b[2J")
+
+
 def screen_width() -> int | None:
     """Columns of the terminal, or COLUMNS; None where neither is known (a pipe, a file)."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():

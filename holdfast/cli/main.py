@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Command] = {
     "diagnose": Command(
         "slurm_hooks.job.diagnosis.command:main", "find the cause of a failure in a job's logs"
     ),
+    "status": Command("holdfast.cli.status:main", "show the cluster on one screen"),
     "nodes": Command("holdfast.cli.nodes:main", "list the cluster's nodes and who drained them"),
     "history": Command(
         "slurm_hooks.cli.history:main", "show what happened to a node or a GPU, and how often"

@@ -76,6 +76,19 @@ class SlurmJob:
     array_task: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedJob:
+    """One row of the queue. ``job`` as squeue names it, ``1234_5`` for a task of an array."""
+
+    job: str
+    state: str
+    state_reason: str
+    restarts: int
+    user: str
+    name: str
+    admin_comment: str = ""
+
+
 class SlurmClient(Protocol):
     """One cluster's Slurm. Every call is bounded in time.
 

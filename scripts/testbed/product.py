@@ -26,7 +26,7 @@ PACKAGES = {
 }
 """Package -> patterns of its installed files."""
 
-ROOT_REQUIREMENTS = ("nvidia-ml-py", "kubernetes")
+ROOT_REQUIREMENTS = ("jinja2", "kubernetes", "nvidia-ml-py", "rich")
 """PyYAML comes with the root (Debian's python3-yaml)."""
 
 HOOKS = ("prolog", "epilog", "health_check")
