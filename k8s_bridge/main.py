@@ -147,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Exit status 0, 1 (``--plan``: there are changes), 2 (cannot run).
     """
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
@@ -172,7 +172,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast bridge",

@@ -51,8 +51,8 @@ here is shown), 2 used wrongly, or the configuration is invalid (the defaults ar
 """
 
 
-def main(argv: Sequence[str]) -> int:
-    """The command."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast explain",
@@ -69,7 +69,12 @@ def main(argv: Sequence[str]) -> int:
         help="folder of the job's checkpoints and journal (default: as its AdminComment names it)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command."""
+    arguments = parser().parse_args(argv)
     found = settings.load()
     slurm, width = found.slurm(), screen_width()
     kind = "job" if _JOB.fullmatch(arguments.what) else "node"

@@ -41,8 +41,8 @@ _SEVERITY = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
-    """The command. 0: printed; 1: no matching fault."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast faults",
@@ -59,7 +59,12 @@ def main(argv: Sequence[str]) -> int:
     classes = sorted({row.fault_class.value for row in FAULTS.values()})
     parser.add_argument("--class", dest="of", choices=classes, help="only faults of this class")
     parser.add_argument("--json", action="store_true", help="a list of rows, one object each")
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command. 0: printed; 1: no matching fault."""
+    arguments = parser().parse_args(argv)
     rows = [row for row in FAULTS.values() if arguments.of in (None, row.fault_class.value)]
     page = _exact(arguments.words)
     signature = None if page or arguments.of else _signature(arguments.words)

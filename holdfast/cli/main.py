@@ -48,6 +48,9 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "inspect": Command("slurm_hooks.active.command:main", "test nodes under load, as Slurm jobs"),
     "faults": Command("holdfast.cli.faults:main", "show the fault catalogue"),
+    "support-bundle": Command(
+        "holdfast.cli.support_bundle:main", "collect logs and records of a node or a job"
+    ),
     "config": Command("holdfast.cli.config:main", "check a configuration file"),
     "render": Command(
         "holdfast.cli.render:main", "print manifests, slurm.conf lines, units, Helm values"

@@ -9,27 +9,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
+from holdfast.cli.render_table import TABLE
 from holdfast.document import Document, suggest
 from holdfast.errors import HoldfastError, UsageError
-
-TABLE: Mapping[str, str] = {
-    "soperator": "slurm_hooks.deploy.soperator:VALUES",
-    "soperator-nodeset": "slurm_hooks.deploy.soperator:NODESET",
-    "slinky": "slurm_hooks.deploy.slinky:VALUES",
-    "slurm-conf": "slurm_hooks.deploy.slurm_conf:LINES",
-    "systemd": "slurm_hooks.deploy.systemd:UNIT",
-    "daemonset": "slurm_hooks.deploy.daemonset:DAEMONSET",
-    "configuration": "slurm_hooks.deploy.configuration:FILE",
-    "inspection": "slurm_hooks.deploy.inspection:INSPECTION",
-    "inspection-cronjob": "slurm_hooks.deploy.inspection:CRONJOB",
-    "sbatch": "slurm_hooks.deploy.batch:SCRIPT",
-    "rbac": "k8s_bridge.render:RBAC",
-    "deployment": "k8s_bridge.render:DEPLOYMENT",
-}
-"""Name of the document → where its ``Document`` is."""
 
 
 def document(what: str) -> Document:
@@ -45,8 +30,8 @@ def render_text(what: str, **values: str) -> str:
     return document(what).text(what, values)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of ``holdfast render``. Exit status 0, or 2 for a usage error."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     width = max(map(len, TABLE)) + 2
     rows = [f"  {name:{width}}{document(name).about}" for name in TABLE]
     parser = argparse.ArgumentParser(
@@ -71,7 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--values", action="store_true", help="print the values that the document takes"
     )
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``holdfast render``. Exit status 0, or 2 for a usage error."""
+    arguments = parser().parse_args(argv)
     try:
         text = _values(arguments.what) if arguments.values else _render(arguments)
     except HoldfastError as error:

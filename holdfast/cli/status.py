@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from holdfast import incidents
 from holdfast.adapters.command import complete
 from holdfast.cli import settings
 from holdfast.cli.console import clear_screen, complain, say, say_json, screen_width
@@ -196,7 +195,6 @@ def _jobs(jobs: Sequence[QueuedJob]) -> dict[str, Any]:
     requeued = [job for job in jobs if job.restarts]
     return {
         "states": dict(states.most_common()),
-        "under_holdfast": sum(bool(incidents.journal_in(job.admin_comment)) for job in jobs),
         "held": sum(job.state_reason.startswith(_HELD) for job in jobs),
         "requeued": [asdict(job) for job in sorted(requeued, key=lambda job: -job.restarts)],
     }

@@ -38,10 +38,9 @@ def _lines(report: Report) -> Iterator[str]:
     if report["jobs"] is not None:
         jobs = report["jobs"]
         states = ", ".join(f"{count} {state}" for state, count in jobs["states"].items())
-        requeued = sum(1 for _ in jobs["requeued"])
         yield (
-            f"  jobs      {states or 'none'}; {jobs['under_holdfast']} under holdfast run, "
-            f"{requeued} requeued before, {jobs['held']} held"
+            f"  jobs      {states or 'none'}; {len(jobs['requeued'])} requeued before, "
+            f"{jobs['held']} held"
         )
     yield from _history(report)
     yield from (f"  here      {text}" for text in report["kill_switches"]["here"])

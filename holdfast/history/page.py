@@ -51,6 +51,9 @@ _PLAIN: Mapping[str, str] = {
 """Events with a better text than their name; the others are shown by their name."""
 
 
+_SHORT_CHARS = 12
+
+
 def past_page(
     past: Past, score: Score, events: Sequence[Event], since: float, width: int | None = None
 ) -> str:
@@ -58,7 +61,7 @@ def past_page(
     ``holdfast.cli.tables``.
     """
     parts = [fitted("\n".join(_past_lines(past, score)), width)]
-    often = list(_often(events))
+    often = list(_often(events, short=width is not None))
     if often:
         head = ("TIMES", "CODE", "ON", "FIRST", "LAST", "WHAT IT IS")
         parts.append(table([head, *often], width, indent=2))
@@ -72,14 +75,14 @@ def past_page(
 def _past_lines(past: Past, score: Score) -> Iterator[str]:
     what = "GPU " if past.kind == "gpu" else ""
     yield f"{what}{past.name}: {score.rating.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
-    yield f"  means    {MEANING[score.rating]}"
-    yield f"  counted  {counted(score)}"
+    yield f"  means     {MEANING[score.rating]}"
+    yield f"  counted   {counted(score)}"
     on = switches_on(event for event in past.events if event.node == past.name)
     if on:
-        yield f"  switches on: {', '.join(sorted(on))}"
+        yield f"  switches  on: {', '.join(sorted(on))}"
     if past.gpus:
         listed = (f"{gpu.get('gpu')} {gpu.get('gpu_uuid')}" for gpu in past.gpus)
-        yield f"  GPUs     {', '.join(listed)}"
+        yield f"  GPUs      {', '.join(listed)}"
 
 
 def counted(score: Score) -> str:
@@ -113,8 +116,9 @@ def _ranked(past: Past, score: Score) -> tuple[str, ...]:
     )
 
 
-def _often(events: Iterable[Event]) -> Iterator[tuple[str, ...]]:
-    """One row for each fault and its part, the most frequent first."""
+def _often(events: Iterable[Event], *, short: bool) -> Iterator[tuple[str, ...]]:
+    """One row for each fault and its part, the most frequent first. ``short``: the first characters of a
+    UUID, which the command takes too."""
     groups: dict[tuple[str, str], list[Event]] = {}
     for event in events:
         if event.event == names.OPENED and event.code:
@@ -122,7 +126,8 @@ def _often(events: Iterable[Event]) -> Iterator[tuple[str, ...]]:
             groups.setdefault((event.code, on), []).append(event)
     for (code, on), found in sorted(groups.items(), key=lambda row: (-len(row[1]), row[0])):
         first, last = when(found[0].t), when(found[-1].t)
-        yield (str(len(found)), code, on, first, last, fault_of(code).title)
+        part = on[:_SHORT_CHARS] if short and on.startswith("GPU-") else on
+        yield (str(len(found)), code, part, first, last, fault_of(code).title)
 
 
 def _row(event: Event, *, of_gpu: bool) -> tuple[str, str, str, str]:

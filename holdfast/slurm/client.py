@@ -86,7 +86,6 @@ class QueuedJob:
     restarts: int
     user: str
     name: str
-    admin_comment: str = ""
 
 
 class SlurmClient(Protocol):

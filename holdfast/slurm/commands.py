@@ -70,7 +70,7 @@ def job_admin_comment(job: str, text: str) -> list[str]:
 
 def queue() -> list[str]:
     """Every job that has not ended; an array's pending tasks are one row."""
-    names = ("JobArrayID", "State", "Reason", "RestartCnt", "UserName", "AdminComment")
+    names = ("JobArrayID", "State", "Reason", "RestartCnt", "UserName")
     columns = [f"{name}:{FIELD}" for name in names] + [f"Name:{RECORD}"]
     states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED,COMPLETING"
     return ["squeue", "--all", "--noheader", states, "--Format", ",".join(columns)]

@@ -174,9 +174,9 @@ def queue(text: str) -> list[QueuedJob]:
     """The rows of ``commands.queue``. A user chooses the name; a row that it makes unreadable is left out."""
     found = []
     for record in text.split(f"{RECORD}\n"):
-        fields = record.split(FIELD, 6)
-        if len(fields) == 7 and fields[3].isdecimal():
-            job, state, reason, restarts, user, comment, name = fields
+        fields = record.split(FIELD, 5)
+        if len(fields) == 6 and fields[3].isdecimal():
+            job, state, reason, restarts, user, name = fields
             found.append(
                 QueuedJob(
                     job=job,
@@ -185,7 +185,6 @@ def queue(text: str) -> list[QueuedJob]:
                     restarts=int(restarts),
                     user=user,
                     name=name,
-                    admin_comment=comment,
                 )
             )
     return found

@@ -20,7 +20,7 @@ from testbed.paths import TREE, cache
 
 PREFIX = "opt/holdfast"
 PACKAGES = {
-    "holdfast": ("*.py",),
+    "holdfast": ("*.py", "*.j2"),
     "slurm_hooks": ("*.py", "hook", "*.j2"),
     "k8s_bridge": ("*.py", "*.j2"),
 }

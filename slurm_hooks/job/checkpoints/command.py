@@ -29,10 +29,8 @@ Newest first. Exit status: 0 at least one checkpoint is valid, 1 none is valid, 
 or cannot be listed."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the checkpoints of a folder. Keys of ``--json``: path, framework, step, valid,
-    reason.
-    """
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast checkpoints",
@@ -44,7 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         "dir", metavar="DIR", type=Path, help="folder that the job saves its checkpoints to"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list, newest first")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the checkpoints of a folder. Keys of ``--json``: path, framework, step, valid,
+    reason.
+    """
+    args = parser().parse_args(argv)
     try:
         found = all_judged(args.dir)
     except OSError as error:

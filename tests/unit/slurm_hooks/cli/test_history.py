@@ -228,7 +228,7 @@ def test_kill_switches_of_all_nodes_are_listed(
     assert "kill switch all is on: worker-[0,2]" in page
     rows = {row["name"]: row["kill_switches"] for row in json.loads(output(capsys, "--json"))}
     assert rows == {"worker-0": ["all"], "worker-1": [], "worker-2": ["all"]}
-    assert "switches on: all" in output(capsys, "worker-0")
+    assert "switches  on: all" in output(capsys, "worker-0")
     assert "none is on" in output(capsys, "worker-1")
 
 
