@@ -15,8 +15,8 @@ from holdfast.policy.budget import KUBE_CORDON
 from holdfast.policy.ownership import DrainRecord, is_own_drain
 from holdfast.policy.recovery_action import of_nvml
 from holdfast.reason import Reason
-from holdfast.remedy import DO
 from holdfast.slurm.client import SlurmNode
+from holdfast.text.remedy import DO
 from holdfast.vocabulary import Action, NodeState
 
 # The start of the reasons that slurmctld itself writes (24.11 and 26.05).

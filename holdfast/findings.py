@@ -35,7 +35,7 @@ class Finding:
 class Verdict:
     """What is known about a node: findings, and the probes that gave no answer.
 
-    A probe without an answer is evidence of neither health nor a fault (law 2): it has its own field.
+    A probe without an answer is evidence of neither health nor a fault (rule 2): it has its own field.
     """
 
     findings: tuple[Finding, ...] = ()

@@ -51,7 +51,7 @@ class FaultClass(str, Enum):
 
 
 class Mode(str, Enum):
-    """What a check may do with its findings (law 5: every check starts in mode observe)."""
+    """What a check may do with its findings (rule 5: every check starts in mode observe)."""
 
     OFF = "off"
     OBSERVE = "observe"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from holdfast.errors import HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.vocabulary import SlurmName
-from k8s_bridge.api import Edit, Kube, KubeConflict, KubeNotFound, KubeRefused
-from k8s_bridge.ownership import cordon_reason, is_cordon_drain, may_overwrite_reason
-from k8s_bridge.plan import (
+from k8s_bridge.kube.api import Edit, Kube, KubeConflict, KubeNotFound, KubeRefused
+from k8s_bridge.planning.ownership import cordon_reason, is_cordon_drain, may_overwrite_reason
+from k8s_bridge.planning.plan import (
     Change,
     DrainInSlurm,
     Isolate,
@@ -23,7 +23,7 @@ from k8s_bridge.plan import (
     WriteRecord,
     requires_drain,
 )
-from k8s_bridge.snapshot import KubeNode
+from k8s_bridge.planning.snapshot import KubeNode
 
 log = logging.getLogger("holdfast.bridge")
 

@@ -22,14 +22,14 @@ from typing import Any
 from holdfast.config.location import ALL, config_path, switches_off
 from holdfast.errors import CommandError, HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
-from k8s_bridge.api import Kube, KubeError, KubeRefused
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.node_mapping import map_nodes
-from k8s_bridge.plan import Change, UpdateStatus, plan, plan_unreadable
-from k8s_bridge.refusals import Refusals
-from k8s_bridge.snapshot import KubeNode
-from k8s_bridge.watch import NodeWatch
+from k8s_bridge.kube.api import Kube, KubeError, KubeRefused
+from k8s_bridge.kube.watch import NodeWatch
+from k8s_bridge.planning.node_mapping import map_nodes
+from k8s_bridge.planning.plan import Change, UpdateStatus, plan, plan_unreadable
+from k8s_bridge.planning.refusals import Refusals
+from k8s_bridge.planning.snapshot import KubeNode
 
 log = logging.getLogger("holdfast.bridge")
 
@@ -198,7 +198,7 @@ def _compose(path: Path) -> tuple[SlurmClient, Kube, BridgeConfig]:
     from holdfast.config.load import load_section  # noqa: PLC0415 - not needed for ``--help``
     from holdfast.config.schema import load_cluster  # noqa: PLC0415
     from holdfast.slurm.adapter import open_slurm  # noqa: PLC0415 - see the next line
-    from k8s_bridge.kube import KubeApi  # noqa: PLC0415 - 0.5 s
+    from k8s_bridge.kube.client import KubeApi  # noqa: PLC0415 - 0.5 s
 
     policy = load_section(path, "bridge", BridgeConfig)
     slurm = load_cluster(path).slurm

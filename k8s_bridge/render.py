@@ -15,6 +15,10 @@ ACCOUNT = "holdfast-bridge"
 _WRITTEN_BY_THE_SERVER = ("labels", "annotations", "managedFields", "resourceVersion", "generation")
 """Fields of a Node's metadata that may differ: two have their own rules, the server sets the rest."""
 
+_DNS = 53
+
+_PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
+
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
 
@@ -73,7 +77,56 @@ DEPLOYMENT = Document(
     },
 )
 
-DOCUMENTS: Mapping[str, Document] = {"rbac": RBAC, "deployment": DEPLOYMENT}
+
+def _network_policy(values: Mapping[str, str]) -> Mapping[str, object]:
+    dns = [{"port": _DNS, "protocol": protocol} for protocol in ("UDP", "TCP")]
+    return {
+        "ports": [
+            *dns,
+            *({"port": int(port), "protocol": "TCP"} for port in values["ports"].split(",")),
+        ]
+    }
+
+
+NETWORK_POLICY = Document(
+    about="which connections the bridge's pod may make",
+    package=_PACKAGE,
+    template="network_policy.yaml.j2",
+    context=_network_policy,
+    values={
+        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
+        "ports": Value(
+            rf"({_PORT})(,({_PORT}))*",
+            "443,6443,6817,6819",
+            "TCP ports of the API server (Service and endpoint), slurmctld and slurmdbd",
+        ),
+    },
+)
+
+
+def _off(values: Mapping[str, str]) -> Mapping[str, object]:
+    return {"switches": dict.fromkeys(values["switches"].split(","), "")}
+
+
+OFF = Document(
+    about="kill switches of the bridge's pod",
+    package=_PACKAGE,
+    template="off.yaml.j2",
+    context=_off,
+    values={
+        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
+        "switches": Value(
+            "(bridge|all)(,(bridge|all))*", "bridge", "bridge: it reports only; all: every action"
+        ),
+    },
+)
+
+DOCUMENTS: Mapping[str, Document] = {
+    "rbac": RBAC,
+    "deployment": DEPLOYMENT,
+    "network-policy": NETWORK_POLICY,
+    "off": OFF,
+}
 
 
 def render_text(what: str, **values: str) -> str:

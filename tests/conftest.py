@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from testbed import product, roots
 from testbed.box import Box
+from testbed.rootfs import product, roots
 from testbed.shape import RELEASES
 
 OF_NODES = ("test_detection.py", "test_faults_show.py", "test_power_cycle_unrepaired.py")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TextIO
 
-from holdfast.printable import folded
+from holdfast.text.printable import folded
 
 
 def _now() -> datetime:

@@ -13,7 +13,7 @@ import shutil
 import sys
 from typing import Any, TextIO
 
-from holdfast import printable
+from holdfast.text import printable
 
 _COLOUR = re.compile(r"(\x1b\[[0-9;]{0,8}m)")
 

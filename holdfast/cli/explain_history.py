@@ -19,7 +19,7 @@ from holdfast.history.page import counted, sentence
 
 _ANSWER_S = 5.0
 _LAST = 3
-_ACTIONS = ("drained", "given_back", "withdrawn", "resumed", "over_budget", "active_check")
+_ACTIONS = ("drained", "returned_to_service", "withdrawn", "resumed", "over_budget", "active_check")
 
 
 def look(name: str) -> tuple[dict[str, Any] | None, str]:

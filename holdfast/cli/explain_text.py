@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from holdfast.cli.tables import fitted, table
-from holdfast.printable import values
-from holdfast.remedy import to_do
+from holdfast.text.printable import values
+from holdfast.text.remedy import to_do
 from holdfast.vocabulary import Action
 
 Report = Mapping[str, Any]

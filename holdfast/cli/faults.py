@@ -12,9 +12,9 @@ from typing import Any
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.cli.tables import table
 from holdfast.faults import FAULTS, Fault
-from holdfast.remedy import NEEDS
+from holdfast.text.remedy import NEEDS
+from holdfast.text.wording import did_you_mean
 from holdfast.vocabulary import Severity
-from holdfast.wording import did_you_mean
 
 EXAMPLE = """\
 examples:

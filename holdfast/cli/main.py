@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from holdfast.cli.console import complain, say
 from holdfast.errors import ConfigError, HoldfastError, UsageError
+from holdfast.text.wording import did_you_mean
 from holdfast.version import VERSION
-from holdfast.wording import did_you_mean
 
 
 class Command(NamedTuple):

@@ -18,8 +18,8 @@ from holdfast.drain_owner import DrainStatus, drain_status
 from holdfast.errors import CommandError
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.hostlist import compress
+from holdfast.text.wording import counted
 from holdfast.vocabulary import NodeState, SlurmName
-from holdfast.wording import counted
 
 EXAMPLE = """\
 examples:

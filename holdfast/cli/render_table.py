@@ -17,6 +17,8 @@ TABLE: Mapping[str, str] = {
     "sbatch": "slurm_hooks.deploy.batch:SCRIPT",
     "rbac": "k8s_bridge.render:RBAC",
     "deployment": "k8s_bridge.render:DEPLOYMENT",
+    "network-policy": "k8s_bridge.render:NETWORK_POLICY",
+    "off": "k8s_bridge.render:OFF",
     "bash-completion": "holdfast.cli.completion:BASH",
     "man-page": "holdfast.cli.completion:MAN",
 }

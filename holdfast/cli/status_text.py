@@ -7,9 +7,9 @@ from typing import Any
 
 from holdfast.cli.nodes import Row, node_table
 from holdfast.cli.tables import fitted, table
-from holdfast.printable import values
 from holdfast.slurm.hostlist import compress
-from holdfast.wording import counted
+from holdfast.text.printable import values
+from holdfast.text.wording import counted
 
 Report = Mapping[str, Any]
 

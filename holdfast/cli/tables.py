@@ -9,7 +9,7 @@ import io
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast import printable
+from holdfast.text import printable
 
 _GAP = "  "
 _LABEL_CHARS = 12

@@ -28,7 +28,7 @@ from holdfast.config.nodes import (
     line_of,
     tag_of,
 )
-from holdfast.wording import did_you_mean, suggest
+from holdfast.text.wording import did_you_mean, suggest
 
 if TYPE_CHECKING:
     from yaml import Node

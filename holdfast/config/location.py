@@ -1,6 +1,6 @@
 """The path of the configuration, and the kill switches beside it.
 
-Nothing here parses a file: the kill switches have to work when the configuration is invalid (law 5).
+Nothing here parses a file: the kill switches have to work when the configuration is invalid (rule 5).
 """
 
 from __future__ import annotations

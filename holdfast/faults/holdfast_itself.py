@@ -16,7 +16,7 @@ OWN_FAULTS: tuple[Fault, ...] = (
     row(
         "PROBE_BLIND", "a probe gave no answer several times in a row",
         (_WARN, FaultClass.HOLDFAST, Action.WAIT, True),
-        "Run holdfast check on the node and read the agent's log.", "law 2 of the design",
+        "Run holdfast check on the node and read the agent's log.", "rule 2 of Holdfast",
         by_users=True,
     ),
     row(

@@ -13,14 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BOOT, AGENT_STARTED, AGENT_ENDED = "boot", "agent_started", "agent_ended"
-MEMORY_LOST = "memory_lost"
+STATE_LOST = "state_lost"
 """The agent's tracked state could not be read: whether the node booted meanwhile is unknown."""
 INVENTORY, GPU_REPLACED, MACHINE_REPLACED = "inventory", "gpu_replaced", "machine_replaced"
 OPENED, CLOSED = "finding_opened", "finding_closed"
-DRAINED, GIVEN_BACK, WITHDRAWN, OVER_BUDGET = "drained", "given_back", "withdrawn", "over_budget"
+DRAINED, RETURNED, WITHDRAWN, OVER_BUDGET = (
+    "drained",
+    "returned_to_service",
+    "withdrawn",
+    "over_budget",
+)
 RESUMED = "resumed"
 """Somebody else returned a node to service that Holdfast had drained."""
-JOB_HIT = "job_hit"
+JOB_AFFECTED = "job_affected"
 """``job`` ran here and was affected by a fault of this node."""
 ACTIVE_CHECK = "active_check"
 """An active check ran: ``check`` and ``verdict`` (passed, failed, could-not-run)."""

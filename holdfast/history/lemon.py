@@ -11,9 +11,9 @@ weights are Holdfast's own::
     faults                  0.20  hardware faults that opened (Meta: xid_cnt)                  4
     repairs                 0.15  of these, faults that require a person or a new part         2
                                   (Meta: tickets); failed active checks; replaced GPUs
-    outs                    0.15  drains by Holdfast for a hardware fault, not withdrawn       3
+    drains                  0.15  drains by Holdfast for a hardware fault, not withdrawn       3
                                   (Meta: out_count)
-    jobs_hit                0.35  runs of jobs that were affected by a fault of this hardware  4
+    affected_jobs           0.35  runs of jobs that were affected by a fault of this hardware  4
                                   (Meta: multi_node_node_fails and single_node_node_fails)
 
 ``r_i`` is the fleet's 95th percentile where the history holds 20 nodes or more (at least 1), else the
@@ -40,7 +40,7 @@ from holdfast.history.event import (
     ACTIVE_CHECK,
     DRAINED,
     GPU_REPLACED,
-    JOB_HIT,
+    JOB_AFFECTED,
     OPENED,
     WITHDRAWN,
     Event,
@@ -51,21 +51,21 @@ WINDOW_S = 28 * 86400.0
 BURST_S = 180.0
 MANY = 20
 """Nodes from which on a fleet's own 95th percentile is the reference."""
-LEMON_AT, WATCH_AT, EVICTIONS = 0.5, 0.3, 2
+LEMON_AT, WATCH_AT, LEMON_DRAINS = 0.5, 0.3, 2
 
 WEIGHTS: Mapping[str, float] = {
     "faults": 0.2,
     "repairs": 0.15,
-    "outs": 0.15,
-    "jobs_hit": 0.35,
+    "drains": 0.15,
+    "affected_jobs": 0.35,
 }
 REFERENCE: Mapping[str, float] = {
     "faults": 4,
     "repairs": 2,
-    "outs": 3,
-    "jobs_hit": 4,
+    "drains": 3,
+    "affected_jobs": 4,
 }
-ALWAYS = frozenset({"faults", "repairs", "outs"})
+ALWAYS = frozenset({"faults", "repairs", "drains"})
 """Signals that every agent records."""
 
 _HARDWARE = {
@@ -97,7 +97,7 @@ class Score:
 
     @property
     def rating(self) -> Rating:
-        if self.value >= LEMON_AT or self.counts.get("outs", 0) >= EVICTIONS:
+        if self.value >= LEMON_AT or self.counts.get("drains", 0) >= LEMON_DRAINS:
             return Rating.LEMON
         return Rating.WATCH if self.value >= WATCH_AT else Rating.GOOD
 
@@ -133,8 +133,8 @@ def count_of(events: Iterable[Event], now: float) -> dict[str, int]:
     return {
         "faults": len(incidents),
         "repairs": max(wanted, replaced) + failed,
-        "outs": _stood(seen),
-        "jobs_hit": len({_run(event) for event in recent if event.event == JOB_HIT}),
+        "drains": _lasting_drains(seen),
+        "affected_jobs": len({_run(event) for event in recent if event.event == JOB_AFFECTED}),
     }
 
 
@@ -147,7 +147,9 @@ def is_hardware(event: Event) -> bool:
 
 def known_signals(events: Iterable[Event]) -> frozenset[str]:
     """The signals that this history has information on."""
-    return ALWAYS | ({"jobs_hit"} if any(event.event == JOB_HIT for event in events) else set())
+    return ALWAYS | (
+        {"affected_jobs"} if any(event.event == JOB_AFFECTED for event in events) else set()
+    )
 
 
 def reference_of(fleet: Sequence[Mapping[str, int]]) -> Mapping[str, float]:
@@ -175,7 +177,7 @@ def _run(event: Event) -> tuple[str, str]:
     return str(event.facts.get("job")), str(event.facts.get("run"))
 
 
-def _stood(events: Iterable[Event]) -> int:
+def _lasting_drains(events: Iterable[Event]) -> int:
     """Drains for a hardware fault that were not withdrawn."""
     count = 0
     for event in events:

@@ -12,8 +12,8 @@ from holdfast.findings import Finding, Verdict
 from holdfast.history.event import CLOSED, OPENED, Event
 from holdfast.history.page import lasted, when
 from holdfast.policy.node import draining
+from holdfast.text.wording import counted
 from holdfast.vocabulary import Mode, Severity
-from holdfast.wording import counted
 
 _SEVERITIES = {severity.name.lower(): severity for severity in Severity}
 

@@ -11,9 +11,9 @@ from holdfast.faults import fault_of
 from holdfast.history import event as names
 from holdfast.history.event import Event
 from holdfast.history.kill_switches import switches_on
-from holdfast.history.lemon import EVICTIONS, WINDOW_S, Rating, Score
+from holdfast.history.lemon import LEMON_DRAINS, WINDOW_S, Rating, Score
 from holdfast.history.subject import Past
-from holdfast.wording import counted as plural
+from holdfast.text.wording import counted as plural
 
 MEANING: Mapping[Rating, str] = {
     Rating.GOOD: "nothing unusual in 28 days",
@@ -25,14 +25,14 @@ MEANING: Mapping[Rating, str] = {
 _SIGNALS: Mapping[str, tuple[str, str]] = {
     "faults": ("hardware fault", "hardware faults"),
     "repairs": ("repair by a person or with a new part", "repairs by a person or with a new part"),
-    "outs": ("time out of service", "times out of service"),
-    "jobs_hit": ("affected job", "affected jobs"),
+    "drains": ("drain", "drains"),
+    "affected_jobs": ("affected job", "affected jobs"),
 }
 
 _OF_THE_NODE = frozenset(
     {
         *(names.BOOT, names.AGENT_STARTED, names.AGENT_ENDED),
-        *(names.DRAINED, names.GIVEN_BACK, names.WITHDRAWN, names.OVER_BUDGET, names.RESUMED),
+        *(names.DRAINED, names.RETURNED, names.WITHDRAWN, names.OVER_BUDGET, names.RESUMED),
     }
 )
 """Events of a whole node, which a GPU's fault may have caused: a GPU's page marks them."""
@@ -41,8 +41,7 @@ _PLAIN: Mapping[str, str] = {
     names.BOOT: "booted",
     names.AGENT_STARTED: "agent started",
     names.AGENT_ENDED: "agent ended",
-    names.GIVEN_BACK: "returned to service",
-    names.MEMORY_LOST: "tracked state lost",
+    names.STATE_LOST: "tracked state lost",
     names.OPENED: "fault",
     names.CLOSED: "fault over",
     names.INVENTORY: "GPUs listed",
@@ -91,14 +90,14 @@ def counted(score: Score) -> str:
     for name, count in score.counts.items():
         threshold = f" (threshold {score.reference[name]:g})" if count else ""
         parts.append(f"{plural(count, *_SIGNALS[name])}{threshold}")
-    twice = score.rating is Rating.LEMON and score.counts.get("outs", 0) >= EVICTIONS
-    rule = f" ({EVICTIONS} times out of service are enough)" if twice else ""
+    twice = score.rating is Rating.LEMON and score.counts.get("drains", 0) >= LEMON_DRAINS
+    rule = f" ({LEMON_DRAINS} drains are enough)" if twice else ""
     return ", ".join(parts) + rule
 
 
 def ranking_page(rows: Iterable[tuple[Past, Score]], width: int | None = None) -> str:
     """Every node, the worst first."""
-    head = ("NODE", "SCORE", "RATING", "FAULTS", "OUT", "LAST FAULT", "WHEN")
+    head = ("NODE", "SCORE", "RATING", "FAULTS", "DRAINS", "LAST FAULT", "WHEN")
     return table([head, *(_ranked(past, score) for past, score in rows)], width)
 
 
@@ -110,7 +109,7 @@ def _ranked(past: Past, score: Score) -> tuple[str, ...]:
         f"{score.value:.2f}",
         score.rating.value,
         str(score.counts.get("faults", 0)),
-        str(score.counts.get("outs", 0)),
+        str(score.counts.get("drains", 0)),
         last.code if last else "-",
         when(last.t) if last else "-",
     )

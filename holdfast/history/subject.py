@@ -31,7 +31,7 @@ class Past:
 def of_node(name: str, events: Iterable[Event]) -> Past:
     """A node's past, and that of its GPUs in other nodes or under an earlier name of this one.
 
-    Events of another machine with the same name do not count (law 10), nor those of a GPU that was
+    Events of another machine with the same name do not count (rule 10), nor those of a GPU that was
     removed from the node.
     """
     found = list(events)

@@ -1,4 +1,4 @@
-"""Law 4: how many nodes Holdfast may take out of service, counted from Slurm's own node table.
+"""Rule 4: how many nodes Holdfast may take out of service, counted from Slurm's own node table.
 
 Agents have no leader. Each one counts, drains, and counts again. When several drained at the same time,
 those beyond the budget withdraw, latest drain first (then by name). Every agent computes the same order

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 def may_comment(node: NodeView, text: str) -> bool:
     """Never the same text twice, and never over a comment that somebody else wrote.
 
-    A comment in which only a count or a measured value changed is the same (law 6).
+    A comment in which only a count or a measured value changed is the same (rule 6).
     """
     current, wanted = Reason.parse(node.comment), Reason.parse(text)
     if current is None or wanted is None:

@@ -1,4 +1,4 @@
-"""Law 3: did Holdfast make this drain? Pure.
+"""Rule 3: did Holdfast make this drain? Pure.
 
 A drain is Holdfast's own if its user, time and exact text are those that slurmctld showed right after
 Holdfast's write. The text alone proves nothing: anyone can type it, and a node that is drained twice

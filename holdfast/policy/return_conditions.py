@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from holdfast.node_states import CANNOT_RETURN
 from holdfast.policy import flap_damping
-from holdfast.policy.node_inputs import Limits, NodeSituation
-from holdfast.policy.ownership import DrainRecord, NodeView
+from holdfast.policy.node_inputs import NodeSituation
+from holdfast.policy.ownership import DrainRecord
 from holdfast.vocabulary import Action
 
 _REQUIRES_ACTION = {Action.REPLACE, Action.REBOOT, Action.RESET_GPU}
 """Once the action has happened, there is no minimum time out of service."""
 
 
-def blocking_condition(
-    situation: NodeSituation, node: NodeView, record: DrainRecord, limits: Limits, now: datetime
-) -> str:
-    """Why the node may not return to service yet; empty: it may."""
-    if situation.verdict.blind:
-        return f"no answer from probes ({', '.join(situation.verdict.blind)})"
-    states = sorted(state.value for state in node.states & CANNOT_RETURN)
+def blocking_condition(situation: NodeSituation, record: DrainRecord) -> str:
+    """Why the node, drained as in ``record``, may not return to service yet. Empty if it may."""
+    inputs, limits = situation.inputs, situation.limits
+    if inputs.verdict.blind:
+        return f"no answer from probes ({', '.join(inputs.verdict.blind)})"
+    states = sorted(state.value for state in situation.node.states & CANNOT_RETURN)
     if states:
         return f"Slurm keeps it out of service for another cause ({'+'.join(states)})"
-    waiting = pending_requirement(situation, node, record, limits, now)
+    waiting = pending_requirement(situation, record)
     if waiting:
         return waiting
-    if situation.clean_passes < limits.recheck_passes:
-        return f"re-check {situation.clean_passes} of {limits.recheck_passes}"
+    if inputs.clean_passes < limits.recheck_passes:
+        return f"re-check {inputs.clean_passes} of {limits.recheck_passes}"
     return ""
 
 
-def pending_requirement(
-    situation: NodeSituation, node: NodeView, record: DrainRecord, limits: Limits, now: datetime
-) -> str:
-    """What the fault requires and has not happened yet; empty: it has."""
+def pending_requirement(situation: NodeSituation, record: DrainRecord) -> str:
+    """What the fault of ``record`` requires and has not happened yet. Empty if nothing is missing."""
+    node, limits = situation.node, situation.limits
     rebooted = bool(record.boot_id and situation.boot_id) and situation.boot_id != record.boot_id
     replaced = (
         bool(record.instance_id and node.instance_id) and node.instance_id != record.instance_id
@@ -58,7 +56,7 @@ def pending_requirement(
     if record.action in _REQUIRES_ACTION and not returns:
         return ""
     since = record.at or record.written_at
-    left = timedelta(seconds=flap_damping.wait_s(returns, limits)) - (now - since)
+    left = timedelta(seconds=flap_damping.wait_s(returns, limits)) - (situation.now - since)
     if left <= timedelta(0):
         return ""
     often = f", as it returned {flap_damping.times(returns)} before" if returns else ""

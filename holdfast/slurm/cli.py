@@ -20,10 +20,10 @@ from typing import TypeVar
 from holdfast.adapters.command import run
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.policy.ownership import PastDrain
-from holdfast.printable import folded
 from holdfast.slurm import accounting, parse
 from holdfast.slurm import commands as argv_of
-from holdfast.slurm.client import QueuedJob, SlurmJob, SlurmNode
+from holdfast.slurm.client import QueuedJob, RunningJob, SlurmJob, SlurmNode
+from holdfast.text.printable import folded
 from holdfast.vocabulary import SlurmName
 
 T = TypeVar("T")
@@ -38,9 +38,10 @@ ENV: Mapping[str, str | None] = {
             "SCONTROL_ALL", "SCONTROL_FEDERATION", "SCONTROL_FUTURE", "SCONTROL_LOCAL",
             "SCONTROL_ONE_LINER", "SCONTROL_SIBLING", "SINFO_ALL", "SINFO_FEDERATION",
             "SINFO_FORMAT", "SINFO_LOCAL", "SINFO_PARTITION", "SINFO_SORT", "SLURM_CLUSTERS",
-            "SLURM_JSON", "SLURM_YAML", "SQUEUE_ACCOUNT", "SQUEUE_ALL", "SQUEUE_ARRAY", "SQUEUE_FORMAT",
-            "SQUEUE_FORMAT2", "SQUEUE_LICENSES", "SQUEUE_NAMES", "SQUEUE_PARTITION", "SQUEUE_QOS",
-            "SQUEUE_SORT", "SQUEUE_STATES", "SQUEUE_USERS",
+            "SLURM_JSON", "SLURM_YAML", "SQUEUE_ACCOUNT", "SQUEUE_ALL", "SQUEUE_ARRAY",
+            "SQUEUE_FEDERATION", "SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SQUEUE_LICENSES", "SQUEUE_LOCAL",
+            "SQUEUE_NAMES", "SQUEUE_PARTITION", "SQUEUE_QOS", "SQUEUE_SORT", "SQUEUE_STATES",
+            "SQUEUE_USERS",
         )
     ),
 }  # fmt: skip
@@ -119,6 +120,11 @@ class SlurmCli:
             raise
         # slurmctld answers now; it did not for the first query.
         return self._parsed(argv, lambda text: parse.job_json(text, job_id))
+
+    def running_jobs(self, name: SlurmName) -> list[RunningJob]:
+        """The jobs in state RUNNING that have this node."""
+        (checked,) = self._checked([name])
+        return self._parsed(argv_of.running_jobs(checked), parse.running_jobs)
 
     def array_task_job_id(self, name: str) -> int:
         """The job number of an array task (``4711_3``, as squeue shows it)."""

@@ -88,6 +88,15 @@ class QueuedJob:
     name: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningJob:
+    """A job in state RUNNING; an array task has a number of its own. ``start_at``: of this run."""
+
+    job_id: int
+    batch_host: str
+    start_at: datetime
+
+
 class SlurmClient(Protocol):
     """One cluster's Slurm. Every call is bounded in time.
 

@@ -42,6 +42,12 @@ def show_job(job: int | str, *, json: bool) -> list[str]:
     return ["scontrol", "show", "job", str(job), "--json" if json else "--oneliner"]
 
 
+def running_jobs(node: str) -> list[str]:
+    """Number, batch host and start time of the jobs that run on a node, of all partitions."""
+    which = ["--all", "--states=RUNNING", f"--nodelist={node}"]
+    return ["squeue", "--noheader", *which, "--format=%A %B %S"]
+
+
 def requeue(job: str) -> list[str]:
     """``job`` as in ``SlurmJob.array_task``, here and below: the number of an array is also the number of
     one of its tasks, and scontrol applies it to all of them."""

@@ -72,7 +72,7 @@ def _numbers(ranges: str) -> Iterator[str]:
 def compress(names: Iterable[str]) -> str:
     """One hostlist of these names, each once, sorted; ``expand`` returns the same set.
 
-    Law 6: Slurm's writes are grouped. 10,000 names fit into one argument this way.
+    Rule 6: Slurm's writes are grouped. 10,000 names fit into one argument this way.
     """
     groups: dict[tuple[str, int], set[int]] = {}
     plain: set[str] = set()

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from holdfast.slurm.client import QueuedJob, SlurmJob, SlurmNode
+from holdfast.slurm.client import QueuedJob, RunningJob, SlurmJob, SlurmNode
 from holdfast.slurm.hostlist import expand
 from holdfast.vocabulary import NodeState, SlurmName
 
@@ -330,6 +330,18 @@ def node_changes(text: str) -> NodeChanges:
     if since is None:
         raise ParseError(f'no "Data since" in the output of sdiag: {text[:80]!r}')
     return NodeChanges(clock(text), int(since[1]), int(changes[1]) if changes else 0)
+
+
+def running_jobs(text: str) -> list[RunningJob]:
+    """The output of ``commands.running_jobs``."""
+    jobs = []
+    for line in text.splitlines():
+        number, host, start = [*line.split(), "", "", ""][:3]
+        start_at = epoch(start) if start.isdigit() else None
+        if not number.isdigit() or start_at is None:
+            raise ParseError(f"not a job of squeue: {line[:80]!r}")
+        jobs.append(RunningJob(job_id=int(number), batch_host=host, start_at=start_at))
+    return jobs
 
 
 _CLOCK = re.compile(r"^sdiag output at .*\((\d{9,12})\)", re.MULTILINE)

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 from holdfast.adapters.command import PATH
 from holdfast.errors import CommandError, ConfigError, Refused, Unavailable
-from holdfast.printable import folded
 from holdfast.slurm import parse
 from holdfast.slurm.cli import ENV, NO_ANSWER, SlurmCli, natural
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.hostlist import compress
+from holdfast.text.printable import folded
 from holdfast.vocabulary import SlurmName
 
 START_S = 20.0

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from testbed import enter
 from testbed.box import Box
+from testbed.namespaces import enter
 from testbed.shape import KUBE_PROGRAMS
 
 Look = tuple[float, dict[str, Any]]

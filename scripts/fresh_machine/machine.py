@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed import roots
 from testbed.paths import TREE
+from testbed.rootfs import roots
 
 _PASSED_ON = (
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "DEBIAN_MIRROR",

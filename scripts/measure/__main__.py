@@ -34,7 +34,7 @@ from measure.figures import Figure
 
 Say = Callable[[str], None]
 CATALOGUE: dict[str, Callable[[Box, Say], Figure]] = {
-    "gate": node.gate,
+    "prolog": node.prolog,
     "check": node.check,
     "drain": drain.drain,
     "unkillable": node.unkillable,
@@ -57,7 +57,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
         prog="scripts/bench",
         description="Run Holdfast's benchmarks, each compared with a baseline or a rival in the same run.",
-        epilog="example: scripts/bench gate drain --json. Without names: run all and write docs/benchmarks.md.",
+        epilog="example: scripts/bench prolog drain --json. Without names: run all and write docs/benchmarks.md.",
     )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"one of {', '.join(CATALOGUE)} (default: all)"

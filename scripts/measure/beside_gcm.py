@@ -179,7 +179,7 @@ def gcm(_box: Box, say: Callable[[str], None]) -> Figure:
                 else f"not within {LIMIT_S:g} s"
             ),
             "gcm 0.0.2 starts a process for each call; here all its checks share one. Holdfast's hook reads "
-            "the agent's verdict (figure gate); this is the command without an agent",
+            "the agent's verdict (figure prolog); this is the command without an agent",
         ),
     )
 

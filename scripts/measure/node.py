@@ -18,13 +18,13 @@ NODE = "worker-0"
 BENCH = "bench"
 
 
-def gate(box: Box, say: Callable[[str], None]) -> Figure:
-    say("gate: 300 prologs and 300 empty shells in turn")
-    times = _inside(box, "gate", 300)
-    ours = Series(what="prolog gate, whole process, healthy verdict", seconds=tuple(times["gate"]))
+def prolog(box: Box, say: Callable[[str], None]) -> Figure:
+    say("prolog: 300 prologs and 300 empty shells in turn")
+    times = _inside(box, "prolog", 300)
+    ours = Series(what="prolog, whole process, healthy verdict", seconds=tuple(times["prolog"]))
     floor = Series(what="sh -c :", seconds=tuple(times["floor"]))
     return Figure(
-        name="gate",
+        name="prolog",
         ours=ours,
         rival=floor,
         target="at most 3 times the floor",
@@ -71,7 +71,7 @@ def unkillable(box: Box, say: Callable[[str], None]) -> Figure:
     box.fault(NODE, "nvml-unkillable")
     try:
         times: dict[str, Any] = _inside(box, "unkillable", 10)
-        hooks = _inside(box, "gate", 50)["gate"]
+        hooks = _inside(box, "prolog", 50)["prolog"]
     finally:
         box.heal(NODE)
     deadline = float(times["deadline"])

@@ -1,4 +1,4 @@
-"""100,000 random histories of faults, manual changes, reboots and killed agents: none may violate a law."""
+"""100,000 random histories of faults, manual changes, reboots and killed agents: none may break a rule."""
 
 from __future__ import annotations
 

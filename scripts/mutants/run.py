@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from testbed import pinned_venv
 from testbed.errors import SandboxError
 from testbed.paths import TREE, cache
+from testbed.rootfs import pinned_venv
 
 from mutants.mutant import Mutant
 from mutants.shell import mutations

@@ -26,7 +26,7 @@ TARGETS = (
         tests=(
             f"{_HOOKS}/test_hook_sh.py",
             f"{_HOOKS}/test_epilog_skip.py",
-            "tests/unit/slurm_hooks/agent/job_report/test_hook_notes.py",
+            "tests/unit/slurm_hooks/agent/job_runs/test_hook_notes.py",
             "tests/fuzz/test_verdict_files.py",
         ),
     ),
@@ -46,7 +46,7 @@ TARGETS = (
         file="holdfast/policy/ownership.py",
         tests=(
             f"{_POLICY}/test_node.py",
-            f"{_POLICY}/test_node_laws.py",
+            f"{_POLICY}/test_node_rules.py",
             "tests/unit/holdfast/slurm/test_accounting.py",
         ),
     ),

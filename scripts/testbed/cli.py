@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from testbed import enter, faults, startup, status
+from testbed import faults, startup, status
 from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
+from testbed.namespaces import enter
 from testbed.paths import box_folder, boxes, cache, purge
 from testbed.shape import (
     ADMIN_KUBECONFIG,

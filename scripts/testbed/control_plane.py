@@ -10,8 +10,8 @@ from pathlib import Path
 from testbed import kube
 from testbed.errors import SandboxError
 from testbed.inside.daemons import PLANE
-from testbed.layers import Say
 from testbed.paths import cache
+from testbed.rootfs.layers import Say
 from testbed.running_box import RunningBox
 from testbed.shape import (
     CONTROLLER_ADDRESS,

@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from testbed import roots
 from testbed.errors import SandboxError
 from testbed.kube import is_built
+from testbed.rootfs import roots
 
 _COMMANDS = ("unshare", "nsenter", "setpriv", "mount", "pivot_root", "hostname", "ip")
 _GIB = 2**30

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from testbed import enter
 from testbed.errors import SandboxError, did_you_mean
 from testbed.inside.control import ControlError, ask
 from testbed.inside.processes import all_pids, parent_of
+from testbed.namespaces import enter
+from testbed.namespaces.pidfd import Watch
 from testbed.paths import box_folder, boxes
-from testbed.pidfd import Watch
 from testbed.shape import CONTROLLER, KUBE_PROGRAMS, Shape
 
 _NODE_READY = "run/sandbox-ready"
@@ -258,7 +258,11 @@ class RunningBox:
 
     def start_daemon(self, name: str) -> None:
         """Start a daemon of the controller unless it runs; continue one that was stopped."""
-        self.ask("start", name)
+        end = time.monotonic() + 20
+        while self.ask("start", name).get("ending"):
+            if time.monotonic() > end:
+                raise SandboxError(f"{name} does not end within 20 s, so it cannot be started")
+            time.sleep(0.02)
         self.signal_daemon(name, signal.SIGCONT)
 
     def stop_daemon(self, name: str) -> None:

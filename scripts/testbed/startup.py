@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from testbed import cleanup, control_plane, enter, host, layers, product, roots, slurm_conf
+from testbed import cleanup, control_plane, host, slurm_conf
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
 from testbed.inside.control import ControlError, ask
-from testbed.layers import Say
+from testbed.namespaces import enter
+from testbed.namespaces.pidfd import end_namespace
 from testbed.paths import TREE, box_folder, cache
-from testbed.pidfd import end_namespace
+from testbed.rootfs import layers, product, roots
+from testbed.rootfs.layers import Say
 from testbed.running_box import RunningBox
 from testbed.shape import (
     DEFAULT_NODES,

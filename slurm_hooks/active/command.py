@@ -38,7 +38,7 @@ examples:
 
 Each check runs as a Slurm job of root in a maintenance reservation, so no user job can start on the
 node. A drained node is undrained inside the reservation and drained again with its old reason,
-whatever the result: its agent returns it to service (agent.gate_back). If an inspection is killed,
+whatever the result: its agent returns it to service (agent.return_test). If an inspection is killed,
 the next one restores its nodes. The report is also saved in paths.state/inspections.
 
 exit status: 0 every tested node passed all checks, 1 a check failed or no node could be tested,

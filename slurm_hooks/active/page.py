@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.cli.tables import fitted, table
-from holdfast.wording import counted
+from holdfast.text.wording import counted
 from slurm_hooks.active.result import IN_DETAIL, Reading, Result, Verdict
 
 SECTIONS = (

@@ -21,9 +21,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9.-]")
 
 
 class Purpose(str, Enum):
-    """Who tests. ``RETURN``: the node's agent, before it returns the node to service."""
+    """Who tests. ``RETURN_TEST``: the node's agent, before it returns the node to service."""
 
-    RETURN = "gate"
+    RETURN_TEST = "return-test"
     INSPECT = "inspect"
 
 

@@ -37,7 +37,7 @@ class Missing(HoldfastError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """The node, from its configuration. ``for_return``: the result decides whether the node returns
-    to service, so findings of checks in mode observe do not count (law 5).
+    to service, so findings of checks in mode observe do not count (rule 5).
     """
 
     gpus: int

@@ -18,15 +18,15 @@ from pathlib import Path
 from holdfast.adapters.log import Log
 from holdfast.errors import ConfigError, ProbeError
 from holdfast.findings import Verdict
-from holdfast.policy.node import draining
+from holdfast.policy.node_inputs import DrainInputs, draining
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import systemd
 from slurm_hooks.agent.component import Component, ProberComponent
 from slurm_hooks.agent.drain.controller import DrainController
-from slurm_hooks.agent.drain.messages import DrainInputs
 from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.agent.jobs.kill_worker import TaskKiller, tasks_to_kill
+from slurm_hooks.agent.jobs.lost_at_boot import LostJobs
 from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.agent.lock import HeldLock
 from slurm_hooks.agent.signals import Signals
@@ -88,6 +88,7 @@ class Agent:
             ProberComponent(self._prober),
             self._job_monitor,
             self._job_watcher,
+            LostJobs(node, config, lambda: self._job_monitor.runs),
             self._telemetry,
         )
         self._log: KmsgFollower | None = None
@@ -233,7 +234,7 @@ class Agent:
         return blind_names(self._observer.facts, self._table)
 
     def _publish_and_act(self) -> None:
-        """The verdict first, then Slurm, then the agent's own disk (law 8)."""
+        """The verdict first, then Slurm, then the agent's own disk (rule 8)."""
         self._publish()
         self._drain.consider(self._drain_inputs(), time.monotonic())
         self._kill_tasks()
@@ -256,7 +257,7 @@ class Agent:
             modes=modes_of(self._table),
             passes=self._passes,
             clean_passes=self._clean_passes,
-            recovered={g.index: recovered(g, memory_lost=lost) for g in gpus},
+            recovered={g.index: recovered(g, state_lost=lost) for g in gpus},
             uuids=frozenset(gpu.uuid for gpu in gpus if gpu.uuid),
             may_act=self._config.may_act(),
             returns=self._observer.tracked.returns,

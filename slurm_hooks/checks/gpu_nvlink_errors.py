@@ -1,6 +1,6 @@
 """Errors on NVLinks that are up: data-link recoveries, replays, and a high rate of CRC errors.
 
-Counters are judged by their recent increase, never by their value (law 9). The thresholds are
+Counters are judged by their recent increase, never by their value (rule 9). The thresholds are
 those of DCGM's NVLink health watch.
 """
 

@@ -1,6 +1,6 @@
 """InfiniBand link errors: the symbol error rate, and the errors of a bad cable.
 
-Only errors since the baseline count, and a counter at its maximum is unknown (law 9). Discards are
+Only errors since the baseline count, and a counter at its maximum is unknown (rule 9). Discards are
 shown and never judged: they come from congestion in the fabric, not from the node.
 """
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from holdfast.faults import fault_of
 from holdfast.findings import Finding
+from holdfast.text.wording import counted
 from holdfast.vocabulary import FaultClass, Severity
-from holdfast.wording import counted
 from slurm_hooks.checks import Check, Reading, limits_in_range
 from slurm_hooks.checks.kernel_log import event_finding
 from slurm_hooks.facts import KernelEvent, NodeFacts

@@ -18,7 +18,7 @@ from holdfast.history import kill_switches, lemon, observed, page, store, subjec
 from holdfast.history.store import Reading
 from holdfast.history.subject import Past
 from holdfast.slurm.hostlist import compress
-from holdfast.wording import counted
+from holdfast.text.wording import counted
 from slurm_hooks.worker.worker import Worker, call
 
 EXAMPLE = """\

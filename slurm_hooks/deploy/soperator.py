@@ -67,6 +67,7 @@ def _context(values: Mapping[str, str]) -> Mapping[str, object]:
         "flux": values["as"] == "flux",
         "wrapper": values["gate"] == _WRAPPER,
         "files": list(files(values["gate"])),
+        "off": [name for name in values["off"].split(",") if name],
     }
 
 
@@ -88,6 +89,11 @@ VALUES = Document(
         ),
         "health_check_interval_s": Value(
             NUMBER, "120", "as Soperator's; its own checks run as often"
+        ),
+        "off": Value(
+            r"([a-z0-9_]+(,[a-z0-9_]+)*)?",
+            "",
+            "kill switches on all nodes, with commas between: names of checks, or all",
         ),
         "as": Value(
             "values|flux",

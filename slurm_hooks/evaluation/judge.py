@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.node import draining
+from holdfast.policy.node_inputs import draining
 from holdfast.vocabulary import Action, Mode
 from slurm_hooks import checks
 from slurm_hooks.facts import NodeFacts

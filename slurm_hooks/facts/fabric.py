@@ -9,7 +9,7 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortDeltas:
-    """How the error counters of one port changed since the agent's baseline (law 9). None: unknown
+    """How the error counters of one port changed since the agent's baseline (rule 9). None: unknown
     (no baseline yet, or the counter is at its maximum).
 
     ``symbol_ber``  symbol errors of the last 125 minutes per bit that the link carries in that

@@ -54,7 +54,7 @@ class GpuRows:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDeltas:
     """What changed on one GPU since the agent's baseline, which is set when the agent first sees the
-    GPU in this boot and after each GPU reset (law 9). None: unknown, as without a baseline.
+    GPU in this boot and after each GPU reset (rule 9). None: unknown, as without a baseline.
 
     ``link_replays``, ``link_recoveries``  of all its NVLinks in the last hour.
     ``link_crc_per_s``    mean of the last minute, of all its NVLinks.

@@ -98,7 +98,7 @@ def _decided(published: Published, cluster: ClusterConfig) -> Published:
     seconds at most, and not at all if no agent is running.
 
     A fatal verdict is published before the budget has admitted the drain. If a prolog refused the
-    node at that moment, slurmctld would drain it regardless of the budget (law 4).
+    node at that moment, slurmctld would drain it regardless of the budget (rule 4).
     """
     until = time.monotonic() + _DECISION_WAIT_S
     while published.status is Status.BAD and not published.drained:

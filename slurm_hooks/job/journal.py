@@ -63,7 +63,7 @@ def of_this_job(events: list[Event], run: tuple[int, float]) -> list[Event]:
     """The events since this job was submitted; ``run`` is its present restart count and start time.
 
     Slurm reuses job ids (a new cluster, a new state directory). A restart count that falls, or one
-    that stays while the job's start time changes, means another job (law 10).
+    that stays while the job's start time changes, means another job (rule 10).
     """
     keys = [(index, _run_of(event)) for index, event in enumerate(events) if _starts_attempt(event)]
     first, before = 0, (-1, 0.0)

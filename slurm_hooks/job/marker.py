@@ -33,9 +33,9 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 class Marker:
     """``state``: the job is running, requested a requeue, or ended for good.
 
-    ``deaths``: how often in a row this job's launcher was killed. ``exclude``: nodes that the next
-    run avoids. ``at``: epoch seconds. ``journal``: the path of the job's journal. ``owner``: the
-    sender's uid as the kernel reports it; -1 in a packet.
+    ``launchers_killed``: how often in a row this job's launcher was killed. ``exclude``: nodes that
+    the next run avoids. ``at``: epoch seconds. ``journal``: the path of the job's journal. ``owner``:
+    the sender's uid as the kernel reports it; -1 in a packet.
     """
 
     job: int
@@ -43,7 +43,7 @@ class Marker:
     state: str
     at: float
     exclude: tuple[str, ...] = ()
-    deaths: int = 0
+    launchers_killed: int = 0
     journal: str = ""
     owner: int = -1
 
@@ -100,7 +100,7 @@ def decoded(data: bytes) -> Marker:
         exclude=tuple(
             name for name in exclude if isinstance(name, str) and _NODE_NAME.fullmatch(name)
         ),
-        deaths=_count({"deaths": 0, **facts}, "deaths"),
+        launchers_killed=_count({"launchers_killed": 0, **facts}, "launchers_killed"),
         journal=_path(facts.get("journal")),
         owner=_owner(facts.get("owner", -1)),
     )

@@ -1,6 +1,6 @@
 """Runs one pass over the probes, each in a contained worker of its own, in parallel.
 
-The calling process never accesses the driver, mounts or sysfs itself (law 1). The probes and their
+The calling process never accesses the driver, mounts or sysfs itself (rule 1). The probes and their
 intervals are in slurm_hooks/probes/catalogue.py.
 """
 

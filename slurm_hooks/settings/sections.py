@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from holdfast.config.bounds import within
-from holdfast.policy.active_check_before_return import ReturnTestMode
+from holdfast.policy.return_test import ReturnTestMode
 from holdfast.vocabulary import Mode
 
 L = TypeVar("L")
@@ -50,7 +50,7 @@ class BlindConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetConfig:
-    """How many nodes Holdfast may drain: the larger of the two limits (law 4)."""
+    """How many nodes Holdfast may drain: the larger of the two limits (rule 4)."""
 
     max_nodes: int = 2
     max_share: float = 0.1
@@ -135,12 +135,12 @@ class AgentConfig:
     """
     act_retry_s: float = 2.0
     """Time until a failed write to Slurm is tried again."""
-    gate_back: ReturnTestMode = ReturnTestMode.OFF
+    return_test: ReturnTestMode = ReturnTestMode.OFF
     """Whether an active check (a job that loads the node) runs before a node's return: off, observe
     (it runs and is recorded), require (the node returns only if it passed; if its program is
     missing the node stays drained).
     """
-    gate_retry_s: float = 3600.0
+    return_test_retry_s: float = 3600.0
     """Time until an active check that did not pass is tried again."""
     jobs_interval_s: float = 0.15
     """Between two queries for jobs that have to restart, while there are any."""
@@ -169,7 +169,7 @@ class AgentConfig:
             dcgm_interval_s=(10, 86400),
             mlxlink_interval_s=(10, 86400),
             act_retry_s=(0.1, 600),
-            gate_retry_s=(1, 7 * 86400),
+            return_test_retry_s=(1, 7 * 86400),
             jobs_interval_s=(0.05, 10),
             history_max_bytes=(100_000, 500_000_000),
         )

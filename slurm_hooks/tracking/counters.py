@@ -1,7 +1,7 @@
 """Counters that only grow, until they saturate, wrap or are reset. Pure: no I/O here.
 
 The counters of a healthy H100 node are not all zero, so only growth since a baseline is judged,
-never a value (law 9). ``None`` always means unknown (nothing to compare with, or a saturated
+never a value (rule 9). ``None`` always means unknown (nothing to compare with, or a saturated
 counter), never zero.
 """
 

@@ -91,12 +91,12 @@ def was_reset(before: GpuSeen, gpu: GpuFacts) -> bool:
     )
 
 
-def recovered(gpu: GpuFacts, *, memory_lost: bool) -> bool:
+def recovered(gpu: GpuFacts, *, state_lost: bool) -> bool:
     """Whether it answers and requires no action. If the driver does not report the required action,
-    the tracked events count; if these were lost (``memory_lost``), the GPU does not count as
+    the tracked events count; if these were lost (``state_lost``), the GPU does not count as
     recovered.
     """
-    unknown = gpu.recovery_action is None and memory_lost
+    unknown = gpu.recovery_action is None and state_lost
     return gpu.answers and not gpu.recovery_action and not unknown
 
 

@@ -2,7 +2,7 @@
 I/O here.
 
 Everything is keyed by boot id, GPU UUID and port, so that a rebooted node and a replaced GPU
-inherit nothing that does not survive the reboot or the replacement (law 10).
+inherit nothing that does not survive the reboot or the replacement (rule 10).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 machine is still the same one. Pure.
 
 Counters begin again with each boot, the list of devices does not: a card that was there before the
-boot and not after it is missing, unless this is another machine (law 10) or a person accepted it
+boot and not after it is missing, unless this is another machine (rule 10) or a person accepted it
 (``acknowledged``).
 """
 

@@ -49,8 +49,11 @@ STUCK_S = 150.0
 OVER_BUDGET_S = 15.0
 SAVED_S = 7.0
 """slurmctld saves a node's state up to 5 s after a change; what was not saved dies with it."""
-UNDONE_S = 1.5
-"""A person's drain may be missing from one look, not from two: the agent drains again what its undrain overtook."""
+OVERWRITTEN_S = 1.5
+"""A person's reason may be missing from one look, not from two: nobody sets it again."""
+UNDONE_S = 25.0
+"""The agent sets a person's drain again that its undrain ended, once accounting reports it: it asks after
+2, 5 and 20 s (decision 19), and slurmdbd may be away for some seconds. The longest time is printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +166,23 @@ class Campaign:
         except (ValueError, KeyError, TypeError):
             return None
 
+    def scene(self, node: str) -> str:
+        """What was logged last about a node."""
+        return "\n".join(
+            (
+                self.tail(f"/var/log/holdfast/agent.{node}.log", "", 20),
+                self.tail("/var/log/slurm/slurmctld.log", node, 20),
+            )
+        )
+
+    def tail(self, path: str, word: str, lines: int) -> str:
+        """The last lines of a log that contain ``word``."""
+        try:
+            text = self.box.path(path).read_text(errors="replace")
+        except OSError as error:
+            return str(error)
+        return "\n".join([line for line in text.splitlines() if word in line][-lines:])
+
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
@@ -178,7 +198,7 @@ class PersonsDrains:
         self._lock = threading.Lock()
         self._changed_at = float("-inf")
         self.writing = threading.Lock()
-        """Held while a person changes a node, and while slurmctld goes back to older state."""
+        """ReservedBy while a person changes a node, and while slurmctld goes back to older state."""
 
     def saved(self) -> bool:
         """Whether slurmctld has saved all that people did: it may be killed."""
@@ -203,17 +223,17 @@ class PersonsDrains:
         with self._lock:
             self._reasons.pop(node, None)
 
-    def broken_on(self, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
-        """What is wrong with each of them in slurmctld's table."""
+    def broken_on(self, rows: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
+        """What is wrong with each of them in slurmctld's table: the node, and a sentence."""
         with self._lock:
             for node, reason in self._reasons.items():
                 row = rows.get(node)
                 if row is None:
                     continue
                 if "DRAIN" not in row["state"]:
-                    yield f"{node} is in service, though a person drained it: {reason}"
+                    yield node, f"{node} is in service, though a person drained it: {reason}"
                 elif not str(row["reason"]).startswith(reason):
-                    yield f"{node}: the reason {reason!r} became {row['reason']!r}"
+                    yield node, f"{node}: the reason {reason!r} became {row['reason']!r}"
 
 
 class Story:
@@ -519,7 +539,7 @@ class Jobs:
             ["sinfo", "-N", "-o", "%N %T %E"],
         )
         parts = [self._box.run(["timeout", "5", *argv], check=False).stdout for argv in commands]
-        parts.append(self._tail("/var/log/slurm/slurmctld.log", f"JobId={job.job_id} ", 30))
+        parts.append(self._all.tail("/var/log/slurm/slurmctld.log", f"JobId={job.job_id} ", 30))
         try:
             nodes = job.nodes()
         except (SandboxError, ValueError, LookupError):
@@ -531,17 +551,10 @@ class Jobs:
                 for pid, argv in self._box.pids(node)
             ]
             parts += [
-                self._tail(f"/var/log/holdfast/agent.{node}.log", "", 20),
-                self._tail(f"/var/log/slurm/slurmd.{node}.log", "", 20),
+                self._all.tail(f"/var/log/holdfast/agent.{node}.log", "", 20),
+                self._all.tail(f"/var/log/slurm/slurmd.{node}.log", "", 20),
             ]
         return "\n".join(parts)
-
-    def _tail(self, path: str, word: str, lines: int) -> str:
-        try:
-            text = self._box.path(path).read_text(errors="replace")
-        except OSError as error:
-            return str(error)
-        return "\n".join([line for line in text.splitlines() if word in line][-lines:])
 
     def _reason(self, job: training.Training) -> str:
         try:
@@ -579,15 +592,19 @@ class Watch:
             time.sleep(0.5)
 
     def _persons_drains(self, rows: dict[str, dict[str, Any]], now: float) -> None:
-        wrong = set(self._all.drains.broken_on(rows))
-        for what in wrong:
+        wrong = {what: node for node, what in self._all.drains.broken_on(rows)}
+        for what, node in wrong.items():
             since = self._undone.setdefault(what, now)
-            if since >= 0 and now - since > UNDONE_S:
+            limit_s = UNDONE_S if "is in service" in what else OVERWRITTEN_S
+            if since >= 0 and now - since > limit_s:
                 self._undone[what] = float("-inf")  # said once
-                self._all.broken("a person's drain stays", what)
-        for what in set(self._undone) - wrong:
-            if self._undone.pop(what) >= 0:
-                self._all.count.add("person's drain undone and set again at once")
+                self._all.broken("a person's drain stays", f"{what}\n{self._all.scene(node)}")
+        for what in set(self._undone) - set(wrong):
+            since = self._undone.pop(what)
+            if since >= 0:
+                self._all.count.add("person's drain undone, and set again or taken back")
+                if now - since > 1.5:
+                    self._all.say(f"{self._all.now_s:7.1f} s  {now - since:.1f} s: {what}")
 
     def _budget(self, rows: Sequence[dict[str, Any]], now: float) -> None:
         charged = [

@@ -9,8 +9,8 @@ import signal
 import time
 from collections.abc import Callable
 
-from testbed import enter
 from testbed.box import Box
+from testbed.namespaces import enter
 
 KILL_WITHIN_S = 20.0
 """Longer than the time without a launcher between two attempts."""

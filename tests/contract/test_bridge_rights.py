@@ -13,12 +13,12 @@ from testbed.kube.local import ApiServer
 
 from holdfast.cli.render import render_text
 from holdfast.vocabulary import KubeName
-from k8s_bridge.api import Edit, KubeConflict, KubeRefused
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.kube import KubeApi
+from k8s_bridge.kube.api import Edit, KubeConflict, KubeRefused
+from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.names import CONDITIONS
-from k8s_bridge.ownership import Origin, Record
-from k8s_bridge.snapshot import Condition, KubeNode
+from k8s_bridge.planning.ownership import Origin, Record
+from k8s_bridge.planning.snapshot import Condition, KubeNode
 
 NODE = KubeName("computeinstance-0")
 PATH = f"/api/v1/nodes/{NODE}"

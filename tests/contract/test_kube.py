@@ -16,12 +16,12 @@ import pytest
 from testbed.kube.local import ApiServer
 
 from holdfast.vocabulary import KubeName
-from k8s_bridge.api import Edit, Kube, KubeNotFound
-from k8s_bridge.kube import KubeApi
+from k8s_bridge.kube.api import Edit, Kube, KubeNotFound
+from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.names import DRAINED, FIELD_MANAGER, READY
-from k8s_bridge.ownership import Origin, Record
-from k8s_bridge.plan import NodeEvent
-from k8s_bridge.snapshot import Condition, KubeNode
+from k8s_bridge.planning.ownership import Origin, Record
+from k8s_bridge.planning.plan import NodeEvent
+from k8s_bridge.planning.snapshot import Condition, KubeNode
 from tests.unit.k8s_bridge.fake_cluster import Clock, FakeKube
 
 C0, C1 = KubeName("computeinstance-0"), KubeName("computeinstance-1")

@@ -11,10 +11,10 @@ import pytest
 from testbed.kube.local import ApiServer
 
 from holdfast.vocabulary import KubeName
-from k8s_bridge.api import KubeNotFound, KubeRefused, KubeUnavailable
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.kube import KubeApi
-from k8s_bridge.watch import NodeWatch
+from k8s_bridge.kube.api import KubeNotFound, KubeRefused, KubeUnavailable
+from k8s_bridge.kube.client import KubeApi
+from k8s_bridge.kube.watch import NodeWatch
 
 C0, C1 = KubeName("computeinstance-0"), KubeName("computeinstance-1")
 
@@ -44,7 +44,7 @@ def until(holds: Callable[[], object], seconds: float = 10) -> None:
 def test_pages_hold_every_node_once(
     server: ApiServer, kube: KubeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("k8s_bridge.kube.PAGE", 1)
+    monkeypatch.setattr("k8s_bridge.kube.client.PAGE", 1)
     nodes, version = kube.list_nodes()
     assert sorted(node.name for node in nodes) == [C0, C1]
     assert version.isdigit()

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from testbed import enter
 from testbed.box import Box
+from testbed.namespaces import enter
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.slurm.cli import ENV, SlurmCli

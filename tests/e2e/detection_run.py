@@ -11,9 +11,9 @@ from queue import Empty, Queue
 from typing import Any, TypeVar
 
 from demonstration.observe import VERDICT, verdict_in
-from testbed import enter
 from testbed.box import Box
 from testbed.errors import SandboxError
+from testbed.namespaces import enter
 
 from tests.e2e import cluster
 from tests.e2e.detection_table import Case, Ends

@@ -52,7 +52,7 @@ def no_drain(box: Box, node: str) -> bool:
 def with_gate(clean_box: Box) -> Iterator[Box]:
     """The return test required, with a storage test that takes seconds."""
     before = clean_box.run(["cat", CONFIG]).stdout
-    after = before.replace("agent: {", "agent: {gate_back: require, gate_retry_s: 300, ")
+    after = before.replace("agent: {", "agent: {return_test: require, return_test_retry_s: 300, ")
     assert after != before
     write(clean_box, after.replace("size_mib: 16", "size_mib: 300"))
     yield clean_box

@@ -1,4 +1,4 @@
-"""The drain budget (law 4) while jobs arrive; history and metrics of a fault. With real slurmctld and slurmd."""
+"""The drain budget (rule 4) while jobs arrive; history and metrics of a fault. With real slurmctld and slurmd."""
 
 from __future__ import annotations
 
@@ -106,11 +106,13 @@ def test_a_fault_is_in_the_history_and_in_the_metrics(clean_box: Box) -> None:
     clean_box.heal(node)
     cluster.wait_for(lambda: cluster.in_service(clean_box, node), "returned to service", 60)
     cluster.wait_for(
-        lambda: "given_back" in happened(clean_box, node, begun), "an event `given_back`", 20
+        lambda: "returned_to_service" in happened(clean_box, node, begun),
+        "an event `returned_to_service`",
+        20,
     )
     history = [event for event in events(clean_box, node) if event["t"] >= begun]
     names = [event["event"] for event in history]
-    assert names.index("drained") < names.index("boot") < names.index("given_back")
+    assert names.index("drained") < names.index("boot") < names.index("returned_to_service")
     opened = next(e for e in history if e["event"] == "finding_opened" and e["code"] == "XID79")
     assert opened["gpu"] == 3
     done = clean_box.node(node).run(["holdfast", "history", opened["gpu_uuid"], "--json"])

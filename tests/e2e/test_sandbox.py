@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from testbed import enter, status
+from testbed import status
 from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.inside.processes import all_pids
+from testbed.namespaces import enter
 
 from tests.e2e import cluster
 

@@ -1,4 +1,4 @@
-"""The agent acts on a known fault whatever the state of its own disk (law 12)."""
+"""The agent acts on a known fault whatever the state of its own disk (rule 12)."""
 
 from __future__ import annotations
 

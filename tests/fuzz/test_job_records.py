@@ -12,9 +12,9 @@ import pytest
 
 from holdfast.history import store
 from holdfast.history.event import Event
-from slurm_hooks.agent.job_report import hook_notes
-from slurm_hooks.agent.job_report.run_store import RunStore
-from slurm_hooks.agent.job_report.runs import Run, Runs
+from slurm_hooks.agent.job_runs import hook_notes
+from slurm_hooks.agent.job_runs.run_store import RunStore
+from slurm_hooks.agent.job_runs.runs import Run, Runs
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.node_faults import Snapshot
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
@@ -54,7 +54,9 @@ def test_a_truncated_history_loses_only_its_last_line(history: Path) -> None:
 def test_a_line_appended_after_an_incomplete_one_is_complete(history: Path) -> None:
     path = store.file_of(history, "worker-0")
     path.write_bytes(path.read_bytes()[:-7])
-    line = json.dumps({"t": 9.0, "event": "given_back", "node": "worker-0"}).encode() + b"\n"
+    line = (
+        json.dumps({"t": 9.0, "event": "returned_to_service", "node": "worker-0"}).encode() + b"\n"
+    )
     store.append(history, "worker-0", line, max_bytes=1 << 20)
     assert [event.t for event in store.read(history).events] == [0.0, 1.0, 2.0, 9.0]
 

@@ -199,7 +199,7 @@ def asked_prolog(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("status", ["ok", "suspect", "bad"])
 def test_the_sh_hook_accepts_no_damaged_verdict(asked_prolog: Path, status: str) -> None:
     """50 broken verdicts of each status. The hook by itself refuses no node; and it lets a job
-    start without asking only where the first line says so. The gate, which it asks, is tested
+    start without asking only where the first line says so. ``admission``, which it asks, is tested
     above."""
     folder = asked_prolog.parent
     chance = random.Random(f"7 {status}")

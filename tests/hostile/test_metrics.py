@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
-from testbed import enter
 from testbed.box import Box
+from testbed.namespaces import enter
 
 from tests.e2e import cluster, detection_run
 

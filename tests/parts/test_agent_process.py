@@ -283,4 +283,4 @@ def test_the_check_command_shows_what_the_agent_would_see(node: Node) -> None:
         [*argv, "gpu_cont"], cwd=ROOT, env=env, capture_output=True, text=True, check=False
     )
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "did you mean gpu_count?" in wrong.stderr
+    assert "did you mean 'gpu_count'?" in wrong.stderr

@@ -134,7 +134,7 @@ def test_an_incomplete_state_file_has_a_spare_copy(node: Node) -> None:
     agent = node.start()
     wait(lambda: events(node).count("agent_started") == 2)
     wait(lambda: node.codes() == ["XID79"])
-    assert "memory_lost" not in events(node)
+    assert "state_lost" not in events(node)
     assert events(node).count("boot") == 1
     agent.terminate()
     _, said = agent.communicate(timeout=20)
@@ -151,7 +151,7 @@ def test_after_a_lost_state_old_kernel_records_do_not_count(node: Node) -> None:
     agent.wait(20)
     half_written(node.state / "agent.json", node.state / "agent.spare.json")
     agent = node.start()
-    wait(lambda: "memory_lost" in events(node) and events(node).count("agent_started") == 2)
+    wait(lambda: "state_lost" in events(node) and events(node).count("agent_started") == 2)
     wait(lambda: passes(node) >= 2)
     assert node.codes() == []
     assert events(node).count("boot") == 1, "the boot is unknown"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from testbed import pinned_venv
 from testbed.paths import cache
+from testbed.rootfs import pinned_venv
 
 _HERE = Path(__file__).parent
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 
 from testbed.faults import hardware, machine, mounts
-from testbed.faults.gpu_kinds import GPU_STATES
 from testbed.faults.hardware import RECOVERY
-from testbed.faults.host_kinds import HCA, HOST_STATES
-from testbed.faults.kind import (
+from testbed.faults.kinds.gpu import GPU_STATES
+from testbed.faults.kinds.host import HCA, HOST_STATES
+from testbed.faults.kinds.kind import (
     AT_ONCE,
     BY_DRIVER,
     BY_ITSELF,
@@ -18,7 +18,7 @@ from testbed.faults.kind import (
     GPU,
     Kind,
 )
-from testbed.faults.log_kinds import LOG_KINDS
+from testbed.faults.kinds.log import LOG_KINDS
 from testbed.faults.words import Word
 from testbed.h100.board import GPU_BUSES, LINKS
 

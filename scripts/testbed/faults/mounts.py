@@ -46,13 +46,26 @@ dd if=/dev/zero of=/tmp/.full-disk bs=4k 2>/dev/null || true
 _DISK_EMPTY = "rm -f /tmp/.full-disk && mount -o remount,size=50% /tmp"
 
 STATE = "/var/lib/holdfast"
+# The agent may rename a file while it is copied: then the copy starts again. An earlier try may have been
+# interrupted and left its folder.
+_COPY = """
+copy() {
+  for _ in 1 2 3 4 5; do
+    if cp -a "$1/." "$2/" 2>/dev/null; then return; fi
+    find "$2" -mindepth 1 -delete
+  done
+  cp -a "$1/." "$2/"
+}
+"""
 # Move the agent's state folder to its own full file system; existing blocks can be overwritten.
-_STATE_FULL = """
+_STATE_FULL = f"""
 set -e
+{_COPY}
 room=/run/full-state
-mkdir "$room"
+umount -l "$room" 2>/dev/null || true
+mkdir -p "$room"
 mount -t tmpfs -o mode=755 full-state "$room"
-cp -a "$1/." "$room/"
+copy "$1" "$room"
 mount -o remount,size=$(du -sk "$room" | cut -f1)k "$room"
 dd if=/dev/zero of="$room/.full-state" bs=4k 2>/dev/null || true
 mount --bind "$room" "$1"
@@ -70,15 +83,19 @@ mount -o remount,bind,ro "$1" && exit 0
 umount -l "$1"
 exit 1
 """
-_STATE_NOT_FULL = """
+_STATE_NOT_FULL = f"""
 set -e
+{_COPY}
 kept=/run/full-state
-mkdir "$kept"
-cp -a "$1/." "$kept/"
-rm -f "$kept/.full-state"
-umount -l "$1"
+if grep -q " $1 " /proc/mounts; then
+  rm -rf "$kept"
+  mkdir "$kept"
+  copy "$1" "$kept"
+  rm -f "$kept/.full-state"
+  umount -l "$1"
+fi
 find "$1" -mindepth 1 -delete
-cp -a "$kept/." "$1/"
+copy "$kept" "$1"
 rm -rf "$kept"
 """
 

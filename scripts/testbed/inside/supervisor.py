@@ -64,7 +64,10 @@ class Supervisor:
     # -- daemons ------------------------------------------------------------------------------------------------
 
     def start(self, name: str) -> Answer:
+        """``ending``: the daemon was stopped and has not ended yet; ask again."""
         daemon = self._daemon(name)
+        if name in self.unwanted and name in self.daemons:
+            return {"ending": True}
         self.unwanted.discard(name)
         if name not in self.daemons:
             self.daemons[name] = _spawn(daemon)

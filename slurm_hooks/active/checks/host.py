@@ -1,7 +1,7 @@
 """The node itself: hardware, kernel modules, PCIe, network, and every probe of the agent once.
 
 The findings are those of ``holdfast check``. Before a node returns to service, findings of checks in
-mode observe are shown and do not count (law 5). In an inspection they count, because it drains no
+mode observe are shown and do not count (rule 5). In an inspection they count, because it drains no
 node.
 """
 

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.history.event import GIVEN_BACK
+from holdfast.history.event import RETURNED
 from holdfast.policy.flap_damping import next_change_at
-from holdfast.policy.node import SWITCHED_OFF
+from holdfast.policy.node_inputs import DrainInputs
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
-from slurm_hooks.agent.drain.active_check_before_return import ReturnTest
-from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
+from slurm_hooks.agent.drain.return_test import ReturnTest
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.agent.drain.undrain_audit import UndrainAudit
 from slurm_hooks.node.machine import stamp
@@ -33,6 +33,7 @@ _CONFIRM_AFTER_S = (10.0, 60.0, 300.0)
 """When a node is read again after its return. slurmctld saves its state up to 5 s after a change; if it
 is killed before that, it starts with the drain that had ended.
 """
+_SWITCHED_OFF = "switched off: off/all beside the configuration"
 _COMMENTS_KEPT = 64
 _CALLS = 15
 """The most Slurm commands of one step, for its deadline: slurmctld's start time, nodes (two
@@ -48,6 +49,7 @@ class DrainController:
         self._node, self._boot_id, self._config = node, boot_id, config
         self._records = Records(config.cluster.paths)
         self._drained: Drained | None = None
+        self._ended = self._records.load_ended()
         self._drained_seen: tuple[int, int] = (0, 0)
         self.slurm_status = SlurmStatus()
         self._load_record()
@@ -58,6 +60,7 @@ class DrainController:
         self._looked = False
         self._failures = 0
         self._failed_key: object = None
+        self._reload = False
         self._next = float("inf")
         self._acknowledged = False
         self._audit_entries: tuple[AuditEntry, ...] = ()
@@ -103,7 +106,7 @@ class DrainController:
         if not inputs.may_act:
             self._next = float("inf")
             # Once actions are switched on again, a new step decides: the old decision no longer counts.
-            self._looked, self.slurm_status = False, replace(self.slurm_status, why=SWITCHED_OFF)
+            self._looked, self.slurm_status = False, replace(self.slurm_status, why=_SWITCHED_OFF)
             return
         if self._confirm_at and now >= self._confirm_at[0]:
             del self._confirm_at[0]
@@ -196,11 +199,14 @@ class DrainController:
         self._next = float("inf")
         self._sent = self._inputs
         may_comment = self._comment_at(now) <= now
-        inputs = replace(self._inputs, trial=self._return_test.trial, may_comment=may_comment)
+        inputs = replace(
+            self._inputs, test_result=self._return_test.test_result, may_comment=may_comment
+        )
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
         self._worker.ask(
-            (inputs, self._drained, self._restore), deadline_s=slurm.timeout_s * _CALLS
+            (inputs, self._drained, self._restore, self._ended, self._reload),
+            deadline_s=slurm.timeout_s * _CALLS,
         )
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
@@ -214,16 +220,16 @@ class DrainController:
         )
 
         def serve(request: Any) -> Iterator[StepResult]:
-            yield step.run(*request)
+            *rest, reload = request
+            yield step.run(*rest, reload=reload)
 
         return serve
 
     def _failed(self, why: str, now: float) -> None:
-        """The step gave no result, so what it wrote to the records is read again."""
-        self._load_record()
-        undrained, _ = self._records.load_return()
-        if undrained is not None:
-            self._audit.watch(undrained, now)
+        """The next step reads the records again, in its own process: this one may have written some,
+        and the disk may not answer. If that step fails too, the one after it does not read them.
+        """
+        self._reload = not self._reload
         self._failures += 1
         self._failed_key = self._sent.key
         if self._failures in (1, 10, 100) or self._failures % 1000 == 0:
@@ -232,6 +238,7 @@ class DrainController:
         self._next = now + self._config.agent.act_retry_s
 
     def _take_records(self, outcome: StepResult, now: float) -> None:
+        self._ended = outcome.ended
         self._drained, self._drained_seen = outcome.drained, stamp(self._records.in_memory)
         if outcome.unwritten and not self.unwritten:
             log.error("drain records not written to disk", why=outcome.unwritten)
@@ -249,7 +256,7 @@ class DrainController:
         if not isinstance(outcome, StepResult) or not answer.complete:
             self._failed(answer.error or "no outcome", now)
             return
-        self._failures, self._looked = 0, True
+        self._failures, self._looked, self._reload = 0, True, False
         self._take_records(outcome, now)
         if self._restore == self._restore_sent:
             self._restore = ""
@@ -258,13 +265,11 @@ class DrainController:
         for entry in outcome.entries:
             log.warning(entry.text, node=self._node)
         self._audit_entries += outcome.entries
-        self._returned += tuple(
-            entry.code for entry in outcome.entries if entry.event == GIVEN_BACK
-        )
+        self._returned += tuple(entry.code for entry in outcome.entries if entry.event == RETURNED)
         self._commented = (*self._commented, *[now] * outcome.comments)[-_COMMENTS_KEPT:]
         self.slurm_status = self._with_record(outcome.slurm_status)
-        if outcome.test and self._drained is not None:
-            self._return_test.start(self._drained.record.code, outcome.test)
+        if outcome.test_reason and self._drained is not None:
+            self._return_test.start(self._drained.record.code, outcome.test_reason)
         elif self._drained is None:
             self._return_test.forget()
         if outcome.comment_waits:

@@ -2,60 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from holdfast.findings import Finding, Verdict
-from holdfast.policy.active_check_before_return import Trial
-from holdfast.policy.flap_damping import Return
-from holdfast.policy.node import draining
 from holdfast.policy.ownership import DrainRecord, Undrained
-from holdfast.vocabulary import Mode
 from slurm_hooks.agent.drain.record import Drained
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainInputs:
-    """What a decision about the node is based on, at one moment.
-
-    ``verdict``       all open findings, and the probes that gave no answer.
-    ``modes``         what each check may do.
-    ``passes``        passes over the probes since the agent's start.
-    ``clean_passes``  passes in a row in which every probe answered and no finding that drains was open.
-    ``recovered``     by GPU index, whether it answers and requires no action; empty: unknown.
-    ``uuids``         of the GPUs that answered in the last pass.
-    ``may_act``       False while actions are switched off.
-    ``trial``         result of the active check before the node's return, once it ran.
-    ``returns``       earlier returns of this node to service by its agent.
-    ``may_comment``   False if the comment was changed too often lately.
-    """
-
-    verdict: Verdict = field(default_factory=Verdict)
-    modes: Mapping[str, Mode] = field(default_factory=dict)
-    passes: int = 0
-    clean_passes: int = 0
-    recovered: Mapping[int, bool] = field(default_factory=dict)
-    uuids: frozenset[str] = frozenset()
-    may_act: bool = True
-    trial: Trial | None = None
-    returns: tuple[Return, ...] = ()
-    may_comment: bool = True
-
-    @property
-    def worst(self) -> Finding | None:
-        """The finding for which the node should leave service."""
-        return draining(self.verdict, self.modes)
-
-    @property
-    def reportable(self) -> tuple[Finding, ...]:
-        """The findings that may be reported to Slurm."""
-        modes = (Mode.COMMENT, Mode.DRAIN)
-        return tuple(f for f in self.verdict.findings if self.modes.get(f.check) in modes)
-
-    @property
-    def key(self) -> object:
-        """Changes when there is something new to report to Slurm."""
-        return frozenset((f.code, f.subject, f.action) for f in self.reportable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +57,9 @@ class StepResult:
 
     ``entries``        one for each change, in order.
     ``acknowledged``   a person resumed a node that Holdfast had drained.
-    ``test``           the Reason of the drain that must not end before an active check; empty: none is due.
+    ``test_reason``    Reason of the drain that must not end before an active check; empty: no check is due.
     ``drained``        the drain record after the step.
+    ``ended``          the records of the last drains that ended, the newest last.
     ``undrained``      the undrain of this step, which accounting still has to confirm.
     ``unwritten``      why the records are not on disk; empty: they are.
     ``comments``       how many times the comment was changed.
@@ -118,8 +69,9 @@ class StepResult:
     slurm_status: SlurmStatus
     entries: tuple[AuditEntry, ...] = ()
     acknowledged: bool = False
-    test: str = ""
+    test_reason: str = ""
     drained: Drained | None = None
+    ended: tuple[Drained, ...] = ()
     undrained: Undrained | None = None
     unwritten: str = ""
     comments: int = 0

@@ -4,6 +4,7 @@ undrains, and the last return, which accounting still has to confirm (decision 0
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from holdfast.vocabulary import Action
 
 VERSION = 1
 ENDED_KEPT = 4
-"""Records of ended drains: as many as fit into the space that is reserved for the file."""
+"""Records of ended drains that are kept: as many as fit into the space reserved for the file."""
 T = TypeVar("T")
 
 
@@ -74,7 +75,7 @@ def _as_json(drained: Drained) -> dict[str, Any]:
 
 class Records:
     """The drain record and the last return, in ``paths.state``; in ``paths.run`` while the disk
-    cannot be written. Never raises: a full or broken disk does not stop a drain (law 12).
+    cannot be written. Never raises: a full or broken disk does not stop a drain (rule 12).
     """
 
     def __init__(self, paths: PathsConfig, bounded: Bounded = at_once) -> None:
@@ -133,9 +134,8 @@ class Records:
         ]
         return tuple(drained for drained in found if drained is not None)
 
-    def add_ended(self, drained: Drained) -> None:
-        drains = (*self.load_ended(), drained)[-ENDED_KEPT:]
-        value = {"drains": [_as_json(one) for one in drains]}
+    def save_ended(self, drains: Sequence[Drained]) -> None:
+        value = {"drains": [_as_json(drained) for drained in drains]}
         self.problem = self._last.save(value, self._bounded)
 
     def load_return(self) -> tuple[Undrained | None, str]:

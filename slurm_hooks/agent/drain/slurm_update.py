@@ -1,7 +1,7 @@
 """One step in Slurm: read the node, decide, write, read it again. Runs in a contained worker.
 
 ``holdfast.policy.node`` decides. This module fixes the order of the writes: the drain record is
-saved before Slurm changes, and after a drain the budget is counted again (law 4).
+saved before Slurm changes, and after a drain the budget is counted again (rule 4).
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 
 from holdfast.errors import CommandError, Refused, Unavailable
-from holdfast.history.event import DRAINED, GIVEN_BACK, RESUMED, WITHDRAWN
+from holdfast.history.event import DRAINED, RESUMED, RETURNED, WITHDRAWN
 from holdfast.policy import budget
-from holdfast.policy.active_check_before_return import Held
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide, drain_lost
-from holdfast.policy.node_inputs import Decision, Limits, Move, NodeSituation
+from holdfast.policy.node_inputs import Decision, DrainInputs, Limits, Move, NodeSituation
 from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
+from holdfast.policy.return_test import ReservedBy
 from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
-from slurm_hooks.agent.drain import active_check_before_return as tests
-from slurm_hooks.agent.drain.active_check_before_return import Holding
+from slurm_hooks.agent.drain import return_test
 from slurm_hooks.agent.drain.manual_resume import by_person
-from slurm_hooks.agent.drain.messages import AuditEntry, DrainInputs, SlurmStatus, StepResult
-from slurm_hooks.agent.drain.record import Drained, Records, reopened
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
+from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records, reopened
+from slurm_hooks.agent.drain.return_test import HoldfastReservation
 from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
 from slurm_hooks.settings.settings import Settings
 
@@ -54,17 +54,34 @@ class Step:
     config: Settings
     records: Records
     _entries: list[AuditEntry] = field(default_factory=list)
-    _holding: Holding | None = None
+    _reserved: HoldfastReservation | None = None
     _undrained: Undrained | None = None
     _drained: Drained | None = None
+    _ended: tuple[Drained, ...] = ()
     _slurmctld_at: datetime | None = None
     _comments: int = 0
     _comment_waits: bool = False
 
-    def run(self, inputs: DrainInputs, drained: Drained | None, restore: str = "") -> StepResult:
-        """One step with at most one drain or undrain. ``restore``: the reason of a person's drain
-        that the last undrain ended by mistake; setting it again comes before everything else."""
-        self._entries, self._undrained, self._drained = [], None, drained
+    def run(
+        self,
+        inputs: DrainInputs,
+        drained: Drained | None,
+        restore: str = "",
+        ended: tuple[Drained, ...] = (),
+        *,
+        reload: bool = False,
+    ) -> StepResult:
+        """One step with at most one drain or undrain. ``drained`` and ``ended`` are the records of
+        the drain that is set and of the last ones that ended: they are not read from the disk,
+        which may not answer. ``restore``: the reason of a person's drain that the last undrain
+        ended by mistake; setting it again comes before everything else. ``reload``: the last step
+        gave no result, so what it wrote to the records is read from the disk after all."""
+        self._entries, self._undrained = [], None
+        if reload:
+            drained, _ = self.records.load()
+            ended = self.records.load_ended()
+            self._undrained, _ = self.records.load_return()
+        self._drained, self._ended = drained, ended
         self._comments, self._comment_waits, self._slurmctld_at = 0, False, None
         self.records.settle()
         if drained is not None:
@@ -75,6 +92,7 @@ class Step:
             self._run(inputs, drained, restore),
             entries=tuple(self._entries),
             drained=self._drained,
+            ended=self._ended,
             undrained=self._undrained,
             unwritten=self.records.problem,
             comments=self._comments,
@@ -88,17 +106,17 @@ class Step:
         if restore and (not node.drained_flag or (drained and is_own_drain(drained.record, node))):
             return StepResult(slurm_status=self._restore(restore))
         drained = self._reappeared(node, drained)
-        self._holding = tests.look(self.slurm, self.name, node, drained)
+        self._reserved = return_test.reservation_on(self.slurm, self.name, node, drained)
         ended = drained is not None and drained.record.at is not None and not node.drained_flag
-        if drained is not None and ended and self._holding is None:
+        if drained is not None and ended and self._reserved is None:
             if self._by_person(drained):
                 return self._acknowledge(drained, node)
             table = table if inputs.worst else self._table()
             return StepResult(slurm_status=self._drain_again(inputs, drained, node, table))
         decision = self._decide(inputs, drained, node, table if inputs.worst else None)
         slurm_status = self._apply(decision, inputs, drained, node)
-        test = drained.record.reason if drained and decision.move is Move.TEST else ""
-        return StepResult(slurm_status=slurm_status, test=test)
+        test_reason = drained.record.reason if drained and decision.move is Move.TEST else ""
+        return StepResult(slurm_status=slurm_status, test_reason=test_reason)
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -133,8 +151,7 @@ class Step:
         node: SlurmNode,
         table: Sequence[SlurmNode] | None,
     ) -> Decision:
-        situation = self._situation(inputs, drained, node, table)
-        return decide(situation, self._limits(), datetime.now(timezone.utc))
+        return decide(self._situation(inputs, drained, node, table))
 
     def _situation(
         self,
@@ -150,18 +167,16 @@ class Step:
         # A drain that slurmctld lost is set again for its own code, whatever is open now.
         code = inputs.worst.code if inputs.worst else record.code if record else ""
         return NodeSituation(
-            verdict=inputs.verdict,
+            inputs=inputs,
             node=without_hook_drain(node) if inputs.worst else node,
             boot_id=self.boot_id,
-            modes=inputs.modes,
+            limits=self._limits(),
+            now=datetime.now(timezone.utc),
             record=record,
-            clean_passes=inputs.clean_passes,
             gpu_recovered=_recovered(inputs, gpu),
             admission=_admission(self.name, table, limits, code),
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
-            trial=inputs.trial,
-            held=self._holding.held if self._holding else Held.NO,
-            returns=inputs.returns,
+            reserved_by=self._reserved.reserved_by if self._reserved else ReservedBy.NOBODY,
         )
 
     def _limits(self) -> Limits:
@@ -169,7 +184,7 @@ class Step:
         return Limits(
             recheck_passes=agent.recheck_passes,
             wait_s=agent.wait_s,
-            gate=agent.gate_back,
+            return_test=agent.return_test,
             node_problem=self.config.node.reason_style is ReasonStyle.NODE_PROBLEM,
             max_wait_s=agent.max_wait_s,
             return_window_s=agent.return_window_s,
@@ -182,8 +197,8 @@ class Step:
         self, decision: Decision, inputs: DrainInputs, drained: Drained | None, node: SlurmNode
     ) -> SlurmStatus:
         """Carry the decision out; the node's state afterwards."""
-        if self._holding is not None and decision.move is not Move.UNDRAIN:
-            return self._during_test(self._holding, decision, drained, node)
+        if self._reserved is not None and decision.move is not Move.UNDRAIN:
+            return self._during_test(self._reserved, decision, drained, node)
         if decision.move is Move.DRAIN:
             return self._drain(decision, inputs, node)
         # If a write raises, the rest is not written, and the next step decides again.
@@ -204,12 +219,12 @@ class Step:
         if decision.move is Move.UNDRAIN:
             if node.drained_flag:
                 yield partial(self._undrain, node)
-            if self._holding is not None:
-                yield partial(self._release, self._holding)
+            if self._reserved is not None:
+                yield partial(self._release, self._reserved)
             yield self._close_record
             if _has_own_comment(node):  # about a failed test, or a time over the budget
                 yield partial(self._comment, "")
-            yield self._note(drained, f"returned to service: {decision.why}", GIVEN_BACK)
+            yield self._note(drained, f"returned to service: {decision.why}", RETURNED)
             return
         if decision.move is Move.WITHDRAW:
             yield partial(self._undrain, node)
@@ -249,13 +264,12 @@ class Step:
         self, inputs: DrainInputs, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
     ) -> SlurmStatus:
         """slurmctld restarted without Holdfast's drain: decision 026."""
-        situation, limits = self._situation(inputs, drained, node, table), self._limits()
-        now = datetime.now(timezone.utc)
-        decision = drain_lost(situation, limits, now)
+        situation = self._situation(inputs, drained, node, table)
+        decision = drain_lost(situation)
         if decision.move is not Move.DRAIN:
             return self._apply(decision, inputs, drained, node)
         text = f"drained again, as {decision.why}"
-        return self._write_drain(decision, inputs, node, reopened(drained, now), text)
+        return self._write_drain(decision, inputs, node, reopened(drained, situation.now), text)
 
     def _write_drain(
         self, decision: Decision, inputs: DrainInputs, node: SlurmNode, drained: Drained, text: str
@@ -266,6 +280,10 @@ class Step:
         since then: saving the record takes time, and a person's reason must not be overwritten.
         """
         before = self._drained
+        if before is not None and before.record.reason != drained.record.reason:
+            # The agent may be killed before slurmctld has the new drain, and slurmctld may be
+            # restored with the old one.
+            self._add_ended(before)
         self._save(drained)
         seen = without_hook_drain(self._read_node())
         if seen.drained_flag and (seen.reason, seen.reason_at) != (node.reason, node.reason_at):
@@ -275,10 +293,6 @@ class Step:
         self._entries.append(_audit_entry(drained, f"{text}: {decision.reason}", DRAINED))
         table = self._table()
         node = self._this_node(table)
-        if before is not None and before.record.reason != drained.record.reason:
-            self.records.add_ended(
-                before
-            )  # slurmctld may be restored with the drain that this one replaced
         again = self._decide(inputs, drained, node, table)
         if again.move is Move.WITHDRAW:
             return self._apply(again, inputs, drained, node)
@@ -299,14 +313,15 @@ class Step:
 
     def _reappeared(self, node: SlurmNode, drained: Drained | None) -> Drained | None:
         """The record of Holdfast's drain that is set. A slurmctld that was restored from an older
-        state may have the last drain again, which the agent had already ended.
+        state may have a drain again that the agent had already ended, and an agent that was killed
+        may have recorded a new drain and not written it.
         """
         if not node.drained_flag or (drained is not None and is_own_drain(drained.record, node)):
             return drained
-        for ended in self.records.load_ended():
+        for ended in self._ended:
             if ended.record.at is not None and is_own_drain(ended.record, node):
                 self._save(ended)
-                text = "slurmctld was restored with a drain that Holdfast had already ended"
+                text = "slurmctld has an earlier drain by Holdfast, which is on record"
                 self._entries.append(_audit_entry(ended, text))
                 return ended
         return drained
@@ -321,29 +336,33 @@ class Step:
         return SlurmStatus(reason=reason, drained=True, why=why)
 
     def _during_test(
-        self, holding: Holding, decision: Decision, drained: Drained | None, node: SlurmNode
+        self,
+        reserved: HoldfastReservation,
+        decision: Decision,
+        drained: Drained | None,
+        node: SlurmNode,
     ) -> SlurmStatus:
         """Leave another user's test alone, or end one that is over: first drain the node again with
         its old reason, then remove the reservation.
         """
-        if holding.held is Held.BY_OTHERS:
+        if reserved.reserved_by is ReservedBy.OTHERS:
             if drained is not None and not node.drained_flag:
                 self._save(reopened(drained, datetime.now(timezone.utc)))
             return SlurmStatus(
                 action="test",
-                reason=holding.keep.drained,
+                reason=reserved.text.drained,
                 drained=node.drained_flag,
                 why=decision.why,
             )
-        tests.stop_maker(holding)
+        return_test.stop_maker(reserved)
         if drained is not None:
             self._save(reopened(drained, datetime.now(timezone.utc)))
-        removed = self._reservation().restore(holding.name, holding.keep)
+        removed = self._reservation().restore(reserved.name, reserved.text)
         seen = self._read_node()
         if drained is not None and seen.drained_flag and seen.reason == drained.record.reason:
             self._save(confirmed(drained, seen))
         if not removed:
-            raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
+            raise Unavailable(["scontrol"], f"a job in {reserved.name} does not end")
         self._entries.append(
             AuditEntry(text=f"test ended, previous state restored: {decision.why}")
         )
@@ -385,18 +404,18 @@ class Step:
             self._undrained = replace(undrained, until=after.at, changes=changes)
             self.records.save_return(self._undrained)
 
-    def _release(self, holding: Holding) -> None:
+    def _release(self, reserved: HoldfastReservation) -> None:
         """Remove the reservation in which the node was tested. Raises ``Unavailable`` while a job
         runs in it; the step is then tried again.
         """
-        if not self._reservation().release(holding.name):
-            raise Unavailable(["scontrol"], f"a job in {holding.name} does not end")
+        if not self._reservation().release(reserved.name):
+            raise Unavailable(["scontrol"], f"a job in {reserved.name} does not end")
 
     def _reservation(self) -> NodeReservation:
         return NodeReservation(self.slurm, this_process(), self.config.path)
 
     def _comment_if_allowed(self, text: str, inputs: DrainInputs) -> None:
-        """Not if the comment changed too often lately: a finding may open and close repeatedly (law
+        """Not if the comment changed too often lately: a finding may open and close repeatedly (rule
         6)."""
         self._comment_waits = not inputs.may_comment
         if inputs.may_comment:
@@ -427,8 +446,14 @@ class Step:
         """The drain has ended. Its record is kept apart, in case slurmctld is restored with that
         drain."""
         if self._drained is not None:
-            self.records.add_ended(self._drained)
+            self._add_ended(self._drained)
         self._save(None)
+
+    def _add_ended(self, drained: Drained) -> None:
+        if drained in self._ended:
+            return
+        self._ended = (*self._ended, drained)[-ENDED_KEPT:]
+        self.records.save_ended(self._ended)
 
 
 def _admission(

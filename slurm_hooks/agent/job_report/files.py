@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.state_file import write_atomic
-from slurm_hooks.agent.job_report.hook_notes import folder
+from slurm_hooks.agent.job_runs.hook_notes import folder
 
 MAX_REPORTS = 256
 """Reports are kept for so many jobs, because /run is in memory."""

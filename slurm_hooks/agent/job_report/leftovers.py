@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from slurm_hooks.agent.job_report.processes import Fate, JobProcess
 from slurm_hooks.agent.job_report.report import Leftover, MemoryLeft
-from slurm_hooks.agent.job_report.run_matching import leftovers
-from slurm_hooks.agent.job_report.runs import Run, Runs
+from slurm_hooks.agent.job_runs.processes import Fate, JobProcess
+from slurm_hooks.agent.job_runs.run_matching import leftovers
+from slurm_hooks.agent.job_runs.runs import Run, Runs
 from slurm_hooks.facts import GpuFacts, NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
 

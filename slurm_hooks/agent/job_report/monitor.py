@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.log import Log
-from slurm_hooks.agent.job_report import files, hook_notes, leftovers, run_matching, runs
+from slurm_hooks.agent.job_report import files, leftovers
 from slurm_hooks.agent.job_report.leftover_store import LeftoverStore
-from slurm_hooks.agent.job_report.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.agent.job_report.report import Remains
 from slurm_hooks.agent.job_report.reporter import NOTHING, Note, Reporter
-from slurm_hooks.agent.job_report.run_store import RunStore
-from slurm_hooks.agent.job_report.runs import Key, Run, Runs
+from slurm_hooks.agent.job_runs import hook_notes, run_matching, runs
+from slurm_hooks.agent.job_runs.processes import End, Fate, JobProcess, Scan
+from slurm_hooks.agent.job_runs.run_store import RunStore
+from slurm_hooks.agent.job_runs.runs import Key, Run, Runs
 from slurm_hooks.facts import NodeFacts, XidEvent
 from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.node import machine
@@ -228,7 +229,7 @@ class JobMonitor:
     # --- processes ---------------------------------------------------------------------------------
 
     def _open(self) -> Callable[[Any], Any]:
-        from slurm_hooks.agent.job_report import processes  # noqa: PLC0415 - only in the worker
+        from slurm_hooks.agent.job_runs import processes  # noqa: PLC0415 - only in the worker
 
         return processes.open_processes(self._procfs)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from holdfast.faults import fault_of
 from holdfast.incidents import Incident, attribution_of, verdict
-from slurm_hooks.agent.job_report import counter_deltas
-from slurm_hooks.agent.job_report.runs import JobXid, Run
+from slurm_hooks.agent.job_runs import counter_deltas
+from slurm_hooks.agent.job_runs.runs import JobXid, Run
 
 VERSION = 1
 MAX_LISTED = 64

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.history.event import JOB_HIT
+from holdfast.history.event import JOB_AFFECTED
 from holdfast.incidents import Attribution
 from holdfast.vocabulary import Mode
 from slurm_hooks.agent.job_report import files, report
 from slurm_hooks.agent.job_report.comment_writer import CommentWriter
 from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
-from slurm_hooks.agent.job_report.runs import Run
+from slurm_hooks.agent.job_runs.runs import Run
 from slurm_hooks.node import machine
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker
@@ -66,7 +66,7 @@ class Reporter:
             first = incidents[0]
             on_gpu = (xid.uuid for xid in run.xids if xid.gpu == first.gpu and xid.uuid)
             self._note(
-                JOB_HIT,
+                JOB_AFFECTED,
                 code=first.code,
                 gpu=first.gpu,
                 gpu_uuid=next(on_gpu, None) if first.gpu is not None else None,

@@ -243,7 +243,7 @@ class Requeuer:
     def _may_requeue(self, marker: Marker, job: SlurmJob) -> bool:
         if not job.requeue:
             return False
-        exits = marker.deaths + (marker.state == markers.RUNNING)
+        exits = marker.launchers_killed + (marker.state == markers.RUNNING)
         if exits >= self._config.max_same_failure or job.restarts + 1 >= self._config.max_attempts:
             self._log(
                 f"job {marker.job}: not requeued: its launcher was killed {exits} times in a row, "

@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.reserved_space import ReservedSpace
-from slurm_hooks.agent.job_report.runs import Runs
+from slurm_hooks.agent.job_runs.runs import Runs
 from slurm_hooks.agent.jobs import old_markers
 from slurm_hooks.agent.jobs.sockets import JobSockets
 from slurm_hooks.job import marker as markers

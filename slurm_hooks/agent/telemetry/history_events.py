@@ -1,6 +1,6 @@
 """The agent's events for the history: each change is recorded once.
 
-Called after the verdict is published and the drain is started (law 8); nothing here waits or
+Called after the verdict is published and the drain is started (rule 8); nothing here waits or
 raises.
 """
 
@@ -16,8 +16,8 @@ from holdfast.history.event import (
     BOOT,
     CLOSED,
     KILL_SWITCHES,
-    MEMORY_LOST,
     OVER_BUDGET,
+    STATE_LOST,
     WITHDRAWN,
 )
 from holdfast.version import VERSION
@@ -45,8 +45,8 @@ class HistoryEvents:
         self._closed_by_reboot = [
             e for e in _open_in(tracked) if changes.key(e.finding) not in still
         ]
-        self._memory_lost = tracked.lost_and_empty
-        self._booted = tracked.boot_id != recorder.boot_id and not self._memory_lost
+        self._state_lost = tracked.lost_and_empty
+        self._booted = tracked.boot_id != recorder.boot_id and not self._state_lost
         self._boot_before = tracked.boot_id
         self._boards: Boards | None = _boards_in(tracked)
         self._known: Boards = self._boards or {}
@@ -57,8 +57,8 @@ class HistoryEvents:
         """The agent started; ``crashed``: the previous one in this boot did not stop cleanly;
         ``switches``: the kill switches that are on."""
         self._switches = switches
-        if self._memory_lost:  # so it is unknown whether the node booted meanwhile
-            self._recorder.note(MEMORY_LOST)
+        if self._state_lost:  # so it is unknown whether the node booted meanwhile
+            self._recorder.note(STATE_LOST)
         if self._booted:
             self._recorder.note(BOOT, before=self._boot_before or None)
             for entry in self._closed_by_reboot:

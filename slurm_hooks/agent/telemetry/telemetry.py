@@ -1,4 +1,4 @@
-"""The agent's history and metrics. They come after the verdict and never delay it (law 8): nothing
+"""The agent's history and metrics. They come after the verdict and never delay it (rule 8): nothing
 here waits, and no failure here stops the agent.
 """
 

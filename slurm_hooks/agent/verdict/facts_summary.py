@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.wording import counted
+from holdfast.text.wording import counted
 from slurm_hooks.facts import MountState, NodeFacts
 
 _GIB = 2**30

@@ -15,10 +15,10 @@ from holdfast.config.location import config_path
 from holdfast.errors import ProbeError, UsageError
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.node import draining
-from holdfast.remedy import to_do
+from holdfast.policy.node_inputs import draining
+from holdfast.text.remedy import to_do
+from holdfast.text.wording import suggest
 from holdfast.vocabulary import Mode, Severity
-from holdfast.wording import suggest
 from slurm_hooks import checks
 from slurm_hooks.cli.check.notes import notes
 from slurm_hooks.cli.check.row import BLIND, EFFECTS, OK, UNSEEN, Row, Style, linked

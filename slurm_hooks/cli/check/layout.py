@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from holdfast.printable import line as one_line
+from holdfast.text.printable import line as one_line
 from slurm_hooks.cli.check.row import BLIND, FATAL, INFO, OK, WARN, Row, Style
 
 _COLOURS = {FATAL: "1;31", WARN: "33", BLIND: "35", INFO: "36", OK: "32"}

@@ -10,8 +10,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.printable import line as one_line
-from holdfast.remedy import NEEDS
+from holdfast.text.printable import line as one_line
+from holdfast.text.remedy import NEEDS
 from holdfast.vocabulary import Action
 from slurm_hooks.cli.check.layout import lines
 from slurm_hooks.cli.check.row import BAD, BLIND, FATAL, OK, ORDER, UNSEEN, Row, Style

@@ -28,7 +28,7 @@ class Candidate:
 class Checkpoint:
     """A checked checkpoint: valid, or rejected for ``reason``.
 
-    ``unreadable``: it could not be checked; otherwise a rejected checkpoint is broken (law 2).
+    ``unreadable``: it could not be checked; otherwise a rejected checkpoint is broken (rule 2).
     """
 
     path: Path

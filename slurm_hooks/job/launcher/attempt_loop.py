@@ -90,7 +90,7 @@ class Run:
         context, journal = self._job.context, self._tools.journal
         history = past(journal.events())
         self._number = len(history) + 1
-        self._control.deaths = lost_launchers(history)
+        self._control.launchers_killed = lost_launchers(history)
         journal.add(
             "attempt",
             attempt=self._number,

@@ -26,7 +26,7 @@ class JobControl:
     def __init__(self, context: JobContext, tools: Tools) -> None:
         self._context, self._tools = context, tools
         self._agent = AgentLink(tools.run_dir)
-        self.deaths = 0
+        self.launchers_killed = 0
         """How often in a row the launcher of this job was killed before this one."""
 
     def mark(self, state: str) -> None:
@@ -44,7 +44,7 @@ class JobControl:
             state=state,
             at=round(time.time(), 3),
             exclude=tuple(exclude),
-            deaths=self.deaths,
+            launchers_killed=self.launchers_killed,
             journal=str(self._tools.journal.path),
         )
         return self._agent.send(marker, for_s=for_s)

@@ -72,7 +72,7 @@ class NodeFault:
 
 
 def fault_of(node: SlurmNode) -> NodeFault | None:
-    """The fault of a node according to Slurm or Holdfast. A person's drain is no fault (law 3)."""
+    """The fault of a node according to Slurm or Holdfast. A person's drain is no fault (rule 3)."""
     if node.states & JOBS_LOST:
         return NodeFault(node=node.name, code="DOWN", detail=node.reason, fatal=True)
     reason = Reason.parse(node.reason) if node.drained_flag else None
@@ -99,7 +99,7 @@ def faults(nodes: Sequence[SlurmNode]) -> tuple[NodeFault, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The job and its nodes' faults as slurmctld reports them; ``None``: no answer (law 2)."""
+    """The job and its nodes' faults as slurmctld reports them; ``None``: no answer (rule 2)."""
 
     job: SlurmJob | None
     faults: tuple[NodeFault, ...] | None

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from testbed.faults import KINDS
-from testbed.faults.log_kinds import kernel_line
+from testbed.faults.kinds.log import kernel_line
 from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.board import HCAS

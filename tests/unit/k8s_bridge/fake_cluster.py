@@ -13,8 +13,10 @@ from typing import Any
 from holdfast.errors import Refused
 from holdfast.slurm.client import SlurmJob, SlurmNode
 from holdfast.vocabulary import KubeName, NodeState, SlurmName
-from k8s_bridge import patches
-from k8s_bridge.api import (
+from k8s_bridge.apply import Applier
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.kube import patches
+from k8s_bridge.kube.api import (
     Edit,
     KubeConflict,
     KubeInvalid,
@@ -22,11 +24,9 @@ from k8s_bridge.api import (
     KubeRefused,
     WatchEvent,
 )
-from k8s_bridge.apply import Applier
-from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL, TAINT
-from k8s_bridge.plan import Change, NodeEvent, plan
-from k8s_bridge.snapshot import Condition, KubeNode, project
+from k8s_bridge.planning.plan import Change, NodeEvent, plan
+from k8s_bridge.planning.snapshot import Condition, KubeNode, project
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 HUMAN, AGENT, BRIDGE = "anna", "root", "holdfast"

@@ -15,9 +15,9 @@ from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.main import Bridge, main
 from k8s_bridge.names import DRAINED
-from k8s_bridge.plan import WriteRecord
-from k8s_bridge.refusals import Refusals
-from k8s_bridge.snapshot import KubeNode
+from k8s_bridge.planning.plan import WriteRecord
+from k8s_bridge.planning.refusals import Refusals
+from k8s_bridge.planning.snapshot import KubeNode
 from tests.unit.k8s_bridge.fake_cluster import AGENT, NOON, FakeCluster
 
 W0 = SlurmName("worker-0")

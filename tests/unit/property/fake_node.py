@@ -15,8 +15,9 @@ from typing import cast
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
-from holdfast.history.event import GIVEN_BACK
+from holdfast.history.event import RETURNED
 from holdfast.policy.flap_damping import Return, with_return
+from holdfast.policy.node_inputs import DrainInputs
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
@@ -24,8 +25,8 @@ from holdfast.slurm.parse import NodeChanges
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent.drain import slurm_update as step_module
-from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
-from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records
+from slurm_hooks.agent.drain.messages import StepResult
+from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings.settings import Settings
@@ -185,7 +186,7 @@ class Slurmctld:
         self._call(write)
 
     def reservations(self, prefix: str) -> list[object]:
-        """None: no active check runs here (agent.gate_back is off)."""
+        """None: no active check runs here (agent.return_test is off)."""
         assert prefix
         return list(self._call(lambda: None))
 
@@ -259,11 +260,8 @@ class Kept(Records):
     def settle(self) -> None:
         pass
 
-    def add_ended(self, drained: Drained) -> None:
-        self.ended = (*self.ended, drained)[-ENDED_KEPT:]
-
-    def load_ended(self) -> tuple[Drained, ...]:
-        return self.ended
+    def save_ended(self, drains: Sequence[Drained]) -> None:
+        self.ended = tuple(drains)
 
 
 @dataclass
@@ -336,12 +334,12 @@ class FakeNode:
         module, before = vars(step_module), datetime
         module["datetime"] = _Clock(self.slurm)
         try:
-            outcome = step.run(self._inputs(), self.record, self.restore)
+            outcome = step.run(self._inputs(), self.record, self.restore, self.kept.ended)
             self._restored()
             self._take(outcome)
             self.audit()
             if self.restore:
-                step.run(self._inputs(), self.record, self.restore)
+                step.run(self._inputs(), self.record, self.restore, self.kept.ended)
                 self._restored()
         except Unavailable:
             pass
@@ -372,7 +370,7 @@ class FakeNode:
 
     def _take(self, outcome: StepResult) -> None:
         for entry in outcome.entries:
-            if entry.event == GIVEN_BACK:
+            if entry.event == RETURNED:
                 one = Return(code=entry.code, at=self.slurm.now.timestamp())
                 self.returns = with_return(self.returns, one)
         if outcome.acknowledged:

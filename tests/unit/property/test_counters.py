@@ -224,7 +224,7 @@ def _counters(value: Any) -> Iterator[Counter]:
 
 
 def test_a_reboot_leaves_no_counter_of_the_boot_before() -> None:
-    """A counter of another boot would call everything new, or hide what is (law 10)."""
+    """A counter of another boot would call everything new, or hide what is (rule 10)."""
     before = replace(_filled(TrackedState), boot_id="one")
     after = booted(before, "two", demand)
     assert [one for one in _counters(after) if one.value is not None or one.window] == []

@@ -374,7 +374,7 @@ def test_the_controller_names_the_command_and_reads_the_shared_history(
     _, out, _ = run(capsys, "explain", "n2")
     assert "open      XID79 on GPU 3: fell off, since" in out
     assert "XID48" not in out
-    assert "1 time out of service" in out
+    assert "1 drain (" in out
     assert "(holdfast history n2)" in out
 
 

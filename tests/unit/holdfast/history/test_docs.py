@@ -20,7 +20,7 @@ def test_the_documented_score_equals_the_code() -> None:
         )
     assert f"at least {lemon.LEMON_AT:g}, or two drains" in PAGE
     assert f"at least {lemon.WATCH_AT:g}." in PAGE
-    assert (lemon.EVICTIONS, lemon.WINDOW_S, lemon.BURST_S) == (2, 28 * 86400, 180)
+    assert (lemon.LEMON_DRAINS, lemon.WINDOW_S, lemon.BURST_S) == (2, 28 * 86400, 180)
 
 
 def test_every_event_is_documented() -> None:

@@ -34,12 +34,12 @@ def test_no_events_are_good() -> None:
 def test_each_signal_counts_its_events() -> None:
     assert counts(event("finding_opened")) == {"faults": 1}
     assert counts(event("finding_opened", action="replace")) == {"faults": 1, "repairs": 1}
-    assert counts(event("drained")) == {"outs": 1}
+    assert counts(event("drained")) == {"drains": 1}
     assert counts(event("active_check", code="", verdict="failed")) == {"repairs": 1}
     assert counts(event("active_check", code="", verdict="could-not-run")) == {}
     assert counts(event("gpu_replaced", code="")) == {"repairs": 1}
-    hits = [event("job_hit", job=7, run=run) for run in (0, 0, 1)]
-    assert counts(*hits) == {"jobs_hit": 2}, "a run that several GPUs spoilt is one"
+    hits = [event("job_affected", job=7, run=run) for run in (0, 0, 1)]
+    assert counts(*hits) == {"affected_jobs": 2}, "a run that several GPUs spoilt is one"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,9 @@ def test_a_fault_that_is_not_of_the_hardware_makes_no_lemon(harmless: Event) -> 
 
 def test_a_drain_that_was_withdrawn_does_not_count() -> None:
     assert counts(event("drained", 2), event("withdrawn", 1.99)) == {}
-    assert counts(event("drained", 2), event("withdrawn", 1.99), event("drained", 1)) == {"outs": 1}
+    assert counts(event("drained", 2), event("withdrawn", 1.99), event("drained", 1)) == {
+        "drains": 1
+    }
 
 
 def test_a_burst_counts_once_and_two_gpus_count_twice() -> None:
@@ -77,7 +79,7 @@ def test_a_burst_counts_once_and_two_gpus_count_twice() -> None:
 
 
 def test_events_before_the_window_do_not_count() -> None:
-    assert counts(event("drained", 27.9), event("drained", 28.1)) == {"outs": 1}
+    assert counts(event("drained", 27.9), event("drained", 28.1)) == {"drains": 1}
     assert counts(event("drained", -1)) == {}, "a clock that was wrong"
 
 
@@ -99,10 +101,10 @@ def test_the_formula() -> None:
 def test_an_unknown_signal_is_not_zero() -> None:
     past = [event("finding_opened", n) for n in range(1, 5)]
     alone = lemon.score(past, NOW)
-    with_jobs = lemon.score(past, NOW, known=lemon.known_signals([event("job_hit")]))
+    with_jobs = lemon.score(past, NOW, known=lemon.known_signals([event("job_affected")]))
     assert alone.value > with_jobs.value
-    assert "jobs_hit" in with_jobs.counts
-    assert "jobs_hit" not in alone.counts
+    assert "affected_jobs" in with_jobs.counts
+    assert "affected_jobs" not in alone.counts
 
 
 def test_the_fleet_sets_the_reference_values() -> None:
@@ -111,11 +113,19 @@ def test_the_fleet_sets_the_reference_values() -> None:
     noisy = lemon.count_of([event("finding_opened", n) for n in range(1, 11)], NOW)
     reference = lemon.reference_of([noisy] * 10 + few)
     assert reference["faults"] == 10
-    assert reference["outs"] == 1, "never below one"
+    assert reference["drains"] == 1, "never below one"
 
 
 _NAMES = st.sampled_from(
-    ["finding_opened", "finding_closed", "drained", "withdrawn", "job_hit", "active_check", "x"]
+    [
+        "finding_opened",
+        "finding_closed",
+        "drained",
+        "withdrawn",
+        "job_affected",
+        "active_check",
+        "x",
+    ]
 )
 _EVENTS = st.lists(
     st.builds(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta, timezone
 
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide
-from holdfast.policy.node_inputs import Decision, Limits, NodeSituation
+from holdfast.policy.node_inputs import Decision, DrainInputs, Limits, NodeSituation
 from holdfast.policy.ownership import DrainRecord
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
@@ -63,9 +63,20 @@ def record(action: Action = Action.REBOOT) -> DrainRecord:
 
 
 def situation(**about: object) -> NodeSituation:
-    base = NodeSituation(verdict=BAD, node=IDLE, boot_id=BOOT, modes=DRAIN, admission=ROOM)
-    return replace(base, **about)  # type: ignore[arg-type]
+    """``about``: fields of the situation or of its inputs that differ from a drain that is due."""
+    names = {field.name for field in fields(DrainInputs)}
+    inputs = {name: value for name, value in about.items() if name in names}
+    base = NodeSituation(
+        inputs=replace(DrainInputs(verdict=BAD, modes=DRAIN), **inputs),  # type: ignore[arg-type]
+        node=IDLE,
+        boot_id=BOOT,
+        limits=LIMITS,
+        now=LATER,
+        admission=ROOM,
+    )
+    others = {name: value for name, value in about.items() if name not in names}
+    return replace(base, **others)  # type: ignore[arg-type]
 
 
 def ask(now: datetime = LATER, **about: object) -> Decision:
-    return decide(situation(**about), LIMITS, now)
+    return decide(situation(now=now, **about))

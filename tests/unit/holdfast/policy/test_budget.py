@@ -1,4 +1,4 @@
-"""Law 4: the nodes that Holdfast takes out of service stay within the budget, whichever agent counts."""
+"""Rule 4: the nodes that Holdfast takes out of service stay within the budget, whichever agent counts."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.policy import flap_damping
 from holdfast.policy.flap_damping import Return
-from holdfast.policy.node_inputs import Limits, NodeSituation
+from holdfast.policy.node_inputs import DrainInputs, Limits, NodeSituation
 from holdfast.policy.ownership import DrainRecord
 from holdfast.policy.return_conditions import pending_requirement
 from holdfast.reason import Reason
@@ -118,12 +118,14 @@ def record(action: Action = Action.WAIT, returns: int = 0, by_hand: bool = False
 def test_pending_requirements_of_a_node(
     record: DrainRecord, boot: str, instance: str, after_s: float, requirement: str
 ) -> None:
-    situation = NodeSituation(verdict=HEALTHY, node=None, boot_id=boot)
-    view = replace(IDLE, instance_id=instance)
-    assert (
-        pending_requirement(situation, view, record, LIMITS, NOW + timedelta(seconds=after_s))
-        == requirement
+    situation = NodeSituation(
+        inputs=DrainInputs(verdict=HEALTHY),
+        node=replace(IDLE, instance_id=instance),
+        boot_id=boot,
+        limits=LIMITS,
+        now=NOW + timedelta(seconds=after_s),
     )
+    assert pending_requirement(situation, record) == requirement
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Laws 2, 3 and 5 on one node: who may drain it, and what returns it to service."""
+"""Rules 2, 3 and 5 on one node: who may drain it, and what returns it to service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from holdfast.findings import Verdict
-from holdfast.policy.node import decide
 from holdfast.policy.node_inputs import Decision, Move
 from holdfast.policy.ownership import is_own_drain
 from holdfast.reason import Reason
@@ -29,7 +28,6 @@ from tests.unit.holdfast.policy.node_examples import (
     ask,
     drained,
     record,
-    situation,
 )
 
 # --- leaving service
@@ -43,7 +41,7 @@ def test_a_fatal_finding_drains_with_holdfasts_reason() -> None:
 
 
 def test_the_configuration_can_mark_reasons_for_soperator() -> None:
-    decision = decide(situation(), replace(LIMITS, node_problem=True), LATER)
+    decision = ask(limits=replace(LIMITS, node_problem=True))
     assert decision.reason == f"[node_problem] {OUR_TEXT}"
 
 
@@ -51,18 +49,6 @@ def test_the_configuration_can_mark_reasons_for_soperator() -> None:
 def test_a_check_drains_only_in_mode_drain(mode: Mode | None) -> None:
     modes = {"gpu_xid": mode} if mode else {}
     assert ask(modes=modes).move is (Move.COMMENT if mode is Mode.COMMENT else Move.NONE)
-
-
-def test_the_kill_switch_stops_every_action() -> None:
-    assert ask(switched_off=True).move is Move.NONE
-    given_back = ask(
-        switched_off=True, verdict=HEALTHY, node=drained(), record=record(), clean_passes=9
-    )
-    assert given_back.move is Move.NONE
-
-
-def test_without_an_answer_from_slurm_nothing_is_done() -> None:
-    assert ask(node=None).move is Move.NONE
 
 
 def test_beyond_the_budget_the_node_gets_a_comment() -> None:

@@ -239,3 +239,19 @@ def test_a_number_of_several_jobs_has_an_unambiguous_name(
     found = parse.job_json(json.dumps({"jobs": [{"job_id": 7, **row}]}), 7)
     assert found is not None
     assert found.array_task == array_task
+
+
+def test_running_jobs() -> None:
+    first, second = parse.running_jobs("12 worker-0 1763800000\n13 worker-1 1763800001\n")
+    assert (first.job_id, first.batch_host) == (12, "worker-0")
+    assert (second.start_at - first.start_at).total_seconds() == 1
+    assert parse.running_jobs("") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12 worker-0 N/A\n", "12 worker-0\n", "JOBID HOST START\n", "12_[1-4] worker-0 1763800000\n"],
+)
+def test_a_line_that_is_no_running_job_is_an_error(text: str) -> None:
+    with pytest.raises(parse.ParseError):
+        parse.running_jobs(text)

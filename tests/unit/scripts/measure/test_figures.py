@@ -44,7 +44,7 @@ def test_a_share_of_a_core_is_shown_as_a_percentage() -> None:
 
 def test_a_figure_is_always_shown_with_its_rival() -> None:
     figure = Figure(
-        name="gate",
+        name="prolog",
         ours=series(0.003, 0.003),
         rival=Series(what="floor", seconds=(0.001,)),
         target="at most 3 times",

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from testbed import cleanup, enter
+from testbed import cleanup
+from testbed.namespaces import enter
 from testbed.shape import Shape
 
 HOURS = 3600.0

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from testbed import host, roots
+from testbed import host
 from testbed.errors import SandboxError
+from testbed.rootfs import roots
 
 TREE = Path(__file__).parents[4]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces and mounts")

@@ -42,7 +42,7 @@ def run(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     "words",
     [
         "demo",
-        "bench gate",
+        "bench prolog",
         "test e2e",
         "test fresh",
         "sandbox up",

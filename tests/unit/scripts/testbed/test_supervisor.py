@@ -69,6 +69,17 @@ def test_a_stopped_bridge_stays_down_until_it_is_started(supervised: Supervisor)
     assert supervised.daemons["bridge"].pid == 101
 
 
+def test_a_daemon_that_is_still_ending_is_started_by_a_later_request(
+    supervised: Supervisor,
+) -> None:
+    """Otherwise it would stay down: the old process was there when the start was requested."""
+    ask(supervised, "start", "slurmctld")
+    ask(supervised, "stop", "slurmctld")
+    assert ask(supervised, "start", "slurmctld") == {"ending": True}
+    supervised._ended(100, 9, now=50.0)
+    assert ask(supervised, "start", "slurmctld") == {"pid": 101}
+
+
 def test_a_controller_that_exits_stays_down(supervised: Supervisor) -> None:
     ask(supervised, "start", "slurmctld")
     supervised._ended(100, 9, now=50.0)

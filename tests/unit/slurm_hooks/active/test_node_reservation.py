@@ -207,14 +207,14 @@ def test_a_running_test_of_another_machine_is_not_touched(bench: Bench) -> None:
     bench.maker = ME
     assert bench.reservation().sweep() == []
     with pytest.raises(Occupied, match="under test by login-0"):
-        bench.reservation().take(Purpose.RETURN, [A], for_s=60, drained=REASON)
+        bench.reservation().take(Purpose.RETURN_TEST, [A], for_s=60, drained=REASON)
     assert not bench.slurm.table[A].drained_flag
 
 
 def test_a_node_that_changed_in_the_meantime_is_released(bench: Bench) -> None:
     bench.slurm.table[A] = replace(bench.slurm.table[A], reason="swapping a DIMM")
     with pytest.raises(Occupied, match="no longer drained with that reason"):
-        bench.reservation().take(Purpose.RETURN, [A], for_s=60, drained=REASON)
+        bench.reservation().take(Purpose.RETURN_TEST, [A], for_s=60, drained=REASON)
     assert bench.slurm.kept == {}
     assert bench.slurm.table[A].reason == "swapping a DIMM"
     states = bench.slurm.table[B].states | {NodeState.ALLOCATED}
@@ -235,14 +235,14 @@ def test_a_drain_by_an_administrator_during_the_test_stays(bench: Bench) -> None
 def test_text_that_slurm_appends_to_the_reason_does_not_matter(bench: Bench) -> None:
     changed = replace(bench.slurm.table[A], reason=f"{REASON} : Node unexpectedly rebooted")
     bench.slurm.table[A] = changed
-    reserved = bench.reservation().take(Purpose.RETURN, [A], for_s=60, drained=REASON)
+    reserved = bench.reservation().take(Purpose.RETURN_TEST, [A], for_s=60, drained=REASON)
     assert reserved.text.drained == REASON
 
 
 def test_a_reservation_that_slurm_never_shows_is_removed(bench: Bench) -> None:
     bench.slurm.shown_after = 10_000
     with pytest.raises(Unavailable, match="is not shown"):
-        bench.reservation().take(Purpose.RETURN, [A], for_s=60, drained=REASON)
+        bench.reservation().take(Purpose.RETURN_TEST, [A], for_s=60, drained=REASON)
     assert bench.slurm.kept == {}
     assert bench.slurm.table[A].reason == REASON
 
@@ -281,7 +281,7 @@ def test_a_job_that_slurm_does_not_run_could_not_run(bench: Bench) -> None:
 @pytest.mark.parametrize("drained", ["", REASON, "[node_problem] holdfast:X: 100 % = a\tb 'c'"])
 def test_the_text_of_a_reservation_reads_back(drained: str) -> None:
     text = ReservationText(
-        purpose=Purpose.RETURN, nodes=("w.1", "w.2"), maker=ME, until=9, drained=drained
+        purpose=Purpose.RETURN_TEST, nodes=("w.1", "w.2"), maker=ME, until=9, drained=drained
     )
     stored = Reservation(
         name=text.name, nodes=(SlurmName("w.1"), SlurmName("w.2")), comment=text.comment
@@ -293,16 +293,17 @@ def test_the_text_of_a_reservation_reads_back(drained: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "comment", ["", "by hand", "holdfast/1", "holdfast/1 gate pid=x", "holdfast/2 gate"]
+    "comment",
+    ["", "by hand", "holdfast/1", "holdfast/1 return-test pid=x", "holdfast/2 return-test"],
 )
 def test_a_reservation_of_another_owner_is_not_holdfasts(comment: str) -> None:
-    stored = Reservation(name="holdfast_gate_x_1", nodes=(A,), comment=comment)
+    stored = Reservation(name="holdfast_return-test_x_1", nodes=(A,), comment=comment)
     assert reservation_text.read(stored) is None
     assert parse_reservations("No reservations in the system\n") == []
 
 
 def test_stale_by_time_by_boot_and_by_process() -> None:
-    text = ReservationText(purpose=Purpose.RETURN, nodes=(A,), maker=ME, until=int(NOW))
+    text = ReservationText(purpose=Purpose.RETURN_TEST, nodes=(A,), maker=ME, until=int(NOW))
     assert not reservation_text.stale(text, ME, [ME.start], NOW)
     assert reservation_text.stale(text, ME, [ME.start], NOW + 1)
     assert reservation_text.stale(text, ME, [], NOW)

@@ -20,7 +20,7 @@ from slurm_hooks.active.programs import storage as storage_program
 from slurm_hooks.active.reservation_text import Purpose
 from slurm_hooks.active.result import Result, Verdict, decode
 from slurm_hooks.active.run import Missing
-from slurm_hooks.agent.drain import active_check_before_return
+from slurm_hooks.agent.drain import return_test
 from slurm_hooks.node.machine import node_name
 
 SHM = Path("/dev/shm")
@@ -136,7 +136,7 @@ class Bench:
         self.ran: list[str] = []
 
     def take(self, purpose: Purpose, nodes: list[SlurmName], **about: object) -> ReservedNodes:
-        assert purpose is Purpose.RETURN
+        assert purpose is Purpose.RETURN_TEST
         return cast("ReservedNodes", None)
 
     def test(self, reserved: ReservedNodes, check: str, *, for_return: bool) -> Result:
@@ -147,9 +147,7 @@ class Bench:
 
 def return_result(tester: Bench) -> Result:
     checks = ("dcgm_diag_r2", "gpu_burn")
-    return active_check_before_return.run(
-        cast("NodeReservation", tester), SlurmName("worker-1"), checks, "r", 60
-    )
+    return return_test.run(cast("NodeReservation", tester), SlurmName("worker-1"), checks, "r", 60)
 
 
 def test_the_first_check_that_can_run_decides() -> None:

@@ -89,7 +89,7 @@ def test_a_check_does_no_io_and_knows_only_catalogued_codes(name: str) -> None:
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= {
         "__future__", "collections.abc", "dataclasses", "holdfast.faults", "holdfast.findings",
-        "holdfast.policy.recovery_action", "holdfast.vocabulary", "holdfast.wording", "slurm_hooks.checks",
+        "holdfast.policy.recovery_action", "holdfast.vocabulary", "holdfast.text.wording", "slurm_hooks.checks",
         "slurm_hooks.checks.finding", "slurm_hooks.checks.kernel_log", "slurm_hooks.facts",
         "slurm_hooks.facts.jobs",
     }  # fmt: skip

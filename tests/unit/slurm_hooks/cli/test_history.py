@@ -60,12 +60,12 @@ def test_a_nodes_page_shows_events_counts_and_score(
         cluster.note("worker-3", "finding_closed", days_ago - 0.5, open_s=43200.0, **about)
     page = output(capsys, "worker-3")
     assert page.startswith("worker-3: lemon, lemon score 0.")
-    assert "2 times out of service are enough" in page
+    assert "2 drains are enough" in page
     assert "2      XID79  GPU-bbbb2222" in page
     assert page.count("XID79 on GPU 1: GPU 1 fell off") == 2
     assert "XID79 on GPU 1 after 12 h" in page
     found = json.loads(output(capsys, "worker-3", "--json"))
-    assert (found["kind"], found["rating"], found["counts"]["outs"]) == ("node", "lemon", 2)
+    assert (found["kind"], found["rating"], found["counts"]["drains"]) == ("node", "lemon", 2)
     assert [event["event"] for event in found["events"]][:2] == ["inventory", "finding_opened"]
     late = json.loads(output(capsys, "worker-3", "--json", "--since", "5d"))
     assert len(late["events"]) == 3
@@ -100,7 +100,7 @@ def test_an_event_of_the_whole_node_shows_on_its_gpus_page(
     assert "  node drained  " in page
     assert "node drained" not in output(capsys, "w")
     assert "1 hardware fault (" in page
-    assert "1 time out of service" in page
+    assert "1 drain (" in page
     assert "0 repairs by a person" in page
     assert "1 GPU\n" in page
 
@@ -116,7 +116,7 @@ def test_the_faults_of_a_replaced_gpu_do_not_count_for_the_node(
     cluster.note("w", "gpu_replaced", 2, **replaced)
     cluster.gpus("w", "GPU-cccc3333", "GPU-bbbb2222", days_ago=2)
     node = json.loads(output(capsys, "w", "--json"))
-    assert (node["rating"], node["counts"]["outs"]) == ("good", 0)
+    assert (node["rating"], node["counts"]["drains"]) == ("good", 0)
     assert json.loads(output(capsys, "GPU-aaaa1111", "--json"))["rating"] == "lemon"
     assert json.loads(output(capsys, "GPU-cccc3333", "--json"))["counts"]["repairs"] == 0
 
@@ -130,7 +130,7 @@ def test_another_machine_under_the_same_name_inherits_nothing(
     cluster.note("w", "machine_replaced", 7)
     cluster.gpus("w", "GPU-dddd4444", days_ago=7)
     found = json.loads(output(capsys, "w", "--json"))
-    assert (found["rating"], found["counts"]["outs"]) == ("good", 0)
+    assert (found["rating"], found["counts"]["drains"]) == ("good", 0)
     assert len(found["events"]) == 5, "the events are still shown"
 
 

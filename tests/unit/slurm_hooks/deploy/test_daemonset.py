@@ -58,7 +58,7 @@ def test_an_agent_that_is_silent_for_long_enough_is_started_again() -> None:
 def test_labels_are_one_selector_and_none_is_every_node() -> None:
     spec = pod(node_selector="nvidia.com/gpu.present=true,pool=h100")
     assert spec["nodeSelector"] == {"nvidia.com/gpu.present": "true", "pool": "h100"}
-    assert "nodeSelector" not in pod(node_selector="")
+    assert pod(node_selector="")["nodeSelector"] == {}
 
 
 def test_another_script_makes_other_pods() -> None:

@@ -69,7 +69,7 @@ def test_the_prolog_of_a_node_in_service_answers_without_python(node: Node, stat
 
 
 def test_a_bad_node_is_refused_only_by_the_slow_path(node: Node) -> None:
-    """Only the slow path knows the budget, and a refusal makes slurmctld drain the node (law 4)."""
+    """Only the slow path knows the budget, and a refusal makes slurmctld drain the node (rule 4)."""
     for drained in (True, False):
         node.publish("bad", drained=drained)
         node.python("exit 10")
@@ -316,7 +316,7 @@ def _without_processes(argv: list[str], env: dict[str, str]) -> int:
 
 
 def test_a_healthy_prolog_starts_no_process(node: Node) -> None:
-    """This makes it nearly as fast as ``sh -c :`` (scripts/bench gate)."""
+    """This makes it nearly as fast as ``sh -c :`` (scripts/bench prolog)."""
     node.publish("ok", findings=[{"detail": "x" * 4000}])
     with tempfile.TemporaryDirectory() as text:  # readable for the user nobody too
         run = Path(text)

@@ -11,7 +11,9 @@ import pytest
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.marker import Marker
 
-MARKER = Marker(job=7, restarts=2, state="requeue", at=5.5, exclude=("worker-1",), deaths=1)
+MARKER = Marker(
+    job=7, restarts=2, state="requeue", at=5.5, exclude=("worker-1",), launchers_killed=1
+)
 
 
 def test_an_encoded_marker_is_decoded_unchanged() -> None:
@@ -44,7 +46,7 @@ def test_a_stored_marker_is_read_with_its_owner(tmp_path: Path) -> None:
         '{"job": 7.0, "restarts": 0, "state": "running", "at": 0}',
         '{"job": -7, "restarts": 0, "state": "running", "at": 0}',
         '{"job": 7, "restarts": 0, "state": "running", "at": 0, "exclude": "ALL"}',
-        '{"job": 7, "restarts": 0, "state": "running", "at": 0, "deaths": -1}',
+        '{"job": 7, "restarts": 0, "state": "running", "at": 0, "launchers_killed": -1}',
         '{"job": 7, "restarts": 0, "state": "running", "at": 0, "owner": "root"}',
         '{"job": 7, "restarts": 0, "state": "running", "at": NaN}',
         '{"job": 7, "restarts": 0, "state": "running"}',

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.job_report.processes import look
+from slurm_hooks.agent.job_runs.processes import look
 from slurm_hooks.node.process import MAX_ENVIRONMENT_BYTES, environment, process_state, send
 
 

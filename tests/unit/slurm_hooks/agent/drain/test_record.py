@@ -37,18 +37,16 @@ def ended(number: int) -> Drained:
 
 def test_the_newest_are_kept_for_the_next_agent(paths: PathsConfig) -> None:
     records = Records(paths)
-    for number in range(ENDED_KEPT + 2):
-        records.add_ended(ended(number))
+    drains = tuple(ended(number) for number in range(ENDED_KEPT))
+    records.save_ended(drains)
     assert records.problem == ""
-    kept = Records(paths).load_ended()
-    assert kept == tuple(ended(number) for number in range(2, ENDED_KEPT + 2))
+    assert Records(paths).load_ended() == drains
 
 
 def test_they_fit_into_the_space_that_is_reserved(paths: PathsConfig) -> None:
     """A full disk must not cost the proof that a drain is Holdfast's."""
     records = Records(paths)
-    for number in range(ENDED_KEPT):
-        records.add_ended(ended(number))
+    records.save_ended([ended(number) for number in range(ENDED_KEPT)])
     assert (paths.state / "drain.last.json").stat().st_size <= 4096
 
 

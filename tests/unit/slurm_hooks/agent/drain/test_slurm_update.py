@@ -13,9 +13,10 @@ import pytest
 from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.active_check_before_return import ReturnTestMode, Trial
 from holdfast.policy.flap_damping import Return
+from holdfast.policy.node_inputs import DrainInputs
 from holdfast.policy.ownership import PastDrain
+from holdfast.policy.return_test import ReturnTestMode, ReturnTestResult
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.parse import NodeChanges
 from holdfast.slurm.reservations import Reservation, SlurmMaintenance
@@ -23,8 +24,8 @@ from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.active import node_reservation
 from slurm_hooks.active.reservation_text import Maker, Purpose, ReservationText
 from slurm_hooks.agent.drain import record as records
-from slurm_hooks.agent.drain.messages import DrainInputs, StepResult
-from slurm_hooks.agent.drain.record import Drained, Records
+from slurm_hooks.agent.drain.messages import StepResult
+from slurm_hooks.agent.drain.record import ENDED_KEPT, Drained, Records
 from slurm_hooks.agent.drain.slurm_update import Step
 from slurm_hooks.settings.sections import AgentConfig, BudgetConfig, NodeConfig
 from slurm_hooks.settings.settings import Settings
@@ -155,7 +156,8 @@ class Bench:
         drained, problem = self.records.load()
         assert not problem or "Not a directory" in problem
         slurm = cast("SlurmMaintenance", self.slurm)
-        return Step(slurm, ME, self.boot_id, self.config, self.records).run(case, drained)
+        step = Step(slurm, ME, self.boot_id, self.config, self.records)
+        return step.run(case, drained, ended=self.records.load_ended())
 
     @property
     def records(self) -> Records:
@@ -236,7 +238,7 @@ def test_it_returns_to_service_only_after_a_reboot_and_a_re_check(bench: Bench) 
     assert "returned to service" in outcome.entries[0].text
     entry = outcome.entries[0]
     assert (entry.event, entry.code, entry.gpu, entry.action) == (
-        "given_back",
+        "returned_to_service",
         "XID79",
         3,
         "reboot",
@@ -382,6 +384,63 @@ def test_a_drain_that_slurmctld_restored_is_still_holdfasts(bench: Bench) -> Non
     bench.slurm.table[ME] = replace(drained, reason_user="alice")
     bench.run(clean())
     assert bench.slurm.mine.drained_flag
+
+
+def test_after_a_step_without_result_the_records_are_read(bench: Bench) -> None:
+    bench.run(fault())
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, NEXT_BOOT, bench.config, bench.records)
+    outcome = step.run(clean(), None, reload=True)
+    assert not bench.slurm.mine.drained_flag
+    assert outcome.undrained is not None
+    assert len(outcome.ended) == 1
+    bench.slurm._drain(ME, "ticket 9", "alice")
+    again = step.run(clean(), None, reload=True)
+    assert (again.undrained, again.ended) == (outcome.undrained, outcome.ended)
+
+
+def test_an_agent_killed_before_its_second_drain_still_owns_the_first(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new record is on the disk, and slurmctld still has the old drain."""
+    bench.run(fault(Action.REBOOT, "XID64"))
+    reason = bench.slurm.mine.reason
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.slurm, "drain", killed)
+        with pytest.raises(KeyboardInterrupt):
+            bench.run(fault(Action.REPLACE, "ROW_REMAP_FAILED"))
+    assert bench.slurm.mine.reason == reason
+    bench.boot_id = NEXT_BOOT
+    bench.run(clean())
+    assert not bench.slurm.mine.drained_flag
+
+
+def test_the_step_does_not_read_the_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state folder that does not answer must not stop a drain or a return (rule 12)."""
+
+    def hangs(*_: object) -> None:
+        pytest.fail("the disk was read")
+
+    monkeypatch.setattr("holdfast.adapters.ram_backed_file.DurableFile.load", hangs)
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
+    outcome = step.run(fault(), None)
+    assert bench.slurm.mine.drained_flag
+    step = Step(cast("SlurmMaintenance", bench.slurm), ME, NEXT_BOOT, bench.config, bench.records)
+    outcome = step.run(clean(), outcome.drained)
+    assert not bench.slurm.mine.drained_flag
+    assert len(outcome.ended) == 1
+
+
+def test_the_last_drains_that_ended_are_kept(bench: Bench) -> None:
+    for number in range(ENDED_KEPT + 2):
+        bench.run(fault(code=f"XID{number}"))
+        bench.boot_id = f"{number:08d}-boot"
+        bench.run(clean())
+    kept = [drained.record.code for drained in bench.records.load_ended()]
+    assert kept == [f"XID{number}" for number in range(2, ENDED_KEPT + 2)]
 
 
 def test_returns_lengthen_the_wait_and_then_require_a_person(bench: Bench) -> None:
@@ -536,30 +595,30 @@ def kept_by(
     bench.slurm.writes.clear()
 
 
-def gated(bench: Bench) -> None:
-    agent = replace(bench.config.agent, gate_back=ReturnTestMode.REQUIRE)
+def with_return_test(bench: Bench) -> None:
+    agent = replace(bench.config.agent, return_test=ReturnTestMode.REQUIRE)
     bench.config = replace(bench.config, agent=agent)
     bench.run(fault())
     bench.boot_id = NEXT_BOOT
 
 
-def trial(bench: Bench, verdict: str) -> Trial:
+def result_of_test(bench: Bench, verdict: str) -> ReturnTestResult:
     drained, _ = records.load(bench.path)
     assert drained is not None
-    return Trial(reason=drained.record.reason, check="host", verdict=verdict)
+    return ReturnTestResult(reason=drained.record.reason, check="host", verdict=verdict)
 
 
 def test_with_a_return_test_the_step_requests_a_test_first(bench: Bench) -> None:
-    gated(bench)
+    with_return_test(bench)
     outcome = bench.run(clean())
-    assert outcome.test == bench.slurm.mine.reason
+    assert outcome.test_reason == bench.slurm.mine.reason
     assert bench.slurm.mine.drained_flag
 
 
 def test_after_a_passed_test_the_reserved_node_returns_to_service(bench: Bench) -> None:
-    gated(bench)
-    passed = replace(clean(), trial=trial(bench, "passed"))
-    kept_by(bench, Purpose.RETURN)
+    with_return_test(bench)
+    passed = replace(clean(), test_result=result_of_test(bench, "passed"))
+    kept_by(bench, Purpose.RETURN_TEST)
     bench.slurm.in_use = 1  # the job's epilog is still running
     outcome = bench.run(passed)
     assert bench.slurm.kept == []
@@ -570,10 +629,10 @@ def test_after_a_passed_test_the_reserved_node_returns_to_service(bench: Bench) 
 
 @pytest.mark.parametrize("verdict", ["failed", "could-not-run", None])
 def test_otherwise_the_old_drain_is_set_again(bench: Bench, verdict: str | None) -> None:
-    gated(bench)
+    with_return_test(bench)
     before = bench.slurm.mine.reason
-    case = replace(clean(), trial=trial(bench, verdict) if verdict else None)
-    kept_by(bench, Purpose.RETURN)
+    case = replace(clean(), test_result=result_of_test(bench, verdict) if verdict else None)
+    kept_by(bench, Purpose.RETURN_TEST)
     bench.run(case)
     assert bench.slurm.mine.reason == before
     assert bench.slurm.writes == ["drain worker-1", "unreserve"], "the drain comes first"
@@ -585,19 +644,19 @@ def test_otherwise_the_old_drain_is_set_again(bench: Bench, verdict: str | None)
 
 
 def test_a_failed_test_is_in_the_comment_until_one_passes(bench: Bench) -> None:
-    gated(bench)
-    bench.run(replace(clean(), trial=trial(bench, "failed")))
+    with_return_test(bench)
+    bench.run(replace(clean(), test_result=result_of_test(bench, "failed")))
     assert "re-test host failed" in bench.slurm.mine.comment
-    passed = replace(clean(), trial=trial(bench, "passed"))
-    kept_by(bench, Purpose.RETURN)
+    passed = replace(clean(), test_result=result_of_test(bench, "passed"))
+    kept_by(bench, Purpose.RETURN_TEST)
     bench.run(passed)
     assert not bench.slurm.mine.drained_flag
     assert bench.slurm.mine.comment == ""
 
 
 def test_a_fault_during_the_test_drains_at_once_and_keeps_the_record(bench: Bench) -> None:
-    gated(bench)
-    kept_by(bench, Purpose.RETURN)
+    with_return_test(bench)
+    kept_by(bench, Purpose.RETURN_TEST)
     bench.run(fault(Action.RESET_GPU, "XID48"))
     assert bench.slurm.mine.drained_flag
     assert bench.slurm.kept == []
@@ -630,8 +689,8 @@ def test_the_agent_cleans_up_after_a_killed_inspection(bench: Bench) -> None:
 
 
 def test_a_job_that_does_not_end_keeps_the_reservation_and_the_drain(bench: Bench) -> None:
-    gated(bench)
-    kept_by(bench, Purpose.RETURN)
+    with_return_test(bench)
+    kept_by(bench, Purpose.RETURN_TEST)
     bench.slurm.in_use = 1 << 20
     with pytest.raises(Unavailable, match="does not end"):
         bench.run(clean())

@@ -11,7 +11,7 @@ import pytest
 from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.node import machine
 from slurm_hooks.settings import settings
-from tests.unit.slurm_hooks.agent.job_report.builders import facts, xid
+from tests.unit.slurm_hooks.agent.job_runs.builders import facts, xid
 
 
 class Node:
@@ -100,7 +100,7 @@ def test_a_job_affected_by_a_fault_of_the_node_is_recorded_in_the_history(node: 
     node.look()
     node.until_reported()
     ((event, said),) = node.events
-    assert event == "job_hit"
+    assert event == "job_affected"
     assert (said["code"], said["gpu"], said["gpu_uuid"], said["job"]) == ("XID79", 0, "GPU-0", 7)
 
 

@@ -17,7 +17,7 @@ from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.facts import GpuProcess, NodeFacts
 from slurm_hooks.node import machine
 from slurm_hooks.settings import settings
-from tests.unit.slurm_hooks.agent.job_report.builders import facts, xid
+from tests.unit.slurm_hooks.agent.job_runs.builders import facts, xid
 
 USER = 65534 if os.geteuid() == 0 else os.getuid()
 """The jobs' user: not root, whose processes are never killed."""
@@ -410,7 +410,7 @@ def test_gpu_memory_that_is_freed_a_moment_later_is_not_reported(site: Site) -> 
 def test_unreadable_processes_are_not_reported_as_none(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slurm_hooks.agent.job_report import processes
+    from slurm_hooks.agent.job_runs import processes
 
     def broken(_procfs: Path) -> Iterator[object]:
         raise OSError(5, "Input/output error")

@@ -13,14 +13,14 @@ from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks.agent.job_report import files, leftovers, report
 from slurm_hooks.agent.job_report.admin_comment import CommentRequest, add
-from slurm_hooks.agent.job_report.processes import Fate
 from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
-from slurm_hooks.agent.job_report.run_matching import attribute
-from slurm_hooks.agent.job_report.runs import Runs
+from slurm_hooks.agent.job_runs.processes import Fate
+from slurm_hooks.agent.job_runs.run_matching import attribute
+from slurm_hooks.agent.job_runs.runs import Runs
 from slurm_hooks.checks import job_leftovers
 from slurm_hooks.facts import GpuProcess, NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
-from tests.unit.slurm_hooks.agent.job_report.builders import (
+from tests.unit.slurm_hooks.agent.job_runs.builders import (
     BOB,
     begin,
     facts,

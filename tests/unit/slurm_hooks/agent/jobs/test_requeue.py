@@ -327,7 +327,7 @@ def test_no_requeue_is_honoured(node: Node) -> None:
 
 
 def test_a_launcher_that_is_killed_repeatedly_is_not_requeued(node: Node) -> None:
-    node.mark("running", deaths=2)
+    node.mark("running", launchers_killed=2)
     node.slurm.job_now = replace(JOB, state="FAILED")
     node.ended()
     node.run(3)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.job_report.runs import Run, Runs
+from slurm_hooks.agent.job_runs.runs import Run, Runs
 from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import deliver
@@ -102,7 +102,7 @@ def test_a_folder_writable_for_all_is_taken_over_by_root(node: Node) -> None:
         "state": "requeue",
         "at": 1.5,
         "exclude": ["n2"],
-        "deaths": 1,
+        "launchers_killed": 1,
     }
     (old / "7.json").write_text(json.dumps(marker))
     (old / "8.json").mkdir()
@@ -115,7 +115,7 @@ def test_a_folder_writable_for_all_is_taken_over_by_root(node: Node) -> None:
     assert node.marked == ["7.json"]
     found = markers.read(old / "7.json")
     assert found == Marker(
-        job=7, restarts=0, state="requeue", at=1.5, exclude=("n2",), deaths=1, owner=ME
+        job=7, restarts=0, state="requeue", at=1.5, exclude=("n2",), launchers_killed=1, owner=ME
     )
     while list(node.run.glob(".jobs.old*")):
         assert time.monotonic() < until

@@ -44,7 +44,7 @@ hung = turn_until(lambda: recorder.failures >= 3, 20)
 stuck = json.loads((spool.parent / "stuck" / "history.json").read_text())["pid"]
 letter = Path(f"/proc/{stuck}/stat").read_text().rsplit(")", 1)[1].split()[0]
 kept = spool.exists()
-recorder.note("given_back")
+recorder.note("returned_to_service")
 subprocess.run([sys.executable, "-I", server, "--end", str(folder)], check=True)
 written = turn_until(lambda: recorder.pending == 0, 20)
 events = [event.event for event in store.read(folder / "history").events]
@@ -75,7 +75,7 @@ def test_a_hung_folder_delays_and_loses_nothing(tmp_path: Path) -> None:
         "state": "D",
         "kept": True,
         "written": True,
-        "events": ["drained", "given_back"],
+        "events": ["drained", "returned_to_service"],
         "left": False,
         "slow": False,
     }

@@ -52,13 +52,13 @@ def test_recorded_events_are_written_with_node_and_boot(setup: Setup) -> None:
     setup.recorder.note(
         "drained", code="XID79", gpu=3, gpu_uuid="GPU-3", detail="two\n lines", by=1
     )
-    setup.recorder.note("given_back", t=12.5, serial=None)
+    setup.recorder.note("returned_to_service", t=12.5, serial=None)
     setup.until(lambda: setup.recorder.pending == 0)
     back, drained = setup.events()
-    assert (back.t, back.event, back.serial) == (12.5, "given_back", "")
+    assert (back.t, back.event, back.serial) == (12.5, "returned_to_service", "")
     assert (drained.node, drained.boot_id, drained.gpu) == ("w", "boot-1", 3)
     assert (drained.code, drained.detail, drained.facts) == ("XID79", "two lines", {"by": 1})
-    assert setup.recorder.noted == {"drained": 1, "given_back": 1}
+    assert setup.recorder.noted == {"drained": 1, "returned_to_service": 1}
     assert not setup.spool.exists()
 
 

@@ -10,12 +10,12 @@ from holdfast.cli.explain_files import agent_report, local_verdict
 from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.drain_owner import Owner, drain_status
 from holdfast.findings import Finding, Verdict
+from holdfast.policy.node_inputs import DrainInputs
 from holdfast.policy.ownership import DrainRecord
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent.drain import record as records
 from slurm_hooks.agent.drain.controller import DrainController
-from slurm_hooks.agent.drain.messages import DrainInputs
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.agent.verdict.facts_summary import brief
 from slurm_hooks.agent.verdict.publisher import Publisher

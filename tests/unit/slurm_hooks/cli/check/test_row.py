@@ -148,7 +148,7 @@ def test_a_missing_subject_is_unseen_and_not_ok() -> None:
 
 @pytest.mark.parametrize("name", list(checks.CATALOGUE))
 def test_no_check_is_ok_on_a_node_without_facts(name: str) -> None:
-    """Law 2: what was not probed is not shown as ok."""
+    """Rule 2: what was not probed is not shown as ok."""
     found = rows(NodeFacts(expected_gpus=8), name)
     assert [row for row in found if row.verdict == "ok" and row.subject not in ("node", "-")] == []
 

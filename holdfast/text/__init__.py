@@ -1,0 +1,1 @@
+"""Text for people: numbers, suggestions, remedies, and user text made safe to print. Pure."""

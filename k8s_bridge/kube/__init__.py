@@ -1,0 +1,1 @@
+"""Kubernetes: the calls that the bridge makes, their client, the watch of all Nodes."""

@@ -1,0 +1,103 @@
+"""The calls to Kubernetes that the bridge makes: the protocol, its values and its errors.
+client.py implements it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.errors import HoldfastError
+from holdfast.vocabulary import KubeName
+from k8s_bridge.planning.ownership import Record
+from k8s_bridge.planning.plan import NodeEvent
+from k8s_bridge.planning.snapshot import Condition, KubeNode
+
+
+class KubeError(HoldfastError):
+    """A request to the API server failed."""
+
+
+class KubeUnavailable(KubeError):
+    """No answer, or a temporary error. The same call may succeed later."""
+
+
+class KubeRefused(KubeError):
+    """The request was rejected (rights, validity). The same call will be rejected again."""
+
+
+class KubeInvalid(KubeRefused):
+    """The object would be invalid, or an admission policy denied it; for a JSON Patch also: a test in it
+    failed."""
+
+
+class KubeNotFound(KubeError):
+    """The object does not exist."""
+
+
+class KubeConflict(KubeError):
+    """Other clients wrote the same object; read it again first."""
+
+
+class KubeGone(KubeError):
+    """The resource version of the watch has expired (410): list again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What to write on a Node in one atomic step; ``None`` leaves a part unchanged.
+
+    ``taint`` is the new value of the bridge's taint, ``untaint`` removes it. ``record`` is written or,
+    with ``forget``, removed.
+    """
+
+    unschedulable: bool | None = None
+    taint: str | None = None
+    untaint: bool = False
+    record: Record | None = None
+    forget: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchEvent:
+    """One event of the watch.
+
+    ``node`` is ``None`` for a bookmark; ``gone``: the Node was deleted.
+    """
+
+    node: KubeNode | None
+    gone: bool
+    version: str
+
+
+class Kube(Protocol):
+    """The calls that the bridge makes. Each is bounded in time and raises a ``KubeError``."""
+
+    def list_nodes(self) -> tuple[list[KubeNode], str]:
+        """All Nodes of the selector, and the resource version from which to watch."""
+        ...
+
+    def watch_nodes(self, version: str) -> Iterator[WatchEvent]:
+        """The changes after ``version``, until the server ends the stream. Raises ``KubeGone``."""
+        ...
+
+    def node(self, name: KubeName) -> KubeNode:
+        """The present Node."""
+        ...
+
+    def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        """Read, decide, and write only if nothing changed in between, else retry a few times
+        (``KubeConflict``).
+
+        ``decide`` may return ``None``: no change. Returns the Node after the write.
+        """
+        ...
+
+    def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode: ...
+
+    def patch_label(self, name: KubeName, value: str) -> KubeNode: ...
+
+    def create_events(self, node: KubeNode, events: Iterable[NodeEvent]) -> None:
+        """Create the Events. One that exists is left unchanged."""
+        ...

@@ -1,0 +1,259 @@
+"""The Kubernetes API. The official client is used only for access: addresses, certificates, tokens.
+
+The only module that imports ``kubernetes``. Its models are not used: JSON is decoded page by page and
+reduced to the needed fields, so that ten thousand Nodes take tens of megabytes, not gigabytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import UsageError
+from holdfast.vocabulary import KubeName
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.kube import patches
+from k8s_bridge.kube.api import (
+    Edit,
+    KubeConflict,
+    KubeError,
+    KubeGone,
+    KubeInvalid,
+    KubeNotFound,
+    KubeRefused,
+    KubeUnavailable,
+    WatchEvent,
+)
+from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL
+from k8s_bridge.planning.plan import NodeEvent
+from k8s_bridge.planning.snapshot import Condition, KubeNode, project
+
+PAGE = 500
+"""Nodes per LIST page."""
+WATCH_S = 50
+"""The server ends a watch after this time; the next one continues from there."""
+SILENCE_S = 90.0
+"""A watch without an event or an end in this time has a dead connection."""
+ATTEMPTS = 5
+"""Attempts for one optimistic write before it is postponed to the next plan."""
+
+_DEFAULT_KUBECONFIG = Path("/etc/holdfast/kubeconfig")
+_NODES = "/api/v1/nodes"
+_EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+_JSON = "application/json"
+_MERGE, _STRATEGIC, _JSON_PATCH = (
+    f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch", "json-patch")
+)
+
+
+class KubeApi:
+    """One cluster's API server. Thread-safe: the watch runs beside the writes."""
+
+    def __init__(self, policy: BridgeConfig):
+        """Raises ``UsageError`` when there is no usable access; does not connect yet."""
+        self._policy = policy
+        self._client = _client(policy.kubeconfig)
+
+    def list_nodes(self) -> tuple[list[KubeNode], str]:
+        """All Nodes, page by page, each page reduced before the next is fetched."""
+        nodes: list[KubeNode] = []
+        query: dict[str, str] = {"limit": str(PAGE), **self._selector()}
+        while True:
+            page = self._call("GET", _NODES, query)
+            meta = page.get("metadata") or {}
+            nodes += [project(item) for item in page.get("items") or ()]
+            if not meta.get("continue"):
+                return nodes, str(meta.get("resourceVersion", ""))
+            query["continue"] = str(meta["continue"])
+
+    def watch_nodes(self, version: str) -> Iterator[WatchEvent]:
+        """One stream of changes.
+
+        Ends when the server ends it; raises ``KubeGone`` when the version has expired.
+        """
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "1",
+            "resourceVersion": version,
+            "timeoutSeconds": str(WATCH_S),
+            **self._selector(),
+        }
+        with self._answer("GET", _NODES, query, read_s=SILENCE_S) as response:
+            for line in patches.lines(response.stream(65536)):
+                yield patches.watch_event(line)
+
+    def node(self, name: KubeName) -> KubeNode:
+        """The present Node."""
+        return project(self._call("GET", f"{_NODES}/{name}"))
+
+    def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        """One JSON Patch that the server accepts only if the Node did not change since it was read.
+
+        The server answers 422 both to a patch that comes too late and to one that a policy denies;
+        only in the first case the Node has another version.
+        """
+        tried, rejected = "", None
+        for _ in range(ATTEMPTS):
+            raw = self._call("GET", f"{_NODES}/{name}")
+            version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
+            if rejected is not None and version == tried:
+                raise rejected
+            tried, rejected = version, None
+            edit = decide(project(raw))
+            patch = patches.edit_patch(raw, edit) if edit else []
+            if not patch:
+                return project(raw)
+            try:
+                return self._patch(f"{_NODES}/{name}", _JSON_PATCH, patch)
+            except KubeConflict:
+                continue
+            except KubeInvalid as error:
+                rejected = error
+        raise KubeConflict(f"node {name}: written by others {ATTEMPTS} times in a row")
+
+    def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode:
+        """Only the bridge's conditions, by strategic merge patch."""
+        patch = patches.conditions_patch(conditions, datetime.now(timezone.utc))
+        return self._patch(f"{_NODES}/{name}/status", _STRATEGIC, patch)
+
+    def patch_label(self, name: KubeName, value: str) -> KubeNode:
+        """Only the bridge's state label, by merge patch."""
+        return self._patch(
+            f"{_NODES}/{name}", _MERGE, {"metadata": {"labels": {STATE_LABEL: value}}}
+        )
+
+    def create_events(self, node: KubeNode, events: Iterable[NodeEvent]) -> None:
+        """Events in ``default``, as a Node has no namespace."""
+        for event in events:
+            body = patches.event(node, event, socket.gethostname(), datetime.now(timezone.utc))
+            try:
+                self._call("POST", _EVENTS, body=body)
+            except KubeConflict:
+                pass  # created before the bridge was last killed
+
+    def _selector(self) -> dict[str, str]:
+        return {"labelSelector": self._policy.node_selector} if self._policy.node_selector else {}
+
+    def _patch(self, path: str, kind: str, body: object) -> KubeNode:
+        return project(self._call("PATCH", path, {"fieldManager": FIELD_MANAGER}, body, kind))
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        kind: str = _JSON,
+    ) -> dict[str, Any]:
+        with self._answer(method, path, query, body, kind) as response:
+            answer = json.loads(response.data)
+            if not isinstance(answer, dict):
+                raise KubeUnavailable(f"{method} {path}: the answer is not an object")
+            return answer
+
+    @contextmanager
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        kind: str = _JSON,
+        read_s: float | None = None,
+    ) -> Iterator[Any]:
+        """The open HTTP response; every failure becomes a ``KubeError``."""
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+        response = None
+        try:
+            response = self._client.call_api(
+                path,
+                method,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": _JSON, "Content-Type": kind},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=(self._policy.timeout_s, read_s or self._policy.timeout_s),
+            )
+            yield response
+        except ApiException as error:
+            raise self._translated(error, f"{method} {path}") from None
+        except (HTTPError, OSError, ValueError) as error:
+            raise KubeUnavailable(
+                f"{method} {path}: {' '.join(str(error).split())[:200]}"
+            ) from None
+        finally:
+            if response is not None:
+                response.close()
+                response.release_conn()
+
+    def _translated(self, error: Any, what: str) -> KubeError:
+        message = " ".join(_message(error).split())[:300]
+        text = f"{what}: {error.status or 'no answer'}: {message}"
+        if error.status == 401:
+            # The token has expired or was changed: read it again for the next call.
+            self._client = _client(self._policy.kubeconfig)
+            return KubeUnavailable(text)
+        if error.status == 410:
+            return KubeGone(text)
+        if error.status == 404:
+            return KubeNotFound(text)
+        if error.status == 409:
+            return KubeConflict(text)
+        if error.status == 422:
+            return KubeInvalid(text)
+        if error.status in (0, 429) or error.status is None or error.status >= 500:
+            return KubeUnavailable(text)
+        return KubeRefused(text)
+
+
+def _message(error: Any) -> str:
+    """The API server's error message."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (ValueError, TypeError, KeyError):
+        return str(error.body or error.reason or "")
+
+
+def kubeconfig(setting: str) -> Path | None:
+    """The file to use, ``None`` for the pod's service account.
+
+    First the setting, then ``KUBECONFIG``, then Holdfast's default path.
+    """
+    named = setting or os.environ.get("KUBECONFIG", "")
+    if named:
+        return Path(named)
+    return _DEFAULT_KUBECONFIG if _DEFAULT_KUBECONFIG.exists() else None
+
+
+def _client(setting: str) -> Any:
+    try:
+        from kubernetes import client, config  # noqa: PLC0415 - 0.5 s, 40 MiB; imported only here
+    except ImportError:
+        raise UsageError(
+            "the bridge needs the package kubernetes; pip install 'holdfast[bridge]'"
+        ) from None
+
+    settings = client.Configuration()
+    path = kubeconfig(setting)
+    try:
+        if path is None:
+            config.load_incluster_config(client_configuration=settings)
+        else:
+            config.load_kube_config(
+                config_file=str(path), client_configuration=settings, persist_config=False
+            )
+    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        where = path or "no kubeconfig, and this is no pod (set bridge.kubeconfig or KUBECONFIG)"
+        raise UsageError(f"{where}: {' '.join(str(error).split())[:200]}") from None
+    # The bridge retries itself: it knows what may be sent twice.
+    settings.retries = False
+    return client.ApiClient(settings)

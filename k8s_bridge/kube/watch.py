@@ -1,0 +1,124 @@
+"""All Nodes, kept current by one LIST and one WATCH in a separate thread."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+
+from holdfast.errors import HoldfastError
+from holdfast.vocabulary import KubeName
+from k8s_bridge.kube.api import Kube, KubeGone, WatchEvent
+from k8s_bridge.planning.snapshot import KubeNode
+
+log = logging.getLogger("holdfast.bridge")
+
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 5.0
+
+
+class NodeWatch:
+    """The last known Nodes.
+
+    ``wake`` is set whenever something changes that a decision depends on.
+    """
+
+    def __init__(self, kube: Kube, wake: threading.Event):
+        self._kube, self._wake = kube, wake
+        self._lock = threading.Lock()
+        self._nodes: dict[KubeName, KubeNode] = {}
+        self._current = False
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Watch until ``stop`` or the end of the process."""
+        threading.Thread(target=self._run, name="watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop watching. The thread ends after its present call; this method does not wait for it."""
+        self._stopped.set()
+
+    def nodes(self) -> list[KubeNode] | None:
+        """All Nodes, or ``None`` while the API server cannot be watched: nothing is written from an
+        outdated view.
+        """
+        with self._lock:
+            return list(self._nodes.values()) if self._current else None
+
+    def update(self, node: KubeNode) -> None:
+        """Store a Node from the answer to a write, before the watch reports it."""
+        with self._lock:
+            self._store(node)
+
+    def _run(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        failed = 0
+        while not self._stopped.is_set():
+            begun = time.monotonic()
+            try:
+                self._follow()
+            except KubeGone as error:
+                log.info("%s; listing again", error)
+            except HoldfastError as error:
+                failed = 1 if time.monotonic() - begun > 30 else failed + 1
+                if failed in (1, 3) or failed % 20 == 0:
+                    log.warning("Kubernetes cannot be watched (%d): %s", failed, error)
+            except Exception:
+                log.exception("the watch failed")
+            with self._lock:
+                self._current = False
+            pause_s = (
+                _FIRST_PAUSE_S
+                if time.monotonic() - begun > 30
+                else min(2 * pause_s, _LONGEST_PAUSE_S)
+            )
+            self._stopped.wait(pause_s * random.uniform(0.5, 1.0))
+
+    def _follow(self) -> None:
+        """List, then watch repeatedly; ends with an error, or after ``stop``."""
+        listed, version = self._kube.list_nodes()
+        with self._lock:
+            self._nodes = {node.name: node for node in listed}
+            self._current = True
+        self._wake.set()
+        log.info("watching %d nodes", len(listed))
+        while not self._stopped.is_set():
+            begun = time.monotonic()
+            for seen in self._kube.watch_nodes(version):
+                version = seen.version or version
+                self._apply(seen)
+                if self._stopped.is_set():
+                    return
+            if time.monotonic() - begun < 1:
+                self._stopped.wait(
+                    1
+                )  # a server that ends every stream at once is not to be hammered
+
+    def _apply(self, seen: WatchEvent) -> None:
+        if seen.node is None:
+            return
+        with self._lock:
+            if seen.gone:
+                known = self._nodes.get(seen.node.name)
+                changed = known is not None and known.uid == seen.node.uid
+                if changed:
+                    del self._nodes[seen.node.name]
+            else:
+                changed = self._store(seen.node)
+        if changed:
+            self._wake.set()
+
+    def _store(self, node: KubeNode) -> bool:
+        """True when a decision may change. A version older than the known one is ignored."""
+        known = self._nodes.get(node.name)
+        if known is not None and known.uid == node.uid and _newer(known.version, node.version):
+            return False
+        self._nodes[node.name] = node
+        return known is None or known.facts != node.facts
+
+
+def _newer(version: str, than: str) -> bool:
+    """Resource versions of one resource can be compared (guaranteed since Kubernetes 1.35, before on
+    etcd)."""
+    return version.isdigit() and than.isdigit() and int(version) > int(than)

@@ -1,0 +1,1 @@
+"""What the bridge decides, from one snapshot of Slurm and one of Kubernetes. Pure."""

@@ -1,0 +1,1 @@
+"""Running programs inside the namespaces of a box, and ending them."""

@@ -1,0 +1,1 @@
+"""Writes the Terraform templates of ``terraform/`` from the templates of ``holdfast render``."""

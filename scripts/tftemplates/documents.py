@@ -1,0 +1,186 @@
+"""Which document becomes which Terraform template, and what Terraform sets in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import yaml
+
+from holdfast import templates
+from holdfast.document import Document
+from k8s_bridge import render as bridge
+from slurm_hooks import checks
+from slurm_hooks.deploy import (
+    PACKAGE,
+    configuration,
+    daemonset,
+    slinky,
+    slurm_conf,
+    soperator,
+    systemd,
+)
+from tftemplates.marks import mark, template
+
+CLUSTER = "modules/cluster/manifests"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A document and what differs from its own context.
+
+    ``path``: below ``terraform/``; a folder where each Kubernetes object gets a file of its own.
+    ``fixed``: values that Terraform does not set; all others are marks. ``given``: what replaces
+    the document's own context, which is left out where it cannot be made from marks.
+    """
+
+    document: Document
+    path: str
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, object] = field(default_factory=dict)
+    own_context: bool = True
+
+    def marked(self) -> str:
+        values = {name: self.fixed.get(name, mark(name)) for name in self.document.values}
+        context = self.document.context(values) if self.own_context else {}
+        return templates.render(
+            self.document.package, self.document.template, {**values, **context, **self.given}
+        )
+
+
+OBJECTS = (
+    Source(document=bridge.RBAC, path=f"{CLUSTER}/rights"),
+    Source(
+        document=bridge.DEPLOYMENT,
+        path=f"{CLUSTER}/bridge",
+        given={"token_file": mark("token_file")},
+    ),
+    Source(
+        document=bridge.NETWORK_POLICY,
+        path=f"{CLUSTER}/network",
+        given={"ports": mark("ports")},
+        own_context=False,
+    ),
+    Source(
+        document=bridge.OFF,
+        path=f"{CLUSTER}/off",
+        given={"switches": mark("switches")},
+    ),
+    Source(
+        document=daemonset.DAEMONSET,
+        path=f"{CLUSTER}/agent",
+        given={
+            "script": mark("indent(4, chomp(script))") + "\n",
+            "digest": mark("digest"),
+            "node_selector": mark("node_selector"),
+            "silent_periods": mark("silent_periods"),
+        },
+        own_context=False,
+    ),
+)
+"""Kubernetes objects of modules/cluster."""
+
+
+def objects(source: Source) -> Iterator[tuple[str, str]]:
+    """Path below ``terraform/`` and text of each Kubernetes object of a document."""
+    for text in source.marked().split("\n---\n"):
+        read = yaml.safe_load(text)
+        kind, name = read["kind"].lower(), read["metadata"]["name"]
+        file = kind if kind == "namespace" else f"{kind}-{name}"
+        yield f"{source.path}/{file}.yaml.tftpl", template(_end(text))
+
+
+def _configuration() -> Mapping[str, object]:
+    """What Terraform sets in holdfast.yaml: the values, and each check's entry as a whole."""
+    context = configuration.context(
+        {name: one.default for name, one in configuration.VALUES.items()}
+    )
+    width = max(map(len, checks.CATALOGUE)) + 1
+    entries = [
+        {**check, "entry": f"{f'{name}:':{width}} {mark(f'checks.{name}')}"}
+        for name, check in zip(checks.CATALOGUE, context["checks"], strict=True)
+    ]
+    return {
+        **{name: mark(name) for name in configuration.VALUES},
+        "mounts": [mark("mounts")],
+        "checks": entries,
+    }
+
+
+def _defaults(document: Document) -> Mapping[str, str]:
+    """The defaults of values that have one."""
+    return {name: value.default for name, value in document.values.items()}
+
+
+TEXTS = (
+    Source(
+        document=configuration.FILE,
+        path="modules/configuration/holdfast.yaml.tftpl",
+        fixed=_defaults(configuration.FILE),
+        given=_configuration(),
+    ),
+    Source(
+        document=soperator.NODESET,
+        path="modules/soperator/values/nodeset.yaml.tftpl",
+    ),
+    Source(
+        document=slinky.VALUES,
+        path="modules/slinky/values.yaml.tftpl",
+        fixed=_defaults(slinky.VALUES),
+        given={
+            **_configuration(),
+            **{name: mark(name) for name in ("image", "nodeset", "health_check_interval_s")},
+        },
+    ),
+    Source(
+        document=slurm_conf.LINES,
+        path="modules/slurm/slurm.conf.tftpl",
+        fixed={"onto": ""},
+    ),
+    Source(
+        document=systemd.UNIT,
+        path="modules/slurm/holdfast-agent.service.tftpl",
+    ),
+)
+"""Documents that are one file each."""
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Path below ``terraform/`` and text of each document of ``TEXTS``."""
+    for source in TEXTS:
+        yield source.path, template(_end(source.marked()))
+
+
+def soperator_values() -> str:
+    """The ConfigMap that Flux merges, with one more entry for each kill switch.
+
+    The entries of kill switches come last: what one of them adds is repeated for each.
+    """
+    source = Source(
+        document=soperator.VALUES,
+        path="",
+        fixed={**_defaults(soperator.VALUES), "as": "flux"},
+        given={**_configuration(), "off": []},
+    )
+    without = source.marked()
+    text = replace(source, given={**source.given, "off": [mark("name")]}).marked()
+    if not text.startswith(without.rstrip("\n")):
+        raise ValueError("the kill switches are not the end of soperator/values.yaml.j2")
+    entry = template(_end(text[len(without.rstrip("\n")) + 1 :]))
+    return f"{template(_end(without))}%{{ for name in switches ~}}\n{entry}%{{ endfor ~}}\n"
+
+
+def catalogue() -> str:
+    """The names of all checks, in JSON."""
+    return json.dumps({"checks": list(checks.CATALOGUE)}, indent=2) + "\n"
+
+
+def agent_script() -> str:
+    """The script of the DaemonSet's pod."""
+    given = {"home": mark("home"), "config": mark("config"), "programs": [mark("programs")]}
+    return template(templates.render(PACKAGE, "daemonset_agent.sh.j2", given))
+
+
+def _end(text: str) -> str:
+    return text.rstrip("\n") + "\n"

@@ -1,0 +1,72 @@
+# Applies the objects of manifests/, in order: rights before the pods that use them.
+
+module "manifests" {
+  source = "./manifests"
+
+  cluster              = var.cluster
+  namespace            = var.namespace
+  bridge               = var.bridge
+  agent                = var.agent
+  kill_switches        = var.kill_switches
+  network_policy_ports = var.network_policy_ports
+}
+
+locals {
+  manifests = module.manifests.manifests
+}
+
+resource "kubectl_manifest" "namespace" {
+  count = var.create_namespace ? 1 : 0
+
+  yaml_body         = local.manifests.rights["namespace"]
+  server_side_apply = true
+  wait              = var.wait
+}
+
+resource "kubectl_manifest" "rights" {
+  for_each = { for name, text in local.manifests.rights : name => text if name != "namespace" }
+
+  yaml_body         = each.value
+  server_side_apply = true
+
+  depends_on = [kubectl_manifest.namespace]
+}
+
+resource "kubectl_manifest" "network" {
+  for_each = { for name, text in local.manifests.network : name => text if var.network_policy }
+
+  yaml_body         = each.value
+  server_side_apply = true
+
+  depends_on = [kubectl_manifest.namespace]
+}
+
+resource "kubectl_manifest" "off" {
+  for_each = local.manifests.off
+
+  yaml_body         = each.value
+  server_side_apply = true
+
+  depends_on = [kubectl_manifest.namespace]
+}
+
+resource "kubectl_manifest" "bridge" {
+  for_each = local.manifests.bridge
+
+  yaml_body         = each.value
+  server_side_apply = true
+  wait_for_rollout  = var.wait
+
+  # On destroy the bridge ends before its rights do.
+  depends_on = [kubectl_manifest.rights, kubectl_manifest.network, kubectl_manifest.off]
+}
+
+resource "kubectl_manifest" "agent" {
+  for_each = local.manifests.agent
+
+  yaml_body         = each.value
+  server_side_apply = true
+  wait_for_rollout  = var.wait
+
+  depends_on = [kubectl_manifest.namespace]
+}

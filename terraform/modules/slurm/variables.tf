@@ -1,0 +1,105 @@
+variable "cluster" {
+  description = "Name of the cluster, as in Holdfast's configuration."
+  type        = string
+  default     = "cluster"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9_.-]+$", var.cluster))
+    error_message = "cluster is \"${var.cluster}\": use letters, digits, '_', '.' and '-' only."
+  }
+}
+
+variable "gpus" {
+  description = "GPUs of each node. 0: nodes without GPUs."
+  type        = number
+  default     = 8
+
+  validation {
+    condition     = var.gpus >= 0 && var.gpus <= 64 && floor(var.gpus) == var.gpus
+    error_message = "gpus is ${var.gpus}: use a whole number from 0 to 64."
+  }
+}
+
+variable "nvswitches" {
+  description = "NVSwitches that each node must have; 0 where the hypervisor has them. null: 4 with 8 GPUs (HGX H100), else none."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.nvswitches == null ? true : var.nvswitches >= 0 && var.nvswitches <= 64 && floor(var.nvswitches) == var.nvswitches
+    error_message = "nvswitches is ${coalesce(var.nvswitches, 0)}: use a whole number from 0 to 64, or null."
+  }
+}
+
+variable "mounts" {
+  description = "Mount points that jobs need, as slurmd sees them."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for path in var.mounts : can(regex("^/[A-Za-z0-9_./@+-]*$", path))])
+    error_message = "mounts is ${jsonencode(var.mounts)}: use absolute paths without blanks and percent signs."
+  }
+  validation {
+    condition     = length(distinct(var.mounts)) == length(var.mounts)
+    error_message = "mounts is ${jsonencode(var.mounts)}: name each mount point once."
+  }
+}
+
+variable "history" {
+  description = "Folder for the history of nodes and GPUs, on a filesystem that all nodes share. null: a folder of each node."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.history == null ? true : can(regex("^/[A-Za-z0-9_./@+-]+$", var.history))
+    error_message = "history is \"${coalesce(var.history, "null")}\": use an absolute path without blanks, or null."
+  }
+}
+
+variable "checks" {
+  description = "Name of a check => its mode (`off`, `observe`, `comment`, `drain`) and limits. A check that is not named observes: it changes nothing. Names and limits: docs/reference/checks.md."
+  type = map(object({
+    mode   = optional(string, "observe")
+    limits = optional(map(string), {})
+  }))
+  default = {}
+
+  validation {
+    condition     = alltrue([for check in var.checks : contains(["off", "observe", "comment", "drain"], check.mode)])
+    error_message = "checks has ${jsonencode({ for name, check in var.checks : name => check.mode if !contains(["off", "observe", "comment", "drain"], check.mode) })}: use the mode \"off\", \"observe\", \"comment\" or \"drain\"."
+  }
+}
+
+variable "health_check_interval_s" {
+  description = "How long a stopped agent stays down, in seconds."
+  type        = number
+  default     = 30
+
+  validation {
+    condition     = var.health_check_interval_s >= 1 && var.health_check_interval_s <= 999999 && floor(var.health_check_interval_s) == var.health_check_interval_s
+    error_message = "health_check_interval_s is ${var.health_check_interval_s}: use a whole number of seconds, at least 1."
+  }
+}
+
+variable "home" {
+  description = "Where Holdfast is installed on each node, on a local disk."
+  type        = string
+  default     = "/opt/holdfast"
+
+  validation {
+    condition     = can(regex("^/[A-Za-z0-9_./@+-]*[A-Za-z0-9_]$", var.home))
+    error_message = "home is \"${var.home}\": use an absolute path without blanks, for example \"/opt/holdfast\"."
+  }
+}
+
+variable "watchdog_s" {
+  description = "An agent that is silent for so many seconds is restarted by systemd."
+  type        = number
+  default     = 60
+
+  validation {
+    condition     = var.watchdog_s >= 1 && var.watchdog_s <= 999999 && floor(var.watchdog_s) == var.watchdog_s
+    error_message = "watchdog_s is ${var.watchdog_s}: use a whole number of seconds, at least 1."
+  }
+}

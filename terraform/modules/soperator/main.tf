@@ -1,0 +1,19 @@
+# Holdfast in a cluster of Soperator's recipe: the ConfigMap slurm-cluster in flux-system. Without the
+# provider kubectl: use values/ and apply its output by other means.
+
+module "values" {
+  source = "./values"
+
+  cluster       = var.cluster
+  gpus          = var.gpus
+  nvswitches    = var.nvswitches
+  mounts        = var.mounts
+  history       = var.history
+  checks        = var.checks
+  kill_switches = var.kill_switches
+}
+
+resource "kubectl_manifest" "slurm_cluster" {
+  yaml_body         = module.values.manifest
+  server_side_apply = true
+}

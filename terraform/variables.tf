@@ -1,0 +1,316 @@
+# The recipe's own variables: pass them on as they are. Attributes that Holdfast does not read are ignored.
+
+variable "slurm_operator_version" {
+  description = "Release of Soperator, as in the recipe. Holdfast needs 2.0 or newer."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[0-9]+\\.[0-9]+", var.slurm_operator_version))
+    error_message = "slurm_operator_version is \"${var.slurm_operator_version}\": give a release of Soperator, for example \"4.1.11\"."
+  }
+  validation {
+    condition     = try(tonumber(regex("^[0-9]+", var.slurm_operator_version)) >= 2, true)
+    error_message = "slurm_operator_version is \"${var.slurm_operator_version}\": its charts have no slurmScripts values and would ignore Holdfast's without a message. Upgrade Soperator to 2.0 or newer first."
+  }
+}
+
+variable "slurm_cluster_name" {
+  description = "Name of the cluster in Holdfast's history and messages."
+  type        = string
+  default     = "soperator"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9_.-]+$", var.slurm_cluster_name))
+    error_message = "slurm_cluster_name is \"${var.slurm_cluster_name}\": use letters, digits, '_', '.' and '-' only."
+  }
+}
+
+variable "slurm_nodeset_workers" {
+  description = "The worker nodesets, as in the recipe. Read: `name` (`worker` without one) and the number of GPUs in `resource.preset`."
+  type = list(object({
+    name = optional(string, "worker")
+    resource = object({
+      platform = string
+      preset   = string
+    })
+    gpu_cluster = optional(object({
+      infiniband_fabric = string
+    }))
+  }))
+
+  validation {
+    condition     = length(var.slurm_nodeset_workers) > 0
+    error_message = "slurm_nodeset_workers is empty: pass the recipe's variable of the same name."
+  }
+  validation {
+    condition     = length(distinct(var.slurm_nodeset_workers[*].name)) == length(var.slurm_nodeset_workers)
+    error_message = "slurm_nodeset_workers has the names ${jsonencode(var.slurm_nodeset_workers[*].name)}: give each nodeset its own name."
+  }
+  validation {
+    condition     = alltrue([for one in var.slurm_nodeset_workers : can(regex("^[0-9]+(gpu|vcpu)-", one.resource.preset))])
+    error_message = "slurm_nodeset_workers has the presets ${jsonencode(var.slurm_nodeset_workers[*].resource.preset)}: a preset begins with the number of GPUs or of CPUs, for example \"8gpu-128vcpu-1600gb\"."
+  }
+}
+
+variable "filesystem_jail_submounts" {
+  description = "The shared filesystems below the jail, as in the recipe. Read: `name` and `mount_path`."
+  type = list(object({
+    name       = string
+    mount_path = string
+  }))
+  default = []
+
+  validation {
+    condition     = alltrue([for one in var.filesystem_jail_submounts : can(regex("^/[A-Za-z0-9_./@+-]+$", one.mount_path))])
+    error_message = "filesystem_jail_submounts has the paths ${jsonencode(var.filesystem_jail_submounts[*].mount_path)}: use absolute paths without blanks and percent signs, for example \"/mnt/training\"."
+  }
+  validation {
+    condition     = length(distinct([for one in var.filesystem_jail_submounts : trimsuffix(one.mount_path, "/")])) == length(var.filesystem_jail_submounts)
+    error_message = "filesystem_jail_submounts puts two filesystems on one mount: ${join(", ", [for one in var.filesystem_jail_submounts : "${one.name} on ${one.mount_path}"])}. Give each its own mount_path."
+  }
+}
+
+variable "filestore_jail_submounts" {
+  description = "The same in recipes before filesystem_jail_submounts. Set one of the two."
+  type = list(object({
+    name       = string
+    mount_path = string
+  }))
+  default = []
+
+  validation {
+    condition     = alltrue([for one in var.filestore_jail_submounts : can(regex("^/[A-Za-z0-9_./@+-]+$", one.mount_path))])
+    error_message = "filestore_jail_submounts has the paths ${jsonencode(var.filestore_jail_submounts[*].mount_path)}: use absolute paths without blanks and percent signs, for example \"/mnt/training\"."
+  }
+  validation {
+    condition     = length(distinct([for one in var.filestore_jail_submounts : trimsuffix(one.mount_path, "/")])) == length(var.filestore_jail_submounts)
+    error_message = "filestore_jail_submounts puts two filestores on one mount: ${join(", ", [for one in var.filestore_jail_submounts : "${one.name} on ${one.mount_path}"])}. Give each its own mount_path."
+  }
+}
+
+variable "slurm_health_check_config" {
+  description = "The recipe's variable. It must be null: with it, Flux refuses the chart's values (a key given twice)."
+  type        = any
+  default     = null
+
+  validation {
+    condition     = var.slurm_health_check_config == null
+    error_message = "slurm_health_check_config is set: the chart then writes healthCheckConfig twice, and Flux refuses it. Remove it; Holdfast's health check runs inside Soperator's own."
+  }
+}
+
+# Holdfast's own.
+
+variable "nodesets" {
+  description = "Names of the nodesets that Holdfast watches. null: all with GPUs. All of them must have the same number of GPUs."
+  type        = list(string)
+  default     = null
+}
+
+variable "mounts" {
+  description = "The submounts that jobs need, as jobs see them (`/mnt/training`). null: all submounts."
+  type        = list(string)
+  default     = null
+}
+
+variable "history_path" {
+  description = "Folder for the history of nodes and GPUs, as jobs see it, on one of the submounts. null: a folder of each node."
+  type        = string
+  default     = null
+}
+
+variable "nvswitches" {
+  description = "NVSwitches that each node must have; 0 where the hypervisor has them. null: 4 with 8 GPUs (HGX H100), else none."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.nvswitches == null ? true : var.nvswitches >= 0 && var.nvswitches <= 64 && floor(var.nvswitches) == var.nvswitches
+    error_message = "nvswitches is ${coalesce(var.nvswitches, 0)}: use a whole number from 0 to 64, or null."
+  }
+}
+
+variable "checks" {
+  description = "Name of a check => its mode (`off`, `observe`, `comment`, `drain`) and limits. A check that is not named observes: it changes nothing. Names and limits: docs/reference/checks.md."
+  type = map(object({
+    mode   = optional(string, "observe")
+    limits = optional(map(string), {})
+  }))
+  default = {}
+
+  validation {
+    condition     = alltrue([for check in var.checks : contains(["off", "observe", "comment", "drain"], check.mode)])
+    error_message = "checks has ${jsonencode({ for name, check in var.checks : name => check.mode if !contains(["off", "observe", "comment", "drain"], check.mode) })}: use the mode \"off\", \"observe\", \"comment\" or \"drain\"."
+  }
+}
+
+variable "namespace" {
+  description = "Namespace of the bridge and the agent. The agent's pods are privileged."
+  type        = string
+  default     = "holdfast"
+
+  validation {
+    condition     = can(regex("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", var.namespace)) && length(var.namespace) <= 63
+    error_message = "namespace is \"${var.namespace}\": use at most 63 small letters, digits and '-', for example \"holdfast\"."
+  }
+}
+
+variable "create_namespace" {
+  description = "Whether to create the namespace. Set it to false for a namespace that exists, such as the one of Slurm."
+  type        = bool
+  default     = true
+}
+
+variable "bridge" {
+  description = <<-EOT
+    The bridge between Slurm and Kubernetes; null: no bridge.
+
+    - `image`: Slurm's client tools of the cluster's release and `holdfast[bridge]`, by digest.
+    - `slurm_conf_configmap`: the ConfigMap that holds slurm.conf.
+    - `auth`: `jwt` (the Secret holds a token of `slurm_user`) or `key` (it holds Slurm's own key).
+    - `slurm_auth_secret`, `auth_path`: that Secret, and where it is mounted.
+    - `slurm_user`, `uid`: the Slurm user that drains nodes.
+    - `poll_s`: seconds between two queries of Slurm.
+    - `cordon`, `taint`: a node drained in Slurm is cordoned and tainted in Kubernetes.
+    - `drain_on_cordon`: a node cordoned by a person is drained in Slurm.
+  EOT
+  type = object({
+    image                = string
+    slurm_conf_configmap = optional(string, "slurm-conf")
+    auth                 = optional(string, "jwt")
+    slurm_auth_secret    = optional(string, "slurm-auth")
+    auth_path            = optional(string, "/etc/slurm-auth")
+    slurm_user           = optional(string, "holdfast")
+    uid                  = optional(number, 2000)
+    poll_s               = optional(number, 2)
+    cordon               = optional(bool, true)
+    taint                = optional(bool, true)
+    drain_on_cordon      = optional(bool, true)
+  })
+  default = null
+
+  validation {
+    condition     = try(var.bridge == null || can(regex("^[\\w.:/-]+@sha256:[0-9a-f]{64}$", var.bridge.image)), false)
+    error_message = "bridge.image is \"${try(var.bridge.image, "")}\": give an image with its digest (registry.example.org/name@sha256:… with 64 digits), because a tag can be moved to another image."
+  }
+  validation {
+    condition = var.bridge == null ? true : alltrue([
+      for name in [var.bridge.slurm_conf_configmap, var.bridge.slurm_auth_secret] : can(regex("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", name))
+    ])
+    error_message = "bridge.slurm_conf_configmap is \"${try(var.bridge.slurm_conf_configmap, "")}\", bridge.slurm_auth_secret is \"${try(var.bridge.slurm_auth_secret, "")}\": use small letters, digits and '-', as Kubernetes does."
+  }
+  validation {
+    condition     = var.bridge == null ? true : contains(["jwt", "key"], var.bridge.auth)
+    error_message = "bridge.auth is \"${try(var.bridge.auth, "")}\": use \"jwt\" or \"key\"."
+  }
+  validation {
+    condition     = var.bridge == null ? true : can(regex("^/[\\w./@+-]*$", var.bridge.auth_path))
+    error_message = "bridge.auth_path is \"${try(var.bridge.auth_path, "")}\": use an absolute path without blanks."
+  }
+  validation {
+    condition     = var.bridge == null ? true : can(regex("^[a-z_][a-z0-9_-]*$", var.bridge.slurm_user))
+    error_message = "bridge.slurm_user is \"${try(var.bridge.slurm_user, "")}\": use the name of a Slurm user, for example \"holdfast\"."
+  }
+  validation {
+    condition     = var.bridge == null ? true : var.bridge.uid >= 1 && var.bridge.uid <= 999999 && floor(var.bridge.uid) == var.bridge.uid
+    error_message = "bridge.uid is ${try(var.bridge.uid, 0)}: use the uid of bridge.slurm_user, a whole number from 1 to 999999 (not root)."
+  }
+  validation {
+    condition     = var.bridge == null ? true : var.bridge.poll_s >= 0.1 && var.bridge.poll_s <= 300
+    error_message = "bridge.poll_s is ${try(var.bridge.poll_s, 0)}: use 0.1 to 300 seconds."
+  }
+}
+
+variable "agent" {
+  description = <<-EOT
+    The agent by a DaemonSet; null: none, the health check of slurm.conf starts the agents.
+
+    - `image`: `sh`, `nsenter` and `setpriv` (Debian's image is enough), by digest.
+    - `home`, `config`: where Holdfast and its configuration are, as slurmd sees them.
+    - `slurmd`: absolute paths of slurmd's program, as slurmd sees them.
+    - `node_selector`: labels of the nodes; empty: all nodes.
+    - `max_unavailable`: how many nodes are updated at once, a number or a share.
+    - `priority_class`: of the pods.
+    - `memory_limit_mib`: memory limit of the agent and its probes.
+    - `silent_s`: an agent whose verdict expired so long ago is restarted.
+  EOT
+  type = object({
+    image            = string
+    home             = optional(string, "/opt/holdfast")
+    config           = optional(string, "/etc/holdfast/holdfast.yaml")
+    slurmd           = optional(list(string), ["/usr/sbin/slurmd", "/usr/sbin/slurmd-wlm", "/usr/local/sbin/slurmd", "/opt/slurm/sbin/slurmd"])
+    node_selector    = optional(map(string), { "nvidia.com/gpu.present" = "true" })
+    max_unavailable  = optional(string, "5%")
+    priority_class   = optional(string, "system-node-critical")
+    memory_limit_mib = optional(number, 512)
+    silent_s         = optional(number, 60)
+  })
+  default = null
+
+  validation {
+    condition     = try(var.agent == null || can(regex("^[\\w.:/-]+@sha256:[0-9a-f]{64}$", var.agent.image)), false)
+    error_message = "agent.image is \"${try(var.agent.image, "")}\": give an image with its digest (registry.example.org/name@sha256:… with 64 digits), because its pods are root on every GPU node."
+  }
+  validation {
+    condition     = var.agent == null ? true : alltrue([for path in concat([var.agent.home, var.agent.config], var.agent.slurmd) : can(regex("^/[\\w./@+-]*$", path))])
+    error_message = "agent.home, agent.config and agent.slurmd are ${try(jsonencode(concat([var.agent.home, var.agent.config], var.agent.slurmd)), "")}: use absolute paths without blanks and percent signs."
+  }
+  validation {
+    condition     = var.agent == null ? true : length(var.agent.slurmd) > 0
+    error_message = "agent.slurmd is empty: name slurmd's program as slurmd sees it, for example [\"/usr/sbin/slurmd\"]."
+  }
+  validation {
+    condition     = var.agent == null ? true : alltrue([for name, value in var.agent.node_selector : can(regex("^[\\w./-]+$", name)) && can(regex("^[\\w.-]*$", value))])
+    error_message = "agent.node_selector is ${try(jsonencode(var.agent.node_selector), "")}: use labels of Kubernetes, for example { \"nvidia.com/gpu.present\" = \"true\" }."
+  }
+  validation {
+    condition     = var.agent == null ? true : can(regex("^([1-9][0-9]{0,5}|[1-9][0-9]?%)$", var.agent.max_unavailable))
+    error_message = "agent.max_unavailable is \"${try(var.agent.max_unavailable, "")}\": use a number of nodes (\"3\") or a share from \"1%\" to \"99%\"."
+  }
+  validation {
+    condition     = var.agent == null ? true : can(regex("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", var.agent.priority_class))
+    error_message = "agent.priority_class is \"${try(var.agent.priority_class, "")}\": use the name of a PriorityClass, for example \"system-node-critical\"."
+  }
+  validation {
+    condition     = var.agent == null ? true : var.agent.memory_limit_mib >= 128 && var.agent.memory_limit_mib <= 99999 && floor(var.agent.memory_limit_mib) == var.agent.memory_limit_mib
+    error_message = "agent.memory_limit_mib is ${try(var.agent.memory_limit_mib, 0)}: use a whole number from 128."
+  }
+  validation {
+    condition     = var.agent == null ? true : var.agent.silent_s >= 1 && var.agent.silent_s <= 999999 && floor(var.agent.silent_s) == var.agent.silent_s
+    error_message = "agent.silent_s is ${try(var.agent.silent_s, 0)}: use a whole number of seconds, at least 1."
+  }
+}
+
+variable "kill_switches" {
+  description = "Kill switches that are on: names of checks (they do not run on any node), `bridge` (it reports only) or `all` (no action). Empty: none."
+  type        = set(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for name in var.kill_switches : can(regex("^[a-z0-9_]+$", name))])
+    error_message = "kill_switches is ${jsonencode(var.kill_switches)}: use names of checks (docs/reference/checks.md), \"bridge\" or \"all\"."
+  }
+}
+
+variable "network_policy" {
+  description = "Whether a NetworkPolicy limits the connections of the bridge's pod."
+  type        = bool
+  default     = true
+}
+
+variable "network_policy_ports" {
+  description = "TCP ports that the bridge may connect to: those of the API server (Service and endpoint), slurmctld and slurmdbd."
+  type        = list(number)
+  default     = [443, 6443, 6817, 6819]
+
+  validation {
+    condition     = length(var.network_policy_ports) > 0 && alltrue([for port in var.network_policy_ports : port >= 1 && port <= 65535 && floor(port) == port])
+    error_message = "network_policy_ports is ${jsonencode(var.network_policy_ports)}: use at least one TCP port from 1 to 65535, and include those of the API server and of slurmctld."
+  }
+}
+
+variable "wait" {
+  description = "Whether apply waits until the pods of the bridge are ready, and destroy until the namespace is gone."
+  type        = bool
+  default     = true
+}

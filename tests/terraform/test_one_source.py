@@ -1,0 +1,246 @@
+"""What Terraform applies is what `holdfast render` prints, for the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from holdfast.cli.render import render_text
+from tests.terraform.program import Terraform
+
+IMAGE = f"registry.example.org/holdfast@sha256:{'1' * 64}"
+
+BRIDGE: Mapping[str, object] = {
+    "image": IMAGE,
+    "slurm_conf_configmap": "conf",
+    "auth": "jwt",
+    "slurm_auth_secret": "secret",
+    "auth_path": "/etc/auth",
+    "slurm_user": "bridge",
+    "uid": 4242,
+    "poll_s": 0.5,
+    "cordon": True,
+    "taint": True,
+    "drain_on_cordon": True,
+}
+
+AGENT: Mapping[str, object] = {
+    "image": IMAGE,
+    "home": "/opt/holdfast",
+    "config": "/etc/holdfast/holdfast.yaml",
+    "slurmd": ["/usr/sbin/slurmd", "/opt/slurm/sbin/slurmd"],
+    "node_selector": {"nvidia.com/gpu.present": "true", "pool": "h100"},
+    "max_unavailable": "5%",
+    "priority_class": "system-node-critical",
+    "memory_limit_mib": 512,
+    "silent_s": 60,
+}
+
+
+@pytest.fixture(scope="module")
+def here(program: Path, tree: Path) -> Terraform:
+    """A root module that calls every module that needs no provider."""
+    folder = tree / "equal"
+    folder.mkdir()
+    (folder / "main.tf").write_text(_ROOT)
+    terraform = Terraform(program=program, folder=folder)
+    terraform.ok("init")
+    return terraform
+
+
+_CONFIGURATION = """
+  cluster    = var.cluster
+  gpus       = var.gpus
+  nvswitches = var.nvswitches
+  mounts     = var.mounts
+  history    = var.history
+  checks     = var.checks
+"""
+
+_ROOT = f"""
+variable "cluster" {{ default = "cluster" }}
+variable "gpus" {{ default = 8 }}
+variable "nvswitches" {{ default = null }}
+variable "mounts" {{ default = [] }}
+variable "history" {{ default = null }}
+variable "checks" {{ default = {{}} }}
+variable "namespace" {{ default = "holdfast" }}
+variable "bridge" {{ default = null }}
+variable "agent" {{ default = null }}
+variable "switches" {{ default = [] }}
+variable "ports" {{ default = [443] }}
+variable "off" {{ default = [] }}
+variable "home" {{ default = "/opt/holdfast" }}
+
+module "manifests" {{
+  source               = "../modules/cluster/manifests"
+  cluster              = var.cluster
+  namespace            = var.namespace
+  bridge               = var.bridge
+  agent                = var.agent
+  kill_switches        = var.switches
+  network_policy_ports = var.ports
+}}
+
+module "soperator" {{
+  source        = "../modules/soperator/values"
+  kill_switches = var.off
+{_CONFIGURATION}
+}}
+
+module "slinky" {{
+  source  = "../modules/slinky"
+  image   = "registry.example.org/workers:1"
+  nodeset = "gpu"
+{_CONFIGURATION}
+}}
+
+module "slurm" {{
+  source = "../modules/slurm"
+  home   = var.home
+{_CONFIGURATION}
+}}
+
+output "manifests" {{ value = module.manifests.manifests }}
+output "soperator" {{ value = module.soperator }}
+output "slinky" {{ value = module.slinky.values }}
+output "slurm" {{ value = module.slurm }}
+"""
+
+
+def parsed(text: str) -> Any:
+    """A document with the texts inside it parsed too: quotes and blanks there mean nothing."""
+    return inside(yaml.safe_load(text))
+
+
+def inside(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: inside(each) for key, each in value.items() if (key, each) != EMPTY_PATHS}
+    if isinstance(value, list):
+        return [inside(each) for each in value]
+    if isinstance(value, str) and value.startswith(TEXTS):
+        return inside(yaml.safe_load(value))
+    return value
+
+
+TEXTS = ("# Holdfast's configuration", "healthCheckConfig:", "slurmScripts:")
+"""How the documents begin that are texts in other documents."""
+
+EMPTY_PATHS = ("paths", {"history": None})
+"""Terraform says so where `holdfast render` says nothing; both are the default."""
+
+
+def by_name(text: str) -> Mapping[str, Any]:
+    read = [inside(one) for one in yaml.safe_load_all(text)]
+    return {f"{one['kind']}-{one['metadata']['name']}".lower(): one for one in read}
+
+
+def objects(group: Mapping[str, str]) -> Mapping[str, Any]:
+    return by_name("\n---\n".join(group.values()))
+
+
+@pytest.mark.parametrize("auth", ["jwt", "key"])
+@pytest.mark.parametrize("on", [True, False])
+def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
+    switch = str(on).lower()
+    bridge = {**BRIDGE, "auth": auth, "cordon": on, "taint": not on, "drain_on_cordon": on}
+    agent = AGENT if on else {**AGENT, "node_selector": {}, "max_unavailable": "3", "silent_s": 61}
+    here.ok(
+        "apply",
+        "-auto-approve",
+        **{"cluster": "c-1", "namespace": "slurm", "bridge": bridge, "agent": agent},
+        switches=["bridge", "all"],
+        ports=[443, 16443],
+    )
+    manifests = here.outputs()["manifests"]
+    rights = {"namespace": "slurm", "cordon": switch, "taint": str(not on).lower()}
+    text = {name: _text(value) for name, value in bridge.items()}
+    labels = ",".join(f"{name}={value}" for name, value in _map(agent["node_selector"]).items())
+    script = {name: _text(value) for name, value in agent.items()} | {"node_selector": labels}
+    wanted = {
+        "rights": render_text("rbac", **rights),
+        "bridge": render_text("deployment", cluster="c-1", namespace="slurm", **text),
+        "network": render_text("network-policy", namespace="slurm", ports="443,16443"),
+        "off": render_text("off", namespace="slurm", switches="bridge,all"),
+        "agent": render_text("daemonset", namespace="slurm", **script),
+    }
+    assert manifests.keys() == wanted.keys()
+    for group, rendered in wanted.items():
+        assert objects(manifests[group]) == by_name(rendered), group
+
+
+def _map(value: object) -> dict[str, str]:
+    assert isinstance(value, dict)
+    return value
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+CONFIGURATIONS: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({}, {}),
+    (
+        {"cluster": "c.1", "gpus": 4, "mounts": ["/mnt/a", "/mnt/b"], "history": "/mnt/a/h"},
+        {"cluster": "c.1", "gpus": "4", "mounts": "/mnt/a,/mnt/b", "history": "/mnt/a/h"},
+    ),
+    ({"gpus": 0, "nvswitches": 2}, {"gpus": "0", "nvswitches": "2"}),
+    ({"nvswitches": 0}, {"nvswitches": "0"}),
+]
+
+
+@pytest.mark.parametrize(("given", "rendered"), CONFIGURATIONS)
+def test_the_values_and_files(
+    here: Terraform, given: dict[str, Any], rendered: dict[str, str]
+) -> None:
+    here.ok("apply", "-auto-approve", off=["all", "gpu_xid"], **given)
+    made = here.outputs()
+    soperator = {"mounts": "", **rendered, "off": "all,gpu_xid"}
+    flux = render_text("soperator", **soperator, **{"as": "flux"})
+    assert parsed(made["soperator"]["manifest"]) == parsed(flux)
+    assert parsed(made["soperator"]["values"]) == parsed(render_text("soperator", **soperator))
+    assert made["soperator"]["nodeset_values"] == render_text("soperator-nodeset")
+    image = {"image": "registry.example.org/workers:1", "nodeset": "gpu"}
+    assert parsed(made["slinky"]) == parsed(render_text("slinky", **image, **rendered))
+    files = made["slurm"]["files"]
+    configuration = render_text("configuration", **rendered)
+    assert parsed(files["/etc/holdfast/holdfast.yaml"]) == parsed(configuration)
+    assert files["/etc/systemd/system/holdfast-agent.service"] == render_text("systemd")
+    assert made["slurm"]["slurm_conf"] == render_text("slurm-conf")
+
+
+def test_modes_and_limits_reach_the_configuration(here: Terraform, tmp_path: Path) -> None:
+    """As numbers and lists, not as texts: the configuration would refuse those."""
+    from holdfast.config.schema import load_cluster
+
+    checks = {
+        "gpu_xid": {"mode": "drain"},
+        "pci_devices": {"mode": "comment", "limits": {"nvswitches": 2}},
+        "infiniband": {"limits": {"hcas": '["mlx5_0"]', "window_s": "3600"}},
+    }
+    here.ok("apply", "-auto-approve", checks=checks)
+    text = here.outputs()["slurm"]["files"]["/etc/holdfast/holdfast.yaml"]
+    read = yaml.safe_load(text)["checks"]
+    assert read["gpu_xid"] == {"mode": "drain"}
+    assert read["pci_devices"] == {"mode": "comment", "limits": {"nvswitches": 2}}
+    assert read["infiniband"] == {
+        "mode": "observe",
+        "limits": {"hcas": ["mlx5_0"], "window_s": 3600},
+    }
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(text)
+    assert load_cluster(file).paths.history is None
+
+
+def test_user_data_of_cloud_init_has_the_files(here: Terraform) -> None:
+    here.ok("apply", "-auto-approve", mounts=["/mnt/a"])
+    made = here.outputs()["slurm"]
+    assert made["cloud_init"].startswith("#cloud-config\n")
+    written = yaml.safe_load(made["cloud_init"])["write_files"]
+    assert {one["path"]: one["content"] for one in written} == made["files"]
