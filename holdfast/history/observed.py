@@ -11,7 +11,7 @@ from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
 from holdfast.history.event import CLOSED, OPENED, Event
 from holdfast.history.page import lasted, when
-from holdfast.policy.node import draining
+from holdfast.policy.node_inputs import draining
 from holdfast.text.wording import counted
 from holdfast.vocabulary import Mode, Severity
 
@@ -46,7 +46,11 @@ def observed(events: Iterable[Event], since: float, now: float) -> list[Observed
     found: dict[tuple[str, ...], Observed] = {}
     still: dict[tuple[str, ...], float] = {}
     for event in events:
-        key = (event.node, event.code, event.gpu_uuid or str(event.facts.get("subject")))
+        key: tuple[str, ...] = (
+            event.node,
+            event.code,
+            event.gpu_uuid or str(event.facts.get("subject")),
+        )
         if event.event == OPENED and _would_drain(event):
             still.setdefault(key, event.t)
             entry = found.get(key) or _entry(event)

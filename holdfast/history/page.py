@@ -62,8 +62,8 @@ def past_page(
     parts = [fitted("\n".join(_past_lines(past, score)), width)]
     often = list(_often(events, short=width is not None))
     if often:
-        head = ("TIMES", "CODE", "ON", "FIRST", "LAST", "WHAT IT IS")
-        parts.append(table([head, *often], width, indent=2))
+        what = ("TIMES", "CODE", "ON", "FIRST", "LAST", "WHAT IT IS")
+        parts.append(table([what, *often], width, indent=2))
     rows = [_row(event, of_gpu=past.kind == "gpu") for event in events]
     none = f"  no events since {when(since)}"
     head = ("WHEN", "NODE", "EVENT", "WHAT")

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.completion.parsers import command_lines
 from holdfast.cli.main import COMMANDS
-from holdfast.cli.parsers import command_lines
-from holdfast.cli.render import render_text
-from holdfast.cli.render_table import TABLE
+from holdfast.cli.render import TABLE, render_text
 from holdfast.errors import UsageError
 from slurm_hooks import checks
 

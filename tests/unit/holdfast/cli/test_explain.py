@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.explain_files import local_verdict, read_journal
-from holdfast.cli.explain_text import job_page, node_page
+from holdfast.cli.explain.files import local_verdict, read_journal
+from holdfast.cli.explain.text import job_page, node_page
 from holdfast.cli.nodes import as_json
 from holdfast.cli.tables import table
 from holdfast.drain_owner import AgentReport, Owner, drain_status, required_action_in

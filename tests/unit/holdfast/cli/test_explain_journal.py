@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import incidents
 from holdfast.cli import main
-from holdfast.cli.explain_files import fold, read_journal
+from holdfast.cli.explain.files import fold, read_journal
 from holdfast.slurm.accounting import past_job
 
 DATA = Path(__file__).parents[3] / "data" / "slurm" / "24.11"

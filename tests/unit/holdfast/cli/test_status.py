@@ -12,8 +12,8 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.cli.settings import Settings
-from holdfast.cli.status import Slow, report
-from holdfast.cli.status_text import page
+from holdfast.cli.status.command import Slow, report
+from holdfast.cli.status.text import page
 from holdfast.drain_owner import drain_status
 from holdfast.slurm.client import QueuedJob, SlurmNode
 from holdfast.slurm.parse import queue

@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timezone
 from pathlib import Path
 
-from holdfast.cli.explain_files import agent_report, local_verdict
+from holdfast.cli.explain.files import agent_report, local_verdict
 from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.drain_owner import Owner, drain_status
 from holdfast.findings import Finding, Verdict

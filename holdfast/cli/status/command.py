@@ -22,7 +22,7 @@ from holdfast.cli import settings
 from holdfast.cli.console import clear_screen, complain, say, say_json, screen_width
 from holdfast.cli.nodes import Row, as_json, history, since, summary
 from holdfast.cli.settings import Settings
-from holdfast.cli.status_text import page
+from holdfast.cli.status.text import page
 from holdfast.config.sections import schema_of
 from holdfast.drain_owner import Owner, drain_status
 from holdfast.errors import CommandError

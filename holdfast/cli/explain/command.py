@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import incidents
-from holdfast.cli import explain_history, settings
+from holdfast.cli import settings
 from holdfast.cli.console import complain, say, say_json, screen_width
-from holdfast.cli.explain_files import (
+from holdfast.cli.explain import history as explain_history
+from holdfast.cli.explain.files import (
     Journal,
     agent_report,
     local_journal,
@@ -25,7 +26,7 @@ from holdfast.cli.explain_files import (
     local_verdict,
     read_journal,
 )
-from holdfast.cli.explain_text import job_page, node_page, past_lines
+from holdfast.cli.explain.text import job_page, node_page, past_lines
 from holdfast.cli.nodes import as_json
 from holdfast.config.schema import PathsConfig
 from holdfast.drain_owner import drain_status
