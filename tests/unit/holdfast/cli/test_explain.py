@@ -348,7 +348,7 @@ def test_an_invalid_configuration_is_reported_last_and_defaults_apply(
     status, out, err = run(capsys, "explain", "n2")
     assert status == 2
     assert "n2: out of service" in out
-    assert "history   cannot be read: " in out
+    assert "history   not readable here (paths.history)" in out
     assert "the configuration is invalid, using defaults: " in err
 
 
