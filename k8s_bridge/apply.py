@@ -5,9 +5,9 @@ Before each write to one side, the state of the other side that it depends on is
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from holdfast.adapters.log import Log
 from holdfast.errors import HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.vocabulary import SlurmName
@@ -25,7 +25,7 @@ from k8s_bridge.planning.plan import (
 )
 from k8s_bridge.planning.snapshot import KubeNode
 
-log = logging.getLogger("holdfast.bridge")
+log = Log("bridge")
 
 GROUP = 1000
 """The maximum number of nodes in one write to Slurm."""
@@ -37,7 +37,7 @@ class Applier:
     """Writes changes to both sides.
 
     ``seen`` receives each Node after a write, ``failed`` each change that was rejected or that came too
-    late, with the error.
+    late, with the error, and ``wrote`` the kind and the number of changes written.
     """
 
     def __init__(
@@ -47,9 +47,10 @@ class Applier:
         actor: str,
         seen: Callable[[KubeNode], None] = lambda _: None,
         failed: Callable[[Change, HoldfastError], None] = lambda *_: None,
-    ):
+        wrote: Callable[[type[Change], int], None] = lambda *_: None,
+    ):  # fmt: skip
         self._slurm, self._kube, self._actor, self._seen = slurm, kube, actor, seen
-        self._failed = failed
+        self._failed, self._wrote = failed, wrote
 
     def apply(self, changes: Iterable[Change]) -> int:
         """The number of changes written. One rejected change does not stop the others.
@@ -77,13 +78,16 @@ class Applier:
         try:
             self._write_kube(change)
         except (KubeConflict, KubeNotFound) as error:
-            log.info("%s: postponed to the next plan: %s", change.kube.name, error)
+            log.info("change postponed to the next plan", node=change.kube.name, why=error)
             self._failed(change, error)
             return 0
         except KubeRefused as error:
-            log.error("%s: %s rejected: %s", change.kube.name, type(change).__name__, error)
+            log.error(
+                "change rejected", node=change.kube.name, change=type(change).__name__, why=error
+            )
             self._failed(change, error)
             return 0
+        self._wrote(type(change), 1)
         return 1
 
     def _write_kube(self, change: Isolate | Release | WriteRecord | UpdateStatus) -> None:
@@ -116,7 +120,7 @@ class Applier:
         try:
             self._kube.create_events(update.kube, update.events)
         except KubeRefused as error:  # the conditions are correct without it
-            log.error("%s: no Event: %s", update.kube.name, error)
+            log.error("Event rejected", node=update.kube.name, why=error)
         if update.conditions:
             self._seen(self._kube.patch_conditions(update.kube.name, update.conditions))
         if update.label is not None:
@@ -131,14 +135,18 @@ class Applier:
         changes |= {change.slurm.name: change for change in undrains}
 
         def refused(name: SlurmName, error: Refused) -> None:
-            log.error("%s: %s", name, error)
+            log.error("change rejected", node=name, change=type(changes[name]).__name__, why=error)
             self._failed(changes[name], error)
 
         for group in _grouped(drains):
-            done += self._drain(self._still_valid(group, requires_drain), refused)
+            drained = self._drain(self._still_valid(group, requires_drain), refused)
+            self._wrote(DrainInSlurm, drained)
+            done += drained
         for group in _grouped(undrains):
             views = self._still_valid(group, lambda fresh: not fresh.unschedulable)
-            done += self._undrain(views, refused)
+            undrained = self._undrain(views, refused)
+            self._wrote(UndrainInSlurm, undrained)
+            done += undrained
         return done
 
     def _still_valid(
@@ -152,7 +160,7 @@ class Applier:
             try:
                 fresh = self._kube.node(change.kube.name)
             except (KubeNotFound, KubeRefused) as error:
-                log.warning("%s: %s", change.kube.name, error)
+                log.warning("Node cannot be read", node=change.kube.name, why=error)
                 self._failed(change, error)
                 continue
             if fresh.uid == change.kube.uid and holds(fresh):
@@ -166,7 +174,7 @@ class Applier:
         if not names:
             return 0
         reason = cordon_reason(self._slurm.clock())
-        log.info("drain %s in Slurm: cordoned in Kubernetes", ",".join(names))
+        log.info("drain in Slurm: cordoned in Kubernetes", nodes=",".join(names))
         return _one_by_one_if_refused(lambda some: self._slurm.drain(some, reason), names, refused)
 
     def _undrain(self, views: dict[SlurmName, KubeNode], refused: OnRefusal) -> int:
@@ -175,7 +183,7 @@ class Applier:
         )
         if not names:
             return 0
-        log.info("undrain %s in Slurm: uncordoned in Kubernetes", ",".join(names))
+        log.info("undrain in Slurm: uncordoned in Kubernetes", nodes=",".join(names))
         return _one_by_one_if_refused(self._slurm.undrain, names, refused)
 
     def _matching(

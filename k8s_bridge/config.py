@@ -52,10 +52,18 @@ class BridgeConfig:
     """Failed reads of Slurm in a row after which the conditions become Unknown."""
     max_changes: int = 200
     """The most changes written per pass, urgent ones first: many changes must not delay the next drain."""
+    metrics_port: int | None = None
+    """Serve the metrics over HTTP on this port, at /metrics. null: they are not served."""
+    metrics_host: str = "127.0.0.1"
+    """The address to serve them on. In a pod: 0.0.0.0, because Prometheus asks the pod's address."""
 
     def __post_init__(self) -> None:
         within(self, poll_s=(0.1, 300), timeout_s=(0.5, 120))
         within(self, unreadable_polls=(1, 1000), max_changes=(1, 100_000))
+        if self.metrics_port is not None:
+            within(self, metrics_port=(1, 65535))
+        if not self.metrics_host:
+            raise ValueError("metrics_host must not be empty")
         if self.slurm_token_file and not Path(self.slurm_token_file).is_absolute():
             raise ValueError(f"slurm_token_file must be absolute, got {self.slurm_token_file!r}")
         if not self.slurm_user:

@@ -8,30 +8,33 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-import logging
 import signal
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from holdfast.adapters.log import Log
+from holdfast.cli.console import complain, say, say_json
 from holdfast.config.location import ALL, config_path, switches_off
-from holdfast.errors import CommandError, HoldfastError, Refused
+from holdfast.errors import CommandError, HoldfastError, Refused, UsageError
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.api import Kube, KubeError, KubeRefused
 from k8s_bridge.kube.watch import NodeWatch
+from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.planning.node_mapping import map_nodes
 from k8s_bridge.planning.plan import Change, UpdateStatus, plan, plan_unreadable
 from k8s_bridge.planning.refusals import Refusals
 from k8s_bridge.planning.snapshot import KubeNode
 
-log = logging.getLogger("holdfast.bridge")
+if TYPE_CHECKING:
+    from k8s_bridge.metrics import BridgeMetrics
+
+log = Log("bridge")
 
 SWITCH = "bridge"
 """``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge reports only and takes no action."""
@@ -43,13 +46,21 @@ class Bridge:
     """One cluster's bridge. The kill switches are beside the file ``config``."""
 
     def __init__(
-        self, slurm: SlurmClient, kube: Kube, policy: BridgeConfig, config: Path | None = None
+        self,
+        slurm: SlurmClient,
+        kube: Kube,
+        policy: BridgeConfig,
+        config: Path | None,
+        metrics: BridgeMetrics,
     ):
-        self._slurm, self._policy, self._config = slurm, policy, config
+        self._slurm, self._policy, self._config, self._metrics = slurm, policy, config, metrics
         self.wake, self.stopping = threading.Event(), threading.Event()
         self.watch = NodeWatch(kube, self.wake)
-        self._applier = Applier(slurm, kube, policy.slurm_user, self.watch.update, self._failed)
+        self._applier = Applier(
+            slurm, kube, policy.slurm_user, self.watch.update, self._failed, metrics.wrote
+        )
         self._refusals = Refusals()
+        self.verbose = False
         self._now = datetime.now(timezone.utc)
         self._misses = 0
         self._warned: frozenset[str] = frozenset()
@@ -59,12 +70,15 @@ class Bridge:
         self.watch.start()
         while not self.stopping.is_set():
             self.wake.clear()
+            failed = True
             try:
                 self.step(datetime.now(timezone.utc))
+                failed = False
             except (KubeError, CommandError) as error:
-                log.warning("%s", error)
-            except Exception:
-                log.exception("this pass failed; retrying")
+                log.warning("pass ended early; retrying", why=error)
+            except Exception as error:
+                log.exception("pass failed; retrying", error)
+            self._metrics.passed(failed=failed)
             time.sleep(SHORTEST_PAUSE_S)
             self.wake.wait(self._policy.poll_s)
 
@@ -79,6 +93,7 @@ class Bridge:
         kube = self.watch.nodes()
         if kube is None:
             return 0  # the state of Kubernetes is unknown: change nothing
+        self._metrics.seen(KUBERNETES, len(kube))
         if slurm is None:
             if self._misses < self._policy.unreadable_polls:
                 return 0
@@ -87,13 +102,13 @@ class Bridge:
             self._warn(slurm, kube)
             changes = plan(slurm, kube, self._policy, now)
         changes = self._allowed(changes)
-        for change in changes:
-            log.debug("%s", change)
+        for change in changes if self.verbose else ():
+            log.info("planned", node=change.kube.name, change=change)
         due = self._refusals.due(changes, now)
         self._now = now
         done = self._applier.apply(due[: self._policy.max_changes])
         if done:
-            log.info("wrote %d of %d changes", done, len(changes))
+            log.info("changes written", written=done, planned=len(changes))
         if done or len(due) > self._policy.max_changes:
             self.wake.set()
         return done
@@ -101,9 +116,11 @@ class Bridge:
     def _failed(self, change: Change, error: HoldfastError) -> None:
         if isinstance(error, (KubeRefused, Refused)):
             wait = self._refusals.refused(change, self._now)
-            log.info("%s: retry in %d s", change.kube.name, wait.total_seconds())
+            self._metrics.refused(type(change))
+            log.info("retry later", node=change.kube.name, wait_s=wait.total_seconds())
         else:
             self._refusals.conflicted(change, self._now)
+            self._metrics.conflicted(type(change))
 
     def _read_slurm(self) -> list[SlurmNode] | None:
         try:
@@ -111,11 +128,12 @@ class Bridge:
         except CommandError as error:
             self._misses += 1
             if self._misses in (1, self._policy.unreadable_polls) or self._misses % 30 == 0:
-                log.warning("Slurm cannot be read (%d in a row): %s", self._misses, error)
+                log.warning("Slurm cannot be read", tries=self._misses, why=error)
             return None
         if self._misses:
             log.info("Slurm can be read again")
         self._misses = 0
+        self._metrics.seen(SLURM, len(nodes))
         return nodes
 
     def _allowed(self, changes: list[Change]) -> list[Change]:
@@ -124,8 +142,10 @@ class Bridge:
                 dataclasses.replace(c, events=()) if isinstance(c, UpdateStatus) else c
                 for c in changes
             ]
-        if switches_off(self._config) & {ALL, SWITCH}:
+        switched_off = bool(switches_off(self._config) & {ALL, SWITCH})
+        if switched_off:
             changes = [change for change in changes if isinstance(change, UpdateStatus)]
+        self._metrics.planned(changes, switched_off=switched_off)
         return changes
 
     def _warn(self, slurm: Sequence[SlurmNode], kube: Sequence[KubeNode]) -> None:
@@ -134,7 +154,7 @@ class Bridge:
         doubtful = frozenset[str](joined.ambiguous)
         if doubtful - self._warned:
             log.warning(
-                "ignored, as several Slurm nodes map to one Node: %s", ", ".join(sorted(doubtful))
+                "ignored, as several Slurm nodes map to one Node", nodes=",".join(sorted(doubtful))
             )
         if slurm and kube and not joined.pairs and "" not in self._warned:
             log.warning("no Slurm node maps to a Kubernetes Node: check bridge.join")
@@ -148,25 +168,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     Exit status 0, 1 (``--plan``: there are changes), 2 (cannot run).
     """
     arguments = parser().parse_args(argv)
-    logging.basicConfig(
-        level=logging.DEBUG if arguments.verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
     try:
         path = config_path(arguments.config)
         slurm, kube, policy = _compose(path)
         if arguments.plan:
             return _show(slurm, kube, policy, arguments.json)
-        bridge = Bridge(slurm, kube, policy, path)
+        metrics = _metrics()
+        bridge = Bridge(slurm, kube, policy, path, metrics)
+        bridge.verbose = arguments.verbose
     except HoldfastError as error:
-        print(f"holdfast bridge: {error}", file=sys.stderr)  # noqa: T201
+        complain(f"holdfast bridge: {error}")
         return 2
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: bridge.stop())
-    log.info(
-        "started: poll every %g s, cordon=%s, taint=%s", policy.poll_s, policy.cordon, policy.taint
-    )
+    log.info("started", poll_s=policy.poll_s, cordon=policy.cordon, taint=policy.taint)
+    if policy.metrics_port is not None:
+        metrics.serve(policy.metrics_host, policy.metrics_port)
     bridge.run()
     log.info("stopped")
     return 0
@@ -205,19 +222,29 @@ def _compose(path: Path) -> tuple[SlurmClient, Kube, BridgeConfig]:
     return open_slurm(slurm, policy.slurm_token_file), KubeApi(policy), policy
 
 
+def _metrics() -> BridgeMetrics:
+    try:
+        from k8s_bridge.metrics import BridgeMetrics  # noqa: PLC0415 - 0.1 s, not needed for --plan
+    except ImportError:
+        raise UsageError(
+            "the bridge needs the package prometheus_client; pip install 'holdfast[bridge]'"
+        ) from None
+    return BridgeMetrics()
+
+
 def _show(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
     changes = plan(slurm.nodes(), kube.list_nodes()[0], policy, datetime.now(timezone.utc))
     rows = [_row(change) for change in changes]
     if as_json:
-        print(json.dumps(rows, default=str))  # noqa: T201
+        say_json(rows, indent=None)
     else:
         for row in rows:
             details = " ".join(
                 f"{key}={value}" for key, value in row.items() if key not in ("node", "change")
             )
-            print(f"{row['node']}: {row['change']} {details}".rstrip())  # noqa: T201
+            say(f"{row['node']}: {row['change']} {details}".rstrip())
         if not rows:
-            print("Slurm and Kubernetes are consistent: no changes")  # noqa: T201
+            say("Slurm and Kubernetes are consistent: no changes")
     return 1 if rows else 0
 
 
@@ -239,4 +266,4 @@ def _plain(value: Any) -> Any:
         }
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return value
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

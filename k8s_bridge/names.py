@@ -48,3 +48,6 @@ KUBE_CORDON = "KUBE_CORDON"
 
 MAX_MESSAGE_BYTES = 1024
 """Limit for a condition's message and an Event's note (the API's limit for notes, in bytes of UTF-8)."""
+
+SLURM, KUBERNETES = "slurm", "kubernetes"
+"""The two sides, as a label of metrics."""

@@ -71,6 +71,7 @@ DEPLOYMENT = Document(
         "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "the Slurm user that drains nodes"),
         "uid": Value(NUMBER, "2000", "uid of that user"),
         "poll_s": Value(_POLL, "2", "seconds between two queries of Slurm, 0.1 to 300"),
+        "metrics_port": Value(_PORT, "9646", "the port of the bridge's metrics, for Prometheus"),
         "cordon": Value(BOOL, "true", "a node drained in Slurm is cordoned in Kubernetes"),
         "taint": Value(BOOL, "true", "… and tainted"),
         "drain_on_cordon": Value(BOOL, "true", "a node cordoned by a person is drained in Slurm"),
@@ -89,7 +90,7 @@ def _network_policy(values: Mapping[str, str]) -> Mapping[str, object]:
 
 
 NETWORK_POLICY = Document(
-    about="which connections the bridge's pod may make",
+    about="which connections the bridge's pod may make and accept",
     package=_PACKAGE,
     template="network_policy.yaml.j2",
     context=_network_policy,
@@ -100,6 +101,7 @@ NETWORK_POLICY = Document(
             "443,6443,6817,6819",
             "TCP ports of the API server (Service and endpoint), slurmctld and slurmdbd",
         ),
+        "metrics_port": Value(_PORT, "9646", "the same as in `holdfast render deployment`"),
     },
 )
 

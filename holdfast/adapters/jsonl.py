@@ -18,7 +18,7 @@ from holdfast.adapters import safe_file
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class Records(NamedTuple):
+class JsonLines(NamedTuple):
     """The records of a file, oldest first, and the number of lines that have none."""
 
     whole: list[dict[str, Any]]
@@ -58,7 +58,7 @@ def append(path: Path, lines: bytes) -> None:
         os.close(descriptor)
 
 
-def parse(lines: Iterable[bytes]) -> Records:
+def parse(lines: Iterable[bytes]) -> JsonLines:
     """The records of these lines. Empty lines are ignored. Pure."""
     whole, malformed = [], 0
     for line in lines:
@@ -72,4 +72,4 @@ def parse(lines: Iterable[bytes]) -> Records:
             whole.append(record)
         else:
             malformed += 1
-    return Records(whole, malformed)
+    return JsonLines(whole, malformed)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import PurePath
 from typing import TextIO
 
 from holdfast.text.printable import folded
@@ -35,6 +36,16 @@ class Log:
 
     def error(self, event: str, **facts: object) -> None:
         self._write("error", event, facts)
+
+    def exception(self, event: str, error: BaseException, **facts: object) -> None:
+        """An internal error, with file and line of each call that led to it, the innermost first."""
+        frames = []
+        trace = error.__traceback__
+        while trace is not None:
+            frames.append(f"{PurePath(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
+            trace = trace.tb_next
+        what = f"{type(error).__name__}: {error}"
+        self.error(event, **facts, error=what, trace=" ".join(reversed(frames)))
 
     def _write(self, level: str, event: str, facts: dict[str, object]) -> None:
         text = line(self.clock(), level, self.name, event, facts)

@@ -20,6 +20,7 @@ TABLE: Mapping[str, str] = {
     "soperator-nodeset": "slurm_hooks.deploy.soperator:NODESET",
     "slinky": "slurm_hooks.deploy.slinky:VALUES",
     "slurm-conf": "slurm_hooks.deploy.slurm_conf:LINES",
+    "slurm-hook": "slurm_hooks.deploy.slurm_conf:HOOK",
     "systemd": "slurm_hooks.deploy.systemd:UNIT",
     "daemonset": "slurm_hooks.deploy.daemonset:DAEMONSET",
     "configuration": "slurm_hooks.deploy.configuration:FILE",

@@ -38,7 +38,7 @@ def load_section(path: Path, name: str, schema: type[T]) -> T:
     A missing section or file means its defaults. Problems of other sections are not checked, so that a
     typing error in the bridge's settings stops no agent; an unknown top-level key is always a problem.
     """
-    document = Document(path, (name,))
+    document = YamlDocument(path, (name,))
     value = document.section(name, schema)
     document.refuse()
     return cast("T", value)
@@ -46,7 +46,7 @@ def load_section(path: Path, name: str, schema: type[T]) -> T:
 
 def load_top(path: Path, schema: type[T]) -> T:
     """A dataclass whose fields are top-level keys of the file; other keys are ignored."""
-    document = Document(path)
+    document = YamlDocument(path)
     value = document.top(schema)
     document.refuse()
     return cast("T", value)
@@ -56,7 +56,7 @@ def check(path: Path, sections: Mapping[str, Any]) -> list[str]:
     """Every problem of the file, in the order of its lines. ``sections``: name → schema, as for
     ``load_section``.
     """
-    document = Document(path, sections)
+    document = YamlDocument(path, sections)
     for name, schema in sections.items():
         document.section(name, schema)
     return document.lines()
@@ -79,7 +79,7 @@ def _too_deep(yaml: Any, text: str, loader: Any) -> int | None:
     return None
 
 
-class Document:
+class YamlDocument:
     """One file, read once: its text, its top-level nodes by key, and the problems found so far.
 
     Values of a document with problems must not be used: call ``refuse`` first.

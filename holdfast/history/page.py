@@ -12,7 +12,7 @@ from holdfast.history import event as names
 from holdfast.history.event import Event
 from holdfast.history.kill_switches import switches_on
 from holdfast.history.lemon import LEMON_DRAINS, WINDOW_S, Rating, Score
-from holdfast.history.subject import Past
+from holdfast.history.subject import SubjectHistory
 from holdfast.text.wording import counted as plural
 
 MEANING: Mapping[Rating, str] = {
@@ -54,7 +54,11 @@ _SHORT_CHARS = 12
 
 
 def past_page(
-    past: Past, score: Score, events: Sequence[Event], since: float, width: int | None = None
+    past: SubjectHistory,
+    score: Score,
+    events: Sequence[Event],
+    since: float,
+    width: int | None = None,
 ) -> str:
     """One node or GPU: rating, counts and events. ``events`` are those to show; ``width`` as in
     ``holdfast.cli.tables``.
@@ -71,7 +75,7 @@ def past_page(
     return "\n\n".join(parts)
 
 
-def _past_lines(past: Past, score: Score) -> Iterator[str]:
+def _past_lines(past: SubjectHistory, score: Score) -> Iterator[str]:
     what = "GPU " if past.kind == "gpu" else ""
     yield f"{what}{past.name}: {score.rating.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
     yield f"  means     {MEANING[score.rating]}"
@@ -95,13 +99,13 @@ def counted(score: Score) -> str:
     return ", ".join(parts) + rule
 
 
-def ranking_page(rows: Iterable[tuple[Past, Score]], width: int | None = None) -> str:
+def ranking_page(rows: Iterable[tuple[SubjectHistory, Score]], width: int | None = None) -> str:
     """Every node, the worst first."""
     head = ("NODE", "SCORE", "RATING", "FAULTS", "DRAINS", "LAST FAULT", "WHEN")
     return table([head, *(_ranked(past, score) for past, score in rows)], width)
 
 
-def _ranked(past: Past, score: Score) -> tuple[str, ...]:
+def _ranked(past: SubjectHistory, score: Score) -> tuple[str, ...]:
     faults = [event for event in past.counted if event.event == names.OPENED]
     last = max(faults, key=lambda event: event.t, default=None)
     return (
@@ -171,7 +175,7 @@ def lasted(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def as_json(past: Past, score: Score, events: Sequence[Event]) -> dict[str, Any]:
+def as_json(past: SubjectHistory, score: Score, events: Sequence[Event]) -> dict[str, Any]:
     """One node or GPU as JSON; times in epoch seconds."""
     return {
         "kind": past.kind,

@@ -23,7 +23,7 @@ _MAX_BYTES = 256 << 20
 _MAX_FILES = 200_000
 
 
-class Reading(NamedTuple):
+class HistoryLines(NamedTuple):
     """``events`` oldest first; ``skipped``: the number of lines without an event; ``problems``, one line each."""
 
     events: list[Event]
@@ -58,7 +58,7 @@ def _older(path: Path) -> Path:
 
 def read(
     folder: Path, nodes: Collection[str] | None = None, *, words: Collection[str] | None = None
-) -> Reading:
+) -> HistoryLines:
     """The events of these nodes' files (None: of all). Never raises.
 
     ``words``: only lines that contain one of them; other lines are not parsed. An event that was
@@ -81,7 +81,7 @@ def read(
     records = jsonl.parse(found)
     events = [event for record in records.whole if (event := of_record(record)) is not None]
     skipped = records.malformed + len(records.whole) - len(events)
-    return Reading(sorted(events, key=lambda event: event.t), skipped, tuple(problems))
+    return HistoryLines(sorted(events, key=lambda event: event.t), skipped, tuple(problems))
 
 
 def _holding(lines: Iterable[bytes], needles: list[bytes] | None) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ _SHORTEST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class SubjectHistory:
     """``events`` are all that concern it, ``counted`` those that count for its score.
 
     ``gpus`` are the GPUs of the node's last inventory.
@@ -28,7 +28,7 @@ class Past:
     gpus: Sequence[Mapping[str, Any]] = ()
 
 
-def of_node(name: str, events: Iterable[Event]) -> Past:
+def of_node(name: str, events: Iterable[Event]) -> SubjectHistory:
     """A node's past, and that of its GPUs in other nodes or under an earlier name of this one.
 
     Events of another machine with the same name do not count (rule 10), nor those of a GPU that was
@@ -45,7 +45,7 @@ def of_node(name: str, events: Iterable[Event]) -> Past:
         for event in own
         if event.t >= since and (not event.gpu_uuid or not here or event.gpu_uuid in here)
     ]
-    return Past(
+    return SubjectHistory(
         kind="node",
         name=name,
         events=sorted([*own, *elsewhere], key=lambda event: event.t),
@@ -64,7 +64,7 @@ def gpus_of(own: Iterable[Event]) -> list[Mapping[str, Any]]:
     return last
 
 
-def of_gpu(name: str, events: Iterable[Event]) -> Past | None:
+def of_gpu(name: str, events: Iterable[Event]) -> SubjectHistory | None:
     """A GPU's past by its UUID (the first characters are enough) or its board's serial, wherever it
     was; None where no GPU or more than one matches.
     """
@@ -76,7 +76,7 @@ def of_gpu(name: str, events: Iterable[Event]) -> Past | None:
     events_of = [event for event in found if event.gpu_uuid == uuid or _concerns(uuid, event)]
     # That it replaced another GPU is no fault of its own.
     counted = [e for e in events_of if e.gpu_uuid == uuid and e.event != GPU_REPLACED]
-    return Past(kind="gpu", name=uuid, events=events_of, counted=counted)
+    return SubjectHistory(kind="gpu", name=uuid, events=events_of, counted=counted)
 
 
 def _named(name: str, event: Event) -> list[str]:
@@ -101,7 +101,7 @@ def _concerns(uuid: str, event: Event) -> bool:
     return event.event == INVENTORY and isinstance(gpus, list) and uuid in str(gpus)
 
 
-def ranking(events: Iterable[Event], now: float) -> list[tuple[Past, Score]]:
+def ranking(events: Iterable[Event], now: float) -> list[tuple[SubjectHistory, Score]]:
     """Every node of a history, the worst first; ``now`` in epoch seconds."""
     found = list(events)
     by_node: dict[str, list[Event]] = {}

@@ -42,7 +42,7 @@ class NodeRow(Protocol):
     def drained_flag(self) -> bool: ...
 
 
-class Limits(Protocol):
+class BudgetLimits(Protocol):
     """``max_nodes`` in nodes, ``max_share`` of all nodes (0 to 1); the larger of the two counts.
     ``users_share`` of that (0 to 1) is for faults that users can cause."""
 
@@ -72,13 +72,13 @@ class Admission:
         return f"{why} for faults that users can cause" if self.by_users else why
 
 
-def allowed(limits: Limits, total: int) -> int:
+def allowed(limits: BudgetLimits, total: int) -> int:
     """Nodes that may be out of service at once in a cluster of ``total``."""
     # In floating point, 0.1 of 30 may be 2.9999999999999996.
     return max(limits.max_nodes, math.floor(limits.max_share * total + 1e-9))
 
 
-def allowed_by_users(limits: Limits, total: int) -> int:
+def allowed_by_users(limits: BudgetLimits, total: int) -> int:
     """The part of these for faults that users can cause, rounded down: a budget of one node is for
     hardware faults."""
     return math.floor(limits.users_share * allowed(limits, total) + 1e-9)
@@ -96,7 +96,7 @@ def is_by_users(node: NodeRow) -> bool:
     return reason is not None and fault_of(reason.code).by_users
 
 
-def admit(name: SlurmName, table: Iterable[NodeRow], limits: Limits, code: str) -> Admission:
+def admit(name: SlurmName, table: Iterable[NodeRow], limits: BudgetLimits, code: str) -> Admission:
     """May the node ``name`` be drained for the fault ``code``? A node that Holdfast drained already does
     not count twice."""
     nodes = [node for node in table if not node.states & NOT_DEFINED]
@@ -116,7 +116,7 @@ def admit(name: SlurmName, table: Iterable[NodeRow], limits: Limits, code: str) 
     return Admission(admitted=admitted, out=len(out), allowed=most, total=len(nodes))
 
 
-def withdrawals(table: Iterable[NodeRow], limits: Limits) -> tuple[SlurmName, ...]:
+def withdrawals(table: Iterable[NodeRow], limits: BudgetLimits) -> tuple[SlurmName, ...]:
     """The nodes whose agents must withdraw their drain; empty within the budget.
 
     First those beyond the users' part, then those beyond the whole budget; each in order of drain time.

@@ -30,7 +30,7 @@ class Return:
     at: float
 
 
-class Limits(Protocol):
+class DampingLimits(Protocol):
     """``wait_s`` before the first return, ``max_wait_s`` at most; ``max_returns`` (0: no limit) within
     ``return_window_s`` (0: no damping).
     """
@@ -45,7 +45,7 @@ class Limits(Protocol):
     def max_returns(self) -> int: ...
 
 
-def count(returns: Iterable[Return], code: str, limits: Limits, now: datetime) -> int:
+def count(returns: Iterable[Return], code: str, limits: DampingLimits, now: datetime) -> int:
     """Returns for this code within the window. A clock that was set back removes none of them."""
     at = now.timestamp()
     return sum(past.code == code and abs(at - past.at) < limits.return_window_s for past in returns)
@@ -56,12 +56,12 @@ def with_return(returns: Iterable[Return], new: Return) -> tuple[Return, ...]:
     return (*returns, new)[-_KEPT:]
 
 
-def needs_person(returns: int, limits: Limits) -> bool:
+def needs_person(returns: int, limits: DampingLimits) -> bool:
     """Whether only a person may end a drain that follows so many returns."""
     return 0 < limits.max_returns <= returns
 
 
-def wait_s(returns: int, limits: Limits) -> float:
+def wait_s(returns: int, limits: DampingLimits) -> float:
     """The minimum time out of service, in seconds, after so many returns."""
     if not returns:
         return limits.wait_s
@@ -69,14 +69,14 @@ def wait_s(returns: int, limits: Limits) -> float:
     return min(grown, max(limits.max_wait_s, limits.wait_s))
 
 
-def next_change_at(changes: Sequence[float], limits: Limits, now: float) -> float:
+def next_change_at(changes: Sequence[float], limits: DampingLimits, now: float) -> float:
     """When a node's comment may change next, after changes at these times (one clock, seconds)."""
     recent = [at for at in changes if now - at < limits.return_window_s]
     excess = len(recent) - _FREE_CHANGES
     return recent[-1] + wait_s(excess, limits) if excess > 0 else now
 
 
-def prefix(returns: int, limits: Limits) -> str:
+def prefix(returns: int, limits: DampingLimits) -> str:
     """The start of a reason that only a person may end. At the start, since a long reason is cut."""
     return f"returned {times(returns)} in {span(limits.return_window_s)}, {_BY_HAND}: "
 

@@ -107,7 +107,7 @@ class JobFacts:
     job_fault: str = ""
 
 
-class Limits(Protocol):
+class RetryLimits(Protocol):
     """From the ``job`` section: attempts within 24 h, and equal failures without progress."""
 
     @property
@@ -117,7 +117,7 @@ class Limits(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class JobDecision:
     """``exclude``: nodes that Slurm must not allocate to the requeued job. ``delay_s``: the wait before a
     restart in place.
 
@@ -134,7 +134,7 @@ class Decision:
 _DELAYS_S = (0.0, 5.0, 15.0, 60.0)
 
 
-def decide(facts: JobFacts, limits: Limits, now: datetime) -> Decision:
+def decide(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecision:
     """The launcher's next step."""
     settled = _settled(facts)
     if settled is not None:
@@ -142,23 +142,23 @@ def decide(facts: JobFacts, limits: Limits, now: datetime) -> Decision:
     attempts = 1 + sum(_is_recent(attempt, now) for attempt in facts.past)
     if attempts >= limits.max_attempts:
         why = f"{attempts} attempts in 24 h, the limit of job.max_attempts"
-        return Decision(next=Next.HOLD, why=why)
+        return JobDecision(next=Next.HOLD, why=why)
     if facts.nodes:
         return _on_other_nodes(facts.nodes)
     return _same_nodes(facts, limits)
 
 
-def _settled(facts: JobFacts) -> Decision | None:
+def _settled(facts: JobFacts) -> JobDecision | None:
     """Decided already: by success, by Slurm or a user, or by the job itself."""
     if facts.exit_code == 0 and not facts.ended_by:
-        return Decision(next=Next.FINISH, why="the command exited with code 0")
+        return JobDecision(next=Next.FINISH, why="the command exited with code 0")
     if facts.ended_by:
-        return Decision(next=Next.FAIL, why=f"ended by Slurm or a user ({facts.ended_by})")
+        return JobDecision(next=Next.FAIL, why=f"ended by Slurm or a user ({facts.ended_by})")
     if facts.exit_code == DO_NOT_REQUEUE:
         why = f"exit code {DO_NOT_REQUEUE}: the job requests no further attempt"
-        return Decision(next=Next.FAIL, why=why)
+        return JobDecision(next=Next.FAIL, why=why)
     if facts.requeue is False:
-        return Decision(next=Next.FAIL, why="the job was submitted with --no-requeue")
+        return JobDecision(next=Next.FAIL, why="the job was submitted with --no-requeue")
     return None
 
 
@@ -166,40 +166,40 @@ def _is_recent(attempt: PastAttempt, now: datetime) -> bool:
     return attempt.ended_at is None or now - attempt.ended_at <= WINDOW
 
 
-def _on_other_nodes(nodes: Sequence[NodeEvidence]) -> Decision:
+def _on_other_nodes(nodes: Sequence[NodeEvidence]) -> JobDecision:
     worst = max(nodes, key=lambda node: node.fatal)
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
     exclude = tuple(sorted(node.node for node in nodes if not node.out_of_service))
-    return Decision(
+    return JobDecision(
         next=Next.REQUEUE, why=f"bad node {worst.node} ({worst.code}){more}", exclude=exclude
     )
 
 
-def _same_nodes(facts: JobFacts, limits: Limits) -> Decision:
+def _same_nodes(facts: JobFacts, limits: RetryLimits) -> JobDecision:
     """No node is known to be bad: the crash-loop guard decides between a restart, a requeue and hold."""
     if facts.kind is FailureKind.PROGRAM:
         why = "user error: the program has a syntax error or cannot import a module"
-        return Decision(next=Next.FAIL, why=why)
+        return JobDecision(next=Next.FAIL, why=why)
     same = same_failures(facts)
     most = limits.max_same_failure
     if facts.kind is FailureKind.USER:
         most = min(most, _USER_TRIES)
     if same >= most:
         why = f"the same failure {same} times without a new checkpoint"
-        return Decision(next=Next.HOLD, why=_with_job_fault(why, facts))
+        return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
     fruitless = failures_without_progress(facts)
     if fruitless >= _ANY_FAILURE * limits.max_same_failure:
         why = f"{fruitless} failures in a row without a new checkpoint"
-        return Decision(next=Next.HOLD, why=_with_job_fault(why, facts))
+        return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
     suspects = _suspected_twice(facts)
     if suspects:
         why = f"the same failure twice, attributed to {', '.join(suspects)}"
-        return Decision(next=Next.REQUEUE, why=why, exclude=suspects)
+        return JobDecision(next=Next.REQUEUE, why=why, exclude=suspects)
     delay_s = _DELAYS_S[min(max(fruitless - 1, 0), len(_DELAYS_S) - 1)]
     why = "no node of the job is known to be bad"
     if facts.nodes is None:
         why = "Slurm did not report the state of the job's nodes"
-    return Decision(next=Next.RESTART, why=_with_job_fault(why, facts), delay_s=delay_s)
+    return JobDecision(next=Next.RESTART, why=_with_job_fault(why, facts), delay_s=delay_s)
 
 
 def _with_job_fault(why: str, facts: JobFacts) -> str:

@@ -19,7 +19,7 @@ from holdfast.findings import Finding, Verdict
 from holdfast.node_states import FAILED
 from holdfast.policy import flap_damping
 from holdfast.policy.comments import may_comment
-from holdfast.policy.node_inputs import Decision, Move, NodeSituation
+from holdfast.policy.node_inputs import Move, NodeDecision, NodeSituation
 from holdfast.policy.ownership import NodeView
 from holdfast.policy.return_conditions import (
     blocking_condition,
@@ -37,7 +37,7 @@ _OVER_BUDGET = "over budget: "
 _RANK = {action: rank for rank, action in enumerate(Action)}
 
 
-def decide(situation: NodeSituation) -> Decision:
+def decide(situation: NodeSituation) -> NodeDecision:
     """One decision for this node at this moment."""
     return next(decision for rule in _RULES if (decision := rule(situation)) is not None)
 
@@ -45,13 +45,13 @@ def decide(situation: NodeSituation) -> Decision:
 # --- a return test is under way: the node is undrained inside a reservation
 
 
-def _tested_by_others(situation: NodeSituation) -> Decision | None:
+def _tested_by_others(situation: NodeSituation) -> NodeDecision | None:
     if situation.reserved_by is not ReservedBy.OTHERS:
         return None
-    return Decision(move=Move.NONE, why="under inspection; the inspection restores its state")
+    return NodeDecision(move=Move.NONE, why="under inspection; the inspection restores its state")
 
 
-def _end_test(situation: NodeSituation) -> Decision | None:
+def _end_test(situation: NodeSituation) -> NodeDecision | None:
     """Return the node if the test allows it, else restore the drain."""
     test_result = situation.inputs.test_result
     if situation.reserved_by is ReservedBy.NOBODY:
@@ -67,25 +67,25 @@ def _end_test(situation: NodeSituation) -> Decision | None:
         why = (
             f"{record.code} is over: {fulfilled_requirement(record.action)}, {test_result.summary}"
         )
-        return Decision(move=Move.UNDRAIN, why=why, forget=True)
+        return NodeDecision(move=Move.UNDRAIN, why=why, forget=True)
     if situation.worst is not None:
         why = f"{situation.worst.code} was found during the test: {situation.worst.detail}"
     elif blind:
         why = _blind(situation)
     else:
         why = test_result.summary if test_result is not None else "a test was left unfinished"
-    return Decision(move=Move.RESTORE, why=why)
+    return NodeDecision(move=Move.RESTORE, why=why)
 
 
 # --- drained by Holdfast, and a fault is still open
 
 
-def _withdraw(situation: NodeSituation) -> Decision | None:
+def _withdraw(situation: NodeSituation) -> NodeDecision | None:
     """Several agents drained at the same time and exceeded the budget; this one drained too late."""
     if situation.own is None or situation.worst is None or not situation.must_withdraw:
         return None
     text = _reason(situation, situation.worst, prefix=_OVER_BUDGET)
-    return Decision(
+    return NodeDecision(
         move=Move.WITHDRAW,
         why="over budget: other nodes were drained before this one",
         reason=text if may_comment(situation.node, text) else "",
@@ -95,7 +95,7 @@ def _withdraw(situation: NodeSituation) -> Decision | None:
     )
 
 
-def _requires_more(situation: NodeSituation) -> Decision | None:
+def _requires_more(situation: NodeSituation) -> NodeDecision | None:
     """The reason has to name the stronger action, else the node returns after the weaker one."""
     if situation.own is None or situation.worst is None:
         return None
@@ -105,7 +105,7 @@ def _requires_more(situation: NodeSituation) -> Decision | None:
     return _drain_for(situation, situation.worst, why)
 
 
-def _other_fault(situation: NodeSituation) -> Decision | None:
+def _other_fault(situation: NodeSituation) -> NodeDecision | None:
     """The reason has to name a fault that is open, so that nobody looks for one that is over.
 
     It stays while the recorded fault requires the stronger action, and that has not happened.
@@ -122,26 +122,26 @@ def _other_fault(situation: NodeSituation) -> Decision | None:
     )
 
 
-def _stay_drained(situation: NodeSituation) -> Decision | None:
+def _stay_drained(situation: NodeSituation) -> NodeDecision | None:
     if situation.own is None or situation.worst is None:
         return None
     why = f"out of service for {situation.own.code}: {situation.worst.code} is open"
-    return Decision(move=Move.NONE, why=why)
+    return NodeDecision(move=Move.NONE, why=why)
 
 
 # --- drained by Holdfast, and no fault is open
 
 
-def _wait_for_return(situation: NodeSituation) -> Decision | None:
+def _wait_for_return(situation: NodeSituation) -> NodeDecision | None:
     if situation.own is None:
         return None
     missing = blocking_condition(situation, situation.own)
     if not missing:
         return None
-    return Decision(move=Move.NONE, why=f"out of service for {situation.own.code}: {missing}")
+    return NodeDecision(move=Move.NONE, why=f"out of service for {situation.own.code}: {missing}")
 
 
-def _return(situation: NodeSituation) -> Decision | None:
+def _return(situation: NodeSituation) -> NodeDecision | None:
     """Undrain the node, after its return test where the configuration requires one."""
     record, test_result = situation.own, situation.inputs.test_result
     if record is None:
@@ -150,20 +150,20 @@ def _return(situation: NodeSituation) -> Decision | None:
     why = f"{record.code} is over: {fulfilled_requirement(record.action)}, {passes} clean passes"
     allowed = may_return(situation.limits.return_test, test_result, record.reason)
     if allowed is None:
-        return Decision(move=Move.TEST, why=f"{why}; an active check comes before its return")
+        return NodeDecision(move=Move.TEST, why=f"{why}; an active check comes before its return")
     if allowed or test_result is None:
-        return Decision(move=Move.UNDRAIN, why=why, forget=True)
+        return NodeDecision(move=Move.UNDRAIN, why=why, forget=True)
     # The test failed: the reason stays, and the node's comment reports the test.
     text = str(Reason(record.code, f"re-test {test_result.summary}", _boot(situation)))
     move = Move.COMMENT if may_comment(situation.node, text) else Move.NONE
     why = f"out of service for {record.code}: {test_result.summary}"
-    return Decision(move=move, why=why, reason=text)
+    return NodeDecision(move=move, why=why, reason=text)
 
 
 # --- not drained by Holdfast
 
 
-def _drained_by_others(situation: NodeSituation) -> Decision | None:
+def _drained_by_others(situation: NodeSituation) -> NodeDecision | None:
     """A drain of a person or another tool stays. Only Holdfast's own outdated comment is cleared."""
     node = situation.node
     if not node.drained_flag or (situation.worst is not None and node.reason in _HOOK_REASONS):
@@ -174,42 +174,42 @@ def _drained_by_others(situation: NodeSituation) -> Decision | None:
         and not situation.inputs.verdict.blind
         and may_comment(node, "")
     )
-    return Decision(
+    return NodeDecision(
         move=Move.COMMENT if outdated else Move.NONE,
         why=f"drained by {by}, not by Holdfast",
         forget=situation.forget,
     )
 
 
-def _comment(situation: NodeSituation) -> Decision | None:
+def _comment(situation: NodeSituation) -> NodeDecision | None:
     """Nothing drains: show what a check may show in the node's comment, or clear an outdated one."""
     if situation.worst is not None:
         return None
     finding = _to_comment(situation)
     if finding is None and situation.inputs.verdict.blind:
-        return Decision(move=Move.NONE, why=_blind(situation), forget=situation.forget)
+        return NodeDecision(move=Move.NONE, why=_blind(situation), forget=situation.forget)
     text = _reason(situation, finding) if finding else ""
     why = f"{finding.code}: {finding.detail} (no drain)" if finding else "no finding"
     if not may_comment(situation.node, text):
-        return Decision(move=Move.NONE, why=why, forget=situation.forget)
-    return Decision(move=Move.COMMENT, why=why, reason=text, forget=situation.forget)
+        return NodeDecision(move=Move.NONE, why=why, forget=situation.forget)
+    return NodeDecision(move=Move.COMMENT, why=why, reason=text, forget=situation.forget)
 
 
-def _failed_for_others(situation: NodeSituation) -> Decision | None:
+def _failed_for_others(situation: NodeSituation) -> NodeDecision | None:
     """The node is out of service anyway, and a drain would overwrite somebody else's reason."""
     if not _has_other_reason(situation.node):
         return None
-    return Decision(move=Move.NONE, why=_kept_reason(situation.node), forget=situation.forget)
+    return NodeDecision(move=Move.NONE, why=_kept_reason(situation.node), forget=situation.forget)
 
 
-def _over_budget(situation: NodeSituation) -> Decision | None:
+def _over_budget(situation: NodeSituation) -> NodeDecision | None:
     if situation.worst is None or _admitted(situation):
         return None
     text = _reason(situation, situation.worst, prefix=_OVER_BUDGET)
     return _budget_comment(situation, text, forget=situation.forget)
 
 
-def _drain(situation: NodeSituation) -> Decision | None:
+def _drain(situation: NodeSituation) -> NodeDecision | None:
     if situation.worst is None:
         return None
     return _drain_for(
@@ -217,7 +217,7 @@ def _drain(situation: NodeSituation) -> Decision | None:
     )
 
 
-_RULES: tuple[Callable[[NodeSituation], Decision | None], ...] = (
+_RULES: tuple[Callable[[NodeSituation], NodeDecision | None], ...] = (
     # A node under test is not drained: nothing else may be concluded from its state in Slurm.
     _tested_by_others,
     _end_test,
@@ -239,7 +239,7 @@ _RULES: tuple[Callable[[NodeSituation], Decision | None], ...] = (
 """In order; the first rule that returns a decision decides. The last two cover what is left."""
 
 
-def drain_lost(situation: NodeSituation) -> Decision:
+def drain_lost(situation: NodeSituation) -> NodeDecision:
     """slurmctld restarted without the drain of ``record``, and nobody resumed the node: drain it again,
     unless it would have returned to service by now.
     """
@@ -247,18 +247,18 @@ def drain_lost(situation: NodeSituation) -> Decision:
     assert record is not None  # noqa: S101 - the caller checked
     lost = f"slurmctld lost the drain for {record.code}"
     if situation.worst is None and not blocking_condition(situation, record):
-        return Decision(move=Move.NONE, why=f"{lost}, which is over", forget=True)
+        return NodeDecision(move=Move.NONE, why=f"{lost}, which is over", forget=True)
     if _has_other_reason(node):
-        return Decision(move=Move.NONE, why=_kept_reason(node))
+        return NodeDecision(move=Move.NONE, why=_kept_reason(node))
     if not _admitted(situation):
         old = Reason.parse(record.reason)
         detail, pairs = (old.detail, old.pairs) if old else ("", {})
         text = str(Reason(record.code, _OVER_BUDGET + detail, pairs))
         return _budget_comment(situation, text, forget=False)
-    return Decision(move=Move.DRAIN, why=lost, reason=record.reason)
+    return NodeDecision(move=Move.DRAIN, why=lost, reason=record.reason)
 
 
-def _drain_for(situation: NodeSituation, finding: Finding, why: str) -> Decision:
+def _drain_for(situation: NodeSituation, finding: Finding, why: str) -> NodeDecision:
     """Drain, or renew the reason of a drain of Holdfast's: then its count of returns is kept."""
     returns = flap_damping.count(
         situation.inputs.returns, finding.code, situation.limits, situation.now
@@ -274,7 +274,7 @@ def _drain_for(situation: NodeSituation, finding: Finding, why: str) -> Decision
         prefix=flap_damping.prefix(returns, situation.limits) if by_hand else "",
         more={"returns": str(returns)} if returns else {},
     )
-    return Decision(
+    return NodeDecision(
         move=Move.DRAIN, why=why, reason=reason, finding=finding, returns=returns, by_hand=by_hand
     )
 
@@ -293,11 +293,11 @@ def _admitted(situation: NodeSituation) -> bool:
     return situation.admission is not None and situation.admission.admitted
 
 
-def _budget_comment(situation: NodeSituation, text: str, *, forget: bool) -> Decision:
+def _budget_comment(situation: NodeSituation, text: str, *, forget: bool) -> NodeDecision:
     admission = situation.admission
     why = f"over budget: {admission.why}" if admission else "the drained nodes could not be counted"
     move = Move.COMMENT if may_comment(situation.node, text) else Move.NONE
-    return Decision(move=move, why=why, reason=text, forget=forget, over_budget=True)
+    return NodeDecision(move=move, why=why, reason=text, forget=forget, over_budget=True)
 
 
 def _to_comment(situation: NodeSituation) -> Finding | None:

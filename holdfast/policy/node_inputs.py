@@ -32,7 +32,7 @@ class Move(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ReturnLimits:
     """``recheck_passes``: clean passes in a row before a node returns to service. ``wait_s``: the minimum
     time out of service for a fault that requires only time. The last three: see ``policy.flap_damping``."""
 
@@ -125,7 +125,7 @@ class NodeSituation:
     inputs: DrainInputs
     node: NodeView
     boot_id: str
-    limits: Limits
+    limits: ReturnLimits
     now: datetime
     record: DrainRecord | None = None
     gpu_recovered: bool | None = None
@@ -150,7 +150,7 @@ class NodeSituation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class NodeDecision:
     """What to do and why.
 
     ``reason``  the drain's Reason (DRAIN), or the comment's text. Empty: clear the comment

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from holdfast.policy.budget import KUBE_CORDON
+from holdfast.policy.budget import KUBE_CORDON, NodeRow
 from holdfast.reason import Reason, without_appended
-from holdfast.vocabulary import Action, NodeState, SlurmName
+from holdfast.vocabulary import Action
 
 _UNREAD = timedelta(seconds=300)
 """The largest difference between slurmctld's clock and this machine's for a write that could not be read
@@ -28,25 +28,15 @@ ACCOUNTED_CHARS = 255
 """slurmdbd keeps a reason in a TINYTEXT (as_mysql_cluster.c, event_table): 255 bytes, and a Reason is ASCII."""
 
 
-class NodeView(Protocol):
+class NodeView(NodeRow, Protocol):
     """A node as Slurm shows it (implemented by ``holdfast.slurm.client.SlurmNode``)."""
 
     @property
-    def name(self) -> SlurmName: ...
-    @property
-    def states(self) -> frozenset[NodeState]: ...
-    @property
-    def reason(self) -> str: ...
-    @property
     def reason_user(self) -> str: ...
-    @property
-    def reason_at(self) -> datetime | None: ...
     @property
     def comment(self) -> str: ...
     @property
     def instance_id(self) -> str: ...
-    @property
-    def drained_flag(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
-from k8s_bridge.planning.ownership import Record
+from k8s_bridge.planning.ownership import BridgeRecord
 from k8s_bridge.planning.plan import NodeEvent
 from k8s_bridge.planning.snapshot import Condition, KubeNode
 
@@ -55,7 +55,7 @@ class Edit:
     unschedulable: bool | None = None
     taint: str | None = None
     untaint: bool = False
-    record: Record | None = None
+    record: BridgeRecord | None = None
     forget: bool = False
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
 
+from holdfast.adapters.log import Log
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
 from k8s_bridge.kube.api import Kube, KubeGone, WatchEvent
 from k8s_bridge.planning.snapshot import KubeNode
 
-log = logging.getLogger("holdfast.bridge")
+log = Log("bridge")
 
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0
@@ -59,13 +59,13 @@ class NodeWatch:
             try:
                 self._follow()
             except KubeGone as error:
-                log.info("%s; listing again", error)
+                log.info("the watch expired: listing again", why=error)
             except HoldfastError as error:
                 failed = 1 if time.monotonic() - begun > 30 else failed + 1
                 if failed in (1, 3) or failed % 20 == 0:
-                    log.warning("Kubernetes cannot be watched (%d): %s", failed, error)
-            except Exception:
-                log.exception("the watch failed")
+                    log.warning("Kubernetes cannot be watched", tries=failed, why=error)
+            except Exception as error:
+                log.exception("the watch failed; retrying", error)
             with self._lock:
                 self._current = False
             pause_s = (
@@ -82,7 +82,7 @@ class NodeWatch:
             self._nodes = {node.name: node for node in listed}
             self._current = True
         self._wake.set()
-        log.info("watching %d nodes", len(listed))
+        log.info("watching", nodes=len(listed))
         while not self._stopped.is_set():
             begun = time.monotonic()
             for seen in self._kube.watch_nodes(version):

@@ -31,7 +31,7 @@ class Origin(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class BridgeRecord:
     """What the bridge did on this Node for one drain, in the annotation ``holdfast.dev/record``.
 
     ``reason``, ``by``, ``at`` identify the Slurm drain: text, user, time (UTC). For ``Origin.SLURM``,
@@ -60,7 +60,7 @@ class Record:
         return json.dumps(values, separators=(",", ":"))
 
     @classmethod
-    def load(cls, text: str) -> Record | None:
+    def load(cls, text: str) -> BridgeRecord | None:
         """The record, or ``None`` if it is invalid: then nothing counts as the bridge's own."""
         try:
             values: dict[str, Any] = json.loads(text)
@@ -79,7 +79,7 @@ class Record:
     @classmethod
     def of(
         cls, node: SlurmNode, origin: Origin, *, cordon: bool = False, taint: bool = False
-    ) -> Record:
+    ) -> BridgeRecord:
         """The record of the present drain of ``node``."""
         return cls(
             origin=origin,
@@ -91,7 +91,7 @@ class Record:
         )
 
 
-def same_drain(node: SlurmNode, record: Record) -> bool:
+def same_drain(node: SlurmNode, record: BridgeRecord) -> bool:
     """Is the drain of ``node`` the recorded one? When Slurm appends to the reason (the node stops
     responding, or is rebooted), time and user change, but it is the same drain.
     """
@@ -117,7 +117,7 @@ def cordon_reason(clock: datetime) -> str:
     )
 
 
-def is_cordon_drain(node: SlurmNode, record: Record | None, actor: str) -> bool:
+def is_cordon_drain(node: SlurmNode, record: BridgeRecord | None, actor: str) -> bool:
     """Did this bridge drain ``node`` for a cordon? Proof: the user, and the time in the text equals Slurm's.
 
     The proof needs no record, so a bridge that was killed right after its write recognizes its drain. Once

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from typing import get_args
 
 from holdfast.node_states import NO_STATE
 from holdfast.reason import Reason
@@ -24,8 +25,8 @@ from k8s_bridge.names import DRAINED, FIELD_MANAGER, KUBE_CORDON, READY
 from k8s_bridge.planning import conditions
 from k8s_bridge.planning.node_mapping import map_nodes
 from k8s_bridge.planning.ownership import (
+    BridgeRecord,
     Origin,
-    Record,
     is_cordon_drain,
     may_overwrite_reason,
     same_drain,
@@ -53,7 +54,7 @@ class Isolate:
     kube: KubeNode
     cordon: bool
     taint: str | None
-    record: Record
+    record: BridgeRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class WriteRecord:
     """Write the record, or remove it (``None``)."""
 
     kube: KubeNode
-    record: Record | None
+    record: BridgeRecord | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +101,8 @@ class UpdateStatus:
 
 
 Change = Isolate | Release | WriteRecord | DrainInSlurm | UndrainInSlurm | UpdateStatus
+CHANGES = tuple(kind.__name__ for kind in get_args(Change))
+"""The names of all kinds of changes, as in ``--plan --json`` and in the metrics."""
 
 
 def plan(
@@ -177,7 +180,7 @@ def _when_drained_by_cordon(node: SlurmNode, view: KubeNode) -> Iterator[Change]
         # The cordon and taint of an earlier fault: it is over, and this drain replaces its drain.
         yield _release(view, record)
     elif record is None or not same_drain(node, record):
-        yield WriteRecord(kube=view, record=Record.of(node, Origin.KUBERNETES))
+        yield WriteRecord(kube=view, record=BridgeRecord.of(node, Origin.KUBERNETES))
 
 
 def _when_drained_by_holdfast(
@@ -198,7 +201,7 @@ def _when_drained_by_holdfast(
     own_taint = mirrored is not None and mirrored.taint and view.taint is not None
     may_taint = policy.taint and (own_taint or view.taint is None)
     cordon = policy.cordon and not view.unschedulable
-    wanted = Record.of(
+    wanted = BridgeRecord.of(
         node, Origin.SLURM, cordon=cordon or _is_own_cordon(view), taint=may_taint or own_taint
     )
     if wanted.cordon or wanted.taint:
@@ -238,7 +241,7 @@ def _withheld(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> str:
     return "" if may_overwrite_reason(node) else kept
 
 
-def _release(view: KubeNode, record: Record) -> Release:
+def _release(view: KubeNode, record: BridgeRecord) -> Release:
     return Release(
         kube=view,
         uncordon=record.cordon and _is_own_cordon(view),

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.vocabulary import KubeName
 from k8s_bridge.names import CONDITIONS, ORIGIN, RECORD, STATE_LABEL, is_own_taint
-from k8s_bridge.planning.ownership import Record
+from k8s_bridge.planning.ownership import BridgeRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class KubeNode:
     cordoned_by: str = ""
     taint: str | None = None
     label: str | None = None
-    record: Record | None = None
+    record: BridgeRecord | None = None
     record_text: str | None = None
     origin: str | None = None
     conditions: Mapping[str, Condition] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def project(node: Mapping[str, Any]) -> KubeNode:
             (str(t.get("value", "")) for t in spec.get("taints") or () if is_own_taint(t)), None
         ),
         label=labels.get(STATE_LABEL),
-        record=Record.load(text) if text is not None else None,
+        record=BridgeRecord.load(text) if text is not None else None,
         record_text=text,
         origin=notes.get(ORIGIN),
         conditions=_conditions((node.get("status") or {}).get("conditions") or ()),

@@ -8,31 +8,49 @@ from typing import Any
 import yaml
 from testbed.kube.local import ApiServer
 
-from charts.chart import Checkout, NotHeld, accepted, template, unknown_keys
+from charts.chart import Tools, accepted, establish, unknown_keys
+from charts.errors import NotHeld
+from charts.release import Release, releases
 from holdfast.cli.render import render_text
 
+_OLDEST = (1, 0)
 
-def held(tree: Checkout, helm: str, folder: Path) -> dict[str, Any]:
+
+def held(checkout: Path, tools: Tools, program: Path | None) -> dict[str, Any]:
     """The result for the record. Raises ``NotHeld``."""
+    if program is not None:
+        raise NotHeld("--manager is for soperator only")
+    found: dict[str, Any] = {"project": "SlinkyProject/slurm-operator", "releases": {}}
+    with ApiServer(tools.folder / "kube-slinky") as server:
+        for release in releases(checkout, tools.folder / "releases", since=_OLDEST):
+            version = release.chart("slurm")["version"]
+            print(f"{version} …", flush=True)
+            found["releases"][version] = _release(server, tools, release)
+    found["chart"] = version
+    return found
+
+
+def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any]:
+    known = release.values("slurm")
+    nodesets: dict[str, Any] = known["nodesets"]
+    defaults = known.get("nodesetDefaults") or nodesets["slinky"]
     text = render_text("slinky", image="registry.example.org/holdfast:1", mounts="/mnt/training")
-    given, known = yaml.safe_load(text), tree.values("slurm")
-    nodeset = given["nodesets"]["slinky"]
-    unknown = unknown_keys(given, known) + unknown_keys(nodeset, known["nodesetDefaults"])
+    given = yaml.safe_load(text)
+    unknown = unknown_keys(given, {**known, "nodesets": {}})
+    unknown += unknown_keys(given["nodesets"]["slinky"], defaults)
     if unknown:
         raise NotHeld(f"slinky: the chart has no {', '.join(unknown)}")
-    values = folder / "slinky.yaml"
-    values.write_text(text)
-    objects = template(helm, tree, "slurm", [values])
+    # What docs/howto/slinky.md requires in the user's own values.
+    own = yaml.safe_dump({"nodesets": {"slinky": {"enabled": True, "replicas": 1}}})
+    objects = tools.template(release, "slurm", own, text)
     controller = next(item for item in objects if item["kind"] == "Controller")
-    crds = sorted((tree.path / "config/crd/bases").glob("slinky.slurm.net_*.yaml"))
-    with ApiServer(folder / "kube-slinky") as server:
-        kinds = accepted(server, crds, objects)
+    if not any(item["kind"] == "NodeSet" for item in objects):
+        raise NotHeld("slinky: the chart made no NodeSet")
+    establish(server, release.crds("slinky.slurm.net"))
     return {
-        "project": "SlinkyProject/slurm-operator",
-        "commit": tree.commit,
-        "chart": tree.chart("slurm")["version"],
+        "commit": release.commit,
         "values_keys": sorted(known),
-        "nodeset_keys": sorted(known["nodesetDefaults"]),
+        "nodeset_keys": sorted(defaults),
         "extra_conf": sorted(controller["spec"]["extraConf"].strip().splitlines()),
-        "accepted": kinds,
+        "accepted": accepted(server, objects),
     }

@@ -1,23 +1,109 @@
-"""Soperator: its chart, its CRDs and its check runner's keys."""
+"""Soperator: its charts of all releases, its CRDs, its check runner and its manager."""
 
 from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from testbed.kube.local import ApiServer
 
-from charts.chart import Checkout, NotHeld, Object, accepted, template, unknown_keys
+from charts import manager, nodesets, runner
+from charts.chart import Object, Tools, accepted, establish, identity, unknown_keys
+from charts.errors import NotHeld
+from charts.release import Release, releases
 from holdfast.cli.render import render_text
+from holdfast.errors import UsageError
 
 _SCRIPTS = "helm/slurm-cluster/slurm_scripts"
+_OLDEST = (1, 22)
+_GATES = ("wrapper", "runner")
+_GROUP = "slurm.nebius.ai"
+OWN_ENTRIES = {"wrapper": 5, "runner": 5}
+"""Holdfast's entries in checks.json."""
 
 
-def runner_keys(tree: Checkout) -> list[str]:
+def held(checkout: Path, tools: Tools, program: Path | None) -> dict[str, Any]:
+    """The result for the record. ``program``: Soperator's manager, built from the commit that is
+    checked out. Raises ``NotHeld``.
+    """
+    found: dict[str, Any] = {"project": "nebius/soperator", "releases": {}, "ignored_by": []}
+    with ApiServer(tools.folder / "kube") as server:
+        server.kubectl("create", "namespace", "flux-system")
+        flux = tools.write("flux.yaml", render_text("soperator", **{"as": "flux"}))
+        server.kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(flux))
+        for release in releases(checkout, tools.folder / "releases", since=_OLDEST):
+            version = release.chart("slurm-cluster")["version"]
+            print(f"{version} …", flush=True)
+            if _ignores_them(tools, release):
+                _is_refused(version)
+                found["ignored_by"].append(version)
+            else:
+                found["releases"][version] = _release(server, tools, release)
+    if program is not None:
+        print(f"{version}: Soperator's manager …", flush=True)
+        found["manager"] = manager.reconciled(tools, release, program)
+    found["chart"] = version
+    return found
+
+
+def _ignores_them(tools: Tools, release: Release) -> bool:
+    """Whether the chart makes the same objects without Holdfast's values."""
+    plain = tools.template(release, "slurm-cluster")
+    return tools.template(release, "slurm-cluster", render_text("soperator")) == plain
+
+
+def _is_refused(version: str) -> None:
+    try:
+        render_text("soperator", slurm_operator_version=version)
+    except UsageError:
+        return
+    raise NotHeld(f"{version} ignores Holdfast's values, and `holdfast render` does not refuse it")
+
+
+def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any]:
+    known = runner_keys(release)
+    version = release.chart("slurm-cluster")["version"]
+    establish(server, release.crds(_GROUP))
+    took: dict[str, list[str]] = {}
+    states: dict[str, Mapping[str, Mapping[str, int]]] = {}
+    for gate in _GATES:
+        text = render_text("soperator", gate=gate, slurm_operator_version=version)
+        unknown = unknown_keys(yaml.safe_load(text), _with_null_maps(release))
+        if unknown:
+            raise NotHeld(f"soperator {gate}: the chart has no {', '.join(unknown)}")
+        objects = tools.template(release, "slurm-cluster", text)
+        scripts = _only_scripts_changed(tools, release, objects)
+        _own_scripts_kept(release, scripts, gate)
+        _checks_are_known(scripts, known, gate)
+        took[gate] = accepted(server, objects)
+        states[gate] = _answers(tools, scripts, gate)
+    took["nodeset"] = accepted(
+        server, tools.template(release, "nodesets", nodesets.values(release))
+    )
+    return {"commit": release.commit, "check_keys": known, "accepted": took, "answers": states}
+
+
+_ANSWERS: dict[str, Mapping[str, Mapping[str, int]]] = {}
+
+
+def _answers(
+    tools: Tools, scripts: Mapping[str, str], gate: str
+) -> Mapping[str, Mapping[str, int]]:
+    """Those of ``runner.answers``; releases with the same scripts are tried once."""
+    tried = ("check_runner.py", *runner.SCRIPTS)
+    key = json.dumps([gate, *(scripts.get(name) for name in tried)])
+    if key not in _ANSWERS:
+        _ANSWERS[key] = runner.answers(scripts, tools.folder / f"run-{len(_ANSWERS)}", gate)
+    return _ANSWERS[key]
+
+
+def runner_keys(release: Release) -> list[str]:
     """Keys that a check's JSON may have: the fields of ``Check`` in check_runner.py."""
-    text = (tree.path / _SCRIPTS / "check_runner.py").read_text()
+    text = (release.path / _SCRIPTS / "check_runner.py").read_text()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ClassDef) and node.name == "Check":
             return [
@@ -28,95 +114,46 @@ def runner_keys(tree: Checkout) -> list[str]:
     raise NotHeld("check_runner.py has no class Check")
 
 
-def health_check_states(tree: Checkout) -> list[str]:
-    """Values that the CRD accepts for the health check's node state."""
-    import yaml  # noqa: PLC0415 - a slow import, needed only here
-
-    crd = yaml.safe_load(
-        (tree.path / "config/crd/bases/slurm.nebius.ai_slurmclusters.yaml").read_text()
-    )
-    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    state = spec["properties"]["healthCheckConfig"]["properties"]["healthCheckNodeState"]
-    words: list[str] = state["items"]["properties"]["state"]["enum"]
-    return words
-
-
-def held(tree: Checkout, helm: str, folder: Path) -> dict[str, Any]:
-    """The result for the record. Raises ``NotHeld``."""
-    found: dict[str, Any] = {
-        "project": "nebius/soperator",
-        "commit": tree.commit,
-        "chart": tree.chart("slurm-cluster")["version"],
-        "check_keys": runner_keys(tree),
-        "health_check_states": health_check_states(tree),
-        "accepted": {},
-    }
-    crds = sorted((tree.path / "config/crd/bases").glob("slurm.nebius.ai_*.yaml"))
-    with ApiServer(folder / "kube") as server:
-        for gate in ("wrapper", "runner"):
-            objects = _cluster(tree, helm, folder, gate)
-            found["accepted"][gate] = accepted(server, crds, objects)
-            _checks_are_plain(objects, found["check_keys"])
-        flux = _written(folder / "flux.yaml", render_text("soperator", **{"as": "flux"}))
-        server.kubectl("create", "namespace", "flux-system")
-        server.kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(flux))
-        found["accepted"]["nodeset"] = accepted(server, (), _nodeset(tree, helm, folder))
-    return found
-
-
-def _cluster(tree: Checkout, helm: str, folder: Path, gate: str) -> list[Object]:
-    import yaml  # noqa: PLC0415 - see above
-
-    text = render_text("soperator", gate=gate)
-    unknown = unknown_keys(yaml.safe_load(text), _with_null_maps(tree.values("slurm-cluster")))
-    if unknown:
-        raise NotHeld(f"soperator {gate}: the chart has no {', '.join(unknown)}")
-    values = _written(folder / f"soperator-{gate}.yaml", text)
-    objects = template(helm, tree, "slurm-cluster", [values])
-    cluster = next(item for item in objects if item["kind"] == "SlurmCluster")
-    program = cluster["spec"]["healthCheckConfig"]["healthCheckProgram"]
-    if program != "/opt/slurm_scripts/holdfast_health_check.sh":
-        raise NotHeld(f"soperator {gate}: the chart made {program} the health check")
-    return objects
-
-
-def _with_null_maps(values: Object) -> Object:
+def _with_null_maps(release: Release) -> Object:
     """The chart writes ``null`` for an option that is a map."""
+    values = release.values("slurm-cluster")
     return {key: {} if value is None else value for key, value in values.items()}
 
 
-def _checks_are_plain(objects: list[Object], known: list[str]) -> None:
-    """Check the keys of Holdfast's checks: one unknown key makes the runner skip *all* checks."""
-    scripts = next(
-        item["data"]
-        for item in objects
-        if item["kind"] == "ConfigMap" and "checks.json" in item.get("data", {})
-    )
-    entries = [entry for entry in json.loads(scripts["checks.json"]) if "holdfast" in entry["name"]]
-    for entry in entries:
-        if list(entry) and set(entry) != set(known):
-            raise NotHeld(f"checks.json: {entry['name']}: {sorted(set(entry) ^ set(known))}")
-    if len(entries) != 5:
-        raise NotHeld(f"checks.json has {len(entries)} entries of Holdfast, not 5")
+def _only_scripts_changed(
+    tools: Tools, release: Release, objects: list[Object]
+) -> Mapping[str, str]:
+    """The data of the scripts' ConfigMap. All else must be as the chart makes it without Holdfast:
+    slurm.conf and the pods stay as they are, so there is nothing that could come too early.
+    """
+    plain = {identity(item): item for item in tools.template(release, "slurm-cluster")}
+    with_ours = {identity(item): item for item in objects}
+    if plain.keys() != with_ours.keys():
+        raise NotHeld(f"other objects: {sorted(plain.keys() ^ with_ours.keys())}")
+    changed = [with_ours[name] for name in plain if with_ours[name] != plain[name]]
+    if len(changed) != 1 or "checks.json" not in changed[0].get("data", {}):
+        raise NotHeld(f"changed objects: {[identity(item) for item in changed]}")
+    scripts: Mapping[str, str] = changed[0]["data"]
+    return scripts
 
 
-def _nodeset(tree: Checkout, helm: str, folder: Path) -> list[Object]:
-    """Holdfast's nodeset merged into the chart's first one, as an administrator does it."""
-    import yaml  # noqa: PLC0415 - see above
-
-    theirs = tree.values("nodesets")["nodesets"][0]
-    (ours,) = yaml.safe_load(render_text("soperator-nodeset"))["nodesets"]
-    unknown = unknown_keys(ours, theirs)
-    if unknown:
-        raise NotHeld(f"soperator-nodeset: the chart has no {', '.join(unknown)}")
-    # The CRD rejects the chart's own example; this is the value of Nebius' recipe.
-    theirs["slurmd"]["volumes"]["spool"] = {"emptyDir": {}}
-    mounts = theirs["slurmd"]["volumes"].setdefault("customVolumeMounts", [])
-    mounts += ours["slurmd"]["volumes"]["customVolumeMounts"]
-    values = _written(folder / "nodesets.yaml", yaml.safe_dump({"nodesets": [theirs]}))
-    return template(helm, tree, "nodesets", [values])
+def _own_scripts_kept(release: Release, scripts: Mapping[str, str], gate: str) -> None:
+    for name in ("prolog.sh", "epilog.sh", "hc_program.sh"):
+        own = (release.path / _SCRIPTS / name).read_text().rstrip()
+        replaced = gate == "wrapper" or name == "hc_program.sh"
+        kept = scripts[f"soperator_{name}" if replaced else name].rstrip()
+        if kept != own:
+            raise NotHeld(f"gate={gate}: Soperator's {name} is not kept as it is")
+        if replaced and "\nrun_hook " not in scripts[name]:
+            raise NotHeld(f"gate={gate}: {name} does not run Holdfast")
 
 
-def _written(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
+def _checks_are_known(scripts: Mapping[str, str], known: list[str], gate: str) -> None:
+    """One unknown key makes the runner skip *all* checks."""
+    entries = json.loads(scripts["checks.json"])
+    ours = [entry for entry in entries if entry["reason_base"] == "holdfast"]
+    for entry in ours:
+        if not set(entry) <= set(known):
+            raise NotHeld(f"checks.json: {entry['name']}: {sorted(set(entry) - set(known))}")
+    if len(ours) != OWN_ENTRIES[gate]:
+        raise NotHeld(f"checks.json has {len(ours)} entries of Holdfast, not {OWN_ENTRIES[gate]}")

@@ -15,7 +15,7 @@ from holdfast.adapters import jsonl
 from holdfast.history import store, subject
 from measure.figures import Figure, Series
 from slurm_hooks.job.checkpoints.find import candidates, judge
-from slurm_hooks.job.diagnosis.causes import Line, diagnose
+from slurm_hooks.job.diagnosis.causes import LogLine, diagnose
 
 ROUNDS = 5
 RECORDED = TREE / "tests/data/checkpoints"
@@ -62,7 +62,7 @@ def log(_box: Box, say: Callable[[str], None]) -> Figure:
         file.flush()
         path = Path(file.name)
         lines = [
-            Line(file="log", number=number, text=line)
+            LogLine(file="log", number=number, text=line)
             for number, line in enumerate(text.splitlines(), start=1)
         ]
         ours = _cpu_s(lambda: diagnose(lines))

@@ -97,9 +97,11 @@ def _configuration() -> Mapping[str, object]:
         {name: one.default for name, one in configuration.VALUES.items()}
     )
     width = max(map(len, checks.CATALOGUE)) + 1
+    rows = context["checks"]
+    assert isinstance(rows, list)  # noqa: S101 - of the template
     entries = [
         {**check, "entry": f"{f'{name}:':{width}} {mark(f'checks.{name}')}"}
-        for name, check in zip(checks.CATALOGUE, context["checks"], strict=True)
+        for name, check in zip(checks.CATALOGUE, rows, strict=True)
     ]
     return {
         **{name: mark(name) for name in configuration.VALUES},

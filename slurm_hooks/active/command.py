@@ -23,7 +23,7 @@ from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.active import CATALOGUE, load
 from slurm_hooks.active.config import ActiveConfig
-from slurm_hooks.active.inspector import Candidate, Inspector
+from slurm_hooks.active.inspector import InspectedNode, Inspector
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
 from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
 from slurm_hooks.active.run_on_node import describe
@@ -137,7 +137,7 @@ def _at_once(requested: int | None, slurm: SlurmMaintenance, config: Path) -> in
     return max(1, budget.allowed(limits, len(slurm.nodes_fast())))
 
 
-def _wanted(candidates: Sequence[Candidate], named: bool) -> list[Candidate]:
+def _wanted(candidates: Sequence[InspectedNode], named: bool) -> list[InspectedNode]:
     """Without nodes that run jobs, unless the user named them."""
     return [node for node in candidates if named or node.was != "busy"]
 

@@ -20,13 +20,13 @@ from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import load, pairs
 from slurm_hooks.active.node_reservation import NodeReservation, ReservedNodes
 from slurm_hooks.active.page import Inspected
-from slurm_hooks.active.pairs import Attribution, Pair, Wave
+from slurm_hooks.active.pairs import Pair, PairAttribution, Wave
 from slurm_hooks.active.reservation_text import Purpose
-from slurm_hooks.active.result import Result, Verdict, could_not_run
+from slurm_hooks.active.result import CheckOutcome, Result, could_not_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class InspectedNode:
     """A node before the test. ``was``: its state. ``drained``: the reason if Holdfast drained it.
     ``skip``: why it is not tested.
     """
@@ -37,26 +37,28 @@ class Candidate:
     skip: str = ""
 
 
-def candidate(node: SlurmNode, *, idle_only: bool) -> Candidate:
+def candidate(node: SlurmNode, *, idle_only: bool) -> InspectedNode:
     """Whether the node may be tested now: it is idle, or drained by the agent and without jobs. Pure."""
     drain = drain_status(node)
     was = f"drained: {drain.reason.code}" if drain.reason and node.drained_flag else "in service"
     if node.drained_flag and drain.owner is not Owner.AGENT:
         was = f"drained by {node.reason_user or 'unknown'}"
         skip = f"not drained by Holdfast's agent: {node.reason or 'no reason'}"
-        return Candidate(name=node.name, was=was, skip=skip)
+        return InspectedNode(name=node.name, was=was, skip=skip)
     unusable = sorted(state.value for state in node.states & CANNOT_RUN_JOBS)
     if unusable:
-        return Candidate(name=node.name, was="+".join(unusable), skip="Slurm cannot run jobs on it")
+        return InspectedNode(
+            name=node.name, was="+".join(unusable), skip="Slurm cannot run jobs on it"
+        )
     if node.busy:
-        return Candidate(name=node.name, was="busy", skip="a job runs on it")
+        return InspectedNode(name=node.name, was="busy", skip="a job runs on it")
     if node.states & {NodeState.RESERVED, NodeState.MAINTENANCE}:
-        return Candidate(name=node.name, was="reserved", skip="it is in a reservation")
+        return InspectedNode(name=node.name, was="reserved", skip="it is in a reservation")
     if node.drained_flag:
         skip = "drained, and --idle was given" if idle_only else ""
         reason = without_appended(node.reason)
-        return Candidate(name=node.name, was=was, drained=reason, skip=skip)
-    return Candidate(name=node.name, was="idle")
+        return InspectedNode(name=node.name, was=was, drained=reason, skip=skip)
+    return InspectedNode(name=node.name, was="idle")
 
 
 class Inspector:
@@ -73,11 +75,13 @@ class Inspector:
         self._slurm, self._reservation = slurm, reservation
         self._at_once, self._say = max(1, at_once), say
 
-    def candidates(self, names: Sequence[SlurmName], *, idle_only: bool) -> list[Candidate]:
+    def candidates(self, names: Sequence[SlurmName], *, idle_only: bool) -> list[InspectedNode]:
         """All nodes, or only ``names``. Raises ``CommandError``."""
         return [candidate(node, idle_only=idle_only) for node in self._slurm.nodes(names)]
 
-    def inspect(self, candidates: Sequence[Candidate], checks: Sequence[str]) -> list[Inspected]:
+    def inspect(
+        self, candidates: Sequence[InspectedNode], checks: Sequence[str]
+    ) -> list[Inspected]:
         """Run all checks on every node that may be tested. Results in the order of ``candidates``."""
         alone = [check for check in checks if load(check).nodes == 1]
         paired = [check for check in checks if load(check).nodes > 1]
@@ -87,7 +91,7 @@ class Inspector:
             done = self._in_pairs(done, candidates, check)
         return done
 
-    def _node(self, node: Candidate, checks: Sequence[str]) -> Inspected:
+    def _node(self, node: InspectedNode, checks: Sequence[str]) -> Inspected:
         if node.skip or not checks:
             return Inspected(node=node.name, was=node.was, skipped=node.skip)
         self._say(f"{node.name}: {', '.join(checks)}")
@@ -118,7 +122,7 @@ class Inspector:
     # --- pairs of nodes ------------------------------------------------------------------------
 
     def _in_pairs(
-        self, done: Sequence[Inspected], candidates: Sequence[Candidate], check: str
+        self, done: Sequence[Inspected], candidates: Sequence[InspectedNode], check: str
     ) -> list[Inspected]:
         """Only nodes in service: a drained node is never undrained together with another node."""
         drained = {node.name for node in candidates if node.drained}
@@ -147,8 +151,8 @@ class Inspector:
 
     def _waves(
         self, waves: Iterable[Wave], check: str, ran: dict[Pair, Result]
-    ) -> dict[Pair, Verdict]:
-        verdicts: dict[Pair, Verdict] = {}
+    ) -> dict[Pair, CheckOutcome]:
+        verdicts: dict[Pair, CheckOutcome] = {}
         for wave in waves:
             with ThreadPoolExecutor(max_workers=max(1, self._at_once // 2)) as pool:
                 for pair, result in pool.map(lambda pair: (pair, self._pair(pair, check)), wave):
@@ -163,7 +167,7 @@ class Inspector:
                 Purpose.INSPECT, names, for_s=self._reservation.budget_s([check])
             )
         except HoldfastError as error:
-            result = Result(check=check, verdict=Verdict.COULD_NOT_RUN, detail=str(error))
+            result = Result(check=check, verdict=CheckOutcome.COULD_NOT_RUN, detail=str(error))
             return result.on(pair, at=time.time(), wall_s=0.0)
         try:
             return self._reservation.test(reserved, check)
@@ -171,7 +175,9 @@ class Inspector:
             self._restore(reserved)
 
 
-def _for_node(node: str, ran: dict[Pair, Result], attribution: Attribution, check: str) -> Result:
+def _for_node(
+    node: str, ran: dict[Pair, Result], attribution: PairAttribution, check: str
+) -> Result:
     """The result of one node from both rounds, with the readings of its pairs."""
     own = [result for pair, result in ran.items() if node in pair]
     detail = f"{attribution.why}: {own[-1].detail}" if own else attribution.why

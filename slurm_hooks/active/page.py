@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.cli.tables import fitted, table
 from holdfast.text.wording import counted
-from slurm_hooks.active.result import IN_DETAIL, Reading, Result, Verdict
+from slurm_hooks.active.result import IN_DETAIL, CheckOutcome, Measurement, Result
 
 SECTIONS = (
     "hardware",
@@ -31,7 +31,7 @@ COULD_NOT_RUN_STATUS = 3
 _COUNTED = {"GPUs", "DCGM", "storage", "host"}
 """In these sections the text report only counts the healthy readings; the JSON has all values."""
 _CELL = 56
-_WORST = (Verdict.FAILED, Verdict.COULD_NOT_RUN, Verdict.PASSED)
+_WORST = (CheckOutcome.FAILED, CheckOutcome.COULD_NOT_RUN, CheckOutcome.PASSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ class Inspected:
         verdicts = {result.verdict for result in self.results}
         if not verdicts:
             return "not tested"
-        if Verdict.FAILED in verdicts:
-            return str(Verdict.FAILED.value)
+        if CheckOutcome.FAILED in verdicts:
+            return str(CheckOutcome.FAILED.value)
         return str(verdicts.pop().value) if len(verdicts) == 1 else INCOMPLETE
 
     @property
@@ -62,7 +62,7 @@ class Inspected:
         """The verdict for people; for an incomplete test also how many checks passed."""
         if self.verdict != INCOMPLETE:
             return self.verdict
-        passed = sum(result.verdict is Verdict.PASSED for result in self.results)
+        passed = sum(result.verdict is CheckOutcome.PASSED for result in self.results)
         return f"{INCOMPLETE}: passed {passed} of {len(self.results)}"
 
 
@@ -71,9 +71,9 @@ def exit_status(nodes: Iterable[Inspected]) -> int:
     failed, but some could not run.
     """
     verdicts = {node.verdict for node in nodes if node.results}
-    if not verdicts or Verdict.FAILED.value in verdicts:
+    if not verdicts or CheckOutcome.FAILED.value in verdicts:
         return 1
-    return 0 if verdicts == {Verdict.PASSED.value} else COULD_NOT_RUN_STATUS
+    return 0 if verdicts == {CheckOutcome.PASSED.value} else COULD_NOT_RUN_STATUS
 
 
 def as_json(nodes: Sequence[Inspected], *, began: float, ended: float) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _reasons(result: Result) -> list[str]:
 
 
 def _values(node: Inspected, width: int | None) -> str:
-    rows: dict[str, list[Reading]] = {}
+    rows: dict[str, list[Measurement]] = {}
     for result in node.results:
         for reading in result.readings:
             rows.setdefault(reading.section, []).append(reading)
@@ -157,7 +157,7 @@ def _values(node: Inspected, width: int | None) -> str:
     return table([head, *lines], width, indent=2) if lines else "  no values"
 
 
-def _rows(section: str, readings: Sequence[Reading]) -> Iterator[tuple[str, ...]]:
+def _rows(section: str, readings: Sequence[Measurement]) -> Iterator[tuple[str, ...]]:
     """Failed readings first, one row each. Equal other readings share a row, or are only counted."""
     rest = [reading for reading in readings if reading.ok is not False]
     for reading in readings:
@@ -168,7 +168,7 @@ def _rows(section: str, readings: Sequence[Reading]) -> Iterator[tuple[str, ...]
         if healthy:
             yield (counted(healthy, "reading"), "-", "-", "OK")
         rest = [reading for reading in rest if reading.ok is None]
-    groups: dict[tuple[str, ...], list[Reading]] = {}
+    groups: dict[tuple[str, ...], list[Measurement]] = {}
     for reading in rest:
         word = "OK" if reading.ok else "not judged"
         key = (reading.subject.split(" ")[0], reading.value, reading.limit, word)

@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slurm_hooks.active.result import Verdict
+from slurm_hooks.active.result import CheckOutcome
 
 Pair = tuple[str, str]
 Wave = tuple[Pair, ...]
 """Pairs without a common node, which can run at the same time."""
 
-_FAILED = Verdict.FAILED
+_FAILED = CheckOutcome.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attribution:
+class PairAttribution:
     """The verdict on one node after both rounds, and why."""
 
-    verdict: Verdict
+    verdict: CheckOutcome
     why: str
 
 
@@ -36,7 +36,7 @@ def first_round(nodes: Sequence[str]) -> list[Wave]:
     return [pairs] if len(nodes) % 2 == 0 else [pairs, ((nodes[-1], nodes[0]),)]
 
 
-def second_round(first: Mapping[Pair, Verdict]) -> list[Wave]:
+def second_round(first: Mapping[Pair, CheckOutcome]) -> list[Wave]:
     """Each node of a failed pair with one that passed, else with one that it has not run with."""
     good, suspects = _good(first), _suspects(first)
     if not good:
@@ -48,7 +48,7 @@ def second_round(first: Mapping[Pair, Verdict]) -> list[Wave]:
     return waves
 
 
-def _crossed(first: Mapping[Pair, Verdict], suspects: Sequence[str]) -> list[Wave]:
+def _crossed(first: Mapping[Pair, CheckOutcome], suspects: Sequence[str]) -> list[Wave]:
     """Pairs of suspects: a pair that passes clears both nodes."""
     met = {frozenset(pair) for pair in first}
     left, wave = list(suspects), []
@@ -62,8 +62,8 @@ def _crossed(first: Mapping[Pair, Verdict], suspects: Sequence[str]) -> list[Wav
 
 
 def attribute(
-    first: Mapping[Pair, Verdict], second: Mapping[Pair, Verdict]
-) -> dict[str, Attribution]:
+    first: Mapping[Pair, CheckOutcome], second: Mapping[Pair, CheckOutcome]
+) -> dict[str, PairAttribution]:
     """Node → verdict, for every node that was tested."""
     passed, suspects = _passed(first), _suspects(first)
     found = {}
@@ -71,34 +71,38 @@ def attribute(
         if node in suspects:
             found[node] = _of_suspect(node, first, second)
         elif node in passed:
-            found[node] = Attribution(verdict=Verdict.PASSED, why="passed with another node")
+            found[node] = PairAttribution(
+                verdict=CheckOutcome.PASSED, why="passed with another node"
+            )
         else:
             why = "the pair could not run"
-            found[node] = Attribution(verdict=Verdict.COULD_NOT_RUN, why=why)
+            found[node] = PairAttribution(verdict=CheckOutcome.COULD_NOT_RUN, why=why)
     return found
 
 
 def _of_suspect(
-    node: str, first: Mapping[Pair, Verdict], second: Mapping[Pair, Verdict]
-) -> Attribution:
+    node: str, first: Mapping[Pair, CheckOutcome], second: Mapping[Pair, CheckOutcome]
+) -> PairAttribution:
     partners = [_other(node, p) for p, verdict in first.items() if node in p and verdict is _FAILED]
     before = f"failed with {' and '.join(partners)}"
     again = {_other(node, pair): verdict for pair, verdict in second.items() if node in pair}
-    by = {verdict: [n for n, result in again.items() if result is verdict] for verdict in Verdict}
-    if by[Verdict.PASSED]:
-        return Attribution(
-            verdict=Verdict.PASSED, why=f"{before}, passed with {by[Verdict.PASSED][0]}"
+    by = {
+        verdict: [n for n, result in again.items() if result is verdict] for verdict in CheckOutcome
+    }
+    if by[CheckOutcome.PASSED]:
+        return PairAttribution(
+            verdict=CheckOutcome.PASSED, why=f"{before}, passed with {by[CheckOutcome.PASSED][0]}"
         )
     if by[_FAILED]:
-        return Attribution(verdict=_FAILED, why=f"{before} and again with {by[_FAILED][0]}")
-    if by[Verdict.COULD_NOT_RUN]:
-        other = by[Verdict.COULD_NOT_RUN][0]
-        return Attribution(
-            verdict=Verdict.COULD_NOT_RUN, why=f"{before}; could not run with {other}"
+        return PairAttribution(verdict=_FAILED, why=f"{before} and again with {by[_FAILED][0]}")
+    if by[CheckOutcome.COULD_NOT_RUN]:
+        other = by[CheckOutcome.COULD_NOT_RUN][0]
+        return PairAttribution(
+            verdict=CheckOutcome.COULD_NOT_RUN, why=f"{before}; could not run with {other}"
         )
     if len(partners) > 1:
-        return Attribution(verdict=_FAILED, why=before)
-    return Attribution(
+        return PairAttribution(verdict=_FAILED, why=before)
+    return PairAttribution(
         verdict=_FAILED, why=f"{before}; no third node was available to find the faulty one"
     )
 
@@ -107,22 +111,22 @@ def _other(node: str, pair: Pair) -> str:
     return pair[1] if pair[0] == node else pair[0]
 
 
-def _good(first: Mapping[Pair, Verdict]) -> list[str]:
+def _good(first: Mapping[Pair, CheckOutcome]) -> list[str]:
     """Nodes that passed and never failed."""
     failed = set(_failed(first))
     return [node for node in _passed(first) if node not in failed]
 
 
-def _suspects(first: Mapping[Pair, Verdict]) -> list[str]:
+def _suspects(first: Mapping[Pair, CheckOutcome]) -> list[str]:
     """Nodes of failed pairs that passed in no pair; a node that passed once is cleared."""
     passed = _passed(first)
     return [node for node in dict.fromkeys(_failed(first)) if node not in passed]
 
 
-def _passed(first: Mapping[Pair, Verdict]) -> list[str]:
-    found = (n for pair, verdict in first.items() if verdict is Verdict.PASSED for n in pair)
+def _passed(first: Mapping[Pair, CheckOutcome]) -> list[str]:
+    found = (n for pair, verdict in first.items() if verdict is CheckOutcome.PASSED for n in pair)
     return list(dict.fromkeys(found))
 
 
-def _failed(first: Mapping[Pair, Verdict]) -> list[str]:
-    return [n for pair, verdict in first.items() if verdict is Verdict.FAILED for n in pair]
+def _failed(first: Mapping[Pair, CheckOutcome]) -> list[str]:
+    return [n for pair, verdict in first.items() if verdict is CheckOutcome.FAILED for n in pair]

@@ -16,7 +16,7 @@ IN_DETAIL = 4
 """Failed readings that the detail of a result has; the others are only counted there."""
 
 
-class Verdict(str, Enum):
+class CheckOutcome(str, Enum):
     """The verdict of an active check."""
 
     PASSED = "passed"
@@ -26,7 +26,7 @@ class Verdict(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Measurement:
     """One value for the report. ``ok`` None: not judged. ``section``: section of the report."""
 
     section: str
@@ -44,9 +44,9 @@ class Reading:
 class Judged:
     """The result of ``read``: a program's output, judged."""
 
-    verdict: Verdict
+    verdict: CheckOutcome
     detail: str
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[Measurement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +54,10 @@ class Result:
     """One check on one node, or on a pair (``nodes`` has both). ``at``: start in epoch seconds."""
 
     check: str
-    verdict: Verdict
+    verdict: CheckOutcome
     detail: str
     nodes: tuple[str, ...] = ()
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[Measurement, ...] = ()
     at: float = 0.0
     wall_s: float = 0.0
 
@@ -69,7 +69,7 @@ class Result:
         return {**asdict(self), "verdict": self.verdict.value}
 
 
-def judged_by(readings: Sequence[Reading], *, passed: str) -> Judged:
+def judged_by(readings: Sequence[Measurement], *, passed: str) -> Judged:
     """Failed if any reading failed; passed if all judged readings are ok; could-not-run if none was
     judged, because nothing was measured.
     """
@@ -77,18 +77,20 @@ def judged_by(readings: Sequence[Reading], *, passed: str) -> Judged:
     if bad:
         detail = "; ".join(reading.as_text() for reading in bad[:IN_DETAIL])
         more = f" and {len(bad) - IN_DETAIL} more" if len(bad) > IN_DETAIL else ""
-        return Judged(verdict=Verdict.FAILED, detail=detail + more, readings=tuple(readings))
+        return Judged(verdict=CheckOutcome.FAILED, detail=detail + more, readings=tuple(readings))
     if not any(reading.ok for reading in readings):
         return could_not_run("nothing was measured", readings)
-    return Judged(verdict=Verdict.PASSED, detail=passed, readings=tuple(readings))
+    return Judged(verdict=CheckOutcome.PASSED, detail=passed, readings=tuple(readings))
 
 
-def could_not_run(why: str, readings: Sequence[Reading] = ()) -> Judged:
-    return Judged(verdict=Verdict.COULD_NOT_RUN, detail=one_line(why), readings=tuple(readings))
+def could_not_run(why: str, readings: Sequence[Measurement] = ()) -> Judged:
+    return Judged(
+        verdict=CheckOutcome.COULD_NOT_RUN, detail=one_line(why), readings=tuple(readings)
+    )
 
 
-def failed(why: str, readings: Sequence[Reading] = ()) -> Judged:
-    return Judged(verdict=Verdict.FAILED, detail=one_line(why), readings=tuple(readings))
+def failed(why: str, readings: Sequence[Measurement] = ()) -> Judged:
+    return Judged(verdict=CheckOutcome.FAILED, detail=one_line(why), readings=tuple(readings))
 
 
 def one_line(text: str, most: int = 300) -> str:
@@ -117,10 +119,10 @@ def decode(output: str) -> Result | None:
 
 def from_plain(values: Mapping[str, Any]) -> Result:
     """A result from its JSON. Raises ValueError, TypeError or KeyError."""
-    readings = tuple(Reading(**reading) for reading in values.get("readings") or ())
+    readings = tuple(Measurement(**reading) for reading in values.get("readings") or ())
     return Result(
         check=str(values["check"]),
-        verdict=Verdict(values["verdict"]),
+        verdict=CheckOutcome(values["verdict"]),
         detail=str(values["detail"]),
         nodes=tuple(str(node) for node in values.get("nodes") or ()),
         readings=readings,

@@ -32,7 +32,7 @@ from slurm_hooks.agent.lock import HeldLock
 from slurm_hooks.agent.signals import Signals
 from slurm_hooks.agent.telemetry.telemetry import Telemetry
 from slurm_hooks.agent.verdict.publisher import Publisher, enforced
-from slurm_hooks.evaluation.judge import Opened, modes_of
+from slurm_hooks.evaluation.judge import OpenFinding, modes_of
 from slurm_hooks.evaluation.observer import Observer, blind_names
 from slurm_hooks.node import machine
 from slurm_hooks.probes.kmsg import KmsgFollower
@@ -93,7 +93,7 @@ class Agent:
         )
         self._log: KmsgFollower | None = None
         self._log_problem = ""
-        self._opened: tuple[Opened, ...] = ()
+        self._opened: tuple[OpenFinding, ...] = ()
         self._passes = self._clean_passes = 0
         self._disturbed = False
         self._next_pass = self._pass_began_s = 0.0

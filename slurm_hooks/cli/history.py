@@ -15,8 +15,8 @@ from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.cli.tables import fitted
 from holdfast.errors import ProbeError, UsageError
 from holdfast.history import kill_switches, lemon, observed, page, store, subject
-from holdfast.history.store import Reading
-from holdfast.history.subject import Past
+from holdfast.history.store import HistoryLines
+from holdfast.history.subject import SubjectHistory
 from holdfast.slurm.hostlist import compress
 from holdfast.text.wording import counted
 from slurm_hooks.worker.worker import Worker, call
@@ -93,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _show_one(
-    reading: Reading, what: str, folder: Path, since: float, now: float, *, as_json: bool
+    reading: HistoryLines, what: str, folder: Path, since: float, now: float, *, as_json: bool
 ) -> int:
     past = _find(what, reading)
     if past is None:
@@ -108,7 +108,7 @@ def _show_one(
     return 0
 
 
-def _show_all(reading: Reading, now: float, *, as_json: bool) -> int:
+def _show_all(reading: HistoryLines, now: float, *, as_json: bool) -> int:
     rows = subject.ranking(reading.events, now)
     switches = kill_switches.of_nodes(reading.events)
     if as_json:
@@ -132,7 +132,7 @@ def _show_all(reading: Reading, now: float, *, as_json: bool) -> int:
 
 
 def _show_observed(
-    reading: Reading, what: str | None, since: float, now: float, *, as_json: bool
+    reading: HistoryLines, what: str | None, since: float, now: float, *, as_json: bool
 ) -> int:
     past = None if what is None else _find(what, reading)
     events = reading.events if what is None else past.events if past else []
@@ -162,7 +162,7 @@ def since_of(text: str, now: float) -> float:
         raise UsageError(f"--since {text!r}: use 30m, 12h, 7d, 4w or 2026-11-21") from None
 
 
-def _find(what: str, reading: Reading) -> Past | None:
+def _find(what: str, reading: HistoryLines) -> SubjectHistory | None:
     if not what.startswith("GPU-") and any(event.node == what for event in reading.events):
         return subject.of_node(what, reading.events)
     return subject.of_gpu(what, reading.events)
@@ -174,24 +174,24 @@ def _hint(what: str) -> str:
     return "; `holdfast history` lists the nodes"
 
 
-def _read(folder: Path, what: str | None) -> Reading:
+def _read(folder: Path, what: str | None) -> HistoryLines:
     """Reads the relevant events. The folder may hang, so a worker process reads it."""
     worker = Worker("history", lambda: _open(folder), keep=False)
     answer = call(worker, what, deadline_s=_DEADLINE_S)
     worker.close()
-    if not answer.complete or not isinstance(answer.items[0], Reading):
+    if not answer.complete or not isinstance(answer.items[0], HistoryLines):
         raise ProbeError(f"{folder}: {answer.error}; {answer.evidence}".rstrip("; "))
     return answer.items[0]
 
 
 def _open(folder: Path) -> Callable[[Any], Iterator[Any]]:
-    def serve(what: Any) -> Iterator[Reading]:
+    def serve(what: Any) -> Iterator[HistoryLines]:
         yield gather(folder, what)
 
     return serve
 
 
-def gather(folder: Path, what: str | None) -> Reading:
+def gather(folder: Path, what: str | None) -> HistoryLines:
     """All events (None), those of a GPU, or those of a node and of its present GPUs."""
     if what is None:
         return store.read(folder)
@@ -205,4 +205,4 @@ def gather(folder: Path, what: str | None) -> Reading:
         return own
     others = store.read(folder, words=uuids)
     elsewhere = [event for event in others.events if event.node != what]
-    return Reading([*own.events, *elsewhere], own.skipped, own.problems)
+    return HistoryLines([*own.events, *elsewhere], own.skipped, own.problems)

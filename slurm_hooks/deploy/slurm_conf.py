@@ -159,3 +159,10 @@ LINES = Document(
         "health_check_interval_s": Value(NUMBER, "30", "how long a stopped agent stays down"),
     },
 )
+
+HOOK = Document(
+    about="a hook for slurm.conf that works without the installation too",
+    package=PACKAGE,
+    template="slurm_hook.sh.j2",
+    values={"home": Value(PATH, "/opt/holdfast", "where Holdfast is installed")},
+)

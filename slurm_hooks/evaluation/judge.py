@@ -25,7 +25,7 @@ Table = Mapping[str, CheckConfig[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenFinding:
     """One open finding, the mode of its check, and since when (epoch s) it is open."""
 
     finding: Finding
@@ -109,17 +109,17 @@ def _key(finding: Finding) -> str:
     return f"{finding.check}|{finding.code}|{finding.subject}"
 
 
-def opened(streaks: Mapping[str, Streak], table: Table) -> tuple[Opened, ...]:
+def opened(streaks: Mapping[str, Streak], table: Table) -> tuple[OpenFinding, ...]:
     """The open findings, worst first."""
     found = [
-        Opened(finding=s.finding, mode=table[s.finding.check].mode, since=s.since)
+        OpenFinding(finding=s.finding, mode=table[s.finding.check].mode, since=s.since)
         for s in streaks.values()
         if s.open and s.finding.check in table
     ]
     return tuple(sorted(found, key=_worst_first))
 
 
-def _worst_first(entry: Opened) -> tuple[object, ...]:
+def _worst_first(entry: OpenFinding) -> tuple[object, ...]:
     found = entry.finding
     rank = _RANK[found.action]
     return (not found.cause, -found.severity, -rank, entry.since, found.check, found.subject)

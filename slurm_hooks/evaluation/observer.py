@@ -15,10 +15,10 @@ from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks import checks
 from slurm_hooks.checks.gpu_xid import demand_of
 from slurm_hooks.checks.kernel_log import event_finding
-from slurm_hooks.evaluation.judge import Opened, Table, fold, nothing_drains, opened
+from slurm_hooks.evaluation.judge import OpenFinding, Table, fold, nothing_drains, opened
 from slurm_hooks.facts import Blind, KernelEvent, LeftoverFacts, NodeFacts, PciKind, XidEvent
 from slurm_hooks.probes.catalogue import BY_NAME
-from slurm_hooks.probes.kmsg import Record, xid_of
+from slurm_hooks.probes.kmsg import KernelRecord, xid_of
 from slurm_hooks.probes.kmsg_events import EventReader
 from slurm_hooks.probes.runner import Readings
 from slurm_hooks.tracking import kernel
@@ -80,7 +80,7 @@ class Observer:
         self.facts = self._facts()
 
     def read_kernel_log(
-        self, records: Sequence[Record], *, renewed: bool = False
+        self, records: Sequence[KernelRecord], *, renewed: bool = False
     ) -> list[XidEvent]:
         """Take new kernel records; returns the Xids among them and sets ``new_events``."""
         self.new_events = []
@@ -145,7 +145,7 @@ class Observer:
         answered = set(tracked.blind) - set(blind) - idle
         return trackers.saw_blind(tracked, answered | readings.looked - set(blind), blind)
 
-    def judge(self, table: Table, looked: frozenset[str] | None = None) -> tuple[Opened, ...]:
+    def judge(self, table: Table, looked: frozenset[str] | None = None) -> tuple[OpenFinding, ...]:
         """Apply the checks. ``looked``: the probes with new readings; None: all of the last pass."""
         self.facts = replace(self.facts, kmsg=self.tracked.kmsg)
         if looked is None:
@@ -154,7 +154,7 @@ class Observer:
         self.tracked = replace(self.tracked, streaks=streaks)
         return opened(streaks, table)
 
-    def judge_kernel_log(self, table: Table) -> tuple[Opened, ...]:
+    def judge_kernel_log(self, table: Table) -> tuple[OpenFinding, ...]:
         """Apply the kernel log's checks only: an Xid between two passes does not count as a pass of
         the others."""
         names = {name: table[name] for name in table if checks.load(name).probe == KMSG}

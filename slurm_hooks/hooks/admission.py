@@ -12,7 +12,7 @@ import os
 import time
 from datetime import datetime, timezone
 
-from holdfast.config.load import Document
+from holdfast.config.load import YamlDocument
 from holdfast.config.location import ALL, config_path, switches_off
 from holdfast.config.schema import ClusterConfig
 from holdfast.errors import CommandError
@@ -60,7 +60,7 @@ def answer(context: Context) -> int:
     return _blind(context, published, cluster, node)
 
 
-def _as_the_agent(document: Document) -> object:
+def _as_the_agent(document: YamlDocument) -> object:
     from slurm_hooks.settings import settings  # noqa: PLC0415 - only for a file that no agent has accepted
 
     return settings.of(document)

@@ -16,7 +16,7 @@ _EVENT = struct.Struct("iIII")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """``watch``: the value that ``add`` returned. ``name``: the file inside a watched folder."""
 
     watch: int
@@ -42,8 +42,8 @@ class Inotify:
             raise OSError(code, os.strerror(code), str(path))
         return watch
 
-    def read(self) -> list[Change]:
-        changes: list[Change] = []
+    def read(self) -> list[FileChange]:
+        changes: list[FileChange] = []
         while True:
             try:
                 data = os.read(self.fd, 1 << 16)
@@ -55,7 +55,7 @@ class Inotify:
                 at += _EVENT.size
                 name = os.fsdecode(data[at : at + size].rstrip(b"\0"))
                 at += size
-                changes.append(Change(watch, mask, name))
+                changes.append(FileChange(watch, mask, name))
 
     def close(self) -> None:
         os.close(self.fd)

@@ -69,7 +69,7 @@ _UNPRINTABLE = re.compile(r"[^ -~]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class KernelRecord:
     """One kernel log record. ``lost``: how many records before it were overwritten unread."""
 
     facility: int
@@ -111,14 +111,14 @@ class KmsgFollower:
             os.close(self._log)
             self._log = -1
 
-    def read(self) -> list[Record]:
+    def read(self) -> list[KernelRecord]:
         """The records that are available, at most about _MOST_AT_ONCE. Raises ProbeError if the log
         is gone.
         """
         self._pace(time.monotonic())
         if self._watch is not None:
             self._follow_file(self._watch)
-        records: list[Record] = []
+        records: list[KernelRecord] = []
         while self._watch is not None or len(records) < _MOST_AT_ONCE:
             try:
                 chunk = os.read(self._log, _READ_BYTES)
@@ -135,7 +135,7 @@ class KmsgFollower:
             records += self._parse(chunk)
         return records
 
-    def read_all(self) -> list[Record]:
+    def read_all(self) -> list[KernelRecord]:
         """All available records; stops after _READ_ALL_S seconds."""
         records, end = self.read(), time.monotonic() + _READ_ALL_S
         while time.monotonic() < end and (more := self.read()):
@@ -191,7 +191,7 @@ class KmsgFollower:
             self._offset, self._tail, self._overlong = 0, b"", False
             self.last_seq, self.renewed = None, True
 
-    def _parse(self, chunk: bytes) -> list[Record]:
+    def _parse(self, chunk: bytes) -> list[KernelRecord]:
         lines = (self._tail + chunk).split(b"\n")
         if self._overlong and lines[1:]:  # the rest of a line that was too long
             self._overlong, lines[0] = False, b""
@@ -208,14 +208,14 @@ class KmsgFollower:
             records.append(record if not lost else _with_loss(record, lost))
         return records
 
-    def _follows(self, record: Record) -> bool:
+    def _follows(self, record: KernelRecord) -> bool:
         """False for a record that was read before, and for an impossible sequence number."""
         before = -1 if self.last_seq is None else self.last_seq
         return before < record.seq <= before + _MOST_LOST
 
 
-def _with_loss(record: Record, lost: int) -> Record:
-    return Record(
+def _with_loss(record: KernelRecord, lost: int) -> KernelRecord:
+    return KernelRecord(
         facility=record.facility,
         level=record.level,
         seq=record.seq,
@@ -225,7 +225,7 @@ def _with_loss(record: Record, lost: int) -> Record:
     )
 
 
-def parse_line(line: bytes) -> Record | None:
+def parse_line(line: bytes) -> KernelRecord | None:
     """One line of the log; None for a dictionary line and for anything that is no record."""
     head, separator, text = line.partition(b";")
     parts = head.split(b",")
@@ -233,7 +233,7 @@ def parse_line(line: bytes) -> Record | None:
         return None
     priority, seq, usec = int(parts[0]), int(parts[1]), int(parts[2])
     plain = _ESCAPE.sub(lambda match: bytes([int(match.group(1), 16)]), text)
-    return Record(
+    return KernelRecord(
         facility=priority >> 3,
         level=priority & 7,
         seq=seq,
@@ -253,7 +253,7 @@ def _escaped(match: re.Match[str]) -> str:
     return "".join(f"\\x{byte:02x}" for byte in match[0].encode("utf-8", "replace"))
 
 
-def xid_of(record: Record) -> XidEvent | None:
+def xid_of(record: KernelRecord) -> XidEvent | None:
     """The Xid that a record reports, else None.
 
     Only facility 0 counts, which user space cannot write. The whole record must match the driver's

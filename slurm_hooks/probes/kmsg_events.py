@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from slurm_hooks.facts import KernelEvent, pci_address
-from slurm_hooks.probes.kmsg import Record, plain
+from slurm_hooks.probes.kmsg import KernelRecord, plain
 from slurm_hooks.probes.kmsg_rules import CODES, TO_CONFIRM, Rule, rule_for
 from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
 
@@ -107,7 +107,7 @@ class EventReader:
     def __init__(self) -> None:
         self._report = _Report()
 
-    def read(self, records: Iterable[Record]) -> list[KernelEvent]:
+    def read(self, records: Iterable[KernelRecord]) -> list[KernelEvent]:
         """The events in these records, oldest first. Only facility 0 counts, which user space cannot
         write, without the records that begin with text that a user chose.
         """
@@ -118,7 +118,7 @@ class EventReader:
             for event in self._events(record)
         ]
 
-    def _events(self, record: Record) -> Iterator[KernelEvent]:
+    def _events(self, record: KernelRecord) -> Iterator[KernelEvent]:
         if record.at_s - self._report.at_s > TOGETHER_S:
             self._report = _Report()
         found = list(self._parse(record, self._report))
@@ -126,7 +126,7 @@ class EventReader:
             self._report.at_s = record.at_s
         yield from found
 
-    def _parse(self, record: Record, report: _Report) -> Iterator[KernelEvent]:
+    def _parse(self, record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
         text = record.text
         for start, parse in _BY_START.items():
             if text.startswith(start):
@@ -141,7 +141,7 @@ class EventReader:
 
 
 def _event(
-    record: Record, kind: str, code: str, subject: str, *, fatal: bool | None = None
+    record: KernelRecord, kind: str, code: str, subject: str, *, fatal: bool | None = None
 ) -> KernelEvent:
     return KernelEvent(
         kind=kind,
@@ -154,7 +154,7 @@ def _event(
     )
 
 
-def _ruled(record: Record, report: _Report, rule: Rule, match: re.Match[str]) -> KernelEvent:
+def _ruled(record: KernelRecord, report: _Report, rule: Rule, match: re.Match[str]) -> KernelEvent:
     groups = match.groupdict()
     event = replace(
         _event(record, rule.kind, rule.code, _subject(rule, groups), fatal=rule.fatal),
@@ -172,7 +172,7 @@ def _subject(rule: Rule, groups: Mapping[str, str | None]) -> str:
     return name.lower() if rule.kind in ("aer", "mlx5", "driver") else name
 
 
-def _switch(record: Record, _: _Report) -> Iterator[KernelEvent]:
+def _switch(record: KernelRecord, _: _Report) -> Iterator[KernelEvent]:
     """An error of an NVSwitch. Only the record with the error's name counts, not those with its
     registers. When the driver initialises the switch again, its earlier errors are over.
     """
@@ -189,7 +189,7 @@ def _switch(record: Record, _: _Report) -> Iterator[KernelEvent]:
         yield replace(_event(record, "sxid", "SXID", pci_address(match.group(1))), over=True)
 
 
-def _aer_bit(record: Record, report: _Report) -> Iterator[KernelEvent]:
+def _aer_bit(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
     """``[ 5] SDES (First)``: the name of the error, in a record after the one that counts."""
     match, event = _AER_BIT.fullmatch(record.text), report.aer
     if match and event is not None and match.group(1).lower() == event.subject:
@@ -197,7 +197,7 @@ def _aer_bit(record: Record, report: _Report) -> Iterator[KernelEvent]:
         yield report.aer
 
 
-def _firmware(record: Record, report: _Report) -> Iterator[KernelEvent]:
+def _firmware(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
     """A report of the firmware, which handles errors first (ACPI APEI): severity, section, device."""
     match = _APEI.fullmatch(record.text)
     if not match:
@@ -217,14 +217,14 @@ def _firmware(record: Record, report: _Report) -> Iterator[KernelEvent]:
         yield replace(event, text=f"firmware reports a {severity} {section} error")
 
 
-def _hung_task(record: Record, report: _Report) -> Iterator[KernelEvent]:
+def _hung_task(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
     match = _HUNG.fullmatch(record.text)
     if match:
         report.task = _event(record, "hung_task", "HUNG_TASK", match.group(1), fatal=False)
         yield report.task
 
 
-def _stack(record: Record, report: _Report) -> Iterator[KernelEvent]:
+def _stack(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
     """A frame of the hung task's stack: what the task waits for. A frame in the NVIDIA driver confirms
     that the driver hangs. Frames with a question mark are leftovers of earlier calls.
     """
@@ -252,13 +252,13 @@ def _stack(record: Record, report: _Report) -> Iterator[KernelEvent]:
         yield report.task
 
 
-def _another_stack(record: Record, report: _Report) -> Iterator[KernelEvent]:
+def _another_stack(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
     if _OTHER_STACK.fullmatch(record.text):
         report.task = None
     return iter(())
 
 
-def _oom_victim(record: Record, report: _Report) -> Iterator[KernelEvent]:
+def _oom_victim(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
     victim = _OOM_VICTIM.fullmatch(record.text)
     if victim:
         constraint, group, pid = victim.groups()
@@ -269,7 +269,7 @@ def _oom_victim(record: Record, report: _Report) -> Iterator[KernelEvent]:
     return iter(())
 
 
-def _oom(record: Record, report: _Report) -> Iterator[KernelEvent]:
+def _oom(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
     match = _OOM.fullmatch(record.text)
     if not match:
         return
@@ -280,7 +280,7 @@ def _oom(record: Record, report: _Report) -> Iterator[KernelEvent]:
     yield _event(record, "oom", "OOM_JOB" if limited else "OOM_SYSTEM", subject, fatal=False)
 
 
-_BY_START: Mapping[str, Callable[[Record, _Report], Iterator[KernelEvent]]] = {
+_BY_START: Mapping[str, Callable[[KernelRecord, _Report], Iterator[KernelEvent]]] = {
     "nvidia-nvswitch": _switch,
     "INFO: task ": _hung_task,
     " ": _stack,

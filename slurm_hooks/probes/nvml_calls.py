@@ -73,7 +73,7 @@ class GpuUnavailable(Exception):
     """The GPU as a whole is lost or requires a reset (``args[0]`` is the code): no more calls."""
 
 
-class Calls:
+class NvmlCalls:
     """Calls for one GPU. ``errors``: (call, code) of the calls that failed in this pass."""
 
     def __init__(self, nvml: Any) -> None:

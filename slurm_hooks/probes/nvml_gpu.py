@@ -12,7 +12,7 @@ from typing import Any, cast
 from slurm_hooks.facts import GpuFabric, GpuFacts, GpuProcess, GpuRows, pci_address
 from slurm_hooks.facts.gpu import HANDLE_CALL
 from slurm_hooks.probes import nvml_calls as fields
-from slurm_hooks.probes.nvml_calls import Batch, Calls, GpuUnavailable
+from slurm_hooks.probes.nvml_calls import Batch, GpuUnavailable, NvmlCalls
 
 _MAX_LINKS = 36
 _UNCORRECTED, _CORRECTED, _VOLATILE, _AGGREGATE = 1, 0, 0, 1
@@ -68,7 +68,7 @@ class Gpu:
         self._batch = _batch(0)
 
     def read(self) -> GpuFacts:
-        calls = Calls(self._nvml)
+        calls = NvmlCalls(self._nvml)
         values: dict[str, Any] = {}
         try:
             handle = calls.call(HANDLE_CALL, self._index)
@@ -82,7 +82,7 @@ class Gpu:
             index=self._index, errors=tuple(calls.errors), **{**self._constant, **values}
         )
 
-    def _read_constant(self, calls: Calls, handle: Any) -> None:
+    def _read_constant(self, calls: NvmlCalls, handle: Any) -> None:
         """Read identity and constant values. Another UUID at this index is another GPU."""
         uuid = calls.text("nvmlDeviceGetUUID", handle)
         self._passes += 1
@@ -103,7 +103,7 @@ class Gpu:
         }
         self._complete = not calls.errors  # failed calls are repeated in the next pass
 
-    def _values(self, calls: Calls, handle: Any) -> dict[str, Any]:
+    def _values(self, calls: NvmlCalls, handle: Any) -> dict[str, Any]:
         """All field values. Those of the links are added once their number is known."""
         values = calls.fields(handle, self._batch)
         links = min(values[0] or 0, _MAX_LINKS)
@@ -128,7 +128,7 @@ class Gpu:
 
 
 def _nvlinks(
-    calls: Calls, handle: Any, links: int, values: Sequence[int | None]
+    calls: NvmlCalls, handle: Any, links: int, values: Sequence[int | None]
 ) -> dict[str, tuple[int, ...] | tuple[bool, ...] | None]:
     if not links:
         return {}
@@ -152,7 +152,7 @@ def _all(values: Sequence[int | None]) -> tuple[int, ...] | None:
     return None if None in values else cast("tuple[int, ...]", tuple(values))
 
 
-def _memory(calls: Calls, handle: Any) -> dict[str, Any]:
+def _memory(calls: NvmlCalls, handle: Any) -> dict[str, Any]:
     def errors(kind: int, lifetime: int) -> Any:
         return calls.call("nvmlDeviceGetTotalEccErrors", handle, kind, lifetime)
 
@@ -182,7 +182,7 @@ def _memory(calls: Calls, handle: Any) -> dict[str, Any]:
     return values
 
 
-def _clocks(calls: Calls, handle: Any) -> dict[str, Any]:
+def _clocks(calls: NvmlCalls, handle: Any) -> dict[str, Any]:
     reasons = calls.call("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:  # the name before R535
         reasons = calls.call("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
@@ -195,7 +195,7 @@ def _clocks(calls: Calls, handle: Any) -> dict[str, Any]:
     }
 
 
-def _modes(calls: Calls, handle: Any) -> dict[str, Any]:
+def _modes(calls: NvmlCalls, handle: Any) -> dict[str, Any]:
     values: dict[str, Any] = {
         "persistence": _truth(calls.call("nvmlDeviceGetPersistenceMode", handle)),
         "compute_mode": calls.call("nvmlDeviceGetComputeMode", handle),
@@ -223,7 +223,7 @@ def _fabric(info: Any) -> GpuFabric | None:
     )
 
 
-def _use(calls: Calls, handle: Any) -> dict[str, Any]:
+def _use(calls: NvmlCalls, handle: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     memory = calls.call("nvmlDeviceGetMemoryInfo", handle, _MEMORY_V2)
     if memory is not None:

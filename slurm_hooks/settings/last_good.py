@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.adapters.state_file import read_state, write_state
 from holdfast.config.convert import Problem
-from holdfast.config.load import Document
+from holdfast.config.load import YamlDocument
 from holdfast.config.schema import PathsConfig
 from holdfast.errors import ConfigError
 
@@ -41,18 +41,20 @@ def keep(config: Path, text: str) -> None:
         write_state(path_of_copy(), {"path": str(config.absolute()), "text": text}, version=VERSION)
 
 
-def read(config: Path) -> Document:
+def read(config: Path) -> YamlDocument:
     """The file. If it was accepted once and is missing now, that is a problem: the defaults are not
     what the site wants. Without a copy, a missing file means all defaults.
     """
-    document = Document(config)
+    document = YamlDocument(config)
     if document.text is None and not document.problems and copy_of(config) is not None:
         text = "this file no longer exists; restore it, or create an empty one for all defaults"
         document.problems.append(Problem(1, "", text))
     return document
 
 
-def in_force(config: Path, judge: Callable[[Document], object]) -> tuple[Document, tuple[str, ...]]:
+def in_force(
+    config: Path, judge: Callable[[YamlDocument], object]
+) -> tuple[YamlDocument, tuple[str, ...]]:
     """The document that this node uses, and if that is the copy, the problems of the file. Without
     a copy it is the file as it is, not validated.
 
@@ -67,5 +69,5 @@ def in_force(config: Path, judge: Callable[[Document], object]) -> tuple[Documen
         judge(document)
         document.refuse()
     except ConfigError as error:
-        return Document(path_of_copy(), text=copy), tuple(str(error).splitlines())
+        return YamlDocument(path_of_copy(), text=copy), tuple(str(error).splitlines())
     return document, ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.load import Document
+from holdfast.config.load import YamlDocument
 from holdfast.config.location import ALL, switches_off
 from holdfast.config.schema import ClusterConfig
 from holdfast.errors import ConfigError
@@ -88,7 +88,7 @@ def usable(path: Path) -> Settings:
     return replace(found, path=path, stamp=stamp, problems=problems)
 
 
-def of(document: Document) -> Settings:
+def of(document: YamlDocument) -> Settings:
     """The settings in a document. Raises ``ConfigError``."""
     found = Settings(
         path=document.path,

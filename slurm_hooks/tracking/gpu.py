@@ -55,7 +55,7 @@ class GpuSeen:
         return counter.value if counter else None
 
 
-def look(before: GpuSeen, gpu: GpuFacts, now: float) -> tuple[GpuSeen, GpuFacts]:
+def track(before: GpuSeen, gpu: GpuFacts, now: float) -> tuple[GpuSeen, GpuFacts]:
     """The tracked GPU after this reading, and the reading with identity and deltas filled in.
     ``now`` in epoch seconds.
     """

@@ -227,7 +227,7 @@ def saw_gpus(
             uuid = gpu.uuid
             xids = tuple(e for e in xids if e.uuid != uuid or lasting(demand(e), SURVIVES_RESET))
             reset_gpus += [before.pci] if before.pci else []
-        gpus[gpu.index], filled = tracked_gpu.look(before, gpu, now)
+        gpus[gpu.index], filled = tracked_gpu.track(before, gpu, now)
         facts.append(filled)
     joined = tuple(
         event if event.uuid else join(replace(tracked, gpus=gpus), event) for event in xids

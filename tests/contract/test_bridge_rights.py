@@ -17,7 +17,7 @@ from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.api import Edit, KubeConflict, KubeRefused
 from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.names import CONDITIONS
-from k8s_bridge.planning.ownership import Origin, Record
+from k8s_bridge.planning.ownership import BridgeRecord, Origin
 from k8s_bridge.planning.snapshot import Condition, KubeNode
 
 NODE = KubeName("computeinstance-0")
@@ -25,7 +25,9 @@ PATH = f"/api/v1/nodes/{NODE}"
 STATUS = f"{PATH}/status"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 AT = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
-RECORD = Record(origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=AT, cordon=True)
+RECORD = BridgeRecord(
+    origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=AT, cordon=True
+)
 SINCE = "2026-01-01T00:00:00Z"
 TAINTS = [
     {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},

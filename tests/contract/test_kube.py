@@ -19,14 +19,14 @@ from holdfast.vocabulary import KubeName
 from k8s_bridge.kube.api import Edit, Kube, KubeNotFound
 from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.names import DRAINED, FIELD_MANAGER, READY
-from k8s_bridge.planning.ownership import Origin, Record
+from k8s_bridge.planning.ownership import BridgeRecord, Origin
 from k8s_bridge.planning.plan import NodeEvent
 from k8s_bridge.planning.snapshot import Condition, KubeNode
 from tests.unit.k8s_bridge.fake_cluster import Clock, FakeKube
 
 C0, C1 = KubeName("computeinstance-0"), KubeName("computeinstance-1")
 AT = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
-RECORD = Record(
+RECORD = BridgeRecord(
     origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=AT, cordon=True, taint=True
 )
 EVENT = NodeEvent(reason="SlurmDrained", note="holdfast:XID79: x", warning=True, since="")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from demonstration.observe import Cluster
+from prometheus_client.parser import text_string_to_metric_families
 from testbed.box import Box
 from testbed.errors import SandboxError
 
@@ -77,6 +78,19 @@ def events(box: Box, node: str) -> list[str]:
     name = kube_name(box, node)
     items = json.loads(box.kubectl("get", "events.events.k8s.io", "-A", "-o", "json"))["items"]
     return [item["reason"] for item in items if item.get("regarding", {}).get("name") == name]
+
+
+def bridge_writes(box: Box, *changes: str) -> list[float]:
+    """How many changes of each kind the bridge has written, from its metrics."""
+    page = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9646/metrics').read().decode())"
+    text = box.run(["python3", "-c", page]).stdout
+    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+    counts = {
+        sample.labels["change"]: sample.value
+        for sample in samples
+        if sample.name == "holdfast_bridge_writes_total"
+    }
+    return [counts[change] for change in changes]
 
 
 def wait_for(

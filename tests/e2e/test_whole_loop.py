@@ -79,6 +79,7 @@ def test_a_manual_drain_is_kept_with_its_reason(clean_box: Box, when: str) -> No
 
 def test_a_cordon_drains_and_an_uncordon_undrains(clean_box: Box) -> None:
     box, node = clean_box, "worker-2"
+    drains, undrains = cluster.bridge_writes(box, "DrainInSlurm", "UndrainInSlurm")
     box.kubectl("cordon", cluster.kube_name(box, node))
     cluster.wait_for(lambda: cluster.drained(box, node), "drained after the cordon", 15)
     assert cluster.reason(box, node).startswith("holdfast:KUBE_CORDON:")
@@ -87,6 +88,8 @@ def test_a_cordon_drains_and_an_uncordon_undrains(clean_box: Box) -> None:
     )
     box.kubectl("uncordon", cluster.kube_name(box, node))
     cluster.wait_for(lambda: cluster.in_service(box, node), "undrained after the uncordon", 15)
+    counted = cluster.bridge_writes(box, "DrainInSlurm", "UndrainInSlurm")
+    assert counted == [drains + 1, undrains + 1], "in the bridge's metrics"
 
 
 def test_after_a_reboot_through_slurm_a_drain_is_still_holdfasts(clean_box: Box) -> None:

@@ -14,9 +14,9 @@ from holdfast.history import store
 from holdfast.history.event import Event
 from slurm_hooks.agent.job_runs import hook_notes
 from slurm_hooks.agent.job_runs.run_store import RunStore
-from slurm_hooks.agent.job_runs.runs import Run, Runs
+from slurm_hooks.agent.job_runs.runs import JobRun, Runs
 from slurm_hooks.job.journal import Journal
-from slurm_hooks.job.launcher.node_faults import Snapshot
+from slurm_hooks.job.launcher.node_faults import JobSnapshot
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
 from slurm_hooks.job.launcher.past_attempts import past
 from tests.fuzz.garbage import DEEP, LONG, NUMBERS, broken, cut_short, noise, wrong_documents
@@ -88,7 +88,7 @@ def test_no_garbage_hides_a_history(history: Path) -> None:
 
 @pytest.fixture
 def run_store(tmp_path: Path) -> RunStore:
-    run = Run(job=7, restarts=1, started_s=5.0, uid=2001, gpus=frozenset({0, 3}), baseline_s=6.0)
+    run = JobRun(job=7, restarts=1, started_s=5.0, uid=2001, gpus=frozenset({0, 3}), baseline_s=6.0)
     RunStore(tmp_path, BOOT).save(Runs(runs={run.key: run}))
     return RunStore(tmp_path, BOOT)
 
@@ -131,7 +131,7 @@ def test_a_truncated_note_is_invalid(tmp_path: Path) -> None:
         path.write_text(part)
         assert isinstance(hook_notes.read(path), str), part
     path.write_text(words)
-    assert isinstance(hook_notes.read(path), hook_notes.Note)
+    assert isinstance(hook_notes.read(path), hook_notes.HookNote)
 
 
 def test_no_garbage_in_a_note_is_accepted(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_no_garbage_in_a_note_is_accepted(tmp_path: Path) -> None:
         said[at] = chance.choice([*NUMBERS, "inf", "nan", "-0", "0-99999", "1e400", "9" * 400])
         path.write_bytes(" ".join(said).encode("utf-8", "surrogateescape"))
         found = hook_notes.read(path)
-        if isinstance(found, hook_notes.Note):
+        if isinstance(found, hook_notes.HookNote):
             assert math.isfinite(found.at_s), said
             assert found.at_s >= 0, said
             assert found.job < 2**64, said
@@ -173,7 +173,7 @@ def test_no_invalid_journal_keeps_a_job_from_its_checkpoints(tmp_path: Path, at:
         path.write_text("\n".join(lines) + "\n")
         try:
             found = past(Journal(path, lambda: 9.0, restarts=1, job_start=9.0).events())
-            facts(Snapshot(job=None, faults=()), NOT_STARTED, found, 2)
+            facts(JobSnapshot(job=None, faults=()), NOT_STARTED, found, 2)
         except Exception as error:
             raise AssertionError(what) from error
         assert len(found) <= 2, what

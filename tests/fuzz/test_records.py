@@ -16,7 +16,7 @@ from slurm_hooks.agent.drain import record as records
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.facts import GpuFacts, NvmlFacts, PortFacts
-from slurm_hooks.probes.kmsg import Record
+from slurm_hooks.probes.kmsg import KernelRecord
 from slurm_hooks.probes.runner import Readings
 from slurm_hooks.settings.settings import Settings, load
 from slurm_hooks.tracking import store
@@ -43,7 +43,7 @@ def watched(settings: Settings) -> Observer:
     """An agent that found a lost GPU and a port that went down, and had probes without an answer."""
     observer = Observer(8, BOOT, TrackedState())
     observer.read_probes(readings(), log_problem="", uptime_s=10.0)
-    observer.read_kernel_log([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
+    observer.read_kernel_log([KernelRecord(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
     observer.judge(settings.active())
     observer.read_probes(readings(state="DOWN", downs=2), log_problem="", uptime_s=20.0)
     observer.judge(settings.active())
@@ -109,7 +109,9 @@ def test_no_invalid_state_stops_the_agent(settings: Settings, tmp_path: Path) ->
             continue
         try:
             observer = Observer(8, BOOT, memory)
-            observer.read_kernel_log([Record(facility=0, level=4, seq=6, at_s=9.0, text=XID_79)])
+            observer.read_kernel_log(
+                [KernelRecord(facility=0, level=4, seq=6, at_s=9.0, text=XID_79)]
+            )
             observer.judge_kernel_log(table)
             observer.read_probes(readings(), log_problem="", uptime_s=40.0)
             observer.judge(table)
@@ -192,6 +194,6 @@ def test_a_bad_node_stays_bad_without_its_tracked_state(settings: Settings) -> N
     """The kernel log is read again from its oldest record."""
     observer = Observer(8, BOOT, TrackedState())
     assert observer.tracked.kmsg_seq is None
-    observer.read_kernel_log([Record(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
+    observer.read_kernel_log([KernelRecord(facility=0, level=4, seq=5, at_s=9.0, text=XID_79)])
     found = [entry.finding.code for entry in observer.judge_kernel_log(settings.active())]
     assert found == ["XID79"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 
 from slurm_hooks.facts import KernelEvent, XidEvent
-from slurm_hooks.probes.kmsg import Record, xid_of
+from slurm_hooks.probes.kmsg import KernelRecord, xid_of
 from slurm_hooks.probes.kmsg_events import EventReader
 from tests.fuzz.user_lines import FORMS, Form, names
 from tests.unit.slurm_hooks.kernel_lines import Block, blocks
@@ -18,11 +18,11 @@ NAMES = list(dict.fromkeys(names()))
 BLOCKS = list(blocks())
 
 
-def record(text: str, level: int = 4, at_s: float = 100.0) -> Record:
-    return Record(facility=0, level=level, seq=1, at_s=at_s, text=text)
+def record(text: str, level: int = 4, at_s: float = 100.0) -> KernelRecord:
+    return KernelRecord(facility=0, level=level, seq=1, at_s=at_s, text=text)
 
 
-def heard(reader: EventReader, records: Iterable[Record]) -> list[XidEvent | KernelEvent]:
+def heard(reader: EventReader, records: Iterable[KernelRecord]) -> list[XidEvent | KernelEvent]:
     found: list[XidEvent | KernelEvent] = []
     for one in records:
         xid = xid_of(one)
@@ -70,7 +70,7 @@ def test_lines_between_those_of_a_real_report_change_nothing(block: Block, seed:
     """Reports of several records: the user's own lines come in between at any place."""
     chance = random.Random(f"{seed} {block.source}")
     silent = [form for form in FORMS if not form.codes]
-    mixed: list[Record] = []
+    mixed: list[KernelRecord] = []
     for real in block.records:
         for _ in range(chance.randint(0, 4)):
             form = chance.choice(silent)

@@ -17,7 +17,7 @@ import pytest
 
 from holdfast.errors import ProbeError
 from slurm_hooks.evaluation.observer import Observer
-from slurm_hooks.probes.kmsg import KmsgFollower, Record
+from slurm_hooks.probes.kmsg import KernelRecord, KmsgFollower
 from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
 from slurm_hooks.settings.settings import load
 from slurm_hooks.tracking.node import TrackedState
@@ -83,7 +83,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def crash_all(folder: Path, follower: KmsgFollower, code: bytes) -> list[Record]:
+def crash_all(folder: Path, follower: KmsgFollower, code: bytes) -> list[KernelRecord]:
     """One after the other under each name; what the kernel wrote of them."""
     for name in NAMES:
         program(folder / name, code)

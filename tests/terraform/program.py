@@ -50,7 +50,7 @@ class Terraform:
         text = " ".join(re.sub(r"[│╷╵]", " ", done.stdout + done.stderr).split())
         return Answer(status=done.returncode, out=done.stdout, text=text)
 
-    def ok(self, *args: str, **values: object) -> Answer:
+    def ok(self, *args: str, **values: Any) -> Answer:
         answer = self.run(*args, **values)
         assert answer.status == 0, answer.text[-3000:]
         return answer

@@ -23,6 +23,7 @@ BRIDGE: Mapping[str, object] = {
     "slurm_user": "bridge",
     "uid": 4242,
     "poll_s": 0.5,
+    "metrics_port": 9700,
     "cordon": True,
     "taint": True,
     "drain_on_cordon": True,
@@ -164,7 +165,9 @@ def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
     wanted = {
         "rights": render_text("rbac", **rights),
         "bridge": render_text("deployment", cluster="c-1", namespace="slurm", **text),
-        "network": render_text("network-policy", namespace="slurm", ports="443,16443"),
+        "network": render_text(
+            "network-policy", namespace="slurm", ports="443,16443", metrics_port="9700"
+        ),
         "off": render_text("off", namespace="slurm", switches="bridge,all"),
         "agent": render_text("daemonset", namespace="slurm", **script),
     }

@@ -34,7 +34,7 @@ PACKAGES = {
 }
 """Package -> patterns of its installed files."""
 
-ROOT_REQUIREMENTS = ("jinja2", "kubernetes", "nvidia-ml-py", "rich")
+ROOT_REQUIREMENTS = ("jinja2", "kubernetes", "nvidia-ml-py", "prometheus-client", "rich")
 """PyYAML comes with the root (Debian's python3-yaml)."""
 
 HOOKS = ("prolog", "epilog", "health_check")
@@ -167,6 +167,6 @@ def configuration(nodes: int, *, pyslurm: bool = False) -> str:
         ),
         "active: {start_s: 20, host: {modules: []}, storage: {size_mib: 16, min_write_mb_s: 2, min_read_mb_s: 2}}",
         "job: {poll_s: 2}",
-        "bridge: {poll_s: 0.5}",
+        "bridge: {poll_s: 0.5, metrics_port: 9646}",
     ]
     return "\n".join(lines) + "\n"

@@ -17,7 +17,14 @@ from typing import Any
 
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
-from slurm_hooks.active.result import Judged, Reading, Verdict, could_not_run, judged_by, one_line
+from slurm_hooks.active.result import (
+    CheckOutcome,
+    Judged,
+    Measurement,
+    could_not_run,
+    judged_by,
+    one_line,
+)
 from slurm_hooks.active.run import Node, Ran, find, unfinished
 
 _CONFIG_SEVERITY = 5
@@ -67,9 +74,9 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
     return _judge(tests, ran)
 
 
-def _judge(tests: list[Reading], ran: Ran) -> Judged:
+def _judge(tests: list[Measurement], ran: Ran) -> Judged:
     judged = judged_by(tests, passed=f"{sum(test.ok is True for test in tests)} tests passed")
-    if judged.verdict is not Verdict.PASSED:
+    if judged.verdict is not CheckOutcome.PASSED:
         return judged
     skipped = [
         test for test in tests if test.ok is None and not test.subject.lower().startswith(_OPTIONAL)
@@ -82,7 +89,7 @@ def _judge(tests: list[Reading], ran: Ran) -> Judged:
     return judged
 
 
-def _tests(report: Mapping[str, Any]) -> Iterator[Reading]:
+def _tests(report: Mapping[str, Any]) -> Iterator[Measurement]:
     root = report.get("DCGM Diagnostic") or report.get("DCGM GPU Diagnostic") or {}
     for category in root.get("test_categories") or ():
         for test in category.get("tests") or ():
@@ -90,7 +97,7 @@ def _tests(report: Mapping[str, Any]) -> Iterator[Reading]:
                 yield _reading(str(test.get("name") or "?"), result)
 
 
-def _reading(test: str, result: Mapping[str, Any]) -> Reading:
+def _reading(test: str, result: Mapping[str, Any]) -> Measurement:
     status = str(result.get("status") or "no status")
     gpu = result.get("entity_id", result.get("gpu_ids", result.get("gpu_id")))
     subject = test if gpu is None else f"{test} GPU {gpu}"
@@ -102,7 +109,7 @@ def _reading(test: str, result: Mapping[str, Any]) -> Reading:
         value = f"{status}: {one_line(' '.join(text for _, text in why), 200)}"
     if ok is False and only_config:
         ok, value = None, f"not judged, {value}"
-    return Reading(section="DCGM", subject=subject, value=value, limit="Pass", ok=ok)
+    return Measurement(section="DCGM", subject=subject, value=value, limit="Pass", ok=ok)
 
 
 def _list(value: Any) -> list[Any]:

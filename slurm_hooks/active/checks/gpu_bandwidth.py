@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
-from slurm_hooks.active.result import Judged, Reading, could_not_run, judged_by, one_line
+from slurm_hooks.active.result import Judged, Measurement, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
 
 _WORDS = {"hbm_gb_s": "GPU memory", "h2d_gb_s": "host to GPU", "d2h_gb_s": "GPU to host"}
@@ -56,7 +56,7 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
     except (KeyError, TypeError, ValueError) as error:
         return could_not_run(f"unexpected output: {error}")
     readings.append(
-        Reading(
+        Measurement(
             section="GPU throughput",
             subject="GPUs tested",
             value=str(len(rows)),
@@ -81,19 +81,19 @@ def rows_of(out: str) -> list[Mapping[str, Any]]:
     return rows
 
 
-def _of_gpu(row: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
+def _of_gpu(row: Mapping[str, Any], limits: Limits) -> Iterator[Measurement]:
     name = f"GPU {row['gpu']}"
     for key, words in _WORDS.items():
         rate = float(row[key])
         least = limits.min_hbm_gb_s if key == "hbm_gb_s" else limits.min_pcie_gb_s
-        yield Reading(
+        yield Measurement(
             section="GPU throughput",
             subject=f"{name} {words}",
             value=f"{rate:.1f} GB/s",
             limit=f">= {least:g} GB/s",
             ok=rate >= least,
         )
-    yield Reading(
+    yield Measurement(
         section="GPU throughput",
         subject=f"{name} copied data",
         value="unchanged" if row["same"] else "changed",

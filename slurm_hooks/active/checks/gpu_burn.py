@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.checks.gpu_bandwidth import rows_of
-from slurm_hooks.active.result import Judged, Reading, could_not_run, judged_by, one_line
+from slurm_hooks.active.result import Judged, Measurement, could_not_run, judged_by, one_line
 from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
 
 
@@ -67,7 +67,7 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
     except (KeyError, TypeError, ValueError) as error:
         return could_not_run(f"unexpected output: {error}")
     readings.append(
-        Reading(
+        Measurement(
             section="GPU throughput",
             subject="GPUs tested",
             value=str(len(rows)),
@@ -78,10 +78,10 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
     return judged_by(readings, passed=f"{len(rows)} GPUs, median {typical:.0f} TFLOP/s")
 
 
-def _of_gpu(row: Mapping[str, Any], typical: float, limits: Limits) -> Iterator[Reading]:
+def _of_gpu(row: Mapping[str, Any], typical: float, limits: Limits) -> Iterator[Measurement]:
     rate, name = float(row["tflops"]), f"GPU {row['gpu']}"
     least = max(limits.min_tflops, limits.min_share * typical)
-    yield Reading(
+    yield Measurement(
         section="GPU throughput",
         subject=f"{name} bf16",
         value=f"{rate:.0f} TFLOP/s",
@@ -89,7 +89,7 @@ def _of_gpu(row: Mapping[str, Any], typical: float, limits: Limits) -> Iterator[
         ok=rate >= least,
     )
     wrong = int(row["mismatches"]) if row["finite"] else int(row["rounds"])
-    yield Reading(
+    yield Measurement(
         section="GPU throughput",
         subject=f"{name} differing results",
         value=str(wrong),

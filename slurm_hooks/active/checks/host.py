@@ -15,7 +15,14 @@ from typing import Any
 from holdfast.config.bounds import within
 from holdfast.faults import fault_of
 from slurm_hooks.active import ActiveCheck
-from slurm_hooks.active.result import Judged, Reading, Verdict, could_not_run, judged_by, one_line
+from slurm_hooks.active.result import (
+    CheckOutcome,
+    Judged,
+    Measurement,
+    could_not_run,
+    judged_by,
+    one_line,
+)
 from slurm_hooks.active.run import Node, Ran, own_program, unfinished
 
 _SHOWN = ("nvidia", "nvidia_uvm", "nvidia_peermem", "gdrdrv", "ib_core", "ib_uverbs", "mlx5_core")
@@ -80,21 +87,21 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
     blind = sorted(
         {str(row["check"]) for row in rows if row["verdict"] == "blind"} - _NOT_THIS_NODE
     )
-    if judged.verdict is Verdict.PASSED and blind:
+    if judged.verdict is CheckOutcome.PASSED and blind:
         return could_not_run(f"no answer from probes of: {', '.join(blind)}", readings)
     return judged
 
 
-def _hardware(values: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
+def _hardware(values: Mapping[str, Any], limits: Limits) -> Iterator[Measurement]:
     cpus, memory_gib = int(values["cpus"]), values["memory_bytes"] / (1 << 30)
-    yield Reading(
+    yield Measurement(
         section="hardware",
         subject="CPUs online",
         value=f"{cpus} {values['cpu_model']}".strip(),
         limit=f">= {limits.min_cpus}" if limits.min_cpus else "-",
         ok=cpus >= limits.min_cpus if limits.min_cpus else None,
     )
-    yield Reading(
+    yield Measurement(
         section="hardware",
         subject="memory",
         value=f"{memory_gib:.0f} GiB",
@@ -102,12 +109,12 @@ def _hardware(values: Mapping[str, Any], limits: Limits) -> Iterator[Reading]:
         ok=memory_gib >= limits.min_memory_gib if limits.min_memory_gib else None,
     )
     up = f"{values['kernel']}, up {values['uptime_s'] / 3600:.1f} h"
-    yield Reading(section="hardware", subject="kernel", value=up)
+    yield Measurement(section="hardware", subject="kernel", value=up)
 
 
-def _pci(devices: list[Mapping[str, str]], expected_gpus: int) -> Iterator[Reading]:
+def _pci(devices: list[Mapping[str, str]], expected_gpus: int) -> Iterator[Measurement]:
     gpus = [device for device in devices if device["kind"] == "gpu"]
-    yield Reading(
+    yield Measurement(
         section="hardware",
         subject="NVIDIA GPUs on the PCI bus",
         value=str(len(gpus)),
@@ -117,7 +124,7 @@ def _pci(devices: list[Mapping[str, str]], expected_gpus: int) -> Iterator[Readi
     for device in devices:
         width, most = device["current_link_width"], device["max_link_width"]
         known = width.isdigit() and most.isdigit()
-        yield Reading(
+        yield Measurement(
             section="PCIe",
             subject=f"{device['kind']} {device['address']}",
             value=f"x{width or '?'} at {device['current_link_speed'] or '?'}",
@@ -127,13 +134,13 @@ def _pci(devices: list[Mapping[str, str]], expected_gpus: int) -> Iterator[Readi
         )
 
 
-def _modules(loaded: list[str] | None, limits: Limits) -> Iterator[Reading]:
+def _modules(loaded: list[str] | None, limits: Limits) -> Iterator[Measurement]:
     if loaded is None:
-        yield Reading(section="kernel modules", subject="all", value="unknown")
+        yield Measurement(section="kernel modules", subject="all", value="unknown")
         return
     for name in dict.fromkeys((*limits.modules, *_SHOWN)):
         required, is_loaded = name in limits.modules, name in loaded
-        yield Reading(
+        yield Measurement(
             section="kernel modules",
             subject=name,
             value="loaded" if is_loaded else "not loaded",
@@ -142,15 +149,15 @@ def _modules(loaded: list[str] | None, limits: Limits) -> Iterator[Reading]:
         )
 
 
-def _interfaces(interfaces: list[Mapping[str, str]]) -> Iterator[Reading]:
+def _interfaces(interfaces: list[Mapping[str, str]]) -> Iterator[Measurement]:
     for interface in interfaces:
         speed = f", {interface['speed']} Mb/s" if interface["speed"].isdigit() else ""
         changes = interface["carrier_changes"] or "?"
         value = f"{interface['operstate'] or '?'}{speed}, {changes} carrier changes"
-        yield Reading(section="network", subject=interface["name"], value=value)
+        yield Measurement(section="network", subject=interface["name"], value=value)
 
 
-def _probe(row: Mapping[str, Any], *, for_return: bool) -> Reading:
+def _probe(row: Mapping[str, Any], *, for_return: bool) -> Measurement:
     check, verdict = str(row["check"]), str(row["verdict"])
     section = next((title for start, title in _SECTIONS if check.startswith(start)), "host")
     code = str(row.get("what_to_do") or "").partition(":")[0]
@@ -159,7 +166,7 @@ def _probe(row: Mapping[str, Any], *, for_return: bool) -> Reading:
     value = str(row["value"]) if ok else f"{verdict}: {row['value']}"
     if ok is False and for_return and row.get("mode") not in ("drain", "comment"):
         ok, value = None, f"{value} (check in mode {row.get('mode')})"
-    return Reading(
+    return Measurement(
         section=section,
         subject=f"{check} {row['subject']}".removesuffix(" -"),
         value=value,

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.checks import nccl
-from slurm_hooks.active.result import Judged, Reading, could_not_run, failed, judged_by, one_line
+from slurm_hooks.active.result import (
+    Judged,
+    Measurement,
+    could_not_run,
+    failed,
+    judged_by,
+    one_line,
+)
 from slurm_hooks.active.run import (
     WHERE,
     Missing,
@@ -85,7 +92,7 @@ def judge(ran: Ran, ranks: int, min_busbw_gb_s: float) -> Judged:
             f"it ran over {run.ranks} ranks instead of {ranks}: all_reduce_perf without MPI?"
         )
     readings = [
-        Reading(
+        Measurement(
             section="network throughput",
             subject=f"all-reduce of {run.size >> 20} MiB over {run.ranks} GPUs",
             value=f"{run.busbw_gb_s:.1f} GB/s",
@@ -95,7 +102,7 @@ def judge(ran: Ran, ranks: int, min_busbw_gb_s: float) -> Judged:
     ]
     if run.wrong is not None:
         readings.append(
-            Reading(
+            Measurement(
                 section="network throughput",
                 subject="wrong values",
                 value=str(run.wrong),

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
-from slurm_hooks.active.result import Judged, Reading, could_not_run, failed, judged_by
+from slurm_hooks.active.result import Judged, Measurement, could_not_run, failed, judged_by
 from slurm_hooks.active.run import Missing, Node, Ran, own_program, unfinished
 
 _SECTION = "I/O throughput"
@@ -83,10 +83,10 @@ def _by_mount(out: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _readings(values: dict[str, Any], limits: Limits) -> Iterator[Reading]:
+def _readings(values: dict[str, Any], limits: Limits) -> Iterator[Measurement]:
     mount = str(values["mount"])
     if "error" in values:
-        yield Reading(
+        yield Measurement(
             section=_SECTION, subject=mount, value=str(values["error"]), limit="works", ok=False
         )
         return
@@ -95,7 +95,7 @@ def _readings(values: dict[str, Any], limits: Limits) -> Iterator[Reading]:
     least = {"write": limits.min_write_mb_s, "read": limits.min_read_mb_s}
     for what, limit in least.items():
         rate = float(values[f"{what}_mb_s"])
-        yield Reading(
+        yield Measurement(
             section=_SECTION,
             subject=f"{mount} {what}",
             value=f"{rate:.0f} MB/s",
@@ -103,7 +103,7 @@ def _readings(values: dict[str, Any], limits: Limits) -> Iterator[Reading]:
             ok=rate >= limit,
         )
     wrong = int(values["wrong_blocks"])
-    yield Reading(
+    yield Measurement(
         section=_SECTION,
         subject=f"{mount} blocks with wrong data",
         value=str(wrong),

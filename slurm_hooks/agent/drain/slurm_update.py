@@ -17,7 +17,7 @@ from holdfast.history.event import DRAINED, RESUMED, RETURNED, WITHDRAWN
 from holdfast.policy import budget
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide, drain_lost
-from holdfast.policy.node_inputs import Decision, DrainInputs, Limits, Move, NodeSituation
+from holdfast.policy.node_inputs import DrainInputs, Move, NodeDecision, NodeSituation, ReturnLimits
 from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
 from holdfast.policy.return_test import ReservedBy
 from holdfast.reason import Reason, without_appended
@@ -150,7 +150,7 @@ class Step:
         drained: Drained | None,
         node: SlurmNode,
         table: Sequence[SlurmNode] | None,
-    ) -> Decision:
+    ) -> NodeDecision:
         return decide(self._situation(inputs, drained, node, table))
 
     def _situation(
@@ -179,9 +179,9 @@ class Step:
             reserved_by=self._reserved.reserved_by if self._reserved else ReservedBy.NOBODY,
         )
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> ReturnLimits:
         agent = self.config.agent
-        return Limits(
+        return ReturnLimits(
             recheck_passes=agent.recheck_passes,
             wait_s=agent.wait_s,
             return_test=agent.return_test,
@@ -194,7 +194,7 @@ class Step:
     # --- carrying out a decision ---------------------------------------------------------------
 
     def _apply(
-        self, decision: Decision, inputs: DrainInputs, drained: Drained | None, node: SlurmNode
+        self, decision: NodeDecision, inputs: DrainInputs, drained: Drained | None, node: SlurmNode
     ) -> SlurmStatus:
         """Carry the decision out; the node's state afterwards."""
         if self._reserved is not None and decision.move is not Move.UNDRAIN:
@@ -213,7 +213,7 @@ class Step:
         return _slurm_status(decision, node, drained, written=not self._comment_waits)
 
     def _writes(
-        self, decision: Decision, inputs: DrainInputs, drained: Drained | None, node: SlurmNode
+        self, decision: NodeDecision, inputs: DrainInputs, drained: Drained | None, node: SlurmNode
     ) -> Iterator[Write]:
         """The writes that a decision other than a drain requires, in order."""
         if decision.move is Move.UNDRAIN:
@@ -241,7 +241,7 @@ class Step:
         elif drained is not None and is_own_drain(drained.record, node):
             yield partial(self._confirm, drained, node)
 
-    def _drain(self, decision: Decision, inputs: DrainInputs, node: SlurmNode) -> SlurmStatus:
+    def _drain(self, decision: NodeDecision, inputs: DrainInputs, node: SlurmNode) -> SlurmStatus:
         finding = decision.finding
         assert finding is not None  # noqa: S101 - policy's contract for a drain
         record = DrainRecord(
@@ -272,7 +272,12 @@ class Step:
         return self._write_drain(decision, inputs, node, reopened(drained, situation.now), text)
 
     def _write_drain(
-        self, decision: Decision, inputs: DrainInputs, node: SlurmNode, drained: Drained, text: str
+        self,
+        decision: NodeDecision,
+        inputs: DrainInputs,
+        node: SlurmNode,
+        drained: Drained,
+        text: str,
     ) -> SlurmStatus:
         """Save the record, drain, count the budget again, and withdraw if the budget is exceeded.
 
@@ -338,7 +343,7 @@ class Step:
     def _during_test(
         self,
         reserved: HoldfastReservation,
-        decision: Decision,
+        decision: NodeDecision,
         drained: Drained | None,
         node: SlurmNode,
     ) -> SlurmStatus:
@@ -509,7 +514,7 @@ def _recovered(inputs: DrainInputs, gpu: int | None) -> bool | None:
 
 
 def _slurm_status(
-    decision: Decision, node: SlurmNode, drained: Drained | None, *, written: bool = True
+    decision: NodeDecision, node: SlurmNode, drained: Drained | None, *, written: bool = True
 ) -> SlurmStatus:
     own_drain = drained is not None and is_own_drain(drained.record, node)
     action = "none"

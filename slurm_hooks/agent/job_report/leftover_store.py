@@ -12,7 +12,7 @@ from holdfast.adapters.ram_backed_file import Bounded, at_once
 from holdfast.adapters.state_file import read_state, write_state
 from slurm_hooks.agent.job_report import leftovers
 from slurm_hooks.agent.job_report.report import Leftover
-from slurm_hooks.agent.job_runs.runs import Run
+from slurm_hooks.agent.job_runs.runs import JobRun
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.node.process import Process
@@ -41,7 +41,7 @@ class LeftoverStore:
     def facts(self) -> tuple[LeftoverFacts, ...]:
         return tuple(left for left, _ in self._left)
 
-    def add(self, run: Run, left: Iterable[Leftover]) -> None:
+    def add(self, run: JobRun, left: Iterable[Leftover]) -> None:
         """Add what a run left behind."""
         processes = tuple(left)
         starts = {process.pid: process.start for process in processes}
@@ -49,7 +49,7 @@ class LeftoverStore:
             self._left.append((leftover, Process(leftover.pid, starts[leftover.pid])))
         self._save()
 
-    def look(self, facts: NodeFacts) -> None:
+    def update(self, facts: NodeFacts) -> None:
         """Drop the processes that are gone, and update the GPU memory that the others hold. If NVML
         does not answer, its last values stay."""
         held = leftovers.holdings(facts.gpus) if facts.nvml is not None else None

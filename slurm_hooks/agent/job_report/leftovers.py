@@ -12,7 +12,7 @@ from dataclasses import replace
 from slurm_hooks.agent.job_report.report import Leftover, MemoryLeft
 from slurm_hooks.agent.job_runs.processes import Fate, JobProcess
 from slurm_hooks.agent.job_runs.run_matching import leftovers
-from slurm_hooks.agent.job_runs.runs import Run, Runs
+from slurm_hooks.agent.job_runs.runs import JobRun, Runs
 from slurm_hooks.facts import GpuFacts, NodeFacts
 from slurm_hooks.facts.jobs import LeftoverFacts
 
@@ -39,8 +39,8 @@ def holdings(gpus: Iterable[GpuFacts]) -> Holdings:
     return found
 
 
-def look(
-    runs: Runs, run: Run, processes: Sequence[JobProcess], facts: NodeFacts
+def find_leftovers(
+    runs: Runs, run: JobRun, processes: Sequence[JobProcess], facts: NodeFacts
 ) -> tuple[Leftover, ...]:
     """The processes of this run that are still alive, and other processes on its GPUs."""
     held = holdings(facts.gpus)
@@ -64,7 +64,7 @@ def _leftover(process: JobProcess, held: tuple[tuple[int, ...], int | None]) -> 
 
 
 def _unknown_processes(
-    runs: Runs, run: Run, facts: NodeFacts, known: set[int]
+    runs: Runs, run: JobRun, facts: NodeFacts, known: set[int]
 ) -> Iterable[Leftover]:
     """Processes of no known job on GPUs that only this run had: reported, but never killed."""
     return [
@@ -74,7 +74,7 @@ def _unknown_processes(
     ]
 
 
-def _alone_on(runs: Runs, run: Run, facts: NodeFacts) -> list[GpuFacts]:
+def _alone_on(runs: Runs, run: JobRun, facts: NodeFacts) -> list[GpuFacts]:
     """The GPUs that only this run had, and that no job that is still here may use."""
     others: set[int] = set()
     for other in runs.others(run):
@@ -85,7 +85,7 @@ def _alone_on(runs: Runs, run: Run, facts: NodeFacts) -> list[GpuFacts]:
     return [gpu for gpu in facts.gpus if gpu.index in (run.gpus or ()) and gpu.index not in others]
 
 
-def memory_left(runs: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
+def memory_left(runs: Runs, run: JobRun, facts: NodeFacts) -> tuple[MemoryLeft, ...]:
     """GPUs with more memory in use than at the job's start, by any holder (also a process that NVML
     does not list, or the driver itself)."""
     found = []
@@ -98,7 +98,7 @@ def memory_left(runs: Runs, run: Run, facts: NodeFacts) -> tuple[MemoryLeft, ...
 
 
 def to_end(
-    run: Run, left: Sequence[Leftover], processes: Iterable[JobProcess]
+    run: JobRun, left: Sequence[Leftover], processes: Iterable[JobProcess]
 ) -> tuple[JobProcess, ...]:
     """The processes that may be killed: confirmed to be of this run and of its user, who is not
     root."""
@@ -145,7 +145,7 @@ def still(left: LeftoverFacts, held: Holdings) -> LeftoverFacts:
     return replace(left, gpus=gpus, used_bytes=used)
 
 
-def still_there(run: Run, left: Iterable[Leftover]) -> tuple[LeftoverFacts, ...]:
+def still_there(run: JobRun, left: Iterable[Leftover]) -> tuple[LeftoverFacts, ...]:
     """The leftovers that are still alive, as facts of the node."""
     return tuple(
         LeftoverFacts(

@@ -23,7 +23,7 @@ from slurm_hooks.agent.job_report.reporter import NOTHING, Note, Reporter
 from slurm_hooks.agent.job_runs import hook_notes, run_matching, runs
 from slurm_hooks.agent.job_runs.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.agent.job_runs.run_store import RunStore
-from slurm_hooks.agent.job_runs.runs import Key, Run, Runs
+from slurm_hooks.agent.job_runs.runs import JobRun, Key, Runs
 from slurm_hooks.facts import NodeFacts, XidEvent
 from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.node import machine
@@ -162,7 +162,7 @@ class JobMonitor:
         if answered:
             self._seen = _Seen(facts, began_s)
         self._runs = runs.saw(before, facts, began_s, time.time())
-        self._leftovers.look(facts)
+        self._leftovers.update(facts)
         for run in runs.due(self._runs, began_s if answered else began_s - _PATIENCE_S):
             self._endings.setdefault(run.key, _Ending(due=time.monotonic()))
         for key, run in self._runs.runs.items():
@@ -213,7 +213,7 @@ class JobMonitor:
         self._store.save(self._runs)  # before the notes are removed, so that nothing is lost
         files.remove(over)
 
-    def _begin(self, note: hook_notes.Note) -> None:
+    def _begin(self, note: hook_notes.HookNote) -> None:
         known = (note.job, note.restarts) in self._runs.runs
         lost = self._lost if note.at_s < self._begin_s else ""
         self._runs = runs.started(self._runs, note, lost and "its baseline was lost")
@@ -283,11 +283,11 @@ class JobMonitor:
             self._reporter.publish(run)
         self._store.save(self._runs)
 
-    def _looked(self, run: Run, table: Sequence[JobProcess], blind: str, now: float) -> None:
+    def _looked(self, run: JobRun, table: Sequence[JobProcess], blind: str, now: float) -> None:
         """Handle a scan after a run's end. A process may need a moment to exit after Slurm's
         signal, so leftovers of the first scan are checked by a second one."""
         state, facts, grace_s = self._endings[run.key], self._seen.facts, self._grace_s
-        left = leftovers.look(self._runs, run, table, facts) if facts else ()
+        left = leftovers.find_leftovers(self._runs, run, table, facts) if facts else ()
         left = leftovers.settled(state.remains.left, left)
         memory = leftovers.memory_left(self._runs, run, facts) if facts else ()
         alive = any(leftover.fate == "alive" for leftover in left)
@@ -307,11 +307,11 @@ class JobMonitor:
         request = End(processes=targets, grace_s=grace_s)
         self._ask(request, _Asked(key=run.key, ends=True), 2 * grace_s + _SCAN_DEADLINE_S)
 
-    def _may_end(self, run: Run) -> bool:
+    def _may_end(self, run: JobRun) -> bool:
         wanted = self._config.node.leftovers is LeftoverPolicy.KILL
         return wanted and not run.skip and self._config.may_act()
 
-    def _finish(self, run: Run, remains: Remains) -> None:
+    def _finish(self, run: JobRun, remains: Remains) -> None:
         self._endings.pop(run.key, None)
         if not run.skip:
             self._leftovers.add(run, remains.left)

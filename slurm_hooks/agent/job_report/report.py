@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.faults import fault_of
 from holdfast.incidents import Incident, attribution_of, verdict
 from slurm_hooks.agent.job_runs import counter_deltas
-from slurm_hooks.agent.job_runs.runs import JobXid, Run
+from slurm_hooks.agent.job_runs.runs import JobRun, JobXid
 
 VERSION = 1
 MAX_LISTED = 64
@@ -80,12 +80,12 @@ class Place:
         return int(self.epoch_of_boot + at_s)
 
 
-def evidence(run: Run, left: Sequence[Leftover], place: Place) -> tuple[Incident, ...]:
+def evidence(run: JobRun, left: Sequence[Leftover], place: Place) -> tuple[Incident, ...]:
     """The incidents of this run. None if its user skipped the checks."""
     return () if run.skip else tuple(_entries(run, left, place))
 
 
-def _entries(run: Run, left: Sequence[Leftover], place: Place) -> Iterator[Incident]:
+def _entries(run: JobRun, left: Sequence[Leftover], place: Place) -> Iterator[Incident]:
     for xid in consequential(run.xids):
         yield Incident(
             code=f"XID{xid.xid}",
@@ -131,7 +131,7 @@ def consequential(xids: Sequence[JobXid]) -> tuple[JobXid, ...]:
 _KILLED = 45
 
 
-def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
+def document(run: JobRun, remains: Remains, place: Place) -> dict[str, Any]:
     """The report file's content; keys as documented in docs/reference/job-reports.md."""
     entries = evidence(run, remains.left, place)
     judged = not run.skip and not run.no_judgement and run.baseline_s is not None
@@ -163,7 +163,7 @@ def document(run: Run, remains: Remains, place: Place) -> dict[str, Any]:
     }
 
 
-def _why_not(run: Run, final: bool) -> str:
+def _why_not(run: JobRun, final: bool) -> str:
     if run.skip:
         return "the user skipped the checks (skip_checks)"
     if run.no_judgement:
@@ -197,7 +197,7 @@ def _xid(xid: JobXid, place: Place) -> dict[str, Any]:
     }
 
 
-def _counters(run: Run) -> list[Mapping[str, Any]]:
+def _counters(run: JobRun) -> list[Mapping[str, Any]]:
     return [
         {
             "name": watched.name,

@@ -13,7 +13,7 @@ from holdfast.vocabulary import Mode
 from slurm_hooks.agent.job_report import files, report
 from slurm_hooks.agent.job_report.comment_writer import CommentWriter
 from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
-from slurm_hooks.agent.job_runs.runs import Run
+from slurm_hooks.agent.job_runs.runs import JobRun
 from slurm_hooks.node import machine
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker
@@ -47,7 +47,7 @@ class Reporter:
     def close(self) -> None:
         self._comments.close()
 
-    def publish(self, run: Run, remains: Remains = NOTHING) -> None:
+    def publish(self, run: JobRun, remains: Remains = NOTHING) -> None:
         """Write the run's report and have its comment written."""
         place = self._place()
         document = report.document(run, remains, place)
@@ -58,7 +58,7 @@ class Reporter:
         if self._config.may_act():
             self._comments.submit(run.job, report.evidence(run, remains.left, place))
 
-    def note_incidents(self, run: Run, left: tuple[Leftover, ...]) -> None:
+    def note_incidents(self, run: JobRun, left: tuple[Leftover, ...]) -> None:
         """Record in the history that a fault of this node affected the ended run."""
         entries = report.evidence(run, left, self._place())
         incidents = [entry for entry in entries if entry.attribution is Attribution.NODE]

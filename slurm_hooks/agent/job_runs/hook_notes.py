@@ -25,7 +25,7 @@ _MAX_GPU = 1023
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class HookNote:
     """A hook's note about one run of a job.
 
     ``at_s``     seconds since boot when the hook ran.
@@ -55,7 +55,7 @@ def start_of(run_dir: Path, job: int, restarts: int) -> Path:
     return folder(run_dir) / f"{job}.{restarts}.{START}"
 
 
-def read_all(where: Path) -> Iterator[tuple[Path, Note | str]]:
+def read_all(where: Path) -> Iterator[tuple[Path, HookNote | str]]:
     """All notes, oldest first; for an invalid one, a line that says what is wrong."""
     with contextlib.suppress(OSError):
         names = sorted(
@@ -65,14 +65,14 @@ def read_all(where: Path) -> Iterator[tuple[Path, Note | str]]:
         yield from sorted(found, key=lambda one: _order(one[1]))
 
 
-def _order(found: Note | str) -> tuple[float, int, bool]:
+def _order(found: HookNote | str) -> tuple[float, int, bool]:
     """By time; uptime has hundredths of a second, so two notes may have the same time."""
     if isinstance(found, str):
         return (0.0, 0, False)
     return (found.at_s, found.restarts, found.kind == END)
 
 
-def read(path: Path) -> Note | str:
+def read(path: Path) -> HookNote | str:
     """The note in ``path``, or why it is not valid."""
     try:
         with path.open("rb") as file:
@@ -84,7 +84,7 @@ def read(path: Path) -> Note | str:
         return f"{path}: {error}"
 
 
-def parse(text: str) -> Note:
+def parse(text: str) -> HookNote:
     """The note in one line. Raises ValueError for a line that is incomplete or invalid."""
     words = text.split()
     if len(words) != 11 or words[-1] != "end":
@@ -92,7 +92,7 @@ def parse(text: str) -> Note:
     wire, kind, job, restarts, at_s, boot_id, uid, gpus, het_job, skip, _ = words
     if wire != WIRE or kind not in (START, END):
         raise ValueError(f"not a note of this version: {wire} {kind}"[:200])
-    return Note(
+    return HookNote(
         kind=kind,
         job=_whole(job),
         restarts=_whole(restarts),

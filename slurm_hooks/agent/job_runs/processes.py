@@ -111,10 +111,10 @@ def open_processes(procfs: Path = Path("/proc")) -> Callable[[Any], Iterator[Any
 def scan(procfs: Path) -> Iterator[JobProcess]:
     """Every live process of every job on this node. Raises ``TimeoutError`` at the end if a user's
     processes did not answer."""
-    return each(procfs, lambda pid: look(pid, procfs))
+    return each(procfs, lambda pid: read_process(pid, procfs))
 
 
-def look(pid: int, procfs: Path) -> JobProcess | None:
+def read_process(pid: int, procfs: Path) -> JobProcess | None:
     """The process, if it is alive and belongs to a job."""
     state = process_state(pid, str(procfs))
     if state is None or state[0] in "ZX":
@@ -186,7 +186,7 @@ def _same(process: JobProcess, procfs: Path) -> bool:
     """Whether it is still the same process, of the same job and user."""
     if process.uid == 0:
         return False
-    now = look(process.pid, procfs)
+    now = read_process(process.pid, procfs)
     known = (process.start, process.uid, process.job)
     return now is not None and (now.start, now.uid, now.job) == known
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slurm_hooks.agent.job_runs.processes import JobProcess
-from slurm_hooks.agent.job_runs.runs import JobXid, Key, Run, Runs
+from slurm_hooks.agent.job_runs.runs import JobRun, JobXid, Key, Runs
 from slurm_hooks.facts import XidEvent
 
 MAX_XIDS = 64
@@ -47,7 +47,7 @@ def attribute(
     return known, ()
 
 
-def _owner(known: Runs, event: XidEvent, named: JobProcess) -> Run | None:
+def _owner(known: Runs, event: XidEvent, named: JobProcess) -> JobRun | None:
     """The run of the process that the kernel named. A process whose job has other GPUs is ignored:
     the pid in the kernel log may be of another pid namespace."""
     mine = [run for run in known.runs.values() if belongs(run, named, ())]
@@ -58,7 +58,7 @@ def _owner(known: Runs, event: XidEvent, named: JobProcess) -> Run | None:
 
 
 def _add(
-    known: Runs, runs: list[Run], found: JobXid, table: Iterable[JobProcess]
+    known: Runs, runs: list[JobRun], found: JobXid, table: Iterable[JobProcess]
 ) -> tuple[Runs, tuple[Key, ...]]:
     hit = []
     for run in runs:
@@ -70,7 +70,7 @@ def _add(
     return known, tuple(hit)
 
 
-def _step_on(run: Run, event: JobXid, table: Iterable[JobProcess]) -> str:
+def _step_on(run: JobRun, event: JobXid, table: Iterable[JobProcess]) -> str:
     """The run's step that uses the GPU; empty if that is unknown, or if no step does (batch
     script)."""
     if event.gpu is None:
@@ -85,7 +85,7 @@ def _step_on(run: Run, event: JobXid, table: Iterable[JobProcess]) -> str:
     return steps.pop() if len(steps) == 1 else ""
 
 
-def _with_xid(run: Run, found: JobXid) -> Run:
+def _with_xid(run: JobRun, found: JobXid) -> JobRun:
     """Xids of the same kind are counted; a record that is read twice counts once."""
     if any(
         old.pci == found.pci and old.xid == found.xid and old.seq >= found.seq for old in run.xids
@@ -108,7 +108,7 @@ def _with_xid(run: Run, found: JobXid) -> Run:
     return replace(run, xids=(*others, found))
 
 
-def belongs(run: Run, process: JobProcess, others: Iterable[Run]) -> bool:
+def belongs(run: JobRun, process: JobProcess, others: Iterable[JobRun]) -> bool:
     """Whether a process certainly belongs to this run: by job id, user and start time.
 
     ``others``: the runs that are still here. A later run of the same job, or another component of
@@ -132,13 +132,13 @@ def belongs(run: Run, process: JobProcess, others: Iterable[Run]) -> bool:
     return _of_earlier_run(run, rivals, process)
 
 
-def _may_own(other: Run, run: Run, process: JobProcess) -> bool:
+def _may_own(other: JobRun, run: JobRun, process: JobProcess) -> bool:
     if other.key == run.key or other.ended_s is not None:
         return False
     return other.job == run.job or (other.family == run.family and not process.by_cgroup)
 
 
-def _of_earlier_run(run: Run, rivals: Iterable[Run], process: JobProcess) -> bool:
+def _of_earlier_run(run: JobRun, rivals: Iterable[JobRun], process: JobProcess) -> bool:
     """The job runs here again: a process belongs to the earlier run if it started before the later
     run, or has the earlier run's restart count."""
     later = min(other.started_s for other in rivals)
@@ -147,7 +147,7 @@ def _of_earlier_run(run: Run, rivals: Iterable[Run], process: JobProcess) -> boo
     return process.restarts is not None and process.restarts == run.restarts
 
 
-def leftovers(known: Runs, run: Run, processes: Iterable[JobProcess]) -> list[JobProcess]:
+def leftovers(known: Runs, run: JobRun, processes: Iterable[JobProcess]) -> list[JobProcess]:
     """The processes of an ended run that are still alive."""
     others = known.others(run)
     return [process for process in processes if belongs(run, process, others)]

@@ -12,7 +12,7 @@ from holdfast.adapters.ram_backed_file import Bounded, at_once
 from holdfast.adapters.state_file import put_aside, read_state, write_state
 from holdfast.adapters.typed_json import typed
 from slurm_hooks.agent.job_runs import counter_deltas
-from slurm_hooks.agent.job_runs.runs import Run, Runs
+from slurm_hooks.agent.job_runs.runs import JobRun, Runs
 
 log = Log("agent")
 
@@ -41,7 +41,7 @@ class RunStore:
         if value.get("boot_id") != self._boot_id:
             return Runs(), ""
         try:
-            runs = typed(value.get("runs"), tuple[Run, ...], "runs")
+            runs = typed(value.get("runs"), tuple[JobRun, ...], "runs")
         except ValueError as error:
             return self._without(f"{self.path}: {error}; ignored")
         self._kept = Runs(runs={run.key: run for run in runs})
@@ -77,7 +77,7 @@ def _outline(kept: Runs) -> object:
     return [(run.key, run.ended_s, run.baseline_s, run.xids) for run in kept.runs.values()]
 
 
-def _as_json(run: Run) -> dict[str, Any]:
+def _as_json(run: JobRun) -> dict[str, Any]:
     return {
         **{name: getattr(run, name) for name in _PLAIN},
         "gpus": None if run.gpus is None else sorted(run.gpus),

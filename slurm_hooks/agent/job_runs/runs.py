@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from slurm_hooks.agent.job_runs import counter_deltas
 from slurm_hooks.agent.job_runs.counter_deltas import Deltas
-from slurm_hooks.agent.job_runs.hook_notes import Note
+from slurm_hooks.agent.job_runs.hook_notes import HookNote
 from slurm_hooks.facts import NodeFacts
 
 MAX_RUNS = 256
@@ -45,7 +45,7 @@ class JobXid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class JobRun:
     """One run of a job on this node, from its prolog to its final report.
 
     ``baseline_s``    when the facts of its baseline were read; None: no baseline yet.
@@ -86,19 +86,19 @@ class Run:
 class Runs:
     """The runs on this node, by job and restart count, oldest first."""
 
-    runs: Mapping[Key, Run] = field(default_factory=dict)
+    runs: Mapping[Key, JobRun] = field(default_factory=dict)
 
-    def with_run(self, run: Run) -> Runs:
+    def with_run(self, run: JobRun) -> Runs:
         return Runs(runs={**self.runs, run.key: run})
 
     def without(self, key: Key) -> Runs:
         return Runs(runs={k: run for k, run in self.runs.items() if k != key})
 
-    def others(self, run: Run) -> tuple[Run, ...]:
+    def others(self, run: JobRun) -> tuple[JobRun, ...]:
         return tuple(other for other in self.runs.values() if other.key != run.key)
 
 
-def started(known: Runs, note: Note, no_judgement: str = "") -> Runs:
+def started(known: Runs, note: HookNote, no_judgement: str = "") -> Runs:
     """A run began here. Earlier runs of the same job have ended."""
     key = (note.job, note.restarts)
     if key in known.runs:
@@ -113,7 +113,7 @@ def started(known: Runs, note: Note, no_judgement: str = "") -> Runs:
     return Runs(runs=runs)
 
 
-def _excess(runs: Mapping[Key, Run]) -> Key:
+def _excess(runs: Mapping[Key, JobRun]) -> Key:
     """The run to drop: the oldest one of the user with the most runs, so that no user displaces
     another's."""
     number = Counter(run.uid for run in runs.values())
@@ -121,8 +121,8 @@ def _excess(runs: Mapping[Key, Run]) -> Key:
     return next(key for key, run in runs.items() if number[run.uid] == most)
 
 
-def _run(note: Note, no_judgement: str) -> Run:
-    return Run(
+def _run(note: HookNote, no_judgement: str) -> JobRun:
+    return JobRun(
         job=note.job,
         restarts=note.restarts,
         started_s=note.at_s,
@@ -134,11 +134,11 @@ def _run(note: Note, no_judgement: str) -> Run:
     )
 
 
-def _superseded(run: Run, note: Note) -> bool:
+def _superseded(run: JobRun, note: HookNote) -> bool:
     return run.job == note.job and run.restarts < note.restarts and run.ended_s is None
 
 
-def ended(known: Runs, note: Note) -> Runs:
+def ended(known: Runs, note: HookNote) -> Runs:
     """A run's epilog ran. Without a note of its prolog the run has no baseline, and is reported
     without one."""
     run = ending_run(known, note)
@@ -149,7 +149,7 @@ def ended(known: Runs, note: Note) -> Runs:
     return known.with_run(replace(run, skip=run.skip or note.skip))
 
 
-def ending_run(known: Runs, note: Note) -> Run | None:
+def ending_run(known: Runs, note: HookNote) -> JobRun | None:
     """The run that an epilog belongs to. After a requeue the epilog already gets the restart count
     of the next run (seen on 24.11.5), so the run that is open here is the one that ended."""
     mine = [run for run in known.runs.values() if run.job == note.job]
@@ -166,7 +166,9 @@ def saw(known: Runs, facts: NodeFacts, began_s: float, now: float) -> Runs:
     return Runs(runs=runs)
 
 
-def _saw(run: Run, others: Iterable[Run], facts: NodeFacts, began_s: float, now: float) -> Run:
+def _saw(
+    run: JobRun, others: Iterable[JobRun], facts: NodeFacts, began_s: float, now: float
+) -> JobRun:
     if run.no_judgement or (run.ended_s is not None and run.baseline_s is None):
         return run
     if run.baseline_s is None:
@@ -175,8 +177,8 @@ def _saw(run: Run, others: Iterable[Run], facts: NodeFacts, began_s: float, now:
 
 
 def take_baseline(
-    run: Run, others: Iterable[Run], facts: NodeFacts, at_s: float, now: float
-) -> Run:
+    run: JobRun, others: Iterable[JobRun], facts: NodeFacts, at_s: float, now: float
+) -> JobRun:
     """The run with its baseline from facts read at ``at_s``, before it began or soon after.
 
     Facts from before another job's end on the same GPUs are not used: that job's last errors would
@@ -199,11 +201,11 @@ def take_baseline(
     )
 
 
-def _may_share(one: Run, other: Run) -> bool:
+def _may_share(one: JobRun, other: JobRun) -> bool:
     return one.gpus is None or other.gpus is None or bool(one.gpus & other.gpus)
 
 
-def due(known: Runs, seen_s: float) -> tuple[Run, ...]:
+def due(known: Runs, seen_s: float) -> tuple[JobRun, ...]:
     """The ended runs that can be judged, because a whole pass began after their end (``seen_s``:
     when the last one began)."""
     return tuple(

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from holdfast.findings import Finding
 from holdfast.history.event import CLOSED, GPU_REPLACED, INVENTORY, MACHINE_REPLACED, OPENED
 from holdfast.vocabulary import Severity
-from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.evaluation.judge import OpenFinding
 from slurm_hooks.facts import GpuFacts
 
 
-class Change(NamedTuple):
+class HistoryChange(NamedTuple):
     """An event for the history: its name, its facts, and its time if that is not now."""
 
     event: str
@@ -63,7 +63,7 @@ class Episode:
     closed.
     """
 
-    entry: Opened
+    entry: OpenFinding
     times: int = 1
     closed_at: float | None = None
 
@@ -71,10 +71,12 @@ class Episode:
 class Episodes:
     """The findings of a node as episodes. ``before``: the findings already recorded."""
 
-    def __init__(self, before: Iterable[Opened]) -> None:
+    def __init__(self, before: Iterable[OpenFinding]) -> None:
         self._known = {key(entry.finding): Episode(entry=entry) for entry in before}
 
-    def step(self, opened: Iterable[Opened], boards: Boards, now: float) -> list[Change]:
+    def step(
+        self, opened: Iterable[OpenFinding], boards: Boards, now: float
+    ) -> list[HistoryChange]:
         """The changes to record, with these findings open now; ``now`` in epoch seconds."""
         current = {key(entry.finding): entry for entry in opened}
         ended = [
@@ -90,14 +92,14 @@ class Episodes:
                 self._known[which] = replace(known, times=known.times + 1, closed_at=None)
         return changes
 
-    def finish(self, boards: Boards, now: float) -> list[Change]:
+    def finish(self, boards: Boards, now: float) -> list[HistoryChange]:
         """The findings that are closed when the agent stops, however short a time ago."""
         closed = [which for which, known in self._known.items() if known.closed_at is not None]
         return [c for which in closed if (c := self._ended(which, boards, now, quiet=True))]
 
     def _ended(
         self, which: Key, boards: Boards, now: float, *, quiet: bool = False
-    ) -> Change | None:
+    ) -> HistoryChange | None:
         known = self._known[which]
         if known.closed_at is None:
             known = self._known[which] = replace(known, closed_at=now)
@@ -110,15 +112,15 @@ class Episodes:
             facts["open_s"] = round(max(0.0, closed_at - known.entry.since), 1)
         if known.times > 1:
             facts["times"] = known.times
-        return Change(CLOSED, facts, closed_at)
+        return HistoryChange(CLOSED, facts, closed_at)
 
 
-def _opening(entry: Opened, boards: Boards) -> Change:
+def _opening(entry: OpenFinding, boards: Boards) -> HistoryChange:
     finding = entry.finding
     facts = about(finding, boards)
     facts |= {"severity": finding.severity.name.lower(), "action": finding.action.value}
     facts |= {"mode": entry.mode.value, "detail": finding.detail, "cause": finding.cause}
-    return Change(OPENED, facts, entry.since or None)
+    return HistoryChange(OPENED, facts, entry.since or None)
 
 
 def about(finding: Finding, boards: Boards) -> dict[str, Any]:
@@ -138,7 +140,7 @@ def board_of(subject: str, gpu: int | None, boards: Boards) -> dict[str, Any]:
     return {"gpu": gpu, "gpu_uuid": uuid or None, "serial": serial or None}
 
 
-def of_boards(before: Boards | None, after: Boards, *, booted: bool) -> Iterator[Change]:
+def of_boards(before: Boards | None, after: Boards, *, booted: bool) -> Iterator[HistoryChange]:
     """The GPUs that were replaced, and the inventory if it changed or the node booted.
 
     ``before``: None if unknown. A GPU that only got another index is the same GPU.
@@ -146,7 +148,7 @@ def of_boards(before: Boards | None, after: Boards, *, booted: bool) -> Iterator
     old = {board.uuid for board in before.values()} if before else set()
     new = {board.uuid for board in after.values()}
     if before and not old & new:
-        yield Change(MACHINE_REPLACED, {"detail": "all GPUs are different"})
+        yield HistoryChange(MACHINE_REPLACED, {"detail": "all GPUs are different"})
     elif before:
         yield from _replaced(before, after, old, new)
     if booted or before is None or old != new:
@@ -154,17 +156,19 @@ def of_boards(before: Boards | None, after: Boards, *, booted: bool) -> Iterator
             {"gpu": index, "gpu_uuid": board.uuid, "serial": board.serial, "pci": board.pci}
             for index, board in sorted(after.items())
         ]
-        yield Change(INVENTORY, {"gpus": gpus})
+        yield HistoryChange(INVENTORY, {"gpus": gpus})
 
 
-def _replaced(before: Boards, after: Boards, old: set[str], new: set[str]) -> Iterator[Change]:
+def _replaced(
+    before: Boards, after: Boards, old: set[str], new: set[str]
+) -> Iterator[HistoryChange]:
     gone = {board.pci or index: board for index, board in before.items() if board.uuid not in new}
     for index, board in sorted(after.items()):
         if board.uuid in old:
             continue
         was = gone.get(board.pci or index) or gone.get(index)
         detail = f"GPU {index}: {was.uuid if was else 'unknown'} replaced by {board.uuid}"
-        yield Change(
+        yield HistoryChange(
             GPU_REPLACED,
             {
                 "detail": detail,

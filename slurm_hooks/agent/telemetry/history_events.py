@@ -24,9 +24,9 @@ from holdfast.version import VERSION
 from holdfast.vocabulary import Mode
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
 from slurm_hooks.agent.telemetry import changes
-from slurm_hooks.agent.telemetry.changes import Board, Boards, Change, Episodes
+from slurm_hooks.agent.telemetry.changes import Board, Boards, Episodes, HistoryChange
 from slurm_hooks.agent.telemetry.recorder import Recorder
-from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.evaluation.judge import OpenFinding
 from slurm_hooks.facts import GpuFacts
 from slurm_hooks.tracking.node import TrackedState
 
@@ -91,7 +91,7 @@ class HistoryEvents:
             self._recorder.note(KILL_SWITCHES, on=sorted(switches))
         self._switches = switches
 
-    def record_findings(self, opened: Sequence[Opened]) -> None:
+    def record_findings(self, opened: Sequence[OpenFinding]) -> None:
         """The findings that are open now."""
         self._note(self._episodes.step(opened, self._known, time.time()))
 
@@ -110,15 +110,15 @@ class HistoryEvents:
             self._recorder.note(OVER_BUDGET, detail=slurm_status.reason or slurm_status.why)
         self._over_budget = over
 
-    def _note(self, found: Iterable[Change]) -> None:
+    def _note(self, found: Iterable[HistoryChange]) -> None:
         """Record the changes."""
         for change in found:
             self._recorder.note(change.event, t=change.t, **change.facts)
 
 
-def _open_in(tracked: TrackedState) -> list[Opened]:
+def _open_in(tracked: TrackedState) -> list[OpenFinding]:
     return [
-        Opened(finding=streak.finding, mode=Mode.OBSERVE, since=streak.since)
+        OpenFinding(finding=streak.finding, mode=Mode.OBSERVE, since=streak.since)
         for streak in tracked.streaks.values()
         if streak.open
     ]

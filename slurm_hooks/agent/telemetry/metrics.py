@@ -18,7 +18,7 @@ from holdfast.vocabulary import Status
 from slurm_hooks.agent.drain.messages import SlurmStatus
 from slurm_hooks.agent.telemetry.exposition import Family, Sample, counter, gauge, render
 from slurm_hooks.agent.telemetry.fact_metrics import of_facts
-from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.evaluation.judge import OpenFinding
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.probes.catalogue import PROBES
 
@@ -39,7 +39,7 @@ class AgentCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class AgentSnapshot:
     """All values at one moment. ``opened``: the open findings; ``wanted``: the probes that checks
     need; ``unwritten`` and ``failures`` are those of the history.
     """
@@ -47,7 +47,7 @@ class Snapshot:
     node: str
     status: Status
     slurm_status: SlurmStatus
-    opened: Sequence[Opened]
+    opened: Sequence[OpenFinding]
     facts: NodeFacts
     wanted: frozenset[str]
     counts: AgentCounts
@@ -55,12 +55,12 @@ class Snapshot:
     failures: int = 0
 
 
-def text_of(snapshot: Snapshot) -> str:
+def text_of(snapshot: AgentSnapshot) -> str:
     """The whole page."""
     return render([*_node(snapshot), *_agent(snapshot), *of_facts(snapshot.facts)])
 
 
-def _node(now: Snapshot) -> Iterator[Family]:
+def _node(now: AgentSnapshot) -> Iterator[Family]:
     yield gauge(
         "node_status",
         "Verdict of this node: 1 for the current status, 0 for the others.",
@@ -105,7 +105,7 @@ def _node(now: Snapshot) -> Iterator[Family]:
     )
 
 
-def _findings(opened: Iterable[Opened]) -> Iterator[Sample]:
+def _findings(opened: Iterable[OpenFinding]) -> Iterator[Sample]:
     for entry in opened:
         found = entry.finding
         labels = {"check": found.check, "code": found.code, "subject": found.subject}
@@ -123,7 +123,7 @@ def _probes(facts: NodeFacts, wanted: frozenset[str]) -> Iterator[Sample]:
             yield Sample(1, {"probe": name})
 
 
-def _agent(now: Snapshot) -> Iterator[Family]:
+def _agent(now: AgentSnapshot) -> Iterator[Family]:
     counts = now.counts
     yield gauge(
         "agent_info",

@@ -15,9 +15,9 @@ from slurm_hooks.agent import own_log, systemd
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
 from slurm_hooks.agent.telemetry.history_events import HistoryEvents
 from slurm_hooks.agent.telemetry.http_server import MetricsServer
-from slurm_hooks.agent.telemetry.metrics import AgentCounts, Snapshot, text_of
+from slurm_hooks.agent.telemetry.metrics import AgentCounts, AgentSnapshot, text_of
 from slurm_hooks.agent.telemetry.recorder import Recorder
-from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.evaluation.judge import OpenFinding
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.tracking.node import TrackedState
@@ -111,7 +111,7 @@ class Telemetry:
 
     def update(
         self,
-        opened: Sequence[Opened],
+        opened: Sequence[OpenFinding],
         facts: NodeFacts,
         published: tuple[Status, SlurmStatus],
         wanted: Iterable[str],
@@ -123,7 +123,7 @@ class Telemetry:
         self._history_events.record_findings(opened)
         self._history_events.record_changes(entries, slurm_status)
         self._text = text_of(
-            Snapshot(
+            AgentSnapshot(
                 node=self._node,
                 status=status,
                 slurm_status=slurm_status,

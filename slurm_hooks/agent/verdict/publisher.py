@@ -16,14 +16,14 @@ from holdfast.vocabulary import Mode, Severity, Status
 from slurm_hooks.agent.drain.messages import SlurmStatus
 from slurm_hooks.agent.drain.record import plain
 from slurm_hooks.agent.verdict.facts_summary import brief
-from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.evaluation.judge import OpenFinding
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.node import machine, verdict_file
 
 log = Log("agent")
 
 
-def enforced(opened: Iterable[Opened]) -> tuple[Finding, ...]:
+def enforced(opened: Iterable[OpenFinding]) -> tuple[Finding, ...]:
     """The findings that count for the status: those of checks in mode drain as they are, those in
     mode comment at most as a warning, those in mode observe not at all."""
     counted = []
@@ -47,7 +47,11 @@ def status(verdict: Verdict, slurm_status: SlurmStatus) -> Status:
 
 
 def detail(
-    node: str, opened: Sequence[Opened], verdict: Verdict, slurm_status: SlurmStatus, **about: Any
+    node: str,
+    opened: Sequence[OpenFinding],
+    verdict: Verdict,
+    slurm_status: SlurmStatus,
+    **about: Any,
 ) -> dict[str, Any]:
     """Line 2 of the verdict file, without the status."""
     return {
@@ -74,7 +78,7 @@ def _decision(slurm_status: SlurmStatus) -> dict[str, Any]:
     }
 
 
-def _finding(entry: Opened) -> dict[str, Any]:
+def _finding(entry: OpenFinding) -> dict[str, Any]:
     found = entry.finding
     return {
         "code": found.code,
@@ -103,7 +107,7 @@ class Publisher:
 
     def publish(
         self,
-        opened: Sequence[Opened],
+        opened: Sequence[OpenFinding],
         verdict: Verdict,
         slurm_status: SlurmStatus,
         facts: NodeFacts,

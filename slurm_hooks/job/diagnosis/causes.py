@@ -68,7 +68,7 @@ _CHANGING = re.compile(r"0x[0-9a-f]+|\d+|(?:/[\w.+-]+)+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LogLine:
     """One line of a log; ``number`` counts from 1."""
 
     file: str
@@ -81,7 +81,7 @@ class Cause:
     """The line that explains the failure. ``host`` and ``rank`` are None if the line has none."""
 
     signature: Signature
-    line: Line
+    line: LogLine
     host: str | None
     rank: int | None
 
@@ -126,7 +126,7 @@ def match(text: str) -> tuple[Signature, re.Match[str]] | None:
     return None
 
 
-def diagnose(lines: Iterable[Line]) -> Diagnosis:
+def diagnose(lines: Iterable[LogLine]) -> Diagnosis:
     """The cause among lines in the order in which they were printed."""
     best: _Attempt | None = None
     for attempt in _attempts(lines):
@@ -142,7 +142,7 @@ class _Attempt:
         self.hits: list[Cause] = []
         self._counts: Counter[str] = Counter()
 
-    def add(self, line: Line, signature: Signature, found: re.Match[str]) -> None:
+    def add(self, line: LogLine, signature: Signature, found: re.Match[str]) -> None:
         self._counts[signature.code] += 1
         # Only the first few of each code count; a log may hold a million of them.
         if self._counts[signature.code] <= 8:
@@ -179,7 +179,7 @@ def _is_weak(hit: Cause) -> bool:
     return hit.signature.code in _WEAK or _REQUEUED in hit.line.text
 
 
-def _without_source(lines: Iterable[Line]) -> Iterator[Line]:
+def _without_source(lines: Iterable[LogLine]) -> Iterator[LogLine]:
     """The lines without the source code in tracebacks: the exception's own line is the cause.
 
     A traceback shows a ``File`` line and below it, indented further, the source code. Ranks that
@@ -200,7 +200,7 @@ def _without_source(lines: Iterable[Line]) -> Iterator[Line]:
         yield line
 
 
-def _attempts(lines: Iterable[Line]) -> Iterator[_Attempt]:
+def _attempts(lines: Iterable[LogLine]) -> Iterator[_Attempt]:
     attempt = _Attempt()
     for line in _without_source(lines):
         if _ATTEMPT.match(line.text):

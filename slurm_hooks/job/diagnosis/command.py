@@ -12,7 +12,7 @@ from typing import IO
 
 from holdfast.adapters import safe_file
 from holdfast.cli.console import complain, say, say_json
-from slurm_hooks.job.diagnosis.causes import CLASS_OF, RETRY_OF, Diagnosis, Line, diagnose
+from slurm_hooks.job.diagnosis.causes import CLASS_OF, RETRY_OF, Diagnosis, LogLine, diagnose
 from slurm_hooks.job.signatures import Kind
 
 _EPILOG = """example:
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if merged.cause else 1
 
 
-def _lines(name: str) -> Iterator[Line]:
+def _lines(name: str) -> Iterator[LogLine]:
     """The lines of a log. Raises ``OSError``. A pipe is read only if it is an open file of the caller."""
     file: IO[bytes]
     size_bytes: int | None
@@ -88,7 +88,7 @@ def _lines(name: str) -> Iterator[Line]:
         found = safe_file.lines(file, max_line_bytes=_MAX_LINE_BYTES, max_bytes=size_bytes)
         for number, raw in enumerate(found, start=1):
             text = raw.decode("utf-8", "replace")
-            yield Line(file=name, number=number, text=text.rstrip("\r\n"))
+            yield LogLine(file=name, number=number, text=text.rstrip("\r\n"))
 
 
 def _own_descriptor(name: str) -> int | None:

@@ -14,7 +14,7 @@ from holdfast.faults import fault_of
 from holdfast.incidents import Attribution, Incident, verdict
 from holdfast.policy.job import FailureKind
 from holdfast.vocabulary import Severity, SlurmName
-from slurm_hooks.job.launcher.node_faults import NodeFault, Snapshot
+from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd
 
 
@@ -47,13 +47,13 @@ class AgentIncidents:
         """For the journal."""
         return [entry.record() for entry in self.entries]
 
-    def attribution_with(self, snapshot: Snapshot) -> Attribution:
+    def attribution_with(self, snapshot: JobSnapshot) -> Attribution:
         """The attribution by these incidents and by the state of the nodes in Slurm: a drain arrives
         before a comment."""
         fatal = any(fault.fatal for fault in snapshot.faults or ())
         return Attribution.NODE if fatal else self.attribution
 
-    def applied_to(self, ended: AttemptEnd, snapshot: Snapshot) -> AttemptEnd:
+    def applied_to(self, ended: AttemptEnd, snapshot: JobSnapshot) -> AttemptEnd:
         """How the attempt ended, corrected by these incidents: an application's fault suspects no
         node."""
         job_faults = (entry for entry in self.entries if entry.attribution is Attribution.JOB)
@@ -66,15 +66,15 @@ class AgentIncidents:
         return replace(ended, kind=kind, suspects=frozenset(), fingerprint=fingerprint)
 
 
-def since(before: Iterable[Incident], snapshot: Snapshot) -> AgentIncidents:
+def since(before: Iterable[Incident], snapshot: JobSnapshot) -> AgentIncidents:
     """The incidents reported after ``before``: those of an earlier attempt do not count for this one."""
     old = set(before)
     return AgentIncidents(entries=tuple(entry for entry in snapshot.incidents if entry not in old))
 
 
 def with_incidents(
-    snapshot: Snapshot, reported: AgentIncidents, nodes: Sequence[SlurmName]
-) -> Snapshot:
+    snapshot: JobSnapshot, reported: AgentIncidents, nodes: Sequence[SlurmName]
+) -> JobSnapshot:
     """The snapshot with the reported fatal faults of nodes that are still in service in Slurm."""
     if snapshot.faults is None and not reported.entries:
         return snapshot

@@ -11,7 +11,7 @@ from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
-from slurm_hooks.job.step.run_step import KILL_ON_BAD_EXIT, Signals
+from slurm_hooks.job.step.run_step import KILL_ON_BAD_EXIT, StepSignals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Tools:
     journal: Journal
     config: JobConfig
     run_dir: Path
-    signals: Signals
+    signals: StepSignals
 
 
 _STEP = frozenset({"SLURM_STEP_ID", "SLURM_STEPID"})

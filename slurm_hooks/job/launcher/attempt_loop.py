@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.config.location import ALL, is_off
 from holdfast.incidents import Incident
-from holdfast.policy.job import Decision, Next, decide
+from holdfast.policy.job import JobDecision, Next, decide
 from holdfast.slurm.hostlist import expand
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
@@ -25,9 +25,14 @@ from slurm_hooks.job.launcher.attempt import Job, Tools, child_environment
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.launcher.log import say
 from slurm_hooks.job.launcher.lost_nodes import LostNodes
-from slurm_hooks.job.launcher.node_faults import Snapshot, look, look_until_fatal, with_lost
+from slurm_hooks.job.launcher.node_faults import (
+    JobSnapshot,
+    look_until_fatal,
+    read_snapshot,
+    with_lost,
+)
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, AttemptEnd, attempt_end, facts
-from slurm_hooks.job.launcher.past_attempts import Past, lost_launchers, past
+from slurm_hooks.job.launcher.past_attempts import JournalAttempt, lost_launchers, past
 from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.node_steps import EXTERN, steps_here, steps_on
 from slurm_hooks.job.step.overlap_step import environment, overlapping
@@ -37,7 +42,7 @@ _QUERY_TIMEOUT_S = 15.0
 """For nodes whose slurmd has restarted to answer."""
 
 
-class Run:
+class AttemptLoop:
     """All attempts of one launcher. ``started``: a step was started; ``last_code``: the exit code of
     the last step.
     """
@@ -85,7 +90,7 @@ class Run:
         end = self._run_step(choice)
         return self._after(end, choice, history)
 
-    def _begin(self) -> list[Past]:
+    def _begin(self) -> list[JournalAttempt]:
         """Records the attempt in journal and marker. Returns the earlier attempts."""
         context, journal = self._job.context, self._tools.journal
         history = past(journal.events())
@@ -174,7 +179,7 @@ class Run:
         job_id, journal = self._job.context.job_id, self._tools.journal.path
         return kill_tasks.AttemptId(job_id=job_id, journal=str(journal), attempt=self._number)
 
-    def _after(self, end: StepEnd, choice: Choice, history: Sequence[Past]) -> int | None:
+    def _after(self, end: StepEnd, choice: Choice, history: Sequence[JournalAttempt]) -> int | None:
         if end.status == 0 and not end.ended_why:
             return self._succeeded(end)
         say(f"step ended: {end.how}")
@@ -199,7 +204,7 @@ class Run:
         return self._act(self._decide(snapshot, ended, history), code=end.exit_code)
 
     def _report_loss(
-        self, end: StepEnd, newest: Checkpoint | None, history: Sequence[Past]
+        self, end: StepEnd, newest: Checkpoint | None, history: Sequence[JournalAttempt]
     ) -> None:
         seconds = losses.lost_s(end, newest)
         if seconds >= losses.MIN_REPORTED_S:
@@ -233,14 +238,14 @@ class Run:
         step = f"{self._job.context.job_id}.{end.cancelled_step}"
         return f"step {step} was cancelled or signalled by a user (scancel, --signal)"
 
-    def _nodes_are_healthy(self, snapshot: Snapshot) -> bool:
+    def _nodes_are_healthy(self, snapshot: JobSnapshot) -> bool:
         """True when no node has a known fatal fault. A step that Slurm cancels for a lost node looks
         like one that a user cancelled."""
         if snapshot.faults is None or since(self._earlier_incidents, snapshot).fatal_nodes:
             return False
         return not any(fault.fatal for fault in snapshot.faults)
 
-    def _ended_by_others(self, end: StepEnd, snapshot: Snapshot) -> int:
+    def _ended_by_others(self, end: StepEnd, snapshot: JobSnapshot) -> int:
         """The job was cancelled, requeued, preempted or ran out of time: Holdfast does not requeue it.
 
         While the job itself is still RUNNING the marker becomes ``finished``. Otherwise it stays
@@ -264,7 +269,9 @@ class Run:
         )
         return code
 
-    def _decide(self, snapshot: Snapshot, ended: AttemptEnd, history: Sequence[Past]) -> Decision:
+    def _decide(
+        self, snapshot: JobSnapshot, ended: AttemptEnd, history: Sequence[JournalAttempt]
+    ) -> JobDecision:
         journal = self._tools.journal
         if snapshot.job and "_" in snapshot.job.array_task:
             self._name = snapshot.job.array_task
@@ -283,7 +290,7 @@ class Run:
         known = facts(snapshot, ended, history, node_count, reported.job_fault)
         decision = decide(known, self._tools.config, datetime.now(timezone.utc))
         if self._switched_off:
-            decision = Decision(next=Next.FAIL, why="Holdfast is switched off (off/all)")
+            decision = JobDecision(next=Next.FAIL, why="Holdfast is switched off (off/all)")
         journal.add(
             "decision",
             attempt=self._number,
@@ -294,7 +301,7 @@ class Run:
         say(f"decision: {decision.next.value}: {decision.why}")
         return decision
 
-    def _act(self, decision: Decision, code: int) -> int | None:
+    def _act(self, decision: JobDecision, code: int) -> int | None:
         if decision.next is Next.RESTART:
             self._end_leftovers()
             self._control.pause(decision.delay_s)
@@ -329,12 +336,12 @@ class Run:
     def _switched_off(self) -> bool:
         return is_off(ALL)
 
-    def _look(self) -> Snapshot:
-        snapshot = look(self._tools.slurm, self._job.context.job_id, self._nodes)
+    def _look(self) -> JobSnapshot:
+        snapshot = read_snapshot(self._tools.slurm, self._job.context.job_id, self._nodes)
         return with_lost(snapshot, self._lost.among(snapshot.nodes))
 
-    def _look_with_incidents(self) -> Snapshot:
+    def _look_with_incidents(self) -> JobSnapshot:
         """As ``_look``, and also checks nodes whose agents report a fatal fault in this attempt."""
-        snapshot = look(self._tools.slurm, self._job.context.job_id, self._nodes)
+        snapshot = read_snapshot(self._tools.slurm, self._job.context.job_id, self._nodes)
         reported = since(self._earlier_incidents, snapshot).fatal_nodes
         return with_lost(snapshot, self._lost.among(snapshot.nodes, reported))

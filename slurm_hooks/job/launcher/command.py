@@ -20,8 +20,8 @@ from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal, path_for
 from slurm_hooks.job.launcher.attempt import Job, Tools
-from slurm_hooks.job.launcher.attempt_loop import Run
-from slurm_hooks.job.step.run_step import Signals
+from slurm_hooks.job.launcher.attempt_loop import AttemptLoop
+from slurm_hooks.job.step.run_step import StepSignals
 
 _EPILOG = """example, in a script for sbatch --requeue:
   holdfast run --checkpoints /mnt/training/checkpoints -- srun python train.py
@@ -120,7 +120,7 @@ def _why_not_runnable(command: str) -> str:
 
 def _run(job: Job) -> int:
     cluster, config = _configuration()
-    signals = Signals()
+    signals = StepSignals()
     tools = Tools(
         slurm=SlurmCli(cluster.slurm.timeout_s, cluster.slurm.bin),
         journal=Journal(
@@ -133,7 +133,7 @@ def _run(job: Job) -> int:
         run_dir=cluster.paths.run,
         signals=signals,
     )
-    run = Run(job, tools)
+    run = AttemptLoop(job, tools)
     try:
         with signals.caught():
             return run.run_to_end()
@@ -153,7 +153,7 @@ def _configuration() -> tuple[ClusterConfig, JobConfig]:
         return ClusterConfig(), JobConfig()
 
 
-def _run_without_holdfast(job: Job, run: Run, error: Exception) -> int:  # noqa: RET503 - exec
+def _run_without_holdfast(job: Job, run: AttemptLoop, error: Exception) -> int:  # noqa: RET503 - exec
     """Without Holdfast the job behaves as under plain Slurm: the command starts as given."""
     what = f"{type(error).__name__}: {error}"
     sys.stderr.write(f"holdfast: internal error, please report it: {what}\n")

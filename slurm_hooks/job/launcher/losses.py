@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
-from slurm_hooks.job.launcher.past_attempts import Past
+from slurm_hooks.job.launcher.past_attempts import JournalAttempt
 from slurm_hooks.job.step.run_step import StepEnd
 
 MIN_REPORTED_S = 10.0
@@ -46,7 +46,9 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}"
 
 
-def attempts_without_checkpoint(history: Sequence[Past], newest: Checkpoint | None) -> int:
+def attempts_without_checkpoint(
+    history: Sequence[JournalAttempt], newest: Checkpoint | None
+) -> int:
     """How many attempts ran, this one included, if none of them left a checkpoint; else 0."""
     if newest is not None or any(attempt.resumed_path for attempt in history):
         return 0

@@ -98,7 +98,7 @@ def faults(nodes: Sequence[SlurmNode]) -> tuple[NodeFault, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class JobSnapshot:
     """The job and its nodes' faults as slurmctld reports them; ``None``: no answer (rule 2)."""
 
     job: SlurmJob | None
@@ -119,7 +119,7 @@ class Snapshot:
         return self.job is not None and bool(ENDED_BY_SLURM & set(self.job.state.split("+")))
 
 
-def look(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> Snapshot:
+def read_snapshot(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> JobSnapshot:
     """Queries slurmctld once. Never raises."""
     try:
         job = slurm.job(job_id)
@@ -128,11 +128,11 @@ def look(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> Snapsho
     try:
         found = tuple(slurm.nodes(nodes))
     except CommandError:
-        return Snapshot(job=job, faults=None)
-    return Snapshot(job=job, faults=faults(found), nodes=found)
+        return JobSnapshot(job=job, faults=None)
+    return JobSnapshot(job=job, faults=faults(found), nodes=found)
 
 
-def with_lost(snapshot: Snapshot, lost: Sequence[NodeFault]) -> Snapshot:
+def with_lost(snapshot: JobSnapshot, lost: Sequence[NodeFault]) -> JobSnapshot:
     """The snapshot with nodes that are in service but have lost the job's processes."""
     known = {fault.node for fault in snapshot.faults or () if fault.fatal}
     more = tuple(fault for fault in lost if fault.node not in known)
@@ -140,12 +140,12 @@ def with_lost(snapshot: Snapshot, lost: Sequence[NodeFault]) -> Snapshot:
 
 
 def look_until_fatal(
-    look_once: Callable[[], Snapshot],
+    look_once: Callable[[], JobSnapshot],
     *,
     wait_s: float,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
-) -> Snapshot:
+) -> JobSnapshot:
     """Looks again until a fatal fault shows or ``wait_s`` is over.
 
     Ranks often fail some 100 ms before their node's agent has drained the node.

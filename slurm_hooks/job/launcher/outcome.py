@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 from holdfast.policy.job import FailureKind, JobFacts, NodeEvidence, PastAttempt
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
-from slurm_hooks.job.diagnosis.causes import Cause, Diagnosis, Line, diagnose
-from slurm_hooks.job.launcher.node_faults import Snapshot
-from slurm_hooks.job.launcher.past_attempts import Past, is_newer
+from slurm_hooks.job.diagnosis.causes import Cause, Diagnosis, LogLine, diagnose
+from slurm_hooks.job.launcher.node_faults import JobSnapshot
+from slurm_hooks.job.launcher.past_attempts import JournalAttempt, is_newer
 from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Suspect
 from slurm_hooks.job.step.run_step import StepEnd
 
@@ -66,7 +66,7 @@ def attempt_end(
     """How the attempt ended. ``newest_step``: step of the newest complete checkpoint now; ``nodes``:
     the job's nodes."""
     found = diagnose(
-        Line(file="stderr", number=number, text=text)
+        LogLine(file="stderr", number=number, text=text)
         for number, text in enumerate(end.tail, start=1)
     )
     # L05 (a task failed) adds nothing to the fingerprint, which holds the task's exit code.
@@ -136,9 +136,9 @@ def _only_failing_node(
 
 
 def facts(
-    snapshot: Snapshot,
+    snapshot: JobSnapshot,
     ended: AttemptEnd,
-    history: Sequence[Past],
+    history: Sequence[JournalAttempt],
     node_count: int,
     job_fault: str = "",
 ) -> JobFacts:
@@ -178,7 +178,7 @@ def facts(
     )
 
 
-def _past(attempt: Past) -> PastAttempt:
+def _past(attempt: JournalAttempt) -> PastAttempt:
     at = attempt.ended_at
     return PastAttempt(
         fingerprint=attempt.fingerprint,

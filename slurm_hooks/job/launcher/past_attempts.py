@@ -14,7 +14,7 @@ MAX_FAILED_RESUMES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class JournalAttempt:
     """One earlier attempt.
 
     ``started``       a step was started; ``ended``: its launcher recorded the end of it.
@@ -50,7 +50,7 @@ class Past:
         return self.started and not self.ended
 
 
-def past(events: Iterable[Event]) -> list[Past]:
+def past(events: Iterable[Event]) -> list[JournalAttempt]:
     """The attempts so far, oldest first."""
     found = [_past(group) for group in attempts(events)]
     for index, attempt in enumerate(found[:-1]):
@@ -61,12 +61,12 @@ def past(events: Iterable[Event]) -> list[Past]:
     return found
 
 
-def _past(group: Sequence[Event]) -> Past:
+def _past(group: Sequence[Event]) -> JournalAttempt:
     chosen = _table((last(group, "checkpoint") or {}).get("chosen"))
     end = last(group, "step_end") or {}
     evidence = last(group, "evidence") or {}
     finish = last(group, "finish") or {}
-    return Past(
+    return JournalAttempt(
         number=_integer(group[0].get("attempt")) or 0,
         started=last(group, "step_start") is not None,
         ended=bool(end),
@@ -111,7 +111,7 @@ def is_newer(step: int | None, than: int | None) -> bool:
     return step is not None and (than is None or step > than)
 
 
-def checkpoints_to_avoid(history: Sequence[Past]) -> frozenset[str]:
+def checkpoints_to_avoid(history: Sequence[JournalAttempt]) -> frozenset[str]:
     """Checkpoints from which ``MAX_FAILED_RESUMES`` attempts failed without writing a newer one."""
     counts: Counter[str] = Counter()
     for index, attempt in enumerate(history):
@@ -124,7 +124,7 @@ def checkpoints_to_avoid(history: Sequence[Past]) -> frozenset[str]:
     return frozenset(path for path, count in counts.items() if count >= MAX_FAILED_RESUMES)
 
 
-def lost_launchers(history: Sequence[Past]) -> int:
+def lost_launchers(history: Sequence[JournalAttempt]) -> int:
     """How many of the last attempts in a row ended because their launcher was killed."""
     count = 0
     for attempt in reversed(history):

@@ -10,12 +10,14 @@ from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice, last_good
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.log import say
-from slurm_hooks.job.launcher.past_attempts import Past, checkpoints_to_avoid
+from slurm_hooks.job.launcher.past_attempts import JournalAttempt, checkpoints_to_avoid
 
 _MAX_SHOWN = 5
 
 
-def choose(folder: Path, history: Sequence[Past], journal: Journal, number: int) -> Choice:
+def choose(
+    folder: Path, history: Sequence[JournalAttempt], journal: Journal, number: int
+) -> Choice:
     """The last good checkpoint for attempt ``number``. A folder that cannot be listed counts as an
     unreadable checkpoint."""
     try:

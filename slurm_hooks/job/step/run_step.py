@@ -91,7 +91,7 @@ class StepPlan:
         return option or self.env.get(KILL_ON_BAD_EXIT) == "0"
 
 
-class Signals:
+class StepSignals:
     """Signals that the launcher received, kept until they are forwarded.
 
     One pipe wakes the main loop for a signal, for the child's exit (SIGCHLD) and for the watch
@@ -104,7 +104,7 @@ class Signals:
         self.wake_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     @contextmanager
-    def caught(self) -> Iterator[Signals]:
+    def caught(self) -> Iterator[StepSignals]:
         handled = (*FORWARDED, signal.SIGCHLD)
         before = {number: signal.signal(number, self._on_signal) for number in handled}
         old_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
@@ -217,7 +217,7 @@ class _Termination:
             self._stages.pop(0)[1]()
 
 
-def run_step(plan: StepPlan, signals: Signals) -> StepEnd:
+def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     """Runs the step and returns when it has ended. Raises OSError when it cannot be started."""
     started_at = time.time()
     child = Child(plan.argv, plan.env, time.time)
@@ -248,7 +248,7 @@ def _cancelled_step(child: Child) -> str:
     return "" if child.srun_error or later else step
 
 
-def _follow(child: Child, watch: Watch, ending: _Termination, signals: Signals) -> int:
+def _follow(child: Child, watch: Watch, ending: _Termination, signals: StepSignals) -> int:
     reading = True
     drain_until: float | None = None
     while True:
@@ -279,7 +279,7 @@ def _timeout_s(now: float, ending: _Termination, drain_until: float | None) -> f
     return min(waits)
 
 
-def _wait(child: Child, signals: Signals, reading: bool, timeout_s: float) -> bool:
+def _wait(child: Child, signals: StepSignals, reading: bool, timeout_s: float) -> bool:
     """Sleeps until an event or the time-out, and copies standard error. False once it has ended."""
     watched = [signals.wake_fd, *([child.stderr_fd] if reading else [])]
     ready, _, _ = select.select(watched, [], [], timeout_s)

@@ -36,6 +36,7 @@ variable "bridge" {
     - `slurm_auth_secret`, `auth_path`: that Secret, and where it is mounted.
     - `slurm_user`, `uid`: the Slurm user that drains nodes.
     - `poll_s`: seconds between two queries of Slurm.
+    - `metrics_port`: port of the bridge's metrics, for Prometheus.
     - `cordon`, `taint`: a node drained in Slurm is cordoned and tainted in Kubernetes.
     - `drain_on_cordon`: a node cordoned by a person is drained in Slurm.
   EOT
@@ -48,6 +49,7 @@ variable "bridge" {
     slurm_user           = optional(string, "holdfast")
     uid                  = optional(number, 2000)
     poll_s               = optional(number, 2)
+    metrics_port         = optional(number, 9646)
     cordon               = optional(bool, true)
     taint                = optional(bool, true)
     drain_on_cordon      = optional(bool, true)
@@ -83,6 +85,10 @@ variable "bridge" {
   validation {
     condition     = var.bridge == null ? true : var.bridge.poll_s >= 0.1 && var.bridge.poll_s <= 300
     error_message = "bridge.poll_s is ${try(var.bridge.poll_s, 0)}: use 0.1 to 300 seconds."
+  }
+  validation {
+    condition     = var.bridge == null ? true : var.bridge.metrics_port >= 1 && var.bridge.metrics_port <= 65535 && floor(var.bridge.metrics_port) == var.bridge.metrics_port
+    error_message = "bridge.metrics_port is ${try(var.bridge.metrics_port, 0)}: use a port from 1 to 65535."
   }
 }
 

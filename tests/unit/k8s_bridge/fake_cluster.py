@@ -237,6 +237,8 @@ class FakeKube:
 
     def _admit(self, name: str) -> None:
         self.asked.append(name)
+        if name not in self.raw:
+            raise KubeNotFound(name)
         if name in self.denied:
             raise KubeInvalid(f'PATCH: 422: nodes "{name}" is forbidden: denied request: not these')
 

@@ -14,6 +14,7 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.main import Bridge, main
+from k8s_bridge.metrics import BridgeMetrics
 from k8s_bridge.names import DRAINED
 from k8s_bridge.planning.plan import WriteRecord
 from k8s_bridge.planning.refusals import Refusals
@@ -29,7 +30,8 @@ def cluster() -> FakeCluster:
 
 
 def bridge_over(cluster: FakeCluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bridge:
-    bridge = Bridge(cluster.slurm, cluster.kube, cluster.policy, folder / "holdfast.yaml")
+    config = folder / "holdfast.yaml"
+    bridge = Bridge(cluster.slurm, cluster.kube, cluster.policy, config, BridgeMetrics())
 
     def nodes() -> list[KubeNode]:
         return cluster.kube.list_nodes()[0]
@@ -121,7 +123,7 @@ def test_a_denied_write_is_logged_and_retried_with_growing_waits(
     cluster: FakeCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     bridge = bridge_over(cluster, tmp_path, monkeypatch)
     cluster.kube.denied = {"computeinstance-0"}
@@ -133,9 +135,10 @@ def test_a_denied_write_is_logged_and_retried_with_growing_waits(
         if cluster.kube.asked:
             tries.append(second)
     assert tries == [0, 5, 15, 35, 75, 155, 315]
-    isolations = [text for text in caplog.messages if "Isolate rejected" in text]
+    log = capfd.readouterr().err.splitlines()
+    isolations = [line for line in log if "rejected node=computeinstance-0 change=Isolate" in line]
     assert len(isolations) == len(tries)
-    assert 'nodes "computeinstance-0" is forbidden: denied request: not these' in isolations[0]
+    assert r"nodes \"computeinstance-0\" is forbidden: denied request: not these" in isolations[0]
     cluster.kube.denied.clear()
     bridge.step(NOON + timedelta(seconds=700))
     assert cluster.view().unschedulable

@@ -10,8 +10,10 @@ import yaml
 
 from holdfast.cli.config import main as config_command
 from holdfast.cli.render import render_text
+from holdfast.config.load import load_section
 from holdfast.config.location import ALL
 from holdfast.errors import UsageError
+from k8s_bridge.config import BridgeConfig
 from k8s_bridge.main import SWITCH
 from k8s_bridge.names import CONDITIONS
 
@@ -120,3 +122,25 @@ def test_a_pace_that_is_rendered_is_one_that_the_bridge_takes(poll_s: str, tmp_p
     file = tmp_path / "holdfast.yaml"
     file.write_text(config["data"]["holdfast.yaml"])
     assert config_command(["check", str(file)]) == 0
+
+
+@pytest.mark.parametrize("port", ["1", "9646", "65535"])
+def test_the_metrics_port_of_the_pod_is_the_one_that_the_bridge_serves(
+    port: str, tmp_path: Path
+) -> None:
+    config, deployment = yaml.safe_load_all(
+        render_text("deployment", image=IMAGE, metrics_port=port)
+    )
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(config["data"]["holdfast.yaml"])
+    section = load_section(file, "bridge", BridgeConfig)
+    assert section.metrics_port == int(port)
+    assert section.metrics_host == "0.0.0.0"  # noqa: S104 - of the pod's own network
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["ports"] == [{"name": "metrics", "containerPort": int(port)}]
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "100000", "null"])
+def test_a_metrics_port_that_does_not_exist_is_not_rendered(port: str) -> None:
+    with pytest.raises(UsageError, match="metrics_port"):
+        render_text("deployment", image=IMAGE, metrics_port=port)

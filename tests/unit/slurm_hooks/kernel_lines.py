@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_hooks.probes.kmsg import Record
+from slurm_hooks.probes.kmsg import KernelRecord
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "kmsg"
 _LINE = re.compile(r"\[ *(\+?[\d.]+)\] (.*)")
@@ -19,7 +19,7 @@ class Block:
     """One source's lines. ``wanted``: (code, subject, count, over) of each event, in their order."""
 
     source: str
-    records: tuple[Record, ...]
+    records: tuple[KernelRecord, ...]
     wanted: tuple[tuple[str, str, int, bool], ...]
 
 
@@ -31,7 +31,7 @@ def blocks() -> Iterator[Block]:
 
 
 def _block(name: str, lines: list[str]) -> Block:
-    records: list[Record] = []
+    records: list[KernelRecord] = []
     wanted: list[tuple[str, str, int, bool]] = []
     source = ""
     for line in lines:
@@ -46,8 +46,8 @@ def _block(name: str, lines: list[str]) -> Block:
     return Block(source=source, records=tuple(records), wanted=tuple(wanted))
 
 
-def _record(time: str, text: str, before: list[Record]) -> Record:
+def _record(time: str, text: str, before: list[KernelRecord]) -> KernelRecord:
     last = before[-1].at_s if before else 0.0
     at_s = last + 0.000001 if time.startswith("+") else float(time)
     text = text.replace("\\n", "\n")
-    return Record(facility=0, level=4, seq=len(before), at_s=at_s, text=text)
+    return KernelRecord(facility=0, level=4, seq=len(before), at_s=at_s, text=text)

@@ -26,7 +26,8 @@ locals {
       taint     = try(var.bridge.taint, true)
     }
     network = {
-      namespace = var.namespace
+      namespace    = var.namespace
+      metrics_port = try(var.bridge.metrics_port, 9646)
       ports = concat(
         [for protocol in ["UDP", "TCP"] : { port = 53, protocol = protocol }],
         [for port in var.network_policy_ports : { port = port, protocol = "TCP" }],

@@ -26,3 +26,20 @@ def test_a_log_that_cannot_be_written_raises_nothing() -> None:
     stream = io.StringIO()
     stream.close()
     Log("agent", stream).error("still alive")
+
+
+def test_an_internal_error_is_one_line_with_the_calls_that_led_to_it() -> None:
+    stream = io.StringIO()
+
+    def innermost() -> float:
+        return 1 / 0
+
+    try:
+        innermost()
+    except ZeroDivisionError as error:
+        Log("bridge", stream, lambda: AT).exception("pass failed", error, node="n1")
+    (text,) = stream.getvalue().splitlines()
+    assert 'pass failed node=n1 error="ZeroDivisionError: division by zero" trace="' in text
+    calls = text.split('trace="')[1].rstrip('"').split()
+    assert [call.split(":")[0] for call in calls] == ["test_log.py"] * 2
+    assert int(calls[0].split(":")[1]) < int(calls[1].split(":")[1]), "the innermost first"

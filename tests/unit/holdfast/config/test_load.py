@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.cli import config
 from holdfast.config.bounds import within
-from holdfast.config.load import Document, check, load_section
+from holdfast.config.load import YamlDocument, check, load_section
 from holdfast.config.schema import load_cluster
 from holdfast.errors import ConfigError
 from holdfast.vocabulary import Mode
@@ -258,7 +258,7 @@ def test_a_misspelt_section_stops_every_reader_and_an_invalid_one_only_its_own(
 def test_a_section_of_checks_has_limits_for_each_check(tmp_path: Path) -> None:
     table: Mapping[str, Any] = {"gpu_xid": Checked[Inner], "mounts": Checked[Sample]}
     path = write(tmp_path, "checks: {gpu_xid: {mode: drain, limits: {size: 5}}, mounts: }\n")
-    found = Document(path, ["checks"]).section("checks", table)
+    found = YamlDocument(path, ["checks"]).section("checks", table)
     assert found["gpu_xid"] == Checked(limits=Inner(size=5), mode=Mode.DRAIN)
     assert found["mounts"] == Checked(limits=Sample())
     path = write(tmp_path, "checks: {gpu_xit: {mode: drain}, mounts: {mode: dry}}\n")

@@ -95,7 +95,7 @@ def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path) 
     assert len(reading.events) == 1
     (problem,) = reading.problems
     assert "v.jsonl: cannot be read" in problem
-    assert store.read(tmp_path / "none") == store.Reading([])
+    assert store.read(tmp_path / "none") == store.HistoryLines([])
 
 
 def test_a_full_disk_is_an_error_and_the_lines_stay_complete(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.budget import Admission
 from holdfast.policy.node import decide
-from holdfast.policy.node_inputs import Decision, DrainInputs, Limits, NodeSituation
+from holdfast.policy.node_inputs import DrainInputs, NodeDecision, NodeSituation, ReturnLimits
 from holdfast.policy.ownership import DrainRecord
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
@@ -16,7 +16,7 @@ from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 LATER = NOON + timedelta(hours=1)
 BOOT, NEXT_BOOT = "aaaaaaaa-1", "bbbbbbbb-2"
-LIMITS = Limits(recheck_passes=2, wait_s=30)
+LIMITS = ReturnLimits(recheck_passes=2, wait_s=30)
 ROOM = Admission(admitted=True, out=0, allowed=2, total=4)
 FULL = Admission(admitted=False, out=2, allowed=2, total=4)
 DRAIN = {"gpu_xid": Mode.DRAIN}
@@ -78,5 +78,5 @@ def situation(**about: object) -> NodeSituation:
     return replace(base, **others)  # type: ignore[arg-type]
 
 
-def ask(now: datetime = LATER, **about: object) -> Decision:
+def ask(now: datetime = LATER, **about: object) -> NodeDecision:
     return decide(situation(now=now, **about))

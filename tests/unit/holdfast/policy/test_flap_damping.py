@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.policy import flap_damping
 from holdfast.policy.flap_damping import Return
-from holdfast.policy.node_inputs import DrainInputs, Limits, NodeSituation
+from holdfast.policy.node_inputs import DrainInputs, NodeSituation, ReturnLimits
 from holdfast.policy.ownership import DrainRecord
 from holdfast.policy.return_conditions import pending_requirement
 from holdfast.reason import Reason
@@ -17,7 +17,7 @@ from holdfast.vocabulary import Action
 from tests.unit.holdfast.policy.node_examples import HEALTHY, IDLE
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-LIMITS = Limits(wait_s=30, max_wait_s=3600, return_window_s=3600, max_returns=4)
+LIMITS = ReturnLimits(wait_s=30, max_wait_s=3600, return_window_s=3600, max_returns=4)
 
 
 def back(minutes_ago: float, code: str = "MOUNT_GONE") -> Return:
@@ -42,7 +42,10 @@ def test_what_counts(returns: tuple[Return, ...], counted: int) -> None:
 
 
 def test_without_a_window_nothing_counts() -> None:
-    assert flap_damping.count((back(0), back(1)), "MOUNT_GONE", Limits(return_window_s=0), NOW) == 0
+    assert (
+        flap_damping.count((back(0), back(1)), "MOUNT_GONE", ReturnLimits(return_window_s=0), NOW)
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,9 +57,9 @@ def test_the_wait_doubles_up_to_a_limit(returns: int, waits: float) -> None:
 
 
 def test_a_site_without_a_wait_gets_one_from_the_second_time_on() -> None:
-    none = Limits(wait_s=0)
+    none = ReturnLimits(wait_s=0)
     assert [flap_damping.wait_s(returns, none) for returns in range(4)] == [0, 2, 4, 8]
-    longer = Limits(wait_s=7200, max_wait_s=3600)
+    longer = ReturnLimits(wait_s=7200, max_wait_s=3600)
     assert [flap_damping.wait_s(returns, longer) for returns in range(2)] == [7200, 7200]
 
 
@@ -64,7 +67,7 @@ def test_a_site_without_a_wait_gets_one_from_the_second_time_on() -> None:
     ("returns", "most", "asks"), [(3, 4, False), (4, 4, True), (9, 4, True), (9, 0, False)]
 )
 def test_when_a_person_is_asked(returns: int, most: int, asks: bool) -> None:
-    assert flap_damping.needs_person(returns, Limits(max_returns=most)) is asks
+    assert flap_damping.needs_person(returns, ReturnLimits(max_returns=most)) is asks
 
 
 def test_the_reason_asks_for_a_person_and_is_decoded() -> None:

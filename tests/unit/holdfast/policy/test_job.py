@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.policy.job import (
-    Decision,
     FailureKind,
+    JobDecision,
     JobFacts,
     Next,
     NodeEvidence,
@@ -36,7 +36,7 @@ def failed(cause: str = "exit:1", progressed: bool | None = False, **more: objec
     return replace(attempt, **more)  # type: ignore[arg-type]
 
 
-def ask(*past: PastAttempt, limits: Limits | None = None, **about: object) -> Decision:
+def ask(*past: PastAttempt, limits: Limits | None = None, **about: object) -> JobDecision:
     facts = JobFacts(exit_code=1, current=failed(), past=past, node_count=2)
     return decide(replace(facts, **about), limits or Limits(), NOON)  # type: ignore[arg-type]
 

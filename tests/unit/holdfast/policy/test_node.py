@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from holdfast.findings import Verdict
-from holdfast.policy.node_inputs import Decision, Move
+from holdfast.policy.node_inputs import Move, NodeDecision
 from holdfast.policy.ownership import is_own_drain
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
@@ -182,7 +182,7 @@ def test_a_record_without_its_drain_is_removed() -> None:
 # --- returning to service
 
 
-def back(**about: object) -> Decision:
+def back(**about: object) -> NodeDecision:
     facts: dict[str, object] = {
         "verdict": HEALTHY,
         "node": drained(instance_id="computeinstance-1"),

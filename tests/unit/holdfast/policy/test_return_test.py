@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.findings import Verdict
 from holdfast.policy.node import decide
-from holdfast.policy.node_inputs import Decision, Move
+from holdfast.policy.node_inputs import Move, NodeDecision
 from holdfast.policy.return_test import ReservedBy, ReturnTestMode, ReturnTestResult, may_return
 from holdfast.reason import Reason
 from tests.unit.holdfast.policy.node_examples import (
@@ -30,7 +30,7 @@ COULD_NOT = replace(PASSED, verdict="could-not-run", detail="dcgmi not found in 
 
 def ask(
     mode: ReturnTestMode, test_result: ReturnTestResult | None = None, **about: object
-) -> Decision:
+) -> NodeDecision:
     """A node that Holdfast drained, whose fault is over, rebooted and re-checked."""
     base = {"verdict": HEALTHY, "node": drained(), "record": record(), "boot_id": NEXT_BOOT}
     known = situation(**{**base, "clean_passes": 2, "test_result": test_result, **about})

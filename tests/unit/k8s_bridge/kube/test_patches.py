@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from k8s_bridge.kube import patches
 from k8s_bridge.kube.api import Edit, KubeGone, KubeUnavailable
-from k8s_bridge.planning.ownership import Origin, Record
+from k8s_bridge.planning.ownership import BridgeRecord, Origin
 from k8s_bridge.planning.snapshot import project
 from tests.unit.k8s_bridge.fake_cluster import NOON
 
-RECORD = Record(origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=NOON, cordon=True)
+RECORD = BridgeRecord(
+    origin=Origin.SLURM, reason="holdfast:XID79: x", by="root", at=NOON, cordon=True
+)
 
 
 @settings(deadline=None)
@@ -72,17 +74,17 @@ def test_the_condition_patch_has_only_the_bridges_conditions() -> None:
 @settings(deadline=None)
 @given(st.text(max_size=300), st.booleans(), st.booleans())
 def test_a_record_survives_its_annotation(reason: str, cordon: bool, taint: bool) -> None:
-    record = Record(
+    record = BridgeRecord(
         origin=Origin.SLURM, reason=reason, by="root", at=NOON, cordon=cordon, taint=taint
     )
-    assert Record.load(record.dump()) == record
+    assert BridgeRecord.load(record.dump()) == record
 
 
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists)))
 def test_an_invalid_annotation_is_no_record(garbage: object) -> None:
     text = garbage if isinstance(garbage, str) else json.dumps(garbage)
-    assert Record.load(text) is None
+    assert BridgeRecord.load(text) is None
 
 
 def test_a_bare_node_can_be_read() -> None:

@@ -14,7 +14,7 @@ from k8s_bridge.config import BridgeConfig, Join
 from k8s_bridge.names import BUSY, DRAINED, READY, TAINT
 from k8s_bridge.planning import conditions
 from k8s_bridge.planning.node_mapping import map_nodes
-from k8s_bridge.planning.ownership import Origin, Record
+from k8s_bridge.planning.ownership import BridgeRecord, Origin
 from k8s_bridge.planning.plan import UpdateStatus, plan, plan_unreadable
 from tests.unit.k8s_bridge.fake_cluster import AGENT, HUMAN, NOON, FakeCluster
 
@@ -192,9 +192,9 @@ def test_a_cordon_from_before_the_fault_outlives_it() -> None:
     cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
     cluster.settle()
     record = cluster.view().record
-    assert record == replace(Record.of(cluster.node(), Origin.SLURM), cordon=False, taint=True), (
-        "the cordon is not claimed"
-    )
+    assert record == replace(
+        BridgeRecord.of(cluster.node(), Origin.SLURM), cordon=False, taint=True
+    ), "the cordon is not claimed"
     cluster.slurm.clear_drain(W0)
     cluster.settle()
     assert cluster.view().unschedulable

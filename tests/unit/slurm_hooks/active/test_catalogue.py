@@ -19,17 +19,17 @@ from slurm_hooks.active.checks import host
 from slurm_hooks.active.config import ActiveConfig
 from slurm_hooks.active.pairs import Pair
 from slurm_hooks.active.result import (
+    CheckOutcome,
     Judged,
-    Reading,
+    Measurement,
     Result,
-    Verdict,
     decode,
     encode,
     from_plain,
 )
 from slurm_hooks.active.run import Missing, Node, Ran
 
-PASSED, FAILED, COULD_NOT = Verdict.PASSED, Verdict.FAILED, Verdict.COULD_NOT_RUN
+PASSED, FAILED, COULD_NOT = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.COULD_NOT_RUN
 
 # --- the table of the return test
 
@@ -67,12 +67,12 @@ def test_some_rows_by_name() -> None:
 # --- pairs
 
 
-def play(nodes: list[str], bad: Iterable[str]) -> dict[str, Verdict]:
+def play(nodes: list[str], bad: Iterable[str]) -> dict[str, CheckOutcome]:
     """Both rounds over nodes of which some are faulty. A pair fails if one of its nodes is faulty."""
     broken = set(bad)
 
-    def run(waves: list[pairs.Wave]) -> dict[Pair, Verdict]:
-        seen: dict[Pair, Verdict] = {}
+    def run(waves: list[pairs.Wave]) -> dict[Pair, CheckOutcome]:
+        seen: dict[Pair, CheckOutcome] = {}
         for wave in waves:
             used = [node for pair in wave for node in pair]
             assert len(used) == len(set(used)), "the pairs of a wave run at the same time"
@@ -255,7 +255,7 @@ def test_an_error_in_the_configuration_is_one_line(tmp_path: Path, text: str, me
 
 
 def test_a_result_is_decoded_among_other_output() -> None:
-    reading = Reading(section="network", subject="a b", value="ünï", limit="-", ok=None)
+    reading = Measurement(section="network", subject="a b", value="ünï", limit="-", ok=None)
     judged = Judged(verdict=FAILED, detail='say "no"', readings=(reading,))
     output = f"prolog says hello\n{encode('host', judged)}\nslurmstepd: bye"
     found = decode(output)

@@ -27,7 +27,7 @@ from slurm_hooks.active.inspector import Inspector, candidate
 from slurm_hooks.active.node_reservation import NodeReservation, Occupied
 from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
 from slurm_hooks.active.reservation_text import Maker, Purpose, ReservationText
-from slurm_hooks.active.result import Judged, Reading, Result, Verdict, encode, judged_by
+from slurm_hooks.active.result import CheckOutcome, Judged, Measurement, Result, encode, judged_by
 
 A, B = SlurmName("worker-1"), SlurmName("worker-2")
 REASON = "holdfast:XID79: GPU 3 fell off boot=aaaaaaaa gpu=3"
@@ -49,7 +49,7 @@ class FakeSlurm:
     calls: int = 0
     crash_at: int = -1
     open_to_users: list[str] = field(default_factory=list)
-    verdict: Verdict = Verdict.PASSED
+    verdict: CheckOutcome = CheckOutcome.PASSED
     in_use: int = 0
     jobs: list[TestJob] = field(default_factory=list)
 
@@ -265,14 +265,14 @@ def test_a_job_that_slurm_does_not_run_could_not_run(bench: Bench) -> None:
 
     bench.slurm.run_job = refused  # type: ignore[method-assign]
     result = reservation.test(reserved, "storage")
-    assert result.verdict is Verdict.COULD_NOT_RUN
+    assert result.verdict is CheckOutcome.COULD_NOT_RUN
     assert "Unable to allocate resources" in result.detail
 
     def hung(job: TestJob, *, timeout_s: float) -> Completed:
         raise Unavailable(["srun"], "no answer in 5 s")
 
     bench.slurm.run_job = hung  # type: ignore[method-assign]
-    assert reservation.test(reserved, "storage").verdict is Verdict.COULD_NOT_RUN
+    assert reservation.test(reserved, "storage").verdict is CheckOutcome.COULD_NOT_RUN
 
 
 # --- names and comments
@@ -356,7 +356,7 @@ def test_which_nodes_may_be_tested() -> None:
 
 
 def test_an_inspection_restores_every_node_and_reports(bench: Bench) -> None:
-    bench.slurm.verdict = Verdict.FAILED
+    bench.slurm.verdict = CheckOutcome.FAILED
     slurm = cast("SlurmMaintenance", bench.slurm)
     inspector = Inspector(slurm, bench.reservation(), at_once=1, say=lambda _: None)
     found = inspector.candidates([], idle_only=False)
@@ -378,7 +378,7 @@ def test_a_node_that_cannot_be_reserved_does_not_stop_the_others(bench: Bench) -
     assert done[1].verdict == "passed"
 
 
-def inspected(*verdicts: Verdict) -> Inspected:
+def inspected(*verdicts: CheckOutcome) -> Inspected:
     results = tuple(
         Result(check=f"check{n}", verdict=verdict, detail="") for n, verdict in enumerate(verdicts)
     )
@@ -398,7 +398,7 @@ def inspected(*verdicts: Verdict) -> Inspected:
 def test_a_check_that_could_not_run_is_no_pass(
     verdicts: str, verdict: str, summary: str, status: int
 ) -> None:
-    words = {"P": Verdict.PASSED, "C": Verdict.COULD_NOT_RUN, "F": Verdict.FAILED}
+    words = {"P": CheckOutcome.PASSED, "C": CheckOutcome.COULD_NOT_RUN, "F": CheckOutcome.FAILED}
     node = inspected(*(words[letter] for letter in verdicts))
     assert (node.verdict, node.summary) == (verdict, summary)
     assert exit_status([node]) == status
@@ -409,10 +409,13 @@ def test_a_check_that_could_not_run_is_no_pass(
 
 
 def test_the_pass_of_one_node_does_not_hide_an_incomplete_other() -> None:
-    passed, gap = inspected(Verdict.PASSED), inspected(Verdict.PASSED, Verdict.COULD_NOT_RUN)
+    passed, gap = (
+        inspected(CheckOutcome.PASSED),
+        inspected(CheckOutcome.PASSED, CheckOutcome.COULD_NOT_RUN),
+    )
     assert exit_status([passed, Inspected(node="b", was="busy", skipped="a job runs on it")]) == 0
     assert exit_status([passed, gap]) == 3
-    assert exit_status([gap, inspected(Verdict.FAILED)]) == 1
+    assert exit_status([gap, inspected(CheckOutcome.FAILED)]) == 1
 
 
 def test_the_page_has_the_reason_of_a_node_that_is_not_tested() -> None:
@@ -427,14 +430,14 @@ def test_the_page_has_the_reason_of_a_node_that_is_not_tested() -> None:
 
 def test_the_page_shows_every_reading_that_did_not_pass() -> None:
     readings = tuple(
-        Reading(section="GPUs", subject=f"GPU {n}", value="bad", limit="good", ok=n < 3)
+        Measurement(section="GPUs", subject=f"GPU {n}", value="bad", limit="good", ok=n < 3)
         for n in range(9)
     )
     judged = judged_by(readings, passed="")
     failed = Result(
         check="host", verdict=judged.verdict, detail=judged.detail, readings=judged.readings
     )
-    gap = Result(check="storage", verdict=Verdict.COULD_NOT_RUN, detail="no such program")
+    gap = Result(check="storage", verdict=CheckOutcome.COULD_NOT_RUN, detail="no such program")
     node = Inspected(node="worker-0", was="idle", results=(failed, gap))
     page = as_text([node], began=datetime(2026, 1, 1, tzinfo=timezone.utc), took_s=3)
     rows = page.partition("Not passed:")[2].partition("\n\n")[0].splitlines()

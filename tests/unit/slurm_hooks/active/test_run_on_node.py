@@ -18,7 +18,7 @@ from slurm_hooks.active.node_reservation import NodeReservation, Occupied, Reser
 from slurm_hooks.active.programs import host as host_program
 from slurm_hooks.active.programs import storage as storage_program
 from slurm_hooks.active.reservation_text import Purpose
-from slurm_hooks.active.result import Result, Verdict, decode
+from slurm_hooks.active.result import CheckOutcome, Result, decode
 from slurm_hooks.active.run import Missing
 from slurm_hooks.agent.drain import return_test
 from slurm_hooks.node.machine import node_name
@@ -47,7 +47,7 @@ def test_the_storage_check_runs_and_its_result_is_in_the_history(
     assert run_on_node.main(["storage", "--config", str(config)]) == 0
     result = decode(capfd.readouterr().out)
     assert result is not None
-    assert result.verdict is Verdict.PASSED, result.detail
+    assert result.verdict is CheckOutcome.PASSED, result.detail
     assert list(SHM.glob(f"{storage_program.PREFIX}*")) == []
     events = store.read(tmp_path / "state/history").events
     assert [(event.node, event.facts["verdict"]) for event in events] == [(node_name(), "passed")]
@@ -60,7 +60,7 @@ def test_a_path_where_nothing_is_mounted_fails(
     assert run_on_node.main(["storage", "--config", str(config), "--for-return"]) == 0
     result = decode(capfd.readouterr().out)
     assert result is not None
-    assert result.verdict is Verdict.FAILED
+    assert result.verdict is CheckOutcome.FAILED
     assert "not mounted" in result.detail
     assert not (tmp_path / "state/history").exists(), "the agent records its own tests"
 
@@ -85,7 +85,7 @@ def test_a_broken_configuration_could_not_run(
     assert run_on_node.main(["storage", "--config", str(path), "--for-return"]) == 0
     result = decode(capfd.readouterr().out)
     assert result is not None
-    assert result.verdict is Verdict.COULD_NOT_RUN
+    assert result.verdict is CheckOutcome.COULD_NOT_RUN
     assert "size_mib" in result.detail
 
 
@@ -131,8 +131,8 @@ def test_the_hardware_of_the_host(tmp_path: Path) -> None:
 class Bench:
     """A reservation whose checks have the given verdicts."""
 
-    def __init__(self, *verdicts: Verdict) -> None:
-        self._verdicts: Iterator[Verdict] = iter(verdicts)
+    def __init__(self, *verdicts: CheckOutcome) -> None:
+        self._verdicts: Iterator[CheckOutcome] = iter(verdicts)
         self.ran: list[str] = []
 
     def take(self, purpose: Purpose, nodes: list[SlurmName], **about: object) -> ReservedNodes:
@@ -151,16 +151,16 @@ def return_result(tester: Bench) -> Result:
 
 
 def test_the_first_check_that_can_run_decides() -> None:
-    only = Bench(Verdict.FAILED)
-    assert return_result(only).verdict is Verdict.FAILED
+    only = Bench(CheckOutcome.FAILED)
+    assert return_result(only).verdict is CheckOutcome.FAILED
     assert only.ran == ["dcgm_diag_r2"]
-    second = Bench(Verdict.COULD_NOT_RUN, Verdict.PASSED)
-    assert (return_result(second).verdict, return_result(Bench(Verdict.PASSED)).check) == (
-        Verdict.PASSED,
+    second = Bench(CheckOutcome.COULD_NOT_RUN, CheckOutcome.PASSED)
+    assert (return_result(second).verdict, return_result(Bench(CheckOutcome.PASSED)).check) == (
+        CheckOutcome.PASSED,
         "dcgm_diag_r2",
     )
-    none = return_result(Bench(Verdict.COULD_NOT_RUN, Verdict.COULD_NOT_RUN))
-    assert none.verdict is Verdict.COULD_NOT_RUN
+    none = return_result(Bench(CheckOutcome.COULD_NOT_RUN, CheckOutcome.COULD_NOT_RUN))
+    assert none.verdict is CheckOutcome.COULD_NOT_RUN
     assert none.check == "dcgm_diag_r2 or gpu_burn"
     assert none.detail == "dcgm_diag_r2 detail; gpu_burn detail"
 
@@ -171,4 +171,4 @@ def test_a_node_that_cannot_be_reserved_is_not_tested() -> None:
             raise Occupied("worker-1 is under test by login-0")
 
     result = return_result(Busy())
-    assert (result.verdict, result.wall_s) == (Verdict.COULD_NOT_RUN, 0)
+    assert (result.verdict, result.wall_s) == (CheckOutcome.COULD_NOT_RUN, 0)

@@ -1,15 +1,14 @@
-"""Soperator's values, held against what its chart, its CRD and its check runner take.
+"""Soperator's values, compared with what its charts, its CRDs and its check runner accept.
 
-The keys were read off Soperator itself by scripts/hold_against, which also rendered its chart with
-these values and had the result taken by a real API server with Soperator's CRDs.
+scripts/hold_against read the keys from Soperator itself, rendered its charts of every release with
+these values, ran Flux's post-render, and submitted the result to a real API server and to Soperator's
+real manager. The record is tests/data/deploy/soperator.json. test_wrappers.py runs the scripts.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import time
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import yaml
 
 from holdfast.cli.config import main as config_command
 from holdfast.cli.render import render_text
-from holdfast.version import VERSION
+from holdfast.errors import UsageError
 from slurm_hooks.checks import CATALOGUE
 
 DATA = Path(__file__).parents[3] / "data/deploy"
@@ -37,12 +36,16 @@ def extra(**given: str) -> Mapping[str, Mapping[str, str]]:
     return files
 
 
+@pytest.mark.parametrize("release", SOPERATOR["releases"])
 @pytest.mark.parametrize("gate", GATES)
-def test_each_entry_has_exactly_the_keys_of_the_runner(gate: str) -> None:
+def test_each_entry_has_only_keys_that_the_runner_of_each_release_knows(
+    gate: str, release: str
+) -> None:
     """One key that the runner does not know, and it skips all checks of the cluster."""
+    known = set(SOPERATOR["releases"][release]["check_keys"])
     for name, file in extra(gate=gate).items():
         assert set(file) == {"content", "config"}, name
-        assert set(json.loads(file["config"])) == set(SOPERATOR["check_keys"]), name
+        assert set(json.loads(file["config"])) <= known, name
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -63,31 +66,62 @@ def test_as_checks_of_the_runner_only_prolog_and_epilog_run() -> None:
 
 
 @pytest.mark.parametrize("gate", GATES)
-def test_helm_finds_nothing_to_expand(gate: str) -> None:
+def test_helm_expands_only_soperators_own_scripts(gate: str) -> None:
     text = render_text("soperator", gate=gate)
-    assert "{{" not in text
-    assert "}}" not in text
+    own = re.findall(r"\{\{.*?\}\}", text)
+    assert len(own) == len(values(gate=gate)["slurmScripts"]) - 1
+    assert all("$.Files.Get" in action for action in own)
+    assert text.count("{{") == text.count("}}") == len(own)
     assert len(text) < 100_000, "one ConfigMap holds them all, with Soperator's own: 1 MiB"
 
 
-def test_the_health_check_is_what_the_crd_takes() -> None:
-    config = values(health_check_interval_s="60")["healthCheckConfig"]
-    assert config["healthCheckInterval"] == 60
-    assert {one["state"] for one in config["healthCheckNodeState"]} == {"ANY", "CYCLE"}
-    assert {"ANY", "CYCLE"} <= set(SOPERATOR["health_check_states"])
-    assert Path(config["healthCheckProgram"]).name in extra()
+def test_only_the_three_scripts_are_replaced_and_each_own_one_is_kept() -> None:
+    """Not healthCheckConfig (Flux refuses the chart's second key) and not slurmConfig."""
+    for gate, replaced in (
+        ("wrapper", {"prolog.sh", "epilog.sh", "hc_program.sh"}),
+        ("runner", {"hc_program.sh"}),
+    ):
+        assert set(values(gate=gate)) == {"slurmScripts"}
+        assert set(values(gate=gate)["slurmScripts"]) == {*replaced, "extra"}
+        kept = {name for name in extra(gate=gate) if name.startswith("soperator_")}
+        assert kept == {f"soperator_{name}" for name in replaced}
+        for name in replaced:
+            assert f'"slurm_scripts/{name}"' in extra(gate=gate)[f"soperator_{name}"]["content"]
+            assert f"/soperator_{name}" in values(gate=gate)["slurmScripts"][name]
 
 
-def test_no_line_of_slurm_conf_is_touched() -> None:
-    assert set(values()) == {"healthCheckConfig", "slurmConfig", "slurmScripts"}
-    assert set(values()["slurmConfig"]) == {"prolog", "epilog"}
-    assert "slurmConfig" not in values(gate="runner")
+@pytest.mark.parametrize("release", ["1.20.1", "1.22.3", "1.23.3-abc", "0.9"])
+def test_releases_that_ignore_the_values_are_refused(release: str) -> None:
+    with pytest.raises(UsageError, match=r"ignore these values .* needs Soperator 2\.0 or newer"):
+        render_text("soperator", slurm_operator_version=release)
 
 
-@pytest.mark.parametrize("gate", GATES)
-def test_a_real_api_server_took_what_the_real_chart_made_of_it(gate: str) -> None:
-    assert {"SlurmCluster", "ConfigMap"} <= set(SOPERATOR["accepted"][gate])
-    assert "NodeSet" in SOPERATOR["accepted"]["nodeset"]
+@pytest.mark.parametrize("release", ["2.0.0", "4.1.11", "4.1.11-3f2c1a9b", "5.0.0", "10.1"])
+def test_newer_releases_get_the_same_values(release: str) -> None:
+    assert values(slurm_operator_version=release) == values()
+
+
+def test_hold_against_rendered_every_release_that_has_them() -> None:
+    minors = {".".join(release.split(".")[:2]) for release in SOPERATOR["releases"]}
+    assert {"2.0", "3.0", "4.0", "4.1", "5.0"} <= minors
+    assert {release.split(".")[0] for release in SOPERATOR["ignored_by"]} == {"1"}
+
+
+@pytest.mark.parametrize("release", SOPERATOR["releases"])
+def test_a_real_api_server_accepted_what_the_real_charts_made_of_it(release: str) -> None:
+    accepted = SOPERATOR["releases"][release]["accepted"]
+    for gate in GATES:
+        assert {"SlurmCluster", "ConfigMap"} <= set(accepted[gate])
+    assert "NodeSet" in accepted["nodeset"]
+
+
+def test_the_real_manager_left_slurm_conf_alone_and_mounted_the_scripts() -> None:
+    manager = SOPERATOR["manager"]
+    assert manager["slurm_conf_changes"] == []
+    assert manager["slurm_conf"]["Prolog"] == "/opt/slurm_scripts/prolog.sh"
+    assert manager["slurm_conf"]["Epilog"] == "/opt/slurm_scripts/epilog.sh"
+    assert manager["slurm_conf"]["HealthCheckProgram"] == "/opt/slurm_scripts/hc_program.sh"
+    assert "/var/lib/holdfast" in manager["worker_mounts"]
 
 
 def test_for_flux_the_same_values_lie_in_a_config_map() -> None:
@@ -103,163 +137,3 @@ def test_its_configuration_is_valid_and_names_the_whole_catalogue(tmp_path: Path
     read = yaml.safe_load(file.read_text())
     assert list(read["checks"]) == list(CATALOGUE)
     assert read["node"]["mounts"] == ["/mnt/jail/mnt/training"]
-
-
-# --- the scripts themselves, in folders of their own ----------------------------------------------
-
-
-class Worker:
-    """What a worker's container has, below one folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.scripts, self.home = folder / "opt/slurm_scripts", folder / "opt/holdfast"
-        self.off, self.said = folder / "etc/holdfast/off", folder / "said"
-        self.scripts.mkdir(parents=True)
-        self.off.mkdir(parents=True)
-        for name in ("prolog", "epilog", "hc_program"):
-            self.program(self.scripts / f"{name}.sh", f"echo soperator-{name} >>{self.said}")
-        self.gate("wrapper")
-
-    def gate(self, gate: str) -> None:
-        for name, file in extra(gate=gate).items():
-            text = file["content"]
-            own = name == "holdfast_install.sh"  # takes its places from the environment
-            for place in () if own else ("/opt/", "/etc/holdfast", "/run/holdfast"):
-                text = text.replace(place, f"{self.folder}{place}")
-            self.program(self.scripts / name, text.removeprefix("#!/bin/sh\n"))
-
-    def hook(self, name: str, status: int) -> None:
-        self.program(self.home / "hooks" / name, f"echo ours-{name} >>{self.said}\nexit {status}")
-
-    def program(self, path: Path, text: str) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-
-    def run(self, script: str, *words: str) -> subprocess.CompletedProcess[str]:
-        env = {
-            "PATH": os.environ["PATH"],
-            "SLURMD_NODENAME": "worker-0",
-            "HOLDFAST_JAIL": str(self.folder / "mnt/jail"),
-            "HOLDFAST_HOME": str(self.home),
-            "HOLDFAST_ETC": str(self.folder / "etc/holdfast"),
-            "HOLDFAST_SCRIPTS": str(self.scripts),
-            "HOLDFAST_RUN": str(self.folder / "run/holdfast"),
-            "HOLDFAST_LOG": str(self.folder / "log"),
-            "HOLDFAST_SETTLE_S": "0",
-        }
-        return subprocess.run(
-            [str(self.scripts / script), *words],
-            capture_output=True, text=True, check=False, env=env, timeout=60,
-        )  # fmt: skip
-
-    def order(self) -> list[str]:
-        return self.said.read_text().split() if self.said.exists() else []
-
-
-@pytest.fixture
-def worker(tmp_path: Path) -> Worker:
-    return Worker(tmp_path)
-
-
-def test_a_bad_node_answers_before_soperators_runner_can_hang(worker: Worker) -> None:
-    worker.hook("prolog", 10)
-    done = worker.run("holdfast_prolog.sh")
-    assert done.returncode == 1
-    assert done.stdout.startswith("print holdfast: node worker-0 is bad")
-    assert worker.order() == ["ours-prolog"]
-
-
-def test_on_a_good_node_both_are_asked_and_ours_first(worker: Worker) -> None:
-    worker.hook("prolog", 0)
-    assert worker.run("holdfast_prolog.sh").returncode == 0
-    assert worker.order() == ["ours-prolog", "soperator-prolog"]
-
-
-@pytest.mark.parametrize("script", ["prolog", "epilog", "health_check"])
-def test_without_holdfast_all_is_as_soperator_left_it(worker: Worker, script: str) -> None:
-    assert worker.run(f"holdfast_{script}.sh").returncode == 0
-    assert worker.order() == [f"soperator-{script.replace('health_check', 'hc_program')}"]
-
-
-@pytest.mark.parametrize(("ours", "theirs", "both"), [(0, 0, 0), (10, 0, 1), (0, 3, 3), (10, 3, 1)])
-def test_the_epilog_cleans_up_after_the_job_however_the_node_is(
-    worker: Worker, ours: int, theirs: int, both: int
-) -> None:
-    worker.hook("epilog", ours)
-    worker.program(worker.scripts / "epilog.sh", f"echo theirs >>{worker.said}; exit {theirs}")
-    assert worker.run("holdfast_epilog.sh").returncode == both
-    assert worker.order() == ["ours-epilog", "theirs"]
-
-
-def test_as_a_check_of_the_runner_the_detail_goes_to_descriptor_3(worker: Worker) -> None:
-    worker.gate("runner")
-    worker.hook("prolog", 10)
-    verdict = worker.folder / "run/holdfast/verdict"
-    verdict.parent.mkdir(parents=True)
-    verdict.write_text('bad 99 boot holdfast/1\n{"findings": [{"code": "GPU_LOST", "x": 1}]}\n')
-    command = f"{worker.scripts}/holdfast_prolog.sh 3>&1 1>{worker.folder}/log 2>&1"
-    argv = ["bash", "-l", "-c", command]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20)
-    assert (done.returncode, done.stdout) == (1, "GPU_LOST\n")
-    worker.hook("prolog", 0)
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20)
-    assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_a_kill_switch_of_the_cluster_comes_and_goes_and_a_persons_own_stays(
-    worker: Worker,
-) -> None:
-    (worker.off / "gpu_thermal").touch()
-    (worker.scripts / "holdfast.off.all").touch()
-    worker.run("holdfast_health_check.sh")
-    assert {file.name for file in worker.off.iterdir()} == {"all", "gpu_thermal"}
-    (worker.scripts / "holdfast.off.all").unlink()
-    worker.run("holdfast_health_check.sh")
-    assert {file.name for file in worker.off.iterdir()} == {"gpu_thermal"}
-
-
-def jail(worker: Worker, version: str) -> Path:
-    """Holdfast as pip leaves it in the jail; its Python answers with that version."""
-    place = worker.folder / "mnt/jail/opt/holdfast"
-    worker.program(place / "bin/python", f"echo {version}")
-    worker.program(place / "hooks/health_check", f"echo ours-health_check >>{worker.said}")
-    return place
-
-
-def test_each_worker_brings_itself_a_copy_from_the_jail(worker: Worker) -> None:
-    jail(worker, VERSION)
-    assert worker.run("holdfast_health_check.sh").returncode == 0
-    deadline = time.monotonic() + 10
-    while not worker.home.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert worker.home.is_symlink()
-    assert (worker.home / ".brought").read_text().strip() == VERSION
-    assert (worker.folder / "etc/holdfast/holdfast.yaml").readlink() == worker.scripts / "holdfast.yaml"  # fmt: skip
-    worker.said.unlink()
-    worker.run("holdfast_health_check.sh")
-    assert worker.order() == ["ours-health_check", "soperator-hc_program"]
-
-
-def test_a_jail_of_another_version_is_not_brought(worker: Worker) -> None:
-    jail(worker, "9.9")
-    assert worker.run("holdfast_install.sh", VERSION).returncode == 1
-    said = (worker.folder / "log/install.log").read_text()
-    assert f"holds 9.9 and these scripts are of {VERSION}" in said
-    assert not worker.home.exists()
-
-
-def test_an_empty_jail_is_said_and_hurts_nobody(worker: Worker) -> None:
-    assert worker.run("holdfast_install.sh", VERSION).returncode == 1
-    assert "install it there, on a login node" in (worker.folder / "log/install.log").read_text()
-
-
-def test_an_image_that_holds_holdfast_already_is_left_alone(worker: Worker) -> None:
-    jail(worker, VERSION)
-    worker.hook("health_check", 0)
-    worker.run("holdfast_health_check.sh")
-    time.sleep(0.5)
-    assert not worker.home.is_symlink()
-    assert not list(worker.home.parent.glob("holdfast-*"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.job_runs.processes import look
+from slurm_hooks.agent.job_runs.processes import read_process
 from slurm_hooks.node.process import MAX_ENVIRONMENT_BYTES, environment, process_state, send
 
 
@@ -29,7 +29,7 @@ def test_a_command_line_is_read_up_to_a_limit(tmp_path: Path) -> None:
     with (folder / "cmdline").open("wb") as file:
         file.write(b"train\0")
         file.truncate(1 << 40)
-    found = look(7, tmp_path)
+    found = read_process(7, tmp_path)
     assert found is not None
     assert (found.job, found.command) == (7, "train")
 

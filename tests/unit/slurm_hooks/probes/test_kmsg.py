@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ProbeError
-from slurm_hooks.probes.kmsg import KmsgFollower, Record, parse_line, xid_of
+from slurm_hooks.probes.kmsg import KernelRecord, KmsgFollower, parse_line, xid_of
 
 XID79 = "NVRM: Xid (PCI:0000:5d:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 
@@ -22,8 +22,8 @@ def line(seq: int, text: str, prio: int = 4) -> str:
     return f"{prio},{seq},{seq * 1000},-;{text}\n"
 
 
-def record(text: str, facility: int = 0) -> Record:
-    return Record(facility=facility, level=3, seq=1, at_s=1.0, text=text)
+def record(text: str, facility: int = 0) -> KernelRecord:
+    return KernelRecord(facility=facility, level=3, seq=1, at_s=1.0, text=text)
 
 
 def append(path: Path, text: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_hooks.facts import KernelEvent, XidEvent
-from slurm_hooks.probes.kmsg import Record, xid_of
+from slurm_hooks.probes.kmsg import KernelRecord, xid_of
 from slurm_hooks.probes.kmsg_events import ALL_CODES, TEXT_CHARS, EventReader
 from slurm_hooks.probes.kmsg_rules import BY_START
 from tests.unit.slurm_hooks.kernel_lines import Block, blocks
@@ -18,7 +18,7 @@ from tests.unit.slurm_hooks.kernel_lines import Block, blocks
 BLOCKS = list(blocks())
 
 
-def heard(records: tuple[Record, ...]) -> list[XidEvent | KernelEvent]:
+def heard(records: tuple[KernelRecord, ...]) -> list[XidEvent | KernelEvent]:
     reader = EventReader()
     found: list[XidEvent | KernelEvent] = []
     for record in records:
@@ -68,9 +68,9 @@ def test_texts_are_one_short_line() -> None:
             assert "  " not in event.text
 
 
-def lines(*texts: str, start_s: float = 100.0) -> tuple[Record, ...]:
+def lines(*texts: str, start_s: float = 100.0) -> tuple[KernelRecord, ...]:
     return tuple(
-        Record(facility=0, level=4, seq=seq, at_s=start_s + seq * 1e-5, text=text)
+        KernelRecord(facility=0, level=4, seq=seq, at_s=start_s + seq * 1e-5, text=text)
         for seq, text in enumerate(texts)
     )
 

@@ -13,7 +13,7 @@ from slurm_hooks.evaluation.judge import fold, opened
 from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.facts import GpuDeltas, GpuFabric, GpuFacts, NodeFacts, NvmlFacts
 from slurm_hooks.settings.sections import CheckConfig
-from slurm_hooks.tracking.gpu import GpuSeen, acknowledged, look, rebooted, was_reset
+from slurm_hooks.tracking.gpu import GpuSeen, acknowledged, rebooted, track, was_reset
 from slurm_hooks.tracking.node import TrackedState, saw_gpus
 from slurm_hooks.tracking.reboot import acknowledged as person_resumed
 
@@ -44,13 +44,13 @@ def run(
     """Readings at seconds after the start; the tracked GPU and the deltas of the last one."""
     seen, filled = seen or GpuSeen(), GPU
     for after_s, gpu in readings:
-        seen, filled = look(seen, gpu, START + after_s)
+        seen, filled = track(seen, gpu, START + after_s)
     return seen, filled.deltas
 
 
 def test_the_first_reading_is_a_baseline_without_deltas() -> None:
     worn = replace(GPU, uncorrected=7, link_crc_errors=(99,) * 18)
-    seen, filled = look(GpuSeen(), worn, START)
+    seen, filled = track(GpuSeen(), worn, START)
     assert filled.uncorrected_new is None
     assert filled.deltas == GpuDeltas(fabric_pending_s=0.0)
     assert (seen.serial, seen.total("uncorrected"), seen.total("link_crc_errors")) == (
@@ -63,7 +63,7 @@ def test_link_errors_are_counted_in_the_last_hour_and_the_link_is_named() -> Non
     seen, news = run((0, GPU), (10, bad))
     assert (news.link_recoveries, news.link_replays, news.bad_links) == (2, 0, (7,))
     for minute in range(1, 75):
-        seen, filled = look(seen, bad, START + 10 + minute * 60)
+        seen, filled = track(seen, bad, START + 10 + minute * 60)
     assert filled.deltas.link_recoveries == 0, "an hour without another one"
 
 
@@ -127,11 +127,11 @@ def test_a_reset_is_a_new_baseline() -> None:
     bad = replace(GPU, uncorrected=2, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
     seen, _ = run((0, GPU), (10, bad))
     assert was_reset(seen, GPU)
-    after, filled = look(seen, GPU, START + 20)
+    after, filled = track(seen, GPU, START + 20)
     assert filled.uncorrected_new is None
     assert (filled.deltas.link_recoveries, filled.deltas.bad_links) == (None, ())
     again = replace(GPU, uncorrected=1)
-    assert look(after, again, START + 30)[1].uncorrected_new == 1
+    assert track(after, again, START + 30)[1].uncorrected_new == 1
     assert not was_reset(after, again)
 
 
@@ -143,11 +143,11 @@ def test_a_requirement_that_ended_is_a_reset_and_a_missing_answer_is_not() -> No
 
 def test_a_lost_gpu_keeps_its_name_and_has_no_deltas() -> None:
     seen, _ = run((0, GPU), (10, GPU))
-    seen, filled = look(seen, GpuFacts(index=3, state_code=15), START + 20)
+    seen, filled = track(seen, GpuFacts(index=3, state_code=15), START + 20)
     assert (filled.uuid, filled.pci, filled.serial) == ("GPU-3", "0000:86:00", "165")
     assert filled.uncorrected_new is None
     assert filled.deltas == GpuDeltas()
-    back, filled = look(seen, replace(GPU, uncorrected=1), START + 30)
+    back, filled = track(seen, replace(GPU, uncorrected=1), START + 30)
     assert back.total("uncorrected") == 1
     assert filled.uncorrected_new == 1, "the baseline was kept"
 
@@ -171,16 +171,16 @@ def test_a_resume_by_a_person_resets_counted_errors() -> None:
     bad = replace(GPU, uncorrected=3, link_recoveries=with_link(GPU.link_recoveries or (), 7, 5))
     seen, news = run((0, GPU), (10, bad))
     assert (news.link_recoveries, news.bad_links) == (5, (7,))
-    seen, filled = look(acknowledged(seen), bad, START + 20)
+    seen, filled = track(acknowledged(seen), bad, START + 20)
     assert filled.uncorrected_new == 0
     assert (filled.deltas.link_recoveries, filled.deltas.bad_links) == (0, ())
     worse = replace(bad, uncorrected=4)
-    assert look(seen, worse, START + 30)[1].uncorrected_new == 1
+    assert track(seen, worse, START + 30)[1].uncorrected_new == 1
 
 
 def test_an_idle_gpu_does_not_change_the_tracked_state_for_a_while() -> None:
     seen, _ = run((0, GPU), (10, GPU))
-    same, _ = look(seen, GPU, START + 11)
+    same, _ = track(seen, GPU, START + 11)
     assert same.counters is seen.counters
 
 

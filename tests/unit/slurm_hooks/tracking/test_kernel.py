@@ -25,7 +25,7 @@ from slurm_hooks.facts import (
     XidEvent,
 )
 from slurm_hooks.facts.kernel import SLOT_S, SLOTS
-from slurm_hooks.probes.kmsg import Record
+from slurm_hooks.probes.kmsg import KernelRecord
 from slurm_hooks.probes.runner import Readings
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking import kernel, reboot, store
@@ -412,8 +412,8 @@ def test_limits_out_of_range_are_refused(name: str) -> None:
 # --- the whole way --------------------------------------------------------------------------------
 
 
-def record(seq: int, text: str, at_s: float | None = None) -> Record:
-    return Record(
+def record(seq: int, text: str, at_s: float | None = None) -> KernelRecord:
+    return KernelRecord(
         facility=0, level=4, seq=seq, at_s=float(seq) if at_s is None else at_s, text=text
     )
 

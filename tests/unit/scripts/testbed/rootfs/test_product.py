@@ -35,6 +35,9 @@ multidict==7.2.1 ; python_full_version >= '3.11' \\
 nvidia-ml-py==13.6 \\
     --hash=sha256:11
     # via holdfast (pyproject.toml)
+prometheus-client==0.26.0 \\
+    --hash=sha256:22
+    # via holdfast (pyproject.toml)
 """
 
 
@@ -44,6 +47,7 @@ def test_a_requirement_brings_its_dependencies_and_no_development_tool() -> None
         "kubernetes==36.0.3 --hash=sha256:dd",
         "multidict==7.2.1 --hash=sha256:00",
         "nvidia-ml-py==13.6 --hash=sha256:11",
+        "prometheus-client==0.26.0 --hash=sha256:22",
     ]
 
 

@@ -18,12 +18,12 @@ from slurm_hooks.active.checks import (
     nccl_pairwise,
     storage,
 )
-from slurm_hooks.active.result import Judged, Verdict
+from slurm_hooks.active.result import CheckOutcome, Judged
 from slurm_hooks.active.run import Node, Ran
 
 DATA = Path(__file__).parents[4] / "data" / "active"
 NODE = Node(gpus=8, mounts=("/mnt/a", "/mnt/b"))
-PASSED, FAILED, COULD_NOT = Verdict.PASSED, Verdict.FAILED, Verdict.COULD_NOT_RUN
+PASSED, FAILED, COULD_NOT = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.COULD_NOT_RUN
 
 
 def recorded(name: str, status: int = 0) -> Ran:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slurm_hooks.agent.job_report.reporter import Reporter
-from slurm_hooks.agent.job_runs.runs import JobXid, Run
+from slurm_hooks.agent.job_runs.runs import JobRun, JobXid
 from slurm_hooks.settings import settings
 
 Noted = list[tuple[str, dict[str, Any]]]
@@ -25,12 +25,12 @@ def reporter(tmp_path: Path) -> tuple[Reporter, Noted]:
     return made, noted
 
 
-def run(*xids: int) -> Run:
+def run(*xids: int) -> JobRun:
     found = tuple(
         JobXid(xid=xid, pci="0000:86:00", seq=n, at_s=5.0, gpu=3, uuid="GPU-3")
         for n, xid in enumerate(xids)
     )
-    return Run(job=4711, restarts=2, started_s=1.0, ended_s=9.0, xids=found)
+    return JobRun(job=4711, restarts=2, started_s=1.0, ended_s=9.0, xids=found)
 
 
 def test_a_run_affected_by_the_node_is_recorded_with_its_gpu(

@@ -122,29 +122,29 @@ def held(pid: int, used: int | None = 1 << 30) -> NodeFacts:
 
 
 def test_a_leftover_is_reported_with_the_memory_that_it_holds() -> None:
-    (left,) = leftovers.look(OVER, RUN, [process()], held(4711))
+    (left,) = leftovers.find_leftovers(OVER, RUN, [process()], held(4711))
     assert (left.gpus, left.used_bytes, left.code) == ((0, 1), 2 << 30, "JOB_LEFTOVER")
 
 
 def test_a_leftover_without_a_gpu_is_reported_but_not_a_fault() -> None:
-    (left,) = leftovers.look(OVER, RUN, [process()], facts())
+    (left,) = leftovers.find_leftovers(OVER, RUN, [process()], facts())
     assert (left.gpus, left.code) == ((), "")
 
 
 def test_memory_of_a_live_jobs_process_is_not_left_behind() -> None:
     shared = begin(OVER, job=8, uid=BOB, at_s=150.0)
-    assert leftovers.look(shared, RUN, [process(5, job=8, uid=BOB)], held(5)) == ()
-    assert leftovers.look(shared, RUN, (), held(5)) == ()
+    assert leftovers.find_leftovers(shared, RUN, [process(5, job=8, uid=BOB)], held(5)) == ()
+    assert leftovers.find_leftovers(shared, RUN, (), held(5)) == ()
 
 
 def test_an_unknown_process_on_gpus_that_only_this_job_had_is_unconfirmed() -> None:
-    (left,) = leftovers.look(OVER, RUN, (), held(5))
+    (left,) = leftovers.find_leftovers(OVER, RUN, (), held(5))
     assert (left.pid, left.confirmed, left.code) == (5, False, "JOB_LEFTOVER")
     assert leftovers.to_end(RUN, [left], [process(5)]) == ()
 
 
 def test_only_processes_of_the_jobs_user_may_be_killed() -> None:
-    left = leftovers.look(OVER, RUN, [process()], facts())
+    left = leftovers.find_leftovers(OVER, RUN, [process()], facts())
     assert leftovers.to_end(RUN, left, [process(), process(9)]) == (process(),)
     assert leftovers.to_end(RUN, left, [process(uid=BOB)]) == (), "it now runs as another user"
     assert leftovers.to_end(replace(RUN, uid=0), left, [process(uid=0)]) == ()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from slurm_hooks.agent.job_runs.hook_notes import Note
+from slurm_hooks.agent.job_runs.hook_notes import HookNote
 from slurm_hooks.agent.job_runs.processes import JobProcess
-from slurm_hooks.agent.job_runs.runs import Run, Runs, ended, started
+from slurm_hooks.agent.job_runs.runs import JobRun, Runs, ended, started
 from slurm_hooks.facts import GpuFacts, NodeFacts, NvmlFacts, PortFacts, XidEvent
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 ALICE, BOB = 2001, 2002
 
 
-def note(kind: str, job: int = 7, restarts: int = 0, at_s: float = 100.0, **more: Any) -> Note:
+def note(kind: str, job: int = 7, restarts: int = 0, at_s: float = 100.0, **more: Any) -> HookNote:
     full: dict[str, Any] = {"uid": ALICE, "gpus": frozenset({0, 1}), **more}
-    return Note(kind=kind, job=job, restarts=restarts, at_s=at_s, boot_id=BOOT, **full)
+    return HookNote(kind=kind, job=job, restarts=restarts, at_s=at_s, boot_id=BOOT, **full)
 
 
 def begin(known: Runs, job: int = 7, restarts: int = 0, at_s: float = 100.0, **more: Any) -> Runs:
@@ -26,7 +26,7 @@ def finish(known: Runs, job: int = 7, restarts: int = 0, at_s: float = 200.0, **
     return ended(known, note("end", job, restarts, at_s, **more))
 
 
-def run_of(known: Runs, job: int = 7, restarts: int = 0) -> Run:
+def run_of(known: Runs, job: int = 7, restarts: int = 0) -> JobRun:
     return known.runs[job, restarts]
 
 

@@ -45,9 +45,9 @@ def publish(run: Path, status: str) -> None:
 JOB = {"SLURM_JOB_ID": "4711", "SLURM_JOB_RESTART_COUNT": "2", "SLURM_JOB_UID": "2001"}
 
 
-def read_one(run: Path) -> hook_notes.Note:
+def read_one(run: Path) -> hook_notes.HookNote:
     ((_, found),) = hook_notes.read_all(hook_notes.folder(run))
-    assert isinstance(found, hook_notes.Note)
+    assert isinstance(found, hook_notes.HookNote)
     return found
 
 

@@ -16,8 +16,8 @@ from slurm_hooks.agent.job_runs.processes import (
     JobProcess,
     Scan,
     end,
-    look,
     open_processes,
+    read_process,
     scan,
 )
 
@@ -55,7 +55,7 @@ PROC = Path("/proc")
 
 
 def of_job(child: subprocess.Popen[bytes]) -> JobProcess:
-    found = look(child.pid, PROC)
+    found = read_process(child.pid, PROC)
     assert found is not None
     return found
 
@@ -85,17 +85,17 @@ def test_a_batch_script_has_no_step(start: Start) -> None:
 
 @pytest.mark.parametrize("job", ["", "x", "7x", "-7"])
 def test_a_process_of_no_job_is_ignored(start: Start, job: str) -> None:
-    assert look(start(SLURM_JOB_ID=job).pid, PROC) is None
-    assert look(start().pid, PROC) is None
+    assert read_process(start(SLURM_JOB_ID=job).pid, PROC) is None
+    assert read_process(start().pid, PROC) is None
 
 
 def test_a_pid_that_no_longer_exists_is_ignored(start: Start) -> None:
     child = start(SLURM_JOB_ID="7")
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert look(child.pid, PROC) is None  # a zombie
+    assert read_process(child.pid, PROC) is None  # a zombie
     child.wait()
-    assert look(child.pid, PROC) is None
+    assert read_process(child.pid, PROC) is None
 
 
 def fake_proc(
@@ -124,14 +124,14 @@ def test_the_cgroup_is_used_before_the_environment(
     tmp_path: Path, cgroup: str, job: int, step: str
 ) -> None:
     proc = fake_proc(tmp_path, 50, cgroup=cgroup, environ="SLURM_JOB_ID=99\0SLURM_STEP_ID=9\0")
-    found = look(50, proc)
+    found = read_process(50, proc)
     assert found is not None
     assert (found.job, found.step, found.by_cgroup, found.uid) == (job, step, True, 2001)
 
 
 @pytest.mark.parametrize("cgroup", ["0::/user.slice/job_x\n", "0::/myjob_7/step_1\n", "0::/job_\n"])
 def test_a_cgroup_that_only_resembles_a_jobs_is_ignored(tmp_path: Path, cgroup: str) -> None:
-    assert look(50, fake_proc(tmp_path, 50, cgroup=cgroup)) is None
+    assert read_process(50, fake_proc(tmp_path, 50, cgroup=cgroup)) is None
 
 
 def test_garbage_in_proc_is_handled(tmp_path: Path) -> None:

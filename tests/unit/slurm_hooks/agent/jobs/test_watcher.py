@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.job_runs.runs import Run, Runs
+from slurm_hooks.agent.job_runs.runs import JobRun, Runs
 from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import deliver
@@ -36,7 +36,7 @@ class Node:
 
     def starts(self, *jobs: int, ended_s: float | None = None) -> None:
         for job in jobs:
-            run = Run(job=job, restarts=0, started_s=1.0, uid=ME, ended_s=ended_s)
+            run = JobRun(job=job, restarts=0, started_s=1.0, uid=ME, ended_s=ended_s)
             self.runs = self.runs.with_run(run)
 
     @property

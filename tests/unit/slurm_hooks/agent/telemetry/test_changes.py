@@ -7,13 +7,13 @@ from typing import Any
 from holdfast.findings import Finding
 from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks.agent.telemetry.changes import Board, Episodes, board_of, boards_of, of_boards
-from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.evaluation.judge import OpenFinding
 from slurm_hooks.facts import GpuFacts
 
 BOARDS = {n: Board(uuid=f"GPU-{n}", serial=f"165{n}", pci=f"0000:0{n}:00") for n in range(8)}
 
 
-def opened(code: str = "XID79", subject: str = "GPU-3", **more: Any) -> Opened:
+def opened(code: str = "XID79", subject: str = "GPU-3", **more: Any) -> OpenFinding:
     found = Finding(
         code=code,
         severity=more.pop("severity", Severity.FATAL),
@@ -23,7 +23,7 @@ def opened(code: str = "XID79", subject: str = "GPU-3", **more: Any) -> Opened:
         gpu=more.pop("gpu", 3),
         check=more.pop("check", "gpu_xid"),
     )
-    return Opened(finding=found, mode=Mode.DRAIN, since=more.pop("since", 100.0))
+    return OpenFinding(finding=found, mode=Mode.DRAIN, since=more.pop("since", 100.0))
 
 
 def test_a_finding_opens_with_its_time_and_its_board() -> None:

@@ -10,7 +10,7 @@ from holdfast.vocabulary import Action, Mode, Severity
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
 from slurm_hooks.agent.telemetry.history_events import HistoryEvents
 from slurm_hooks.agent.telemetry.recorder import Recorder
-from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.evaluation.judge import OpenFinding
 from slurm_hooks.facts import GpuFacts
 from slurm_hooks.tracking.gpu import GpuSeen
 from slurm_hooks.tracking.node import Streak, TrackedState
@@ -67,8 +67,8 @@ def gpus(uuids: str = "GPU-") -> list[GpuFacts]:
     return [GpuFacts(index=n, uuid=f"{uuids}{n}", serial=f"S{n}") for n in range(8)]
 
 
-def opened(found: Finding) -> Opened:
-    return Opened(finding=found, mode=Mode.DRAIN, since=5.0)
+def opened(found: Finding) -> OpenFinding:
+    return OpenFinding(finding=found, mode=Mode.DRAIN, since=5.0)
 
 
 def test_a_first_start_is_a_boot_with_an_inventory() -> None:

@@ -19,7 +19,7 @@ from slurm_hooks.agent.drain.controller import DrainController
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.agent.verdict.facts_summary import brief
 from slurm_hooks.agent.verdict.publisher import Publisher
-from slurm_hooks.evaluation.judge import Opened
+from slurm_hooks.evaluation.judge import OpenFinding
 from slurm_hooks.facts import (
     GpuFacts,
     KmsgFacts,
@@ -63,7 +63,7 @@ def test_the_published_record_proves_the_agents_drain_to_a_reader(tmp_path: Path
     records.save(records.path_in(places.state), Drained(record=RECORD))
     config = Settings(path=tmp_path / "none.yaml", cluster=ClusterConfig(paths=places))
     publisher = Publisher(ME, "b-1", places, 30)
-    opened = [Opened(finding=FLAP, mode=Mode.OBSERVE)]
+    opened = [OpenFinding(finding=FLAP, mode=Mode.OBSERVE)]
 
     def published() -> SlurmNode:
         actor = DrainController(ME, "b-1", config)

@@ -22,7 +22,7 @@ from slurm_hooks.job.diagnosis.causes import (
     _NO_LOG_LINE,
     CLASS_OF,
     RETRY_OF,
-    Line,
+    LogLine,
     diagnose,
     match,
 )
@@ -92,9 +92,9 @@ def test_no_signature_can_match_a_line_without_a_hint(signature: Signature) -> N
     assert _needs_hint(_parser.parse(signature.pattern), _constants)
 
 
-def _lines(text: str) -> list[Line]:
+def _lines(text: str) -> list[LogLine]:
     return [
-        Line(file="log", number=number, text=line)
+        LogLine(file="log", number=number, text=line)
         for number, line in enumerate(text.splitlines(), start=1)
     ]
 

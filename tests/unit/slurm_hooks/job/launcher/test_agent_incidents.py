@@ -13,7 +13,7 @@ from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.launcher.agent_incidents import AgentIncidents, since, with_incidents
-from slurm_hooks.job.launcher.node_faults import NodeFault, Snapshot
+from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd, facts
 
 NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
@@ -28,7 +28,7 @@ def entry(
 
 def snapshot(
     *entries: Incident, restarts: int = 0, faults: tuple[NodeFault, ...] | None = ()
-) -> Snapshot:
+) -> JobSnapshot:
     job = SlurmJob(
         job_id=7,
         name="train",
@@ -39,7 +39,7 @@ def snapshot(
         requeue=True,
         admin_comment=render(entries),
     )
-    return Snapshot(job=job, faults=faults)
+    return JobSnapshot(job=job, faults=faults)
 
 
 ENDED = AttemptEnd(
@@ -128,7 +128,7 @@ def test_incidents_of_an_earlier_run_do_not_count() -> None:
 
 
 def test_without_an_answer_from_slurm_there_are_no_incidents() -> None:
-    blind = Snapshot(job=None, faults=None)
+    blind = JobSnapshot(job=None, faults=None)
     assert since((), blind) == AgentIncidents()
     assert with_incidents(blind, AgentIncidents(), NODES) is blind
 

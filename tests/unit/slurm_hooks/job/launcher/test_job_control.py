@@ -15,7 +15,7 @@ from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.attempt import Tools
 from slurm_hooks.job.launcher.job_control import JobControl
-from slurm_hooks.job.step.run_step import Signals
+from slurm_hooks.job.step.run_step import StepSignals
 from tests.unit.slurm_hooks.listening import listening
 
 CONTEXT = JobContext(
@@ -46,7 +46,7 @@ def job_control(run_dir: Path, slurm: Answers) -> JobControl:
         journal=Journal(run_dir / "journal.jsonl", lambda: 0.0),
         config=JobConfig(slurm_patience_s=0),
         run_dir=run_dir,
-        signals=Signals(),
+        signals=StepSignals(),
     )
     return JobControl(CONTEXT, tools)
 

@@ -11,7 +11,7 @@ import pytest
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.launcher import losses
-from slurm_hooks.job.launcher.past_attempts import Past
+from slurm_hooks.job.launcher.past_attempts import JournalAttempt
 from slurm_hooks.job.step.run_step import StepEnd
 
 END = StepEnd(status=1, started_at=1000.0, ended_at=8200.0)
@@ -35,8 +35,8 @@ def test_the_work_since_the_last_checkpoint_is_lost(
     assert text.startswith(expected)
 
 
-def _past(resumed_path: str = "", *, started: bool = True) -> Past:
-    return Past(
+def _past(resumed_path: str = "", *, started: bool = True) -> JournalAttempt:
+    return JournalAttempt(
         number=1,
         started=started,
         ended=True,

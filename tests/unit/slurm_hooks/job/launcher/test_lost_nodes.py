@@ -13,7 +13,7 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.launcher.lost_nodes import LostNodes
-from slurm_hooks.job.launcher.node_faults import Snapshot, faults, with_lost
+from slurm_hooks.job.launcher.node_faults import JobSnapshot, faults, with_lost
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
 from slurm_hooks.job.step.node_steps import answer, answers, steps_here
 from slurm_hooks.job.step.overlap_step import environment, overlapping
@@ -121,7 +121,9 @@ def test_a_job_with_a_lost_node_is_requeued_and_may_have_the_node_again() -> Non
     lost = LostNodes(Node(GONE), contained=True)
     lost.among([node()])
     now = node(slurmd_s=60, boot_s=50)
-    snapshot = with_lost(Snapshot(job=None, faults=faults([now]), nodes=(now,)), lost.among([now]))
+    snapshot = with_lost(
+        JobSnapshot(job=None, faults=faults([now]), nodes=(now,)), lost.among([now])
+    )
     known = facts(snapshot, NOT_STARTED, [], 2)
     assert known.nodes == (NodeEvidence(node=W1, code="LOST", fatal=True, out_of_service=True),)
     decision = decide(known, JobConfig(), T)
@@ -136,7 +138,7 @@ def test_a_drain_takes_precedence_over_a_lost_node() -> None:
     lost = LostNodes(Node(GONE), contained=True)
     lost.among([node()])
     found = lost.among([node(slurmd_s=60)])
-    snapshot = with_lost(Snapshot(job=None, faults=faults([drained])), found)
+    snapshot = with_lost(JobSnapshot(job=None, faults=faults([drained])), found)
     assert [fault.code for fault in snapshot.faults or ()] == ["XID79"]
 
 

@@ -7,12 +7,12 @@ from datetime import datetime, timezone
 
 import pytest
 
-from holdfast.policy.job import Decision, FailureKind, Next, decide
+from holdfast.policy.job import FailureKind, JobDecision, Next, decide
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
-from slurm_hooks.job.launcher.node_faults import NodeFault, Snapshot
+from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
 from slurm_hooks.job.step.run_step import StepEnd
 from slurm_hooks.job.step.srun_output import task_failure_in
@@ -47,9 +47,9 @@ def ended(output: str, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
     return attempt_end(end, Choice(chosen=None), None, nodes)
 
 
-def after(this: AttemptEnd, tries: int, faults: tuple[NodeFault, ...] = ()) -> Decision:
+def after(this: AttemptEnd, tries: int, faults: tuple[NodeFault, ...] = ()) -> JobDecision:
     """The decision after the job has ended like this ``tries`` times."""
-    known = facts(Snapshot(job=JOB, faults=faults), this, [], len(NODES))
+    known = facts(JobSnapshot(job=JOB, faults=faults), this, [], len(NODES))
     return decide(replace(known, past=[known.current] * (tries - 1)), JobConfig(), NOW)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.job.step import kill_tasks
-from slurm_hooks.job.step.run_step import Signals, StepEnd, StepPlan, run_step
+from slurm_hooks.job.step.run_step import StepEnd, StepPlan, StepSignals, run_step
 from slurm_hooks.job.step.srun_output import cancelled_step_in, task_failure_in
 
 
@@ -35,7 +35,7 @@ def _run(
         end_grace_s=grace_s,
         last_kill_s=last_kill_s,
     )
-    with Signals().caught() as signals:
+    with StepSignals().caught() as signals:
         return run_step(plan, signals)
 
 
@@ -100,7 +100,7 @@ def test_with_kill_on_bad_exit_0_the_other_ranks_continue(
         end_grace_s=0.0,
         last_kill_s=0.0,
     )
-    with Signals().caught() as signals:
+    with StepSignals().caught() as signals:
         assert run_step(plan, signals).exit_code == 6
     assert ended == []
 

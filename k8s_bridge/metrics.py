@@ -1,0 +1,142 @@
+"""The bridge's metrics, served over HTTP. The only module that imports prometheus_client.
+
+The server has one thread and serves one client at a time, each read with a time limit. A client that is
+slow delays other scrapes and never the bridge.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter as Count
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+    make_wsgi_app,
+)
+
+from holdfast.adapters.log import Log
+from holdfast.version import VERSION
+from k8s_bridge.names import KUBERNETES, SLURM
+from k8s_bridge.planning.plan import CHANGES, Change
+
+log = Log("bridge")
+
+_PATIENCE_S = 5.0
+"""How long one read from a client may take."""
+
+
+disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter
+
+
+class BridgeMetrics:
+    """The metrics of one bridge, in a registry of their own. All methods are thread-safe."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(namespace="holdfast_bridge", registry=self.registry)
+        info = Info("holdfast_bridge", "The bridge's version.", registry=self.registry)
+        info.info({"version": VERSION})
+        self._passes = self._counter("passes", "Passes since the start.")
+        self._failed_passes = self._counter(
+            "failed_passes", "Passes since the start that an error ended."
+        )
+        self._planned = self._gauge("planned_changes", "Changes in the last plan.", "change")
+        self._writes = self._counter("writes", "Changes written since the start.", "change")
+        self._refusals = self._counter(
+            "refusals", "Changes that Slurm or the API server rejected since the start.", "change"
+        )
+        self._conflicts = self._counter(
+            "conflicts",
+            "Changes that came too late since the start: the Node had changed or was gone.",
+            "change",
+        )
+        self._nodes = self._gauge("nodes", "Nodes in the last snapshot.", "side")
+        self._switched_off = self._gauge(
+            "switched_off", "Whether a kill switch stops all actions of the bridge."
+        )
+        age = self._gauge(
+            "snapshot_age_seconds", "Time since the bridge last had the current state.", "side"
+        )
+        self._seen_at = dict.fromkeys((SLURM, KUBERNETES), time.monotonic())
+        for side in self._seen_at:
+            age.labels(side).set_function(partial(self._age_s, side))
+        for name in CHANGES:  # a counter that is not there cannot be alerted on
+            for family in (self._planned, self._writes, self._refusals, self._conflicts):
+                family.labels(name)
+
+    def passed(self, *, failed: bool) -> None:
+        """A pass ended; ``failed``: with an error."""
+        self._passes.inc()
+        if failed:
+            self._failed_passes.inc()
+
+    def seen(self, side: str, nodes: int) -> None:
+        """The current state of ``side`` (SLURM or KUBERNETES) is known and has this many nodes."""
+        self._seen_at[side] = time.monotonic()
+        self._nodes.labels(side).set(nodes)
+
+    def planned(self, changes: Iterable[Change], *, switched_off: bool) -> None:
+        """The plan of this pass, without the changes that a kill switch stops."""
+        counts = Count(type(change).__name__ for change in changes)
+        for name in CHANGES:
+            self._planned.labels(name).set(counts[name])
+        self._switched_off.set(switched_off)
+
+    def wrote(self, change: type[Change], count: int = 1) -> None:
+        self._writes.labels(change.__name__).inc(count)
+
+    def refused(self, change: type[Change]) -> None:
+        self._refusals.labels(change.__name__).inc()
+
+    def conflicted(self, change: type[Change]) -> None:
+        self._conflicts.labels(change.__name__).inc()
+
+    def serve(self, host: str, port: int) -> WSGIServer | None:
+        """Serve the metrics at any path of this port until the process ends. None, and one line in the
+        log, if the port cannot be used: the bridge runs without metrics.
+        """
+        try:
+            server = make_server(
+                host,
+                port,
+                make_wsgi_app(self.registry),
+                _Server,
+                handler_class=_Handler,
+            )
+        except OSError as error:
+            log.error("metrics not served", at=f"{host}:{port}", why=error.strerror or error)
+            return None
+        threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+        log.info("metrics served", at=f"http://{host}:{server.server_port}/metrics")
+        return server
+
+    def _age_s(self, side: str) -> float:
+        return time.monotonic() - self._seen_at[side]
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"holdfast_bridge_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"holdfast_bridge_{name}", text, labels, registry=self.registry)
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _PATIENCE_S
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """A scrape is not logged."""
+
+
+class _Server(WSGIServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that leaves or is too slow. It is not logged."""
