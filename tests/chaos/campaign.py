@@ -506,7 +506,10 @@ class Jobs:
         try:
             return job.state
         except (SandboxError, ValueError, LookupError):
-            return "unknown"
+            argv = ["timeout", "5", "scontrol", "show", "job", str(job.job_id)]
+            answer = self._box.run(argv, check=False)
+            # slurmctld was killed before it had saved the job.
+            return "lost by slurmctld" if "Invalid job id" in answer.stderr else "unknown"
 
     def _ended(self, job: training.Training) -> bool:
         state = self._state(job)
