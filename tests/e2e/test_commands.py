@@ -95,7 +95,9 @@ def test_kill_switches_are_shown_and_recorded(clean_box: Box) -> None:
 
         def on() -> bool:
             rows = json.loads(box.run(["holdfast", "history", "--json"], check=False).stdout)
-            return {row["name"]: row["kill_switches"] for row in rows}[node.name] == ["gpu_xyd"]
+            return any(
+                row["name"] == node.name and row["kill_switches"] == ["gpu_xyd"] for row in rows
+            )
 
         cluster.wait_for(on, "the agent recorded the kill switch", 20)
     finally:
