@@ -1,8 +1,9 @@
 """The incidents of a job, kept in its AdminComment in Slurm, which every user can read.
 
-One line, ``holdfast: CODE node=NAME gpu=3 step=0 pid=4711 n=2 run=0 at=1795239019; CODE …``. Each
-node's agent adds its own entries; the launcher, ``holdfast explain`` and people read them. A comment
-that does not begin with ``holdfast:`` is somebody else's and is never changed. Pure.
+One line, ``holdfast: CODE node=NAME gpu=3 step=0 pid=4711 n=2 run=0 at=1795239019; CODE …;
+journal=/mnt/training/.holdfast/job-7.jsonl``. Each node's agent adds its own entries; the launcher,
+``holdfast explain`` and people read them. A comment that does not begin with ``holdfast:`` is somebody
+else's and is never changed. Pure.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ PREFIX = "holdfast:"
 MAX_CHARS = 900
 """Slurm documents no maximum length; longer comments are hard to read on a screen."""
 
+MAX_JOURNAL_CHARS = 400
+"""A longer path is not written: the incidents need the room."""
+
+_JOURNAL = "journal="
+_JOURNAL_CHARS = "/._-+=@,:~"
+"""Besides letters and digits; the others are percent-encoded."""
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,39}")
 _WORD = re.compile(r"[A-Za-z0-9._+-]{1,253}")
 
@@ -139,6 +146,27 @@ def parse(comment: str) -> tuple[Incident, ...]:
     return tuple(entry for entry in found if entry is not None)
 
 
+def journal_in(comment: str) -> str:
+    """The path of the job's journal that a comment names; empty: none. The job's user chose it."""
+    from urllib.parse import unquote  # noqa: PLC0415 - rarely needed; the agent stays small
+
+    text = comment.strip()
+    if not text.startswith(PREFIX):
+        return ""
+    parts = (part.strip() for part in text[len(PREFIX) :].split(";"))
+    path = next((part[len(_JOURNAL) :] for part in parts if part.startswith(_JOURNAL)), "")
+    path = unquote(path, errors="surrogateescape")
+    return path if path.startswith("/") and "\0" not in path else ""
+
+
+def _journal_text(path: str) -> str:
+    """The part of a comment that names the journal; empty for a path that is too long."""
+    from urllib.parse import quote  # noqa: PLC0415
+
+    text = _JOURNAL + quote(path, safe=_JOURNAL_CHARS, errors="surrogateescape") if path else ""
+    return text if len(text) <= MAX_JOURNAL_CHARS else ""
+
+
 def _entry(text: str) -> Incident | None:
     code, *words = text.split() or [""]
     pairs = dict(word.split("=", 1) for word in words if "=" in word)
@@ -186,13 +214,21 @@ def _order(entry: Incident) -> tuple[object, ...]:
     return (-entry.run, rank, -entry.severity, entry.at, *map(str, entry.key))
 
 
-def render(entries: Sequence[Incident]) -> str:
-    """The comment, most important entries first, cut after a whole entry to ``MAX_CHARS``."""
+def render(entries: Sequence[Incident], journal: str = "") -> str:
+    """The comment, most important entries first, cut after a whole entry to ``MAX_CHARS``.
+
+    ``journal``: the path of the job's journal, the last part.
+    """
+    tail = _journal_text(journal)
+    room = MAX_CHARS - len(tail)
     text, left = "", list(entries)
     while left:
         more = f"{text}; {left[0]}" if text else f"{PREFIX} {left[0]}"
-        if len(more) > MAX_CHARS:
-            return f"{text}; and {len(left)} more"
+        if len(more) > room:
+            text = f"{text}; and {len(left)} more"
+            break
         text = more
         left.pop(0)
-    return text
+    if not tail:
+        return text
+    return f"{text}; {tail}" if text else f"{PREFIX} {tail}"

@@ -35,7 +35,15 @@ def _environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["toyaml"] = to_yaml
+    environment.filters["roff"] = to_roff
     return environment
+
+
+def to_roff(value: object) -> str:
+    """``value`` as text of a manual page (groff_char(7)): nothing in it is a request or an escape."""
+    text = str(value).replace("\\", "\\e").replace("-", "\\-")
+    text = re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE)
+    return "".join(c if c.isascii() else f"\\[u{ord(c):04X}]" for c in text)
 
 
 def to_yaml(value: object) -> str:

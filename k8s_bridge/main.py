@@ -167,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Exit status 0, 1 (``--plan``: there are changes), 2 (cannot run).
     """
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         path = config_path(arguments.config)
         slurm, kube, policy = _compose(path)
@@ -189,7 +189,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast bridge",

@@ -20,8 +20,8 @@ exit status: 0 the file is valid, 1 it has problems (one line each), 2 there is 
 """
 
 
-def main(argv: Sequence[str]) -> int:
-    """The command. 0: no problem; 1: problems, one line each; 2: used wrongly."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast config",
@@ -40,7 +40,12 @@ def main(argv: Sequence[str]) -> int:
     )
     verb.add_argument("file", nargs="?", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
     verb.add_argument("--json", action="store_true", help="print {file, problems, unchecked}")
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command. 0: no problem; 1: problems, one line each; 2: used wrongly."""
+    arguments = parser().parse_args(argv)
     path = config_path(arguments.file)
     # Everywhere else a missing file means defaults; a check needs a file.
     unusable = (

@@ -1,15 +1,16 @@
 """The output of commands: the only module that writes to the terminal.
 
 Part of the output comes from users (job names, lines of logs, file names), so control characters are
-escaped.
+escaped. Tables are made in ``holdfast.cli.tables``.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from holdfast.text import printable
@@ -46,9 +47,14 @@ def _write(stream: TextIO, text: str) -> None:
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
-def table(rows: Iterable[Sequence[str]]) -> str:
-    """Rows as aligned columns; the first row is the heading. Each cell is one line."""
-    cells = [[printable.line(" ".join(cell.split())) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
-    lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in cells)
-    return "\n".join(line.rstrip() for line in lines)
+def clear_screen() -> None:
+    """Begin a new screen; on a terminal only."""
+    if sys.stdout.isatty():
+        sys.stdout.write("\x1b[H\x1b[2J")
+
+
+def screen_width() -> int | None:
+    """Columns of the terminal, or COLUMNS; None where neither is known (a pipe, a file)."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        return shutil.get_terminal_size((80, 24)).columns
+    return None

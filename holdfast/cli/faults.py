@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from holdfast.cli.console import complain, say, say_json, table
+from holdfast.cli.console import complain, say, say_json, screen_width
+from holdfast.cli.tables import table
 from holdfast.faults import FAULTS, Fault
 from holdfast.text.remedy import NEEDS
 from holdfast.text.wording import did_you_mean
@@ -40,8 +41,8 @@ _SEVERITY = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
-    """The command. 0: printed; 1: no matching fault."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast faults",
@@ -58,7 +59,12 @@ def main(argv: Sequence[str]) -> int:
     classes = sorted({row.fault_class.value for row in FAULTS.values()})
     parser.add_argument("--class", dest="of", choices=classes, help="only faults of this class")
     parser.add_argument("--json", action="store_true", help="a list of rows, one object each")
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command. 0: printed; 1: no matching fault."""
+    arguments = parser().parse_args(argv)
     rows = [row for row in FAULTS.values() if arguments.of in (None, row.fault_class.value)]
     page = _exact(arguments.words)
     signature = None if page or arguments.of else _signature(arguments.words)
@@ -159,7 +165,7 @@ def _list(rows: Iterable[Fault]) -> str:
         )
         for row in rows
     ]
-    return table([head, *body])
+    return table([head, *body], screen_width())
 
 
 def _page(row: Fault) -> str:

@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, Command] = {
     "check": Command(
         "slurm_hooks.cli.check.command:main", "probe this node once, as the agent does"
     ),
-    "explain": Command("holdfast.cli.explain:main", "explain the state of a node or a job"),
+    "explain": Command("holdfast.cli.explain.command:main", "explain the state of a node or a job"),
     "checkpoints": Command(
         "slurm_hooks.job.checkpoints.command:main",
         "list checkpoints: which one a job resumes from, and why",
@@ -41,12 +41,16 @@ COMMANDS: Mapping[str, Command] = {
     "diagnose": Command(
         "slurm_hooks.job.diagnosis.command:main", "find the cause of a failure in a job's logs"
     ),
+    "status": Command("holdfast.cli.status.command:main", "show the cluster on one screen"),
     "nodes": Command("holdfast.cli.nodes:main", "list the cluster's nodes and who drained them"),
     "history": Command(
         "slurm_hooks.cli.history:main", "show what happened to a node or a GPU, and how often"
     ),
     "inspect": Command("slurm_hooks.active.command:main", "test nodes under load, as Slurm jobs"),
     "faults": Command("holdfast.cli.faults:main", "show the fault catalogue"),
+    "support-bundle": Command(
+        "holdfast.cli.support_bundle.command:main", "collect logs and records of a node or a job"
+    ),
     "config": Command("holdfast.cli.config:main", "check a configuration file"),
     "render": Command(
         "holdfast.cli.render:main", "print manifests, slurm.conf lines, units, Helm values"

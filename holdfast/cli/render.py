@@ -31,6 +31,8 @@ TABLE: Mapping[str, str] = {
     "deployment": "k8s_bridge.render:DEPLOYMENT",
     "network-policy": "k8s_bridge.render:NETWORK_POLICY",
     "off": "k8s_bridge.render:OFF",
+    "bash-completion": "holdfast.cli.completion.documents:BASH",
+    "man-page": "holdfast.cli.completion.documents:MAN",
 }
 """Name of the document → where its ``Document`` is."""
 
@@ -48,8 +50,8 @@ def render_text(what: str, **values: str) -> str:
     return document(what).text(what, values)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of ``holdfast render``. Exit status 0, or 2 for a usage error."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     width = max(map(len, TABLE)) + 2
     rows = [f"  {name:{width}}{document(name).about}" for name in TABLE]
     parser = argparse.ArgumentParser(
@@ -74,7 +76,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--values", action="store_true", help="print the values that the document takes"
     )
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``holdfast render``. Exit status 0, or 2 for a usage error."""
+    arguments = parser().parse_args(argv)
     try:
         text = _values(arguments.what) if arguments.values else _render(arguments)
     except HoldfastError as error:

@@ -29,6 +29,9 @@ JOB_AFFECTED = "job_affected"
 """``job`` ran here and was affected by a fault of this node."""
 ACTIVE_CHECK = "active_check"
 """An active check ran: ``check`` and ``verdict`` (passed, failed, could-not-run)."""
+KILL_SWITCHES = "kill_switches"
+"""The kill switches of the node changed; ``on`` has those that are on now. ``agent_started`` has ``on``
+too, if there are any."""
 LOST = "events_lost"
 """``count`` events were dropped before they could be written."""
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from holdfast.cli.console import table
+from holdfast.cli.tables import fitted, table
 from holdfast.faults import fault_of
 from holdfast.history import event as names
 from holdfast.history.event import Event
+from holdfast.history.kill_switches import switches_on
 from holdfast.history.lemon import LEMON_DRAINS, WINDOW_S, Rating, Score
 from holdfast.history.subject import SubjectHistory
 from holdfast.text.wording import counted as plural
@@ -44,36 +45,47 @@ _PLAIN: Mapping[str, str] = {
     names.OPENED: "fault",
     names.CLOSED: "fault over",
     names.INVENTORY: "GPUs listed",
+    names.KILL_SWITCHES: "kill switches",
 }
 """Events with a better text than their name; the others are shown by their name."""
 
 
-def past_page(past: SubjectHistory, score: Score, events: Sequence[Event], since: float) -> str:
-    """One node or GPU: rating, counts and events. ``events`` are those to show."""
-    return "\n".join(_past_lines(past, score, events, since))
+_SHORT_CHARS = 12
 
 
-def _past_lines(
-    past: SubjectHistory, score: Score, events: Sequence[Event], since: float
-) -> Iterator[str]:
+def past_page(
+    past: SubjectHistory,
+    score: Score,
+    events: Sequence[Event],
+    since: float,
+    width: int | None = None,
+) -> str:
+    """One node or GPU: rating, counts and events. ``events`` are those to show; ``width`` as in
+    ``holdfast.cli.tables``.
+    """
+    parts = [fitted("\n".join(_past_lines(past, score)), width)]
+    often = list(_often(events, short=width is not None))
+    if often:
+        what = ("TIMES", "CODE", "ON", "FIRST", "LAST", "WHAT IT IS")
+        parts.append(table([what, *often], width, indent=2))
+    rows = [_row(event, of_gpu=past.kind == "gpu") for event in events]
+    none = f"  no events since {when(since)}"
+    head = ("WHEN", "NODE", "EVENT", "WHAT")
+    parts.append(table([head, *rows], width, indent=2) if rows else none)
+    return "\n\n".join(parts)
+
+
+def _past_lines(past: SubjectHistory, score: Score) -> Iterator[str]:
     what = "GPU " if past.kind == "gpu" else ""
     yield f"{what}{past.name}: {score.rating.value}, lemon score {score.value:.2f} of 1 in {_days()} days"
-    yield f"  means    {MEANING[score.rating]}"
-    yield f"  counted  {counted(score)}"
+    yield f"  means     {MEANING[score.rating]}"
+    yield f"  counted   {counted(score)}"
+    on = switches_on(event for event in past.events if event.node == past.name)
+    if on:
+        yield f"  switches  on: {', '.join(sorted(on))}"
     if past.gpus:
         listed = (f"{gpu.get('gpu')} {gpu.get('gpu_uuid')}" for gpu in past.gpus)
-        yield f"  GPUs     {', '.join(listed)}"
-    often = list(_often(events))
-    if often:
-        yield ""
-        head = ("TIMES", "CODE", "ON", "FIRST", "LAST", "WHAT IT IS")
-        yield from _indented(table([head, *often]))
-    yield ""
-    if not events:
-        yield f"  no events since {when(since)}"
-        return
-    rows = (_row(event, of_gpu=past.kind == "gpu") for event in events)
-    yield from _indented(table([("WHEN", "NODE", "EVENT", "WHAT"), *rows]))
+        yield f"  GPUs      {', '.join(listed)}"
 
 
 def counted(score: Score) -> str:
@@ -87,10 +99,10 @@ def counted(score: Score) -> str:
     return ", ".join(parts) + rule
 
 
-def ranking_page(rows: Iterable[tuple[SubjectHistory, Score]]) -> str:
+def ranking_page(rows: Iterable[tuple[SubjectHistory, Score]], width: int | None = None) -> str:
     """Every node, the worst first."""
     head = ("NODE", "SCORE", "RATING", "FAULTS", "DRAINS", "LAST FAULT", "WHEN")
-    return table([head, *(_ranked(past, score) for past, score in rows)])
+    return table([head, *(_ranked(past, score) for past, score in rows)], width)
 
 
 def _ranked(past: SubjectHistory, score: Score) -> tuple[str, ...]:
@@ -107,8 +119,9 @@ def _ranked(past: SubjectHistory, score: Score) -> tuple[str, ...]:
     )
 
 
-def _often(events: Iterable[Event]) -> Iterator[tuple[str, ...]]:
-    """One row for each fault and its part, the most frequent first."""
+def _often(events: Iterable[Event], *, short: bool) -> Iterator[tuple[str, ...]]:
+    """One row for each fault and its part, the most frequent first. ``short``: the first characters of a
+    UUID, which the command takes too."""
     groups: dict[tuple[str, str], list[Event]] = {}
     for event in events:
         if event.event == names.OPENED and event.code:
@@ -116,7 +129,8 @@ def _often(events: Iterable[Event]) -> Iterator[tuple[str, ...]]:
             groups.setdefault((event.code, on), []).append(event)
     for (code, on), found in sorted(groups.items(), key=lambda row: (-len(row[1]), row[0])):
         first, last = when(found[0].t), when(found[-1].t)
-        yield (str(len(found)), code, on, first, last, fault_of(code).title)
+        part = on[:_SHORT_CHARS] if short and on.startswith("GPU-") else on
+        yield (str(len(found)), code, part, first, last, fault_of(code).title)
 
 
 def _row(event: Event, *, of_gpu: bool) -> tuple[str, str, str, str]:
@@ -134,11 +148,14 @@ def sentence(event: Event) -> str:
         return f"{event.code} on {_on(event)}: {event.detail}{limited}"
     if event.event == names.CLOSED:
         open_s = event.facts.get("open_s")
-        lasted = f" after {_lasted(float(open_s))}" if isinstance(open_s, (int, float)) else ""
-        return f"{event.code} on {_on(event)}{lasted}"
+        after = f" after {lasted(float(open_s))}" if isinstance(open_s, (int, float)) else ""
+        return f"{event.code} on {_on(event)}{after}"
     if event.event == names.INVENTORY:
         gpus = event.facts.get("gpus")
         return plural(len(gpus), "GPU") if isinstance(gpus, list) else "-"
+    if event.event == names.KILL_SWITCHES:
+        on = event.facts.get("on")
+        return f"on: {', '.join(map(str, on))}" if isinstance(on, list) and on else "none is on"
     pairs = " ".join(f"{name}={value}" for name, value in event.facts.items())
     detail = event.detail.removeprefix(f"{event.event.replace('_', ' ')}: ")
     return detail or " ".join(filter(None, (event.code, pairs))) or "-"
@@ -150,7 +167,8 @@ def _on(event: Event) -> str:
     return str(event.facts.get("subject") or "node")
 
 
-def _lasted(seconds: float) -> str:
+def lasted(seconds: float) -> str:
+    """A duration as text."""
     for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -191,7 +209,3 @@ def when(at: float) -> str:
 
 def _days() -> int:
     return round(WINDOW_S / 86400)
-
-
-def _indented(text: str) -> Iterator[str]:
-    return (f"  {line}" for line in text.splitlines())

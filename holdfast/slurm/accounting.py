@@ -1,4 +1,5 @@
-"""A node's past drains from accounting (``sacctmgr show event``; seen on 24.11.5 and 26.05.5).
+"""Accounting: a node's past drains (``sacctmgr show event``), and a job that slurmctld no longer has
+(``sacct``). Seen on 24.11.5 and 26.05.5.
 
 slurmctld sends each drain to slurmdbd when it is set, including one that a later write replaces. Of several
 in one second only the last one is kept.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from holdfast.policy.ownership import PastDrain
@@ -19,6 +21,60 @@ _FIELDS = "TimeStart,TimeEnd,State,User,Reason"
 _BOOKKEEPING = "node-update"
 """The reason that slurmdbd itself writes when a node's instance or other facts change."""
 _ROW = re.compile(r"^([0-9]+)\|([0-9]+|Unknown)\|([^|\n]*)\|([^|\n]*)\|", re.MULTILINE)
+
+
+_JOB_FIELDS = (
+    "JobIDRaw",
+    "User",
+    "State",
+    "ExitCode",
+    "NodeList",
+    "AdminComment",
+    "WorkDir",
+    "JobName",
+)
+"""The user chooses the last two, so they come last."""
+_SEPARATOR = "\x1f"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastJob:
+    """The last run of a job in accounting. ``nodes`` is a hostlist."""
+
+    job_id: int
+    user: str
+    state: str
+    exit_code: str
+    nodes: str
+    admin_comment: str
+    work_dir: str
+    name: str
+
+
+def job_argv(job: str) -> list[str]:
+    """``job``: a number, or an array task such as ``1234_5``."""
+    return [
+        "sacct", "--noheader", "--allocations", "--parsable2", f"--delimiter={_SEPARATOR}",
+        f"--jobs={job}", f"--format={','.join(_JOB_FIELDS)}",
+    ]  # fmt: skip
+
+
+def past_job(text: str) -> PastJob | None:
+    """The job in the output of ``sacct``; None: accounting has none."""
+    for line in text.split("\n"):
+        row = line.split(_SEPARATOR, len(_JOB_FIELDS) - 1)
+        if len(row) == len(_JOB_FIELDS) and row[0].isascii() and row[0].isdigit():
+            return PastJob(
+                job_id=int(row[0]),
+                user=row[1],
+                state=row[2],
+                exit_code=row[3],
+                nodes="" if row[4] == "None assigned" else row[4],
+                admin_comment=row[5],
+                work_dir=row[6],
+                name=row[7],
+            )
+    return None
 
 
 def argv(name: SlurmName, since: datetime) -> list[str]:

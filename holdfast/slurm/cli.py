@@ -22,7 +22,7 @@ from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.policy.ownership import PastDrain
 from holdfast.slurm import accounting, parse
 from holdfast.slurm import commands as argv_of
-from holdfast.slurm.client import RunningJob, SlurmJob, SlurmNode
+from holdfast.slurm.client import QueuedJob, RunningJob, SlurmJob, SlurmNode
 from holdfast.text.printable import folded
 from holdfast.vocabulary import SlurmName
 
@@ -38,8 +38,10 @@ ENV: Mapping[str, str | None] = {
             "SCONTROL_ALL", "SCONTROL_FEDERATION", "SCONTROL_FUTURE", "SCONTROL_LOCAL",
             "SCONTROL_ONE_LINER", "SCONTROL_SIBLING", "SINFO_ALL", "SINFO_FEDERATION",
             "SINFO_FORMAT", "SINFO_LOCAL", "SINFO_PARTITION", "SINFO_SORT", "SLURM_CLUSTERS",
-            "SLURM_JSON", "SLURM_YAML", "SQUEUE_ACCOUNT", "SQUEUE_FEDERATION", "SQUEUE_LICENSES",
-            "SQUEUE_LOCAL", "SQUEUE_NAMES", "SQUEUE_PARTITION", "SQUEUE_QOS", "SQUEUE_USERS",
+            "SLURM_JSON", "SLURM_YAML", "SQUEUE_ACCOUNT", "SQUEUE_ALL", "SQUEUE_ARRAY",
+            "SQUEUE_FEDERATION", "SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SQUEUE_LICENSES", "SQUEUE_LOCAL",
+            "SQUEUE_NAMES", "SQUEUE_PARTITION", "SQUEUE_QOS", "SQUEUE_SORT", "SQUEUE_STATES",
+            "SQUEUE_USERS",
         )
     ),
 }  # fmt: skip
@@ -185,6 +187,15 @@ class SlurmCli:
         """The node's drains in accounting that were in effect at ``since`` or began later."""
         (checked,) = self._checked([name])
         return list(accounting.past_drains(self._run(accounting.argv(checked, since))))
+
+    def queue(self) -> list[QueuedJob]:
+        """The jobs that have not ended."""
+        return parse.queue(self._run(argv_of.queue()))
+
+    def past_job(self, job: str) -> accounting.PastJob | None:
+        """The last run of a job (a number or ``ARRAY_TASK``) in accounting, which answers also while
+        slurmctld does not."""
+        return accounting.past_job(self._run(accounting.job_argv(job)))
 
     def _nodes_json(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
         argv = argv_of.show_nodes(self._checked(names), json=True)

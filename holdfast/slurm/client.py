@@ -77,6 +77,18 @@ class SlurmJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedJob:
+    """One row of the queue. ``job`` as squeue names it, ``1234_5`` for a task of an array."""
+
+    job: str
+    state: str
+    state_reason: str
+    restarts: int
+    user: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:
     """A job in state RUNNING; an array task has a number of its own. ``start_at``: of this run."""
 

@@ -74,6 +74,14 @@ def job_admin_comment(job: str, text: str) -> list[str]:
     return ["scontrol", "update", f"JobId={job}", f"AdminComment={text}"]
 
 
+def queue() -> list[str]:
+    """Every job that has not ended; an array's pending tasks are one row."""
+    names = ("JobArrayID", "State", "Reason", "RestartCnt", "UserName")
+    columns = [f"{name}:{FIELD}" for name in names] + [f"Name:{RECORD}"]
+    states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED,COMPLETING"
+    return ["squeue", "--all", "--noheader", states, "--Format", ",".join(columns)]
+
+
 def disable_requeue(job: str) -> list[str]:
     """The effect of ``sbatch --no-requeue``. The job's own user may do it, also while it runs."""
     return ["scontrol", "update", f"JobId={job}", "Requeue=0"]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from holdfast.slurm.client import RunningJob, SlurmJob, SlurmNode
+from holdfast.slurm.client import QueuedJob, RunningJob, SlurmJob, SlurmNode
 from holdfast.slurm.hostlist import expand
 from holdfast.vocabulary import NodeState, SlurmName
 
@@ -168,6 +168,26 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
         admin_comment=_text(row.get("admin_comment")),
         array_task=_array_task(row),
     )
+
+
+def queue(text: str) -> list[QueuedJob]:
+    """The rows of ``commands.queue``. A user chooses the name; a row that it makes unreadable is left out."""
+    found = []
+    for record in text.split(f"{RECORD}\n"):
+        fields = record.split(FIELD, 5)
+        if len(fields) == 6 and fields[3].isdecimal():
+            job, state, reason, restarts, user, name = fields
+            found.append(
+                QueuedJob(
+                    job=job,
+                    state=state,
+                    state_reason=reason,
+                    restarts=int(restarts),
+                    user=user,
+                    name=name,
+                )
+            )
+    return found
 
 
 def _array_task(row: Mapping[str, Any]) -> str:

@@ -12,15 +12,17 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from holdfast.adapters.state_file import write_atomic
-from holdfast.cli.console import complain, say, say_json, table
+from holdfast.cli import settings
+from holdfast.cli.console import complain, say, say_json, screen_width
+from holdfast.cli.tables import table
 from holdfast.config.load import load_section
-from holdfast.config.location import ALL, config_path, switches_off
-from holdfast.config.schema import load_cluster
+from holdfast.config.location import ALL, switches_off
 from holdfast.errors import UsageError
 from holdfast.policy import budget
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.active import CATALOGUE, load
+from slurm_hooks.active.config import ActiveConfig
 from slurm_hooks.active.inspector import InspectedNode, Inspector
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
 from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
@@ -49,17 +51,20 @@ _SETTLE_S = 3.0
 
 def main(argv: Sequence[str]) -> int:
     """The command. Raises ConfigError, UsageError and CommandError."""
-    args = _parser().parse_args(argv)
+    args = parser().parse_args(argv)
     if args.list:
         say(_catalogue())
         return 0
-    config = config_path(args.config)
+    found = settings.load(args.config)
+    config = found.path
     if ALL in switches_off(config):
         raise UsageError(f"every action is switched off ({config.parent}/off/all)")
     if os.geteuid() != 0:
         raise UsageError("only root may reserve nodes: run sudo holdfast inspect …")
+    for name, schema in (("node", NodeConfig), ("active", ActiveConfig)):
+        found.section(name, schema)
+    config, cluster = found.valid_path, found.cluster
     checks = _checks(args.check, config)
-    cluster = load_cluster(config)
     slurm = SlurmMaintenance(cluster.slurm.timeout_s, cluster.slurm.bin)
     reservation = NodeReservation(slurm, this_process(), config)
     left = reservation.sweep()
@@ -74,10 +79,11 @@ def main(argv: Sequence[str]) -> int:
     began = time.time()
     done = inspector.inspect(_wanted(candidates, bool(args.node)), checks)
     _report(done, began, cluster.paths.state / "inspections", config, as_one_json=args.json)
-    return exit_status(done)
+    return found.complain("inspect") or exit_status(done)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast inspect",
@@ -155,7 +161,7 @@ def _report(
     if as_one_json:
         say_json(report)
     else:
-        say(page)
+        say(as_text(done, began=at, took_s=ended - began, width=screen_width()))
 
 
 def _prune(folder: Path, keep: int) -> None:
@@ -171,4 +177,4 @@ def _progress(line: str) -> None:
 
 def _catalogue() -> str:
     rows = [(name, row.summary, load(name).needs) for name, row in CATALOGUE.items()]
-    return table([("CHECK", "WHAT", "NEEDS"), *rows])
+    return table([("CHECK", "WHAT", "NEEDS"), *rows], screen_width())

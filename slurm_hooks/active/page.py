@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holdfast.cli.console import table
+from holdfast.cli.tables import fitted, table
 from holdfast.text.wording import counted
 from slurm_hooks.active.result import IN_DETAIL, CheckOutcome, Measurement, Result
 
@@ -94,18 +94,24 @@ def as_json(nodes: Sequence[Inspected], *, began: float, ended: float) -> dict[s
     }
 
 
-def as_text(nodes: Sequence[Inspected], *, began: datetime, took_s: float) -> str:
-    """The text report: a summary, everything that did not pass, then the values of each node."""
+def as_text(
+    nodes: Sequence[Inspected], *, began: datetime, took_s: float, width: int | None = None
+) -> str:
+    """The text report: a summary, everything that did not pass, then the values of each node.
+    ``width`` as in ``holdfast.cli.tables``.
+    """
     tested = [node for node in nodes if node.results]
     head = (
         f"Holdfast inspection of {began.strftime('%Y-%m-%d %H:%M:%S %Z').strip()}: "
         f"{counted(len(tested), 'node')} tested, {len(nodes) - len(tested)} not, in {took_s:.0f} s"
     )
-    parts = [head, table([("NODE", "VERDICT", "WAS", "CHECKS"), *map(_summary, nodes)])]
+    summary = table([("NODE", "VERDICT", "WAS", "CHECKS"), *map(_summary, nodes)], width)
+    parts = [fitted(head, width), summary]
     not_passed = list(_not_passed(nodes))
     if not_passed:
-        parts.append("Not passed:\n" + table([("NODE", "CHECK", "VERDICT", "WHY"), *not_passed]))
-    parts += [f"{node.node}\n{_values(node)}" for node in tested]
+        reasons = table([("NODE", "CHECK", "VERDICT", "WHY"), *not_passed], width)
+        parts.append(f"Not passed:\n{reasons}")
+    parts += [f"{node.node}\n{_values(node, width)}" for node in tested]
     return "\n\n".join(parts)
 
 
@@ -136,22 +142,19 @@ def _reasons(result: Result) -> list[str]:
     return [result.detail, *(reading.as_text() for reading in failed[IN_DETAIL:])]
 
 
-def _values(node: Inspected) -> str:
+def _values(node: Inspected, width: int | None) -> str:
     rows: dict[str, list[Measurement]] = {}
     for result in node.results:
         for reading in result.readings:
             rows.setdefault(reading.section, []).append(reading)
     known = [section for section in SECTIONS if section in rows]
     lines = [
-        (f"  {section}" if index == 0 else "", *row)
+        (section if index == 0 else "", *row)
         for section in known + [section for section in rows if section not in SECTIONS]
         for index, row in enumerate(_rows(section, rows[section]))
     ]
-    return (
-        table([("  SECTION", "WHAT", "VALUE", "LIMIT", "RESULT"), *lines])
-        if lines
-        else "  no values"
-    )
+    head = ("SECTION", "WHAT", "VALUE", "LIMIT", "RESULT")
+    return table([head, *lines], width, indent=2) if lines else "  no values"
 
 
 def _rows(section: str, readings: Sequence[Measurement]) -> Iterator[tuple[str, ...]]:

@@ -40,8 +40,8 @@ _WAIT_S = 1.0
 _CONFIG_WRONG = 2
 
 
-def main(argv: Sequence[str]) -> int:
-    """The command. 0: stopped, or not needed; 2: no valid configuration."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast agent",
@@ -54,7 +54,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--wait", action="store_true", help="if another agent is running, wait until it stops"
     )
-    asked = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command. 0: stopped, or not needed; 2: no valid configuration."""
+    asked = parser().parse_args(argv)
     try:
         return _run(asked)
     except ConfigError as error:

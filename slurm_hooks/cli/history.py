@@ -10,13 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.console import complain, say, say_json
-from holdfast.config.location import config_path
-from holdfast.config.schema import load_cluster
+from holdfast.cli import settings
+from holdfast.cli.console import complain, say, say_json, screen_width
+from holdfast.cli.tables import fitted
 from holdfast.errors import ProbeError, UsageError
-from holdfast.history import lemon, page, store, subject
+from holdfast.history import kill_switches, lemon, observed, page, store, subject
 from holdfast.history.store import HistoryLines
 from holdfast.history.subject import SubjectHistory
+from holdfast.slurm.hostlist import compress
 from holdfast.text.wording import counted
 from slurm_hooks.worker.worker import Worker, call
 
@@ -26,18 +27,21 @@ examples:
   holdfast history worker-3
   holdfast history GPU-5d3e8a61 --since 7d   # this GPU on all nodes; a board's serial works too
   holdfast history worker-3 --json
+  holdfast history --observed             # what checks in mode observe would have drained in 7 days
 
 Reads the files in paths.history: those of all nodes if the folder is shared, else those of this node.
 
-exit status: 0 shown, 1 no events recorded or the folder does not answer, 2 usage error
+exit status: 0 shown, 1 no events recorded or the folder does not answer, 2 usage error, or the
+configuration is invalid (the defaults are used)
 """
 
 _DEADLINE_S = 30.0
+_OBSERVED_S = 7 * 86400.0
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs the command. Raises ConfigError, UsageError, and ProbeError if the folder hangs."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast history",
@@ -49,17 +53,29 @@ def main(argv: Sequence[str]) -> int:
         "what", nargs="?", metavar="NODE|GPU", help="a node's name, a GPU's UUID or serial"
     )
     parser.add_argument(
+        "--observed",
+        action="store_true",
+        help="show which nodes checks that only report would have drained",
+    )
+    parser.add_argument(
         "--since",
         metavar="WHEN",
-        help="show events after this time: 7d, 12h or 2026-11-21 (default: 28d)",
+        help="show events after this time: 7d, 12h or 2026-11-21 (default: 28d, with --observed 7d)",
     )
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object; without NODE|GPU a list"
     )
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command. Raises UsageError, and ProbeError if the folder hangs."""
+    args = parser().parse_args(argv)
     now = time.time()
-    since = since_of(args.since, now) if args.since else now - lemon.WINDOW_S
-    folder = load_cluster(config_path()).paths.history_folder
+    window_s = _OBSERVED_S if args.observed else lemon.WINDOW_S
+    since = since_of(args.since, now) if args.since else now - window_s
+    found = settings.load()
+    folder = found.cluster.paths.history_folder
     reading = _read(folder, args.what)
     for problem in reading.problems:
         complain(f"holdfast history: {problem}")
@@ -67,30 +83,69 @@ def main(argv: Sequence[str]) -> int:
         complain(
             f"holdfast history: {counted(reading.skipped, 'invalid line', 'invalid lines')} skipped"
         )
-    if args.what is None:
-        return _show_all(reading, now, as_json=args.json)
-    past = _find(args.what, reading)
+    if args.observed:
+        status = _show_observed(reading, args.what, since, now, as_json=args.json)
+    elif args.what is None:
+        status = _show_all(reading, now, as_json=args.json)
+    else:
+        status = _show_one(reading, args.what, folder, since, now, as_json=args.json)
+    return found.complain("history") or status
+
+
+def _show_one(
+    reading: HistoryLines, what: str, folder: Path, since: float, now: float, *, as_json: bool
+) -> int:
+    past = _find(what, reading)
     if past is None:
-        complain(f"holdfast history: no events of {args.what} in {folder}{_hint(args.what)}")
+        complain(f"holdfast history: no events of {what} in {folder}{_hint(what)}")
         return 1
     score = lemon.score(past.counted, now, known=lemon.known_signals(reading.events))
     events = [event for event in past.events if event.t >= since]
-    if args.json:
+    if as_json:
         say_json(page.as_json(past, score, events))
     else:
-        say(page.past_page(past, score, events, since))
+        say(page.past_page(past, score, events, since, screen_width()))
     return 0
 
 
 def _show_all(reading: HistoryLines, now: float, *, as_json: bool) -> int:
     rows = subject.ranking(reading.events, now)
+    switches = kill_switches.of_nodes(reading.events)
     if as_json:
-        say_json([{"name": past.name, **page.score_json(score)} for past, score in rows])
+        say_json(
+            [
+                {
+                    "name": past.name,
+                    **page.score_json(score),
+                    "kill_switches": switches.get(past.name, []),
+                }
+                for past, score in rows
+            ]
+        )
     elif rows:
-        say(page.ranking_page(rows))
+        say(page.ranking_page(rows, screen_width()))
+        for name, nodes in kill_switches.by_name(switches).items():
+            say(fitted(f"kill switch {name} is on: {compress(nodes)}", screen_width()))
     else:
         complain("holdfast history: no events recorded yet")
     return 0 if rows else 1
+
+
+def _show_observed(
+    reading: HistoryLines, what: str | None, since: float, now: float, *, as_json: bool
+) -> int:
+    past = None if what is None else _find(what, reading)
+    events = reading.events if what is None else past.events if past else []
+    if not events:
+        of = "" if what is None else f" of {what}"
+        complain(f"holdfast history: no events{of} recorded yet")
+        return 1
+    rows = observed.observed(events, since, now)
+    if as_json:
+        say_json(list(observed.as_json(rows)))
+    else:
+        say(observed.page(rows, since, screen_width()))
+    return 0
 
 
 def since_of(text: str, now: float) -> float:

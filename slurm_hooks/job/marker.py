@@ -25,6 +25,7 @@ MAX_BYTES = 4096
 """Of one packet and of one file: one page of memory."""
 TAKEN = "taken"
 _MAX_COUNT = 2**32 - 1
+_MAX_JOURNAL_BYTES = 1024
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
@@ -32,9 +33,9 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 class Marker:
     """``state``: the job is running, requested a requeue, or ended for good.
 
-    ``launchers_killed``: how often in a row this job's launcher was killed. ``exclude``: nodes that the next
-    run avoids. ``at``: epoch seconds. ``owner``: the sender's uid as the kernel reports it; -1 in a
-    packet.
+    ``launchers_killed``: how often in a row this job's launcher was killed. ``exclude``: nodes that
+    the next run avoids. ``at``: epoch seconds. ``journal``: the path of the job's journal. ``owner``:
+    the sender's uid as the kernel reports it; -1 in a packet.
     """
 
     job: int
@@ -43,6 +44,7 @@ class Marker:
     at: float
     exclude: tuple[str, ...] = ()
     launchers_killed: int = 0
+    journal: str = ""
     owner: int = -1
 
 
@@ -99,6 +101,7 @@ def decoded(data: bytes) -> Marker:
             name for name in exclude if isinstance(name, str) and _NODE_NAME.fullmatch(name)
         ),
         launchers_killed=_count({"launchers_killed": 0, **facts}, "launchers_killed"),
+        journal=_path(facts.get("journal")),
         owner=_owner(facts.get("owner", -1)),
     )
 
@@ -108,6 +111,13 @@ def _count(facts: dict[str, object], name: str) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
         raise ValueError(f"{name} is not a count")
     return value
+
+
+def _path(value: object) -> str:
+    """An absolute path; empty for anything else, which changes nothing else in the marker."""
+    if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
+        return ""
+    return value if len(value.encode(errors="surrogateescape")) <= _MAX_JOURNAL_BYTES else ""
 
 
 def _owner(value: object) -> int:

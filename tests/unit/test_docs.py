@@ -89,7 +89,7 @@ _IN_EXAMPLES = {"--requeue"}
 
 def _sections() -> Mapping[str, str]:
     page = (FOLDER / "commands.md").read_text()
-    parts = re.split(r"^## holdfast ([a-z]+)$", page, flags=re.MULTILINE)[1:]
+    parts = re.split(r"^## holdfast ([a-z-]+)$", page, flags=re.MULTILINE)[1:]
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 

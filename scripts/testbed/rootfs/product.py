@@ -29,13 +29,13 @@ from testbed.shape import HISTORY
 
 PREFIX = "opt/holdfast"
 PACKAGES = {
-    "holdfast": ("*.py",),
+    "holdfast": ("*.py", "*.j2"),
     "slurm_hooks": ("*.py", "hook", "*.j2"),
     "k8s_bridge": ("*.py", "*.j2"),
 }
 """Package -> patterns of its installed files."""
 
-ROOT_REQUIREMENTS = ("nvidia-ml-py", "kubernetes", "prometheus-client")
+ROOT_REQUIREMENTS = ("jinja2", "kubernetes", "nvidia-ml-py", "prometheus-client", "rich")
 """PyYAML comes with the root (Debian's python3-yaml)."""
 
 HOOKS = ("prolog", "epilog", "health_check")

@@ -58,7 +58,8 @@ def add(
         if not incidents.may_write(job.admin_comment):
             return "not written: its AdminComment is not Holdfast's"
         there = incidents.parse(job.admin_comment)
-        text = incidents.render(incidents.merge(there, request.entries))
+        journal = incidents.journal_in(job.admin_comment)
+        text = incidents.render(incidents.merge(there, request.entries), journal)
         if text == job.admin_comment.strip():
             return "written" if tries else "already written"
         try:

@@ -18,12 +18,15 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from holdfast.config.location import ALL, is_off
 from holdfast.errors import CommandError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmJob
 from holdfast.vocabulary import SlurmName
+from slurm_hooks.agent.jobs.journal_comment import CommentWriter, JournalComment
 from slurm_hooks.agent.jobs.tracked_job import TrackedJob
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.config import JobConfig
@@ -31,6 +34,8 @@ from slurm_hooks.job.marker import Marker
 
 _SOON_S = 0.1
 _LATER_S = 1.0
+_JOURNAL_S = 3.0
+"""After the launcher's start the job's comment gets the path of the journal."""
 _IDLE_S = 15.0
 """Between two queries for a running job. Normally the epilog's note wakes the agent earlier."""
 _HASTE_S = 30.0
@@ -68,6 +73,10 @@ def _to_stderr(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+class JobClient(SlurmClient, CommentWriter, Protocol):
+    """Slurm, with the comment of a job."""
+
+
 class Requeuer:
     """Tracks the jobs that have a marker on this node. ``step`` makes at most one call to Slurm.
 
@@ -81,7 +90,7 @@ class Requeuer:
 
     def __init__(  # noqa: PLR0913 - all but Slurm by name
         self,
-        slurm: SlurmClient,
+        slurm: JobClient,
         run_dir: Path,
         config: JobConfig,
         *,
@@ -95,6 +104,7 @@ class Requeuer:
         self._wall, self._uid_of, self._work_lost = wall, uid_of, work_lost
         self._tracked: dict[int, TrackedJob] = {}
         self._last_at: dict[int, float] = {}
+        self._journals = JournalComment(slurm)
 
     def step(self, now: float) -> None:
         """Handles the job that is due next; ``now`` in seconds of any steady clock. Slurm's errors
@@ -141,13 +151,17 @@ class Requeuer:
 
     def _open(self, job: int, path: Path, changed_ns: int, now: float) -> None:
         marker = markers.read(path)
-        if marker is None or marker.state == markers.FINISHED:
+        if marker is None or (
+            marker.state == markers.FINISHED and self._journals.looked_at(marker)
+        ):
             if marker is None:
                 self._log(f"{path}: not a marker of holdfast run, removed")
             path.unlink(missing_ok=True)
             self._tracked.pop(job, None)
+            self._journals.forget(job)
             return
-        wait_s = _IDLE_S if marker.state == markers.RUNNING else 0.0
+        idle_s = _IDLE_S if self._journals.looked_at(marker) else _JOURNAL_S
+        wait_s = idle_s if marker.state == markers.RUNNING else 0.0
         before = self._tracked.get(job)
         # An unchanged marker that is sent again must not restart the period of frequent queries.
         since = before.since if before is not None and _alike(before.marker, marker) else now
@@ -166,6 +180,7 @@ class Requeuer:
         if markers.read(path) == tracked.marker:
             path.unlink(missing_ok=True)
         self._tracked.pop(tracked.marker.job, None)
+        self._journals.forget(tracked.marker.job)
 
     def _again(self, tracked: TrackedJob, now: float) -> None:
         tracked.due = now + (_SOON_S if now - tracked.since < _HASTE_S else _LATER_S)
@@ -182,10 +197,18 @@ class Requeuer:
                 f"job {marker.job}: marker of uid {marker.owner}, but the job is {job.user}'s: removed"
             )
             self._drop(tracked)
+        elif self._journals.is_missing(marker, job):
+            tracked.next, tracked.due = partial(self._name_journal, job), now
+        elif marker.state == markers.FINISHED:
+            self._drop(tracked)
         elif job.restarts > marker.restarts:
             self._after_requeue(tracked, job, now)
         else:
             self._before_requeue(tracked, job, now)
+
+    def _name_journal(self, job: SlurmJob, tracked: TrackedJob, now: float) -> None:
+        tracked.next, tracked.due = self._look, now
+        self._journals.write(tracked.marker, job)
 
     def _before_requeue(self, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
         states = set(job.state.split("+"))

@@ -15,6 +15,7 @@ from holdfast.history.event import (
     AGENT_STARTED,
     BOOT,
     CLOSED,
+    KILL_SWITCHES,
     OVER_BUDGET,
     STATE_LOST,
     WITHDRAWN,
@@ -50,9 +51,12 @@ class HistoryEvents:
         self._boards: Boards | None = _boards_in(tracked)
         self._known: Boards = self._boards or {}
         self._over_budget = False
+        self._switches: frozenset[str] = frozenset()
 
-    def started(self, *, crashed: bool) -> None:
-        """The agent started; ``crashed``: the previous one in this boot did not stop cleanly."""
+    def started(self, *, crashed: bool, switches: frozenset[str] = frozenset()) -> None:
+        """The agent started; ``crashed``: the previous one in this boot did not stop cleanly;
+        ``switches``: the kill switches that are on."""
+        self._switches = switches
         if self._state_lost:  # so it is unknown whether the node booted meanwhile
             self._recorder.note(STATE_LOST)
         if self._booted:
@@ -61,7 +65,13 @@ class HistoryEvents:
                 facts = changes.about(entry.finding, self._known)
                 self._recorder.note(CLOSED, why="reboot", **facts)
         after = "reboot" if self._booted else "crash" if crashed else "stop"
-        self._recorder.note(AGENT_STARTED, version=VERSION, pid=os.getpid(), after=after)
+        self._recorder.note(
+            AGENT_STARTED,
+            version=VERSION,
+            pid=os.getpid(),
+            after=after,
+            on=sorted(self._switches) or None,
+        )
 
     def ended(self, *, restart: bool) -> None:
         self._note(self._episodes.finish(self._known, time.time()))
@@ -74,6 +84,12 @@ class HistoryEvents:
             return
         self._note(changes.of_boards(self._boards, boards, booted=self._booted))
         self._boards, self._known, self._booted = boards, boards, False
+
+    def record_switches(self, switches: frozenset[str]) -> None:
+        """The kill switches that are on now."""
+        if switches != self._switches:
+            self._recorder.note(KILL_SWITCHES, on=sorted(switches))
+        self._switches = switches
 
     def record_findings(self, opened: Sequence[OpenFinding]) -> None:
         """The findings that are open now."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.state_file import write_atomic
+from holdfast.config.location import switches_off
 from holdfast.vocabulary import Status
 from slurm_hooks.agent import own_log, systemd
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
@@ -57,7 +58,8 @@ class Telemetry:
         self._history_events = HistoryEvents(
             self.recorder, *before_and_kept, config.node.expected_gpus
         )
-        self._history_events.started(crashed=crashed)
+        self._config_path = config.path
+        self._history_events.started(crashed=crashed, switches=self._switches())
         self._node, self._path = node, paths.run / FILE
         self._counts = AgentCounts(
             started_at=time.time(),
@@ -96,6 +98,12 @@ class Telemetry:
         self._counts.pass_seconds += max(0.0, pass_s)
         self._counts.last_pass_at = time.time()
         self._history_events.record_gpus(facts.gpus)
+        self._history_events.record_switches(self._switches())
+
+    def _switches(self) -> frozenset[str]:
+        """Hidden files do not count (Kubernetes adds some to a mount)."""
+        names = switches_off(self._config_path)
+        return frozenset(name for name in names if not name.startswith("."))
 
     def refused(self, problems: int) -> None:
         """A new configuration is invalid; it has so many problems."""

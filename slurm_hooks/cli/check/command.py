@@ -58,8 +58,8 @@ exit status: 0 no problem, 1 a problem was found or a probe failed, 2 usage erro
 """
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs the command. Raises ConfigError and UsageError."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast check",
@@ -76,7 +76,12 @@ def main(argv: Sequence[str]) -> int:
         "--config",
         help="configuration file (default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml)",
     )
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command. Raises ConfigError and UsageError."""
+    args = parser().parse_args(argv)
     config = settings.load(config_path(args.config))
     wanted = _wanted(args.names, config)
     facts = probe_once(config, wanted)

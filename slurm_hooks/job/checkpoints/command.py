@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.console import complain, say, say_json, table
+from holdfast.cli.console import complain, say, say_json, screen_width
+from holdfast.cli.tables import table
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
 from slurm_hooks.job.checkpoints.find import candidates, judge, unjudged
 from slurm_hooks.worker.child import Serve
@@ -28,10 +29,8 @@ Newest first. Exit status: 0 at least one checkpoint is valid, 1 none is valid, 
 or cannot be listed."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the checkpoints of a folder. Keys of ``--json``: path, framework, step, valid,
-    reason.
-    """
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast checkpoints",
@@ -43,7 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         "dir", metavar="DIR", type=Path, help="folder that the job saves its checkpoints to"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list, newest first")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the checkpoints of a folder. Keys of ``--json``: path, framework, step, valid,
+    reason.
+    """
+    args = parser().parse_args(argv)
     try:
         found = all_judged(args.dir)
     except OSError as error:
@@ -135,4 +141,4 @@ def _page(folder: Path, found: list[Checkpoint]) -> str:
         step = "-" if checkpoint.step is None else str(checkpoint.step)
         valid = yes if checkpoint.valid else f"no: {checkpoint.reason}"
         rows.append((checkpoint.path.name, step, checkpoint.framework, valid))
-    return table(rows)
+    return table(rows, screen_width())

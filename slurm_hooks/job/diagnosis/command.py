@@ -38,8 +38,8 @@ _TIME = re.compile(r"\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
 _ENDED = re.compile(r"DUE TO (?:TIME LIMIT|PREEMPTION|JOB REQUEUE)")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the cause of a failure."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast diagnose",
@@ -54,7 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="the job's output, one or more files; - is standard input",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the cause of a failure."""
+    args = parser().parse_args(argv)
     found: list[Diagnosis] = []
     for name in args.logs:
         try:

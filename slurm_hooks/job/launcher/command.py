@@ -36,8 +36,7 @@ Exit status: that of the command, 2 for a usage error."""
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command given after ``--``. Returns the exit status for the batch script."""
-    parser = _parser()
-    args = parser.parse_args(sys.argv[1:] if argv is None else list(argv))
+    args = parser().parse_args(sys.argv[1:] if argv is None else list(argv))
     try:
         job = _job(args, JobContext.of(os.environ))
     except UsageError as error:
@@ -46,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _run(job)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast run",

@@ -45,6 +45,7 @@ class JobControl:
             at=round(time.time(), 3),
             exclude=tuple(exclude),
             launchers_killed=self.launchers_killed,
+            journal=str(self._tools.journal.path),
         )
         return self._agent.send(marker, for_s=for_s)
 

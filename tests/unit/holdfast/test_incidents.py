@@ -10,6 +10,7 @@ from holdfast.incidents import (
     MAX_CHARS,
     Attribution,
     Incident,
+    journal_in,
     may_write,
     merge,
     parse,
@@ -118,3 +119,22 @@ def test_a_broken_machine_explains_what_the_application_saw(
     codes: list[str], blame: Attribution
 ) -> None:
     assert verdict([Incident(code=code, node="n") for code in codes]) is blame
+
+
+@patient
+@given(st.lists(entries, max_size=30), st.text(min_size=1, max_size=80))
+def test_the_journals_path_reads_back_beside_any_entries(found: list[Incident], name: str) -> None:
+    path = "/" + name.replace("\0", "")
+    text = render(found, path)
+    assert len(text) <= MAX_CHARS + len("; and 99 more")
+    assert text.isprintable()
+    assert journal_in(text) in (path, "" if len(path.encode()) > 100 else path)
+    assert list(parse(text)) == found[: len(parse(text))]
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["", "journal=/a", "holdfast: journal=relative/path", "holdfast: journal=/a%00b", "holdfast:"],
+)
+def test_a_comment_without_a_usable_path_names_no_journal(comment: str) -> None:
+    assert journal_in(comment) == ""

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.console import table
-from holdfast.cli.explain_files import local_verdict, read_journal
-from holdfast.cli.explain_text import job_page, node_page
+from holdfast.cli.explain.files import local_verdict, read_journal
+from holdfast.cli.explain.text import job_page, node_page
 from holdfast.cli.nodes import as_json
+from holdfast.cli.tables import table
 from holdfast.drain_owner import AgentReport, Owner, drain_status, required_action_in
 from holdfast.policy.ownership import DrainRecord
 from holdfast.reason import Reason
@@ -255,6 +255,7 @@ def test_a_reservation_shows_its_creator_and_no_time() -> None:
         {
             **as_json(there, drain_status(there)),
             "slurm": "",
+            "kill_switches": [],
             "fault": None,
             "undo": "",
             "verdict": None,
@@ -347,7 +348,7 @@ def test_an_invalid_configuration_is_reported_last_and_defaults_apply(
     status, out, err = run(capsys, "explain", "n2")
     assert status == 2
     assert "n2: out of service" in out
-    assert "history   cannot be read: " in out
+    assert "history   not readable here (paths.history)" in out
     assert "the configuration is invalid, using defaults: " in err
 
 
@@ -465,7 +466,7 @@ def test_the_page_of_a_held_job_shows_how_to_release_it(array_task: str, name: s
     }  # fmt: skip
     report = {
         "job_id": 12, "job": job, "journal": None, "attempts": [], "incidents": [], "report": None,
-        "nodes": [], "slurm": "",
+        "nodes": [], "slurm": "", "accounting": None, "kill_switches": [],
     }  # fmt: skip
     assert f"  release   scontrol release {name}, once" in job_page(report)
 
@@ -488,7 +489,9 @@ def test_a_job_that_slurm_does_not_know_is_shown_from_its_journal(
 def test_nodes_lists_and_filters(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "nodes")
     assert status == 0
-    assert len(out.splitlines()) == 5  # a newline in a reason must not break the table
+    assert len(out.splitlines()) == 6  # a newline in a reason must not break the table
+    assert out.startswith("4 nodes: 1 in service (1 ")
+    assert "3 out of service (2 by other, 1 by holdfast-agent)" in out
     status, out, _ = run(capsys, "nodes", "--out", "--json")
     assert [(n["name"], n["owner"]) for n in json.loads(out)] == [
         ("n2", "holdfast-agent"),
@@ -542,7 +545,7 @@ def test_nodes_with_their_lemon_scores(cluster: Path, capsys: pytest.CaptureFixt
     status, out, err = run(capsys, "nodes", "--lemons")
     assert status == 0
     assert "no lemon scores: no events recorded yet" in err
-    assert out.splitlines()[0].split()[:2] == ["NODE", "PAST"]
+    assert out.splitlines()[1].split()[:2] == ["NODE", "PAST"]
     (cluster / "h").mkdir()
     drained = [
         {"t": time.time() - days * 86400, "event": "drained", "node": "n2", "code": "XID79"}
@@ -551,7 +554,7 @@ def test_nodes_with_their_lemon_scores(cluster: Path, capsys: pytest.CaptureFixt
     (cluster / "h" / "n2.jsonl").write_text("".join(json.dumps(one) + "\n" for one in drained))
     _, out, err = run(capsys, "nodes", "--lemons")
     assert err == ""
-    past = {line.split()[0]: line.split()[1] for line in out.splitlines()}
+    past = {line.split()[0]: line.split()[1] for line in out.splitlines()[1:]}
     assert (past["n1"], past["n2"]) == ("-", "lemon")
     _, out, _ = run(capsys, "nodes", "--lemons", "--json")
     rows = {row["name"]: row["lemon"] for row in json.loads(out)}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.explain_files import local_report
-from holdfast.cli.explain_text import job_page
+from holdfast.cli.explain.files import local_report
+from holdfast.cli.explain.text import job_page
 from holdfast.incidents import Incident
 
 REPORT: dict[str, Any] = {
@@ -22,6 +22,8 @@ REPORT: dict[str, Any] = {
     "incidents": [],
     "report": None,
     "slurm": "",
+    "accounting": None,
+    "kill_switches": [],
 }
 
 

@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from holdfast.cli import explain
-from holdfast.cli.main import main
+from holdfast.cli import settings
 from holdfast.config.schema import SlurmAdapter, SlurmConfig
 from holdfast.errors import ConfigError, Refused, Unavailable
 from holdfast.slurm import parse, pyslurm_client
@@ -407,11 +406,10 @@ def test_a_command_reports_what_keeps_pyslurm_from_use(
     monkeypatch.setattr(pyslurm_client.SlurmPyslurm, "check", unfit)
     (tmp_path / "holdfast.yaml").write_text("slurm: {adapter: pyslurm}\n")
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "holdfast.yaml"))
-    assert main(["nodes"]) == 2
+    found = settings.load()
+    assert type(found.slurm()) is SlurmCli, "commands go on with Slurm's commands"
+    assert found.complain("explain") == 2
     assert "slurm.adapter: pyslurm is not installed" in capsys.readouterr().err
-    slurm, problem = explain._slurm(SlurmConfig(adapter=SlurmAdapter.PYSLURM))
-    assert type(slurm) is SlurmCli, "explain goes on with the commands"
-    assert problem == "slurm.adapter: pyslurm is not installed"
 
 
 class Unreadable(SimpleNamespace):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.adapters.log import line as log_line
-from holdfast.cli import console
+from holdfast.cli import console, tables
 from holdfast.text import printable
 
 TITLE = "\x1b]0;owned\x07"
@@ -59,7 +59,7 @@ def test_the_console_escapes_its_output(capsys: pytest.CaptureFixture[str]) -> N
     console.say(f"first\n{HOSTILE}")
     console.complain(HOSTILE)
     console.say_json({"why": HOSTILE})
-    console.say(console.table([("A", "B"), (HOSTILE, "b\nc")]))
+    console.say(tables.table([("A", "B"), (HOSTILE, "b\nc")]))
     captured = capsys.readouterr()
     assert harmless(captured.out + captured.err, "\n")
     assert "b c" in captured.out

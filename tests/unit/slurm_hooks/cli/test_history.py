@@ -198,3 +198,45 @@ def test_a_thousand_nodes_are_ranked(cluster: Cluster) -> None:
     events = store.read(cluster.folder).events
     assert len(events) == 21_000
     assert len(subject.ranking(events, NOW)) == 1000
+
+
+def test_what_observe_mode_would_have_drained(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = {"code": "XID79", "check": "gpu_xid", "subject": "node", "severity": "fatal"}
+    cluster.note("worker-1", "finding_opened", 10, mode="observe", **about)
+    cluster.note("worker-1", "finding_closed", 9, **about)
+    cluster.note("worker-2", "finding_opened", 2, mode="observe", detail="GPU 3 fell off", **about)
+    cluster.note("worker-3", "finding_opened", 2, mode="drain", **about)
+    page = output(capsys, "--observed")
+    assert page.startswith("1 node would have been drained since ")
+    assert "worker-2" in page
+    assert "worker-1" not in page
+    rows = json.loads(output(capsys, "--observed", "--since", "4w", "--json"))
+    assert {row["node"] for row in rows} == {"worker-1", "worker-2"}
+    assert "no check that only reports" in output(capsys, "worker-3", "--observed")
+    output(capsys, "worker-9", "--observed", status=1)
+
+
+def test_kill_switches_of_all_nodes_are_listed(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(3):
+        cluster.note(f"worker-{number}", "agent_started", 2, on=["all"])
+    cluster.note("worker-1", "kill_switches", 1, on=[])
+    page = output(capsys)
+    assert "kill switch all is on: worker-[0,2]" in page
+    rows = {row["name"]: row["kill_switches"] for row in json.loads(output(capsys, "--json"))}
+    assert rows == {"worker-0": ["all"], "worker-1": [], "worker-2": ["all"]}
+    assert "switches  on: all" in output(capsys, "worker-0")
+    assert "none is on" in output(capsys, "worker-1")
+
+
+def test_with_an_invalid_configuration_the_defaults_are_used(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = cluster.folder.parent / "holdfast.yaml"
+    config.write_text("paths: {history: relative}\n")
+    assert main(["history"]) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert len([line for line in err if "using defaults" in line]) == 1

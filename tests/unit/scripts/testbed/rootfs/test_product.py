@@ -24,6 +24,9 @@ certifi==1.0 \\
     # via
     #   kubernetes
     #   requests
+jinja2==3.1.6 \\
+    --hash=sha256:33
+    # via holdfast (pyproject.toml)
 kubernetes==36.0.3 \\
     --hash=sha256:dd
     # via holdfast (pyproject.toml)
@@ -42,16 +45,21 @@ nvidia-ml-py==13.6 \\
 prometheus-client==0.26.0 \\
     --hash=sha256:22
     # via holdfast (pyproject.toml)
+rich==15.0.0 \\
+    --hash=sha256:44
+    # via holdfast (pyproject.toml)
 """
 
 
 def test_a_requirement_brings_its_dependencies_and_no_development_tool() -> None:
     assert list(pinned(_LOCK, "3.13")) == [
         "certifi==1.0 --hash=sha256:aa --hash=sha256:bb",
+        "jinja2==3.1.6 --hash=sha256:33",
         "kubernetes==36.0.3 --hash=sha256:dd",
         "multidict==7.2.1 --hash=sha256:00",
         "nvidia-ml-py==13.6 --hash=sha256:11",
         "prometheus-client==0.26.0 --hash=sha256:22",
+        "rich==15.0.0 --hash=sha256:44",
     ]
 
 

@@ -151,3 +151,17 @@ def test_the_stop_is_recorded() -> None:
     history_events.ended(restart=True)
     assert notes.names == ["agent_started", "finding_closed", "agent_ended"]
     assert notes.said[-1][1] == {"why": "new configuration"}
+
+
+def test_kill_switches_are_recorded_at_the_start_and_when_they_change() -> None:
+    notes = Notes()
+    events = HistoryEvents(cast(Recorder, notes), memory(), memory(), 8)
+    events.started(crashed=False, switches=frozenset({"gpu_xid", "all"}))
+    assert notes.said[-1][1]["on"] == ["all", "gpu_xid"]
+    events.record_switches(frozenset({"gpu_xid", "all"}))
+    assert notes.names == ["agent_started"]
+    events.record_switches(frozenset())
+    events.record_switches(frozenset())
+    assert notes.said[1:] == [("kill_switches", {"on": []})]
+    events.started(crashed=False)
+    assert "on" not in notes.said[-1][1]

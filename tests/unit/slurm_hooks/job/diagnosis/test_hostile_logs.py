@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.explain_files import read_journal
-from holdfast.cli.explain_text import job_page
+from holdfast.cli.explain.files import read_journal
+from holdfast.cli.explain.text import job_page
 from slurm_hooks.job.diagnosis import command
 
 TOP = Path(__file__).parents[5]
@@ -119,6 +119,8 @@ def report(journal: Any) -> dict[str, Any]:
         "job_id": 7,
         "job": None,
         "slurm": "",
+        "accounting": None,
+        "kill_switches": [],
         "journal": str(journal.path) if journal else None,
         "journal_problem": journal.problem if journal else "",
         "attempts": list(journal.attempts) if journal else [],

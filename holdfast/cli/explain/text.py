@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from holdfast.cli.console import table
+from holdfast.cli.tables import fitted, table
 from holdfast.text.printable import values
 from holdfast.text.remedy import to_do
 from holdfast.vocabulary import Action
@@ -23,15 +23,16 @@ _UNCONFIRMED = "probably Holdfast's agent (reason text only)"
 _THERE = "on the node itself (by ssh or kubectl exec)"
 
 
-def node_page(report: Report) -> str:
-    """One node, without its history."""
-    return "\n".join(_node_lines(values(report)))
+def node_page(report: Report, width: int | None = None) -> str:
+    """One node, without its history. ``width`` as in ``holdfast.cli.tables``, here and below."""
+    return fitted("\n".join(_node_lines(values(report))), width)
 
 
 def _node_lines(report: Report) -> Iterator[str]:
     if report["slurm"]:
         yield f"{report['name']}: Slurm does not answer"
         yield from _verdict_lines(report)
+        yield from _switches(report)
         return
     service = "out of service" if report["out_of_service"] else "in service"
     yield f"{report['name']}: {service} ({'+'.join(report['states'])})"
@@ -49,6 +50,13 @@ def _node_lines(report: Report) -> Iterator[str]:
     if report["undo"]:
         yield f"  return    {report['undo']}"
     yield from _verdict_lines(report)
+    yield from _switches(report)
+
+
+def _switches(report: Report) -> Iterator[str]:
+    """The kill switches of the machine on which the command runs."""
+    for text in report["kill_switches"]:
+        yield f"  here      {text}"
 
 
 def _to_do(fault: Report, value: str | None) -> str:
@@ -108,35 +116,48 @@ def _until(finding: Report, at: Any) -> str:
     return f"; counts until {_when(at + left_s)}, or until the node is resumed in Slurm"
 
 
-def past_lines(report: Report, past: Report | None, problem: str) -> str:
+def past_lines(report: Report, past: Report | None, problem: str, width: int | None = None) -> str:
     """The node's history, or where it can be read."""
+    return fitted("\n".join(_past_lines(report, past, problem)), width)
+
+
+def _past_lines(report: Report, past: Report | None, problem: str) -> Iterator[str]:
     report, past, problem = values(report), values(past), values(problem)
     command = f"holdfast history {report['name']}"
     if problem:
-        return f"  history   cannot be read: {problem}"
-    if past is None and report["verdict"] is not None:
-        return "  history   no events yet"
-    if past is None:
-        return f"  history   not readable here (paths.history); {_THERE}: {command}"
-    lines = [f"  history   {past['rating']}: {past['counted']} ({command})"]
-    if report["verdict"] is None:
-        lines += [f"  open      {item['text']}, since {_when(item['t'])}" for item in past["open"]]
-    lines += [
-        f"  event     {_when(item['t'])} {item['event']}: {item['text']}" for item in past["last"]
-    ]
-    return "\n".join(lines)
+        yield f"  history   cannot be read: {problem}"
+    elif past is None and report["verdict"] is not None:
+        yield "  history   no events yet"
+    elif past is None:
+        yield f"  history   not readable here (paths.history); {_THERE}: {command}"
+    else:
+        yield f"  history   {past['rating']}: {past['counted']} ({command})"
+        if past["kill_switches"] and report["verdict"] is None:
+            yield f"  switches  on there: {', '.join(past['kill_switches'])}"
+        if report["verdict"] is None:
+            for item in past["open"]:
+                yield f"  open      {item['text']}, since {_when(item['t'])}"
+        for item in past["last"]:
+            yield f"  event     {_when(item['t'])} {item['event']}: {item['text']}"
 
 
-def job_page(report: Report) -> str:
+def job_page(report: Report, width: int | None = None) -> str:
     """One job."""
-    return "\n".join(_job_lines(values(report)))
+    report = values(report)
+    parts = [fitted("\n".join(_job_lines(report)), width)]
+    if report["attempts"]:
+        attempts = "\n".join(f"  {line}" for line in _verdicts(report["attempts"]))
+        parts.append(table(_attempts(report["attempts"]), width, indent=2))
+        parts += [fitted(attempts, width)] if attempts else []
+    if report["nodes"]:
+        parts.append(table(_nodes(report["nodes"]), width, indent=2))
+    return "\n\n".join(parts)
 
 
 def _job_lines(report: Report) -> Iterator[str]:
     job = report["job"]
     if job is None:
-        why = "Slurm does not answer" if report["slurm"] else "no longer in Slurm"
-        yield f"job {report['job_id']}: {why}"
+        yield _past_line(report)
     else:
         why = f" ({job['state_reason']})" if job["state_reason"] not in ("", "None") else ""
         yield f"job {report['job_id']} ({job['name']}, {job['user']}): {job['state']}{why}"
@@ -149,12 +170,21 @@ def _job_lines(report: Report) -> Iterator[str]:
         if job["excluded"]:
             yield f"  excluded  {job['excluded']}"
     yield f"  journal   {report['journal'] or 'not found (--checkpoints DIR)'}{_unread(report)}"
-    yield from _incidents(report)
     if report["attempts"]:
-        yield from _indented(_attempts(report["attempts"]))
-        yield from (f"  {line}" for line in _verdicts(report["attempts"]))
-    if report["nodes"]:
-        yield from _indented(_nodes(report["nodes"]))
+        yield f"  attempts  {len(report['attempts'])}"
+    yield from _incidents(report)
+    yield from _switches(report)
+
+
+def _past_line(report: Report) -> str:
+    why = "Slurm does not answer" if report["slurm"] else "no longer in Slurm"
+    past = report["accounting"]
+    if past is None:
+        return f"job {report['job_id']}: {why}"
+    return (
+        f"job {report['job_id']} ({past['name']}, {past['user']}): {why}; "
+        f"in accounting {past['state']}, exit {past['exit_code']}"
+    )
 
 
 def _unread(report: Report) -> str:
@@ -197,9 +227,9 @@ def _incidents(report: Report) -> Iterator[str]:
         yield f"  leftover  pid {left.get('pid')} ({left.get('command')}): {left.get('fate')}"
 
 
-def _attempts(attempts: Iterable[Report]) -> str:
+def _attempts(attempts: Iterable[Report]) -> list[tuple[str, ...]]:
     head = ("ATTEMPT", "STARTED", "NODES", "FROM", "END", "DECISION", "WHY")
-    return table([head, *map(_attempt_row, attempts)])
+    return [head, *map(_attempt_row, attempts)]
 
 
 def _verdicts(attempts: Iterable[Report]) -> Iterator[str]:
@@ -234,7 +264,7 @@ def _attempt_row(attempt: Report) -> tuple[str, ...]:
     )
 
 
-def _nodes(nodes: Iterable[Report]) -> str:
+def _nodes(nodes: Iterable[Report]) -> list[tuple[str, ...]]:
     head = ("NODE", "STATE", "OWNER", "REASON")
     body = [
         (
@@ -245,13 +275,7 @@ def _nodes(nodes: Iterable[Report]) -> str:
         )
         for node in nodes
     ]
-    return table([head, *body])
-
-
-def _indented(text: str) -> Iterator[str]:
-    yield ""
-    for line in text.splitlines():
-        yield f"  {line}"
+    return [head, *body]
 
 
 def _when(at: float | None) -> str:

@@ -6,6 +6,7 @@ can write to the journal, so the type of every value in it is checked.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from holdfast.policy.ownership import DrainRecord
 _BOOT_ID = Path("sys/kernel/random/boot_id")
 _MAX_VERDICT_BYTES = 4 << 20
 _MAX_JOURNAL_BYTES = 32 << 20
+_FOLDER = ".holdfast"
 _MAX_FOLDERS = 2000
 """Folders searched below a job's working folder, which may have any number."""
 _LATEST_S = 32e9
@@ -120,27 +122,57 @@ def local_report(run: Path, job_id: int) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def read_journal(job_id: int, checkpoints: Path | None, work_dir: Path | None) -> Journal | None:
-    """The job's journal below ``checkpoints``, else below its working folder; ``None``: not found."""
-    refused = None
-    for folder in _places(checkpoints, work_dir):
-        path = folder / ".holdfast" / f"job-{job_id}.jsonl"
-        try:
-            data = safe_file.read_bytes(path, max_bytes=_MAX_JOURNAL_BYTES)
-        except safe_file.NotReadable as error:
-            refused = refused or Journal(path=path, attempts=(), problem=error.strerror or "")
-            continue
-        except OSError:
-            continue
-        return Journal(path=path, attempts=fold(_events(data.decode("utf-8", "replace"))))
-    return refused
+def local_journal(run: Path, job_id: int) -> str:
+    """The path of the journal that the job's launcher sent to this node's agent; empty: none that this
+    user may read."""
+    try:
+        path = run / "jobs" / f"{job_id}.json"
+        marker = json.loads(safe_file.read_bytes(path, max_bytes=_MAX_VERDICT_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return str(marker.get("journal") or "") if isinstance(marker, dict) else ""
 
 
-def _places(checkpoints: Path | None, work_dir: Path | None) -> Iterator[Path]:
-    """Folders that may contain the journal's: that of the checkpoints, the working folder, and the
-    folders one or two levels below it."""
-    if checkpoints is not None:
-        yield checkpoints
+def read_journal(
+    job_id: int, checkpoints: Path | None, work_dir: Path | None, named: Sequence[str] = ()
+) -> Journal | None:
+    """The job's journal; ``None``: not found. It is looked for below ``checkpoints``, at the paths
+    ``named`` by Slurm or the agent, and below the working folder.
+    """
+    name = f"job-{job_id}.jsonl"
+    given = [checkpoints / _FOLDER / name] if checkpoints is not None else []
+    # The job's user chose the path: it is read only if it can be the path of a journal.
+    elsewhere = [Path(text) for text in named if _is_journal(text, name)]
+    below = (folder / _FOLDER / name for folder in _places(work_dir))
+    unread = None
+    for path in itertools.chain(given, elsewhere, below):
+        found = _read(path)
+        if found is not None and not found.problem:
+            return found
+        unread = unread or found
+    if unread is None and elsewhere:
+        return Journal(path=elsewhere[0], attempts=(), problem="no such file on this host")
+    return unread
+
+
+def _is_journal(path: str, name: str) -> bool:
+    return path.startswith("/") and path.endswith(f"/{_FOLDER}/{name}")
+
+
+def _read(path: Path) -> Journal | None:
+    """The journal at ``path``; ``None``: there is no such file."""
+    try:
+        data = safe_file.read_bytes(path, max_bytes=_MAX_JOURNAL_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return Journal(path=path, attempts=(), problem=error.strerror or str(error))
+    return Journal(path=path, attempts=fold(_events(data.decode("utf-8", "replace"))))
+
+
+def _places(work_dir: Path | None) -> Iterator[Path]:
+    """Folders that may contain the journal's: the working folder, and those one or two levels below
+    it."""
     level, left = [work_dir] if work_dir is not None else [], _MAX_FOLDERS
     for _ in range(3):
         yield from level
@@ -177,11 +209,20 @@ def _events(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def fold(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The events as one mapping for each attempt. Pure."""
+    """The events as one mapping for each attempt, without those of an earlier job of the same number.
+
+    Slurm reuses numbers: the restart count then falls, or stays while the start time changes. Pure.
+    """
     attempts: list[dict[str, Any]] = []
+    before: tuple[int, float | None] = (0, None)
     for event in events:
         kind = event["event"]
         if kind == "attempt":
+            run = (_number(event.get("restarts")) or 0, _moment(event.get("job_start")))
+            started_again = None not in (run[1], before[1]) and run[1] != before[1]
+            if run[0] < before[0] or (run[0] == before[0] and started_again):
+                attempts = []
+            before = run
             attempts.append(_attempt(event))
         elif attempts:
             _add(attempts[-1], kind, event)

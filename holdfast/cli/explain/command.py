@@ -1,12 +1,13 @@
 """``holdfast explain NODE`` and ``holdfast explain JOB``: its state, the cause, and what happens next.
 
-The sources are Slurm, the verdict file (on the node itself), the history and the job's journal. If one of
-them cannot be read, the others are shown.
+The sources are Slurm and its accounting, the verdict file (on the node itself), the history and the job's
+journal. If one of them cannot be read, the others are shown.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 from collections.abc import Sequence
@@ -14,29 +15,29 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import incidents
-from holdfast.cli import explain_history
-from holdfast.cli.console import complain, say, say_json
-from holdfast.cli.explain_files import (
+from holdfast.cli import settings
+from holdfast.cli.console import complain, say, say_json, screen_width
+from holdfast.cli.explain import history as explain_history
+from holdfast.cli.explain.files import (
     Journal,
     agent_report,
+    local_journal,
     local_report,
     local_verdict,
     read_journal,
 )
-from holdfast.cli.explain_text import job_page, node_page, past_lines
+from holdfast.cli.explain.text import job_page, node_page, past_lines
 from holdfast.cli.nodes import as_json
-from holdfast.config.location import config_path
-from holdfast.config.schema import ClusterConfig, PathsConfig, SlurmConfig, load_cluster
+from holdfast.config.schema import PathsConfig
 from holdfast.drain_owner import drain_status
-from holdfast.errors import CommandError, ConfigError, Refused, Unavailable
+from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.faults import Fault
-from holdfast.slurm.adapter import open_slurm
+from holdfast.slurm.accounting import PastJob
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import SlurmJob, SlurmNode
 from holdfast.slurm.hostlist import expand
 from holdfast.vocabulary import SlurmName
 
-_BAD_CONFIG = 2
 _JOB = re.compile(r"[0-9]+(_[0-9]+)?")
 
 EXAMPLE = """\
@@ -51,8 +52,8 @@ here is shown), 2 used wrongly, or the configuration is invalid (the defaults ar
 """
 
 
-def main(argv: Sequence[str]) -> int:
-    """The command."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast explain",
@@ -66,71 +67,46 @@ def main(argv: Sequence[str]) -> int:
         metavar="DIR",
         type=Path,
         default=os.environ.get("HOLDFAST_CHECKPOINTS"),
-        help="folder of the job's checkpoints and journal (default: below its working folder)",
+        help="folder of the job's checkpoints and journal (default: as its AdminComment names it)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    arguments = parser.parse_args(argv)
-    config, problem = _config()
-    slurm, unfit = _slurm(config.slurm)
-    problem = "\n".join(filter(None, (problem, unfit)))
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command."""
+    arguments = parser().parse_args(argv)
+    found = settings.load()
+    slurm, width = found.slurm(), screen_width()
     kind = "job" if _JOB.fullmatch(arguments.what) else "node"
     if kind == "job":
         folder = Path(arguments.checkpoints) if arguments.checkpoints else None
-        try:
-            report = job_report(slurm, _number(slurm, arguments.what), folder, config.paths.run)
-        except Unavailable as error:
-            complain(f"holdfast explain: Slurm does not answer: {error}")
-            return 1
+        report = job_report(slurm, arguments.what, folder, found.cluster.paths.run)
     else:
-        report = node_report(slurm, SlurmName(arguments.what), config.paths)
+        report = node_report(slurm, SlurmName(arguments.what), found.cluster.paths)
     if report is None:
         complain(f"holdfast explain: Slurm knows no {kind} {arguments.what}{_hint(kind)}")
         return 1
-    _show(report, as_one_json=arguments.json)
+    report["kill_switches"] = found.kill_switches()
+    _show(report, width, as_one_json=arguments.json)
     if report["slurm"]:
         complain(f"holdfast explain: Slurm does not answer: {report['slurm']}")
-    for line in problem.splitlines():
-        complain(f"holdfast explain: the configuration is invalid, using defaults: {line}")
-    return _BAD_CONFIG if problem else 1 if report["slurm"] else 0
+    return found.complain("explain") or (1 if report["slurm"] else 0)
 
 
-def _number(slurm: SlurmCli, what: str) -> int:
-    """A job's number; 0, which no job has, for an array task that Slurm does not know."""
-    try:
-        return int(what) if what.isdigit() else slurm.array_task_job_id(what)
-    except Refused:
-        return 0
-
-
-def _config() -> tuple[ClusterConfig, str]:
-    """The configuration; if it is invalid the defaults, and its problems. This command has to work then."""
-    try:
-        return load_cluster(config_path()), ""
-    except ConfigError as error:
-        return ClusterConfig(), str(error)
-
-
-def _slurm(config: SlurmConfig) -> tuple[SlurmCli, str]:
-    """Slurm as configured; where that adapter cannot be used, through the commands, and why."""
-    try:
-        return open_slurm(config), ""
-    except ConfigError as error:
-        return SlurmCli(config.timeout_s, config.bin), str(error)
-
-
-def _show(report: dict[str, Any], *, as_one_json: bool) -> None:
+def _show(report: dict[str, Any], width: int | None, *, as_one_json: bool) -> None:
     """Print the page, then the history: its folder may not answer."""
     if report["kind"] == "job":
-        say_json(report) if as_one_json else say(job_page(report))
+        say_json(report) if as_one_json else say(job_page(report, width))
         return
     if not as_one_json:
-        say(node_page(report))
+        say(node_page(report, width))
     past, problem = explain_history.look(report["name"])
     report["history"] = past
     if as_one_json:
         say_json(report)
     else:
-        say(past_lines(report, past, problem))
+        say(past_lines(report, past, problem, width))
 
 
 def _hint(kind: str) -> str:
@@ -174,34 +150,73 @@ def _fault(row: Fault) -> dict[str, str]:
 
 
 def job_report(
-    slurm: SlurmCli, job_id: int, checkpoints: Path | None, run: Path | None = None
+    slurm: SlurmCli, what: str, checkpoints: Path | None, run: Path | None = None
 ) -> dict[str, Any] | None:
-    """What is known about a job; ``None``: neither Slurm nor a journal knows it."""
-    job, silent = None, ""
-    try:
-        job = slurm.job(job_id)
-    except CommandError as error:
-        silent = str(error)
-    journal = read_journal(
-        job_id, checkpoints, Path(job.work_dir) if job and job.work_dir else None
-    )
-    if job is None and journal is None and not silent:
+    """What is known about a job (a number, or an array task); ``None``: neither Slurm, nor accounting, nor
+    a journal knows it.
+    """
+    job, silent = _live(slurm, what)
+    past = None if job else _past(slurm, what)
+    job_id = job.job_id if job else past.job_id if past else int(what) if what.isdigit() else 0
+    journal = _journal(job_id, job or past, checkpoints, run, silent=bool(silent))
+    if job is None and past is None and journal is None and not silent:
         return None
-    nodes = [] if silent else _nodes_of(slurm, job, journal)
+    nodes = [] if silent else _nodes_of(slurm, job or past, journal)
+    comment = job.admin_comment if job else past.admin_comment if past else ""
     return {
         "kind": "job",
-        "job_id": job_id,
+        "job_id": job_id or what,
         "job": _job(job) if job else None,
+        "accounting": _past_json(past) if past else None,
         "journal": str(journal.path) if journal else None,
         "journal_problem": journal.problem if journal else "",
         "attempts": list(journal.attempts) if journal else [],
-        "incidents": [
-            entry.record() for entry in incidents.parse(job.admin_comment if job else "")
-        ],
+        "incidents": [entry.record() for entry in incidents.parse(comment)],
         "report": local_report(run, job_id) if run else None,
         "nodes": [as_json(node, drain_status(node)) for node in nodes],
         "slurm": silent,
     }
+
+
+def _live(slurm: SlurmCli, what: str) -> tuple[SlurmJob | None, str]:
+    """The job in slurmctld, and why slurmctld does not answer."""
+    try:
+        return slurm.job(int(what) if what.isdigit() else slurm.array_task_job_id(what)), ""
+    except Refused:
+        return None, ""
+    except CommandError as error:
+        return None, str(error)
+
+
+def _past(slurm: SlurmCli, what: str) -> PastJob | None:
+    try:
+        return slurm.past_job(what)
+    except CommandError:  # there is no accounting, or it does not answer
+        return None
+
+
+def _journal(
+    job_id: int,
+    job: SlurmJob | PastJob | None,
+    checkpoints: Path | None,
+    run: Path | None,
+    *,
+    silent: bool,
+) -> Journal | None:
+    """The job's journal. Its path is in the AdminComment, and on the job's first node with the agent."""
+    named = [incidents.journal_in(job.admin_comment)] if job else []
+    if run is not None:
+        named.append(local_journal(run, job_id))
+    work_dir = Path(job.work_dir) if job and job.work_dir else None
+    if work_dir is None and silent:
+        with contextlib.suppress(OSError):  # removed meanwhile
+            work_dir = Path.cwd()
+    return read_journal(job_id, checkpoints, work_dir, named)
+
+
+def _past_json(past: PastJob) -> dict[str, Any]:
+    names = ("name", "user", "state", "exit_code", "nodes", "work_dir")
+    return {name: getattr(past, name) for name in names}
 
 
 def _job(job: SlurmJob) -> dict[str, Any]:
@@ -221,7 +236,9 @@ def _job(job: SlurmJob) -> dict[str, Any]:
     }
 
 
-def _nodes_of(slurm: SlurmCli, job: SlurmJob | None, journal: Journal | None) -> list[SlurmNode]:
+def _nodes_of(
+    slurm: SlurmCli, job: SlurmJob | PastJob | None, journal: Journal | None
+) -> list[SlurmNode]:
     """The nodes that the job has now or had in its attempts, in their present state."""
     lists = [job.nodes] if job else []
     lists += [attempt["nodes"] for attempt in journal.attempts] if journal else []
@@ -237,5 +254,9 @@ def _nodes_of(slurm: SlurmCli, job: SlurmJob | None, journal: Journal | None) ->
         return slurm.nodes(list(names))
     except Unavailable:
         return []
-    except Refused:  # one of them was removed from the cluster: show the others
+    except Refused:
+        pass
+    try:  # one of them was removed from the cluster: show the others
         return [node for node in slurm.nodes() if node.name in names]
+    except CommandError:
+        return []

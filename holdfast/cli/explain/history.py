@@ -10,9 +10,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.adapters.command import run
+from holdfast.adapters.command import complete
 from holdfast.errors import CommandError
 from holdfast.history.event import CLOSED, OPENED, Event, of_record
+from holdfast.history.kill_switches import switches_on
 from holdfast.history.lemon import Score
 from holdfast.history.page import counted, sentence
 
@@ -27,13 +28,15 @@ def look(name: str) -> tuple[dict[str, Any] | None, str]:
     """
     argv = [sys.executable, "-I", "-m", "holdfast", "history", name, "--json"]
     try:
-        return summary(json.loads(run(argv, timeout_s=_ANSWER_S))), ""
+        done = complete(argv, timeout_s=_ANSWER_S)
+        if done.out:
+            return summary(json.loads(done.out)), ""
     except CommandError as error:
-        message = " ".join(error.output.removeprefix("holdfast history: ").split())
-        unknown = message.startswith(("nothing is known", "no events"))
-        return None, "" if unknown else message or error.problem
+        return None, error.problem
     except (ValueError, KeyError, TypeError) as error:
         return None, f"unexpected output: {error}"
+    message = " ".join(done.err.removeprefix("holdfast history: ").split())
+    return None, "" if message.startswith("no events") else message or "no output"
 
 
 def summary(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,6 +55,7 @@ def summary(answer: Mapping[str, Any]) -> dict[str, Any]:
         "score": score.value,
         "rating": score.rating.value,
         "counted": counted(score),
+        "kill_switches": sorted(switches_on(events)),
         "open": [_as_json(event) for event in still_open(events)],
         "last": [_as_json(event) for event in actions[-_LAST:]],
     }
