@@ -22,6 +22,9 @@ GIVEN_ROOT = os.environ.get("HOLDFAST_TEST_ROOT", "")
 """A root made elsewhere (scripts/sandbox up --root): its release is tested as one more."""
 NO_PYSLURM = "HOLDFAST_TEST_ROOT names no root with a Slurm and its pyslurm in it"
 
+# pytest-xdist sets it for its workers, and Holdfast's commands wrap their tables at it.
+os.environ.pop("COLUMNS", None)
+
 # How long a machine takes is no fault of what is tested: figures come from scripts/bench.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]

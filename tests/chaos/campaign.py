@@ -378,7 +378,8 @@ class Story:
         explained = self._box.run(["holdfast", "explain", self._node], check=False).stdout
         self._all.broken(
             "a healed node returns",
-            f"{self._node} is {row.get('state')} {row.get('reason')!r} after {RETURN_S:.0f} s\n{explained}",
+            f"{self._node} is {row.get('state')} {row.get('reason')!r} after {RETURN_S:.0f} s\n{explained}\n"
+            f"{self._all.scene(self._node)}",
         )
         self._scontrol("update", f"nodename={self._node}", "state=resume")
 

@@ -33,14 +33,15 @@ def test_every_command_exists_and_every_document_can_be_rendered(
     page: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "slurm.conf").write_text("")
+    digest = f"@sha256:{'0' * 64}"
     for words in typed(page):
         assert words[0] in COMMANDS, words
         if words[0] == "render":
             # What a reader puts in: his file, and the digest of his image.
             argv = [
-                word.replace("/etc/slurm/slurm.conf", f"{tmp_path}/slurm.conf").replace(
-                    "@sha256:…", f"@sha256:{'0' * 64}"
-                )
+                word.replace("/etc/slurm/slurm.conf", f"{tmp_path}/slurm.conf")
+                .replace("@sha256:…", digest)
+                .replace("@$(cat digest)", digest)
                 for word in words
             ]
             assert render(argv[1:]) == 0, (words, capsys.readouterr().err)

@@ -144,6 +144,6 @@ def test_a_kill_switch_is_an_entry_like_the_others_and_the_last() -> None:
     assert list(found)[-2:] == ["holdfast.off.all", "holdfast.off.gpu_xid"]
     for name in ("holdfast.off.all", "holdfast.off.gpu_xid"):
         entry = json.loads(found[name]["config"])
-        assert set(entry) == set(SOPERATOR["check_keys"])
+        assert set(entry) == set(SOPERATOR["releases"]["5.0.0"]["check_keys"])
         assert (entry["name"], entry["contexts"]) == (name, ["none"])
     assert not [name for name in extra() if name.startswith("holdfast.off")]
