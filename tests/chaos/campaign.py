@@ -167,9 +167,14 @@ class Campaign:
             return None
 
     def scene(self, node: str) -> str:
-        """What was logged last about a node."""
+        """What runs on a node, and what was logged last about it."""
         return "\n".join(
             (
+                *(
+                    f"{pid} {kernel_state(pid)} {' '.join(argv)[:160]}"
+                    for pid, argv in self.box.pids(node)
+                ),
+                self.tail(f"/var/log/slurm/slurmd.{node}.log", "", 20),
                 self.tail(f"/var/log/holdfast/agent.{node}.log", "", 20),
                 self.tail("/var/log/slurm/slurmctld.log", node, 20),
             )
@@ -477,6 +482,7 @@ class Jobs:
         self._all, self._box = campaign, campaign.box
         self._running: list[training.Training | None] = [None] * campaign.jobs
         self._moved: dict[int, tuple[int, float]] = {}
+        self._counted: set[int] = set()
 
     def run(self) -> None:
         while self._all.going():
@@ -528,7 +534,8 @@ class Jobs:
             self._moved[job.job_id] = (seen, now)
         ended = state not in ("unknown", "RUNNING", "PENDING") and "COMPLETING" not in state
         held = state == "PENDING" and "held" in self._reason(job).lower()
-        if ended or held:
+        if (ended or held) and job.job_id not in self._counted:
+            self._counted.add(job.job_id)
             self._all.count.add(f"job {'held' if held else state}")
         if held:
             self._box.run(["scancel", str(job.job_id)], check=False)
@@ -549,15 +556,7 @@ class Jobs:
         except (SandboxError, ValueError, LookupError):
             nodes = []
         for node in nodes:
-            parts.append(f"-- {node}")
-            parts += [
-                f"{pid} {kernel_state(pid)} {' '.join(argv)[:160]}"
-                for pid, argv in self._box.pids(node)
-            ]
-            parts += [
-                self._all.tail(f"/var/log/holdfast/agent.{node}.log", "", 20),
-                self._all.tail(f"/var/log/slurm/slurmd.{node}.log", "", 20),
-            ]
+            parts += [f"-- {node}", self._all.scene(node)]
         return "\n".join(parts)
 
     def _reason(self, job: training.Training) -> str:
