@@ -73,7 +73,9 @@ STATES: Mapping[str, State] = {
 }
 
 
-def answers(scripts: Mapping[str, str], folder: Path, gate: str) -> Mapping[str, Mapping[str, int]]:
+def answers(
+    scripts: Mapping[str, str], folder: Path, hooks: str
+) -> Mapping[str, Mapping[str, int]]:
     """State → context → exit status. ``scripts``: the data of the chart's ConfigMap.
 
     Raises ``NotHeld`` if a state other than a bad one refuses a job, a bad one does not, a run does not
@@ -87,12 +89,12 @@ def answers(scripts: Mapping[str, str], folder: Path, gate: str) -> Mapping[str,
         expected = dict.fromkeys(CONTEXTS, 0)
         if state.bad:
             # Soperator's runner never fails in an epilog.
-            expected |= {"prolog": 1, "epilog": 1 if gate == "wrapper" else 0}
+            expected |= {"prolog": 1, "epilog": 1 if hooks == "wrapper" else 0}
         if found[name] != expected:
-            raise NotHeld(f"gate={gate}, {name}: exit statuses {found[name]}, not {expected}")
+            raise NotHeld(f"hooks={hooks}, {name}: exit statuses {found[name]}, not {expected}")
         asked = root / "bin/asked"
         if asked.exists():
-            raise NotHeld(f"gate={gate}, {name}: scontrol {asked.read_text().strip()}")
+            raise NotHeld(f"hooks={hooks}, {name}: scontrol {asked.read_text().strip()}")
         shutil.rmtree(root)
     return found
 

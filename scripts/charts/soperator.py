@@ -21,7 +21,7 @@ from holdfast.errors import UsageError
 _SCRIPTS = "helm/slurm-cluster/slurm_scripts"
 _OLDEST, _FIRST = (1, 22), (2, 0)
 """Releases since the first are rendered; those since the second take the values."""
-_GATES = ("wrapper", "runner")
+_HOOKS = ("wrapper", "runner")
 _GROUP = "slurm.nebius.ai"
 OWN_ENTRIES = {"wrapper": 5, "runner": 5}
 """Holdfast's entries in checks.json."""
@@ -46,7 +46,7 @@ def charts(checkout: Path, tools: Tools) -> dict[str, Any]:
 
 
 def answers(checkout: Path, tools: Tools) -> dict[str, Any]:
-    """Release → gate → exit statuses (``runner.answers``). Raises ``NotHeld``.
+    """Release → hooks → exit statuses (``runner.answers``). Raises ``NotHeld``.
 
     Releases with the same scripts are tried once.
     """
@@ -56,13 +56,15 @@ def answers(checkout: Path, tools: Tools) -> dict[str, Any]:
         version = release.chart("slurm-cluster")["version"]
         print(f"{version}: its check runner …", flush=True)
         found[version] = {}
-        for gate in _GATES:
-            objects = tools.template(release, "slurm-cluster", render_text("soperator", gate=gate))
+        for hooks in _HOOKS:
+            objects = tools.template(
+                release, "slurm-cluster", render_text("soperator", hooks=hooks)
+            )
             scripts = _only_scripts_changed(tools, release, objects)
-            key = json.dumps([gate, *(scripts.get(name) for name in runner.SCRIPTS)])
+            key = json.dumps([hooks, *(scripts.get(name) for name in runner.SCRIPTS)])
             if key not in tried:
-                tried[key] = runner.answers(scripts, tools.folder / f"run-{len(tried)}", gate)
-            found[version][gate] = tried[key]
+                tried[key] = runner.answers(scripts, tools.folder / f"run-{len(tried)}", hooks)
+            found[version][hooks] = tried[key]
     return {"answers": found}
 
 
@@ -92,16 +94,16 @@ def _accepted(server: ApiServer, tools: Tools, release: Release) -> dict[str, An
     version = release.chart("slurm-cluster")["version"]
     establish(server, release.crds(_GROUP))
     took: dict[str, list[str]] = {}
-    for gate in _GATES:
-        text = render_text("soperator", gate=gate, slurm_operator_version=version)
+    for hooks in _HOOKS:
+        text = render_text("soperator", hooks=hooks, slurm_operator_version=version)
         unknown = unknown_keys(yaml.safe_load(text), _with_null_maps(release))
         if unknown:
-            raise NotHeld(f"soperator {gate}: the chart has no {', '.join(unknown)}")
+            raise NotHeld(f"soperator {hooks}: the chart has no {', '.join(unknown)}")
         objects = tools.template(release, "slurm-cluster", text)
         scripts = _only_scripts_changed(tools, release, objects)
-        _own_scripts_kept(release, scripts, gate)
-        _checks_are_known(scripts, known, gate)
-        took[gate] = accepted(server, objects)
+        _own_scripts_kept(release, scripts, hooks)
+        _checks_are_known(scripts, known, hooks)
+        took[hooks] = accepted(server, objects)
     took["nodeset"] = accepted(
         server, tools.template(release, "nodesets", nodesets.values(release))
     )
@@ -144,23 +146,23 @@ def _only_scripts_changed(
     return scripts
 
 
-def _own_scripts_kept(release: Release, scripts: Mapping[str, str], gate: str) -> None:
+def _own_scripts_kept(release: Release, scripts: Mapping[str, str], hooks: str) -> None:
     for name in ("prolog.sh", "epilog.sh", "hc_program.sh"):
         own = (release.path / _SCRIPTS / name).read_text().rstrip()
-        replaced = gate == "wrapper" or name == "hc_program.sh"
+        replaced = hooks == "wrapper" or name == "hc_program.sh"
         kept = scripts[f"soperator_{name}" if replaced else name].rstrip()
         if kept != own:
-            raise NotHeld(f"gate={gate}: Soperator's {name} is not kept as it is")
+            raise NotHeld(f"hooks={hooks}: Soperator's {name} is not kept as it is")
         if replaced and "\nrun_hook " not in scripts[name]:
-            raise NotHeld(f"gate={gate}: {name} does not run Holdfast")
+            raise NotHeld(f"hooks={hooks}: {name} does not run Holdfast")
 
 
-def _checks_are_known(scripts: Mapping[str, str], known: list[str], gate: str) -> None:
+def _checks_are_known(scripts: Mapping[str, str], known: list[str], hooks: str) -> None:
     """One unknown key makes the runner skip *all* checks."""
     entries = json.loads(scripts["checks.json"])
     ours = [entry for entry in entries if entry["reason_base"] == "holdfast"]
     for entry in ours:
         if not set(entry) <= set(known):
             raise NotHeld(f"checks.json: {entry['name']}: {sorted(set(entry) - set(known))}")
-    if len(ours) != OWN_ENTRIES[gate]:
-        raise NotHeld(f"checks.json has {len(ours)} entries of Holdfast, not {OWN_ENTRIES[gate]}")
+    if len(ours) != OWN_ENTRIES[hooks]:
+        raise NotHeld(f"checks.json has {len(ours)} entries of Holdfast, not {OWN_ENTRIES[hooks]}")

@@ -161,7 +161,7 @@ def soperator_values() -> str:
     The entries of kill switches come last: what one of them adds is repeated for each.
     """
     fixed = {**_defaults(soperator.VALUES), "as": "flux"}
-    files = list(soperator.files(fixed["gate"]))
+    files = list(soperator.files(fixed["hooks"]))
     given = {**_configuration(), "files": files}
     source = Source(document=soperator.VALUES, path="", fixed=fixed, given=given)
     without = source.marked()

@@ -42,21 +42,21 @@ class File:
     own: str = ""
 
 
-def overrides(gate: str) -> Iterator[File]:
+def overrides(hooks: str) -> Iterator[File]:
     """Soperator's scripts that wrappers replace, in order."""
-    for name in (*(_CONTEXTS if gate == _WRAPPER else ()), "hc_program"):
+    for name in (*(_CONTEXTS if hooks == _WRAPPER else ()), "hc_program"):
         yield File(name=f"{name}.sh", template=f"soperator/{name}.sh.j2")
 
 
-def files(gate: str) -> Iterator[File]:
+def files(hooks: str) -> Iterator[File]:
     """The files of ``slurmScripts.extra``, in order."""
     yield File(name="holdfast.yaml", template="holdfast.yaml.j2", check="holdfast.yaml")
     install = "holdfast_install.sh"
     yield File(name=install, template="soperator/install.sh.j2", check=install)
-    for override in overrides(gate):
+    for override in overrides(hooks):
         name = f"soperator_{override.name}"
         yield File(name=name, template="soperator/own.j2", check=name, own=override.name)
-    for context in _CONTEXTS if gate == _RUNNER else ():
+    for context in _CONTEXTS if hooks == _RUNNER else ():
         name = f"holdfast_{context}.sh"
         yield File(
             name=name,
@@ -81,9 +81,9 @@ def _context(values: Mapping[str, str]) -> Mapping[str, object]:
         "version": VERSION,
         "scripts": SCRIPTS,
         "flux": values["as"] == "flux",
-        "wrapper": values["gate"] == _WRAPPER,
-        "overrides": list(overrides(values["gate"])),
-        "files": [*files(values["gate"]), *map(switch, filter(None, values["off"].split(",")))],
+        "wrapper": values["hooks"] == _WRAPPER,
+        "overrides": list(overrides(values["hooks"])),
+        "files": [*files(values["hooks"]), *map(switch, filter(None, values["off"].split(",")))],
     }
 
 
@@ -107,7 +107,7 @@ VALUES = Document(
             default="/mnt/jail",
             about="mount points as slurmd sees them: jail submounts are below /mnt/jail",
         ),
-        "gate": Value(
+        "hooks": Value(
             f"{_WRAPPER}|{_RUNNER}",
             _WRAPPER,
             "wrapper: prolog and epilog run Holdfast first; runner: as checks of Soperator's runner",

@@ -68,7 +68,7 @@ def test_a_key_that_kubernetes_does_not_know_is_refused(server: ApiServer) -> No
         dry_run(server, text.replace("replicas:", "replicaz:"))
 
 
-@pytest.mark.parametrize("gate", ["wrapper", "runner"])
-def test_soperators_values_for_flux(server: ApiServer, gate: str) -> None:
-    text = render_text("soperator", gate=gate, **{"as": "flux"})
+@pytest.mark.parametrize("hooks", ["wrapper", "runner"])
+def test_soperators_values_for_flux(server: ApiServer, hooks: str) -> None:
+    text = render_text("soperator", hooks=hooks, **{"as": "flux"})
     assert "configmap/slurm-cluster created (server dry run)" in dry_run(server, text)

@@ -36,8 +36,8 @@ IMAGE = f"registry.example.org/holdfast@sha256:{'0' * 64}"
         (["soperator", "--set", "mounts=/a,b"], "mounts: '/a,b' does not fit: mount points"),
         (["soperator", "--set", "gpus=65"], "gpus: '65' does not fit: GPUs of each node"),
         (
-            ["soperator", "--set", "gate=wraper"],
-            "gate: must be one of wrapper, runner, got 'wraper'",
+            ["soperator", "--set", "hooks=wraper"],
+            "hooks: must be one of wrapper, runner, got 'wraper'",
         ),
         (
             ["slurm-conf", "--set", "onto=s.conf"],

@@ -73,8 +73,8 @@ def test_the_record_has_the_answers_of_every_release() -> None:
     record = json.loads(RECORD.read_text())
     assert set(record["answers"]) == set(record["releases"])
     for gates in record["answers"].values():
-        for gate in ("wrapper", "runner"):
-            answers = gates[gate]
+        for hooks in ("wrapper", "runner"):
+            answers = gates[hooks]
             assert set(answers) == set(runner.STATES)
             refused = {state for state, statuses in answers.items() if statuses["prolog"]}
             assert refused == {"bad", "stale and bad"}

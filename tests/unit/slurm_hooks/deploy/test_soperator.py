@@ -23,7 +23,7 @@ from slurm_hooks.checks import CATALOGUE
 
 DATA = Path(__file__).parents[3] / "data/deploy"
 SOPERATOR = json.loads((DATA / "soperator.json").read_text())
-GATES = ("wrapper", "runner")
+HOOKS = ("wrapper", "runner")
 
 
 def values(**given: str) -> dict[str, Any]:
@@ -37,20 +37,20 @@ def extra(**given: str) -> Mapping[str, Mapping[str, str]]:
 
 
 @pytest.mark.parametrize("version", SOPERATOR["releases"])
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("hooks", HOOKS)
 def test_each_entry_has_only_keys_that_the_runner_of_each_release_knows(
-    gate: str, version: str
+    hooks: str, version: str
 ) -> None:
     """One key that the runner does not know, and it skips all checks of the cluster."""
     known = set(SOPERATOR["releases"][version]["check_keys"])
-    for name, file in extra(gate=gate).items():
+    for name, file in extra(hooks=hooks).items():
         assert set(file) == {"content", "config"}, name
         assert set(json.loads(file["config"])) <= known, name
 
 
-@pytest.mark.parametrize("gate", GATES)
-def test_no_entry_drains_undrains_or_asks_the_controller(gate: str) -> None:
-    for file in extra(gate=gate).values():
+@pytest.mark.parametrize("hooks", HOOKS)
+def test_no_entry_drains_undrains_or_asks_the_controller(hooks: str) -> None:
+    for file in extra(hooks=hooks).values():
         entry = json.loads(file["config"])
         assert (entry["on_fail"], entry["on_ok"], entry["need_env"]) == ("none", "none", [])
         assert entry["platforms"] == entry["node_states"] == ["any"]
@@ -59,17 +59,17 @@ def test_no_entry_drains_undrains_or_asks_the_controller(gate: str) -> None:
 
 def test_as_checks_of_the_runner_only_prolog_and_epilog_run() -> None:
     """The health check never: the first check that fails hides all later ones from the runner."""
-    for gate, contexts in (("wrapper", {"none"}), ("runner", {"none", "prolog", "epilog"})):
-        entries = [json.loads(file["config"]) for file in extra(gate=gate).values()]
+    for hooks, contexts in (("wrapper", {"none"}), ("runner", {"none", "prolog", "epilog"})):
+        entries = [json.loads(file["config"]) for file in extra(hooks=hooks).values()]
         assert {context for entry in entries for context in entry["contexts"]} == contexts
         assert not any("hc_program" in entry["contexts"] for entry in entries)
 
 
-@pytest.mark.parametrize("gate", GATES)
-def test_helm_expands_only_soperators_own_scripts(gate: str) -> None:
-    text = render_text("soperator", gate=gate)
+@pytest.mark.parametrize("hooks", HOOKS)
+def test_helm_expands_only_soperators_own_scripts(hooks: str) -> None:
+    text = render_text("soperator", hooks=hooks)
     own = re.findall(r"\{\{.*?\}\}", text)
-    assert len(own) == len(values(gate=gate)["slurmScripts"]) - 1
+    assert len(own) == len(values(hooks=hooks)["slurmScripts"]) - 1
     assert all("$.Files.Get" in action for action in own)
     assert text.count("{{") == text.count("}}") == len(own)
     assert len(text) < 100_000, "one ConfigMap holds them all, with Soperator's own: 1 MiB"
@@ -77,17 +77,17 @@ def test_helm_expands_only_soperators_own_scripts(gate: str) -> None:
 
 def test_only_the_three_scripts_are_replaced_and_each_own_one_is_kept() -> None:
     """Not healthCheckConfig (Flux refuses the chart's second key) and not slurmConfig."""
-    for gate, replaced in (
+    for hooks, replaced in (
         ("wrapper", {"prolog.sh", "epilog.sh", "hc_program.sh"}),
         ("runner", {"hc_program.sh"}),
     ):
-        assert set(values(gate=gate)) == {"slurmScripts"}
-        assert set(values(gate=gate)["slurmScripts"]) == {*replaced, "extra"}
-        kept = {name for name in extra(gate=gate) if name.startswith("soperator_")}
+        assert set(values(hooks=hooks)) == {"slurmScripts"}
+        assert set(values(hooks=hooks)["slurmScripts"]) == {*replaced, "extra"}
+        kept = {name for name in extra(hooks=hooks) if name.startswith("soperator_")}
         assert kept == {f"soperator_{name}" for name in replaced}
         for name in replaced:
-            assert f'"slurm_scripts/{name}"' in extra(gate=gate)[f"soperator_{name}"]["content"]
-            assert f"/soperator_{name}" in values(gate=gate)["slurmScripts"][name]
+            assert f'"slurm_scripts/{name}"' in extra(hooks=hooks)[f"soperator_{name}"]["content"]
+            assert f"/soperator_{name}" in values(hooks=hooks)["slurmScripts"][name]
 
 
 @pytest.mark.parametrize("version", ["1.20.1", "1.22.3", "1.23.3-abc", "0.9"])
@@ -110,8 +110,8 @@ def test_hold_against_rendered_every_release_that_has_them() -> None:
 @pytest.mark.parametrize("version", SOPERATOR["releases"])
 def test_a_real_api_server_accepted_what_the_real_charts_made_of_it(version: str) -> None:
     accepted = SOPERATOR["releases"][version]["accepted"]
-    for gate in GATES:
-        assert {"SlurmCluster", "ConfigMap"} <= set(accepted[gate])
+    for hooks in HOOKS:
+        assert {"SlurmCluster", "ConfigMap"} <= set(accepted[hooks])
     assert "NodeSet" in accepted["nodeset"]
 
 

@@ -44,11 +44,11 @@ HARMLESS: Mapping[str, str] = {
 
 
 @functools.cache
-def soperator(gate: str) -> Mapping[str, str]:
+def soperator(hooks: str) -> Mapping[str, str]:
     """Name → text of the scripts, as Soperator's chart mounts them; and what the runner runs."""
-    scripts = yaml.safe_load(render_text("soperator", gate=gate))["slurmScripts"]
+    scripts = yaml.safe_load(render_text("soperator", hooks=hooks))["slurmScripts"]
     extra = scripts.pop("extra")
-    if gate == "runner":
+    if hooks == "runner":
         scripts["command"] = json.loads(extra["holdfast_prolog.sh"]["config"])["command"]
     return {**scripts, **{name: file["content"] for name, file in extra.items()}}
 
@@ -65,8 +65,8 @@ def slinky() -> Mapping[str, str]:
 class Worker:
     """What a worker's container has, below one folder."""
 
-    def __init__(self, folder: Path, gate: str = "wrapper") -> None:
-        self.folder, self.gate = folder, gate
+    def __init__(self, folder: Path, hooks: str = "wrapper") -> None:
+        self.folder, self.hooks = folder, hooks
         self.scripts, self.home = folder / "opt/slurm_scripts", folder / "opt/holdfast"
         self.off, self.said = folder / "etc/holdfast/off", folder / "said"
         self.run, self.shell = folder / "run/holdfast", "dash"
@@ -75,7 +75,7 @@ class Worker:
         for place in (self.scripts, self.off, self.run, self.log.parent):
             place.mkdir(parents=True)
         self.log.touch()
-        for name, text in soperator(gate).items():
+        for name, text in soperator(hooks).items():
             # The installer takes its folders from the environment.
             self.script(name, text if name == "holdfast_install.sh" else self.local(text))
         for name, text in slinky().items():
