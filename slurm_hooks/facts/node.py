@@ -23,8 +23,8 @@ from slurm_hooks.facts.storage import MountFacts
 class Blind:
     """A probe that gave no answer. ``passes``: for how many consecutive passes.
 
-    ``hung``: its deadline passed. ``stuck``: SIGKILL did not end its worker. ``evidence``: where the
-    worker is blocked, from /proc.
+    ``hung``: its deadline passed. ``stuck``: SIGKILL did not end its worker, and the worker does not
+    only wait for a CPU. ``evidence``: where the worker is blocked, from /proc.
     """
 
     probe: str

@@ -98,6 +98,6 @@ def silence(name: str, answer: Answer, why: str = "") -> Blind:
         probe=name,
         why=why or answer.error,
         hung=answer.hung,
-        stuck=answer.stuck,
+        stuck=answer.stuck and not answer.may_wait_for_cpu,
         evidence=answer.evidence,
     )

@@ -27,6 +27,8 @@ from holdfast.adapters.state_file import write_atomic
 from slurm_hooks.node.process import Process, evidence_of, process_state
 from slurm_hooks.worker.child import FRAME, Serve, child_main
 
+STARVED_S = 30.0
+"""A machine can be so busy that a process does not run for seconds (seen with a load of 20 on 2 CPUs)."""
 GRACE_S = 0.1
 """Between SIGTERM and SIGKILL: SIGKILL inside NVML has frozen a GPU (dcgm-exporter 84)."""
 
@@ -39,6 +41,7 @@ class Answer:
     ``error``     why the answer is not complete, empty if it is.
     ``hung``      the deadline passed.
     ``stuck``     not started, because an earlier worker hangs that SIGKILL did not end.
+    ``may_wait_for_cpu``  that worker is runnable: on a busy machine it may not have run since SIGKILL.
     ``evidence``  the kernel's state of the hung process (state, where it sleeps), one line.
     ``wall_s``    seconds from the request to the end.
     """
@@ -47,6 +50,7 @@ class Answer:
     error: str = ""
     hung: bool = False
     stuck: bool = False
+    may_wait_for_cpu: bool = False
     evidence: str = ""
     wall_s: float = 0.0
 
@@ -101,18 +105,29 @@ class Worker:
     def stuck(self) -> int | None:
         """Pid of an earlier child that SIGKILL did not end."""
         self.reap(time.monotonic())
-        return next((left.process.pid for left in self._leaving if left.killed), None)
+        left = self._killed()
+        return left.process.pid if left is not None else None
 
     def ask(self, request: object, *, deadline_s: float) -> None:
         """Send a request; the answer comes from ``take``. Not to be called while ``busy``."""
         now = time.monotonic()
         self._items, self._answer = [], None
         self._asked_at, self._deadline, self._busy = now, now + deadline_s, True
-        stuck = self.stuck
+        self.reap(now)
+        stuck = self._killed()
         if stuck is not None:
-            evidence = f"pid {stuck} from before: {evidence_of(stuck)}"
-            error = "an earlier probe still hangs"
-            self._finish(Answer(error=error, hung=True, stuck=True, evidence=evidence))
+            pid = stuck.process.pid
+            state = process_state(pid)
+            waits = may_wait_for_cpu(state[0] if state else "", now - stuck.killed_at)
+            self._finish(
+                Answer(
+                    error="an earlier probe still hangs",
+                    hung=True,
+                    stuck=True,
+                    may_wait_for_cpu=waits,
+                    evidence=f"pid {pid} from before: {evidence_of(pid)}",
+                )
+            )
             return
         try:
             if self._child is None:
@@ -121,6 +136,9 @@ class Worker:
         except OSError as error:
             self.close()  # a child that exited between two requests is reaped like any other
             self._finish(Answer(error=f"cannot start a worker: {error.strerror or error}"))
+
+    def _killed(self) -> _Leaving | None:
+        return next((left for left in self._leaving if left.killed), None)
 
     def take(self) -> Answer | None:
         """The answer once it is complete or its deadline has passed, else None."""
@@ -260,11 +278,13 @@ class Worker:
 
 @dataclass(slots=True)
 class _Leaving:
-    """A child that has to exit: when to send the next signal, and whether SIGKILL was sent."""
+    """A child that has to exit: when to send the next signal, and whether and when SIGKILL was sent
+    (monotonic time; an earlier agent's SIGKILL: long ago)."""
 
     process: Process
     next_at: float
     killed: bool = False
+    killed_at: float = float("-inf")
     _signals: list[signal.Signals] = field(default_factory=lambda: [signal.SIGTERM, signal.SIGKILL])
 
     def push(self, now: float) -> None:
@@ -273,8 +293,16 @@ class _Leaving:
         which = self._signals.pop(0)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, which)
-        self.killed = which is signal.SIGKILL
+        if which is signal.SIGKILL:
+            self.killed, self.killed_at = True, now
         self.next_at = now + GRACE_S
+
+
+def may_wait_for_cpu(state: str, killed_s: float) -> bool:
+    """Whether a process that SIGKILL has not ended may only wait for a CPU, or has just ended (no state,
+    Z). In uninterruptible sleep (D) it hangs in the kernel; runnable (R) for too long, it runs in the
+    kernel without an end."""
+    return state in ("R", "Z", "") and killed_s < STARVED_S
 
 
 def _collected(process: Process) -> bool:

@@ -14,7 +14,8 @@ import pytest
 
 from holdfast.errors import ProbeError
 from slurm_hooks.node.process import evidence_of, process_state
-from slurm_hooks.worker.worker import Worker, call
+from slurm_hooks.probes.probe import silence
+from slurm_hooks.worker.worker import Worker, call, may_wait_for_cpu
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
 
@@ -196,6 +197,45 @@ def test_no_second_probe_starts_while_one_cannot_be_killed(
     nvml.set("gpu.0.hang.nvmlDeviceGetName", 0)
     heals(worker)
     assert not token.exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "killed_s", "waits"),
+    [
+        ("R", 0.5, True),
+        ("R", 60.0, False),
+        ("D", 0.5, False),
+        ("t", 0.5, False),
+        ("Z", 0.5, True),
+        ("", 0.5, True),
+        ("R", float("inf"), False),
+    ],
+    ids=["busy machine", "runs in the kernel", "hangs", "traced", "ended", "gone", "earlier agent"],
+)
+def test_a_runnable_process_may_only_wait_for_a_cpu(
+    state: str, killed_s: float, waits: bool
+) -> None:
+    assert may_wait_for_cpu(state, killed_s) is waits
+
+
+def test_a_killed_worker_that_did_not_run_yet_is_no_evidence(
+    nvml: SimulatedNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine with a load of 20 on 2 CPUs a healthy node was drained for it."""
+    nvml.set("gpu.0.hang.nvmlDeviceGetName", "K")
+    worker = nvml_worker(nvml, tmp_path / "token")
+    assert call(worker, "read", deadline_s=1.0).hung
+    end = time.monotonic() + 5
+    while worker.stuck is None and time.monotonic() < end:
+        time.sleep(0.02)
+    answer = call(worker, "read", deadline_s=1.0)
+    assert (answer.stuck, silence("nvml", answer).stuck) == (True, True)
+    with monkeypatch.context() as patched:
+        patched.setattr("slurm_hooks.worker.worker.process_state", lambda _: ("R", 1))
+        answer = call(worker, "read", deadline_s=1.0)
+    assert (answer.stuck, silence("nvml", answer).stuck) == (True, False)
+    nvml.set("gpu.0.hang.nvmlDeviceGetName", 0)
+    heals(worker)
 
 
 def test_evidence_of_a_process_that_exited() -> None:
