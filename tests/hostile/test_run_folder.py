@@ -167,7 +167,9 @@ def test_a_fault_is_handled_while_run_is_full(clean_box: Box) -> None:
     cluster.wait_for(
         lambda: verdict(box, victim).get("agent_pid", before) != before, "the next agent's verdict"
     )
-    assert node.run(["touch", "/run/more"], check=False).returncode == 1
+    # A file that somebody just removed leaves room for one more, until the fault takes it.
+    one_more = ["sh", "-c", "touch /run/more && rm /run/more"]
+    cluster.wait_for(lambda: node.run(one_more, check=False).returncode == 1, "/run is full", 20)
     box.fault(victim, "gpu-lost", "--gpu", "3")
     cluster.wait_for(lambda: cluster.drained(box, victim), f"{victim} drained", 20)
     assert verdict(box, victim)["status"] == "bad"

@@ -151,10 +151,12 @@ number=0
 fill
 { while [ -e on ]; do fill; sleep 0.05; done; } </dev/null >/dev/null 2>&1 &
 """
+# Inodes stay limited: the kernel refuses a limit on a tmpfs that has none, so that /run could not be
+# filled a second time.
 _RUN_EMPTY = """
 rm -f /run/.full-run/on
 sleep 0.3
-mount -o remount,size=50%,nr_inodes=0 /run
+mount -o remount,size=50%,nr_inodes=1m /run
 until rm -rf /run/.full-run 2>/dev/null; do sleep 0.1; done
 """
 
