@@ -10,6 +10,7 @@ from tests.e2e import cluster
 pytestmark = pytest.mark.e2e
 
 NODE = "worker-1"
+_NODE_STATE = "/var/lib/slurm/ctld/node_state"
 
 
 def _drained_for_a_fault(box: Box) -> str:
@@ -38,10 +39,8 @@ def test_a_drain_that_slurmctld_lost_is_set_again(clean_box: Box) -> None:
 def test_a_manual_resume_is_kept(clean_box: Box) -> None:
     """Even after a restart of slurmctld without loss: the agent saw the drain in the new one."""
     box = clean_box
-    reason = _drained_for_a_fault(box)
-    saved = box.path("/var/lib/slurm/ctld/node_state")
-    # slurmctld saves its state after some seconds; killed earlier, it loses the drain.
-    cluster.wait_for(lambda: reason.encode() in saved.read_bytes(), "slurmctld saved it", 30)
+    _drained_for_a_fault(box)
+    _saved_with_its_reason(box)  # killed earlier, slurmctld loses the drain
     box.stop_daemon("slurmctld")
     cluster.wait_for(lambda: "slurmctld" not in box.daemons(), "slurmctld gone", 10)
     box.start_daemon("slurmctld")
@@ -73,21 +72,30 @@ def test_a_return_that_slurmctld_lost_is_made_again(clean_box: Box) -> None:
     box = clean_box
     box.fault(NODE, "xid", "48")
     cluster.wait_for(lambda: cluster.drained(box, NODE), "drained", 20)
-    reason = cluster.reason(box, NODE)
-    saved = box.path("/var/lib/slurm/ctld/node_state")
-    cluster.wait_for(lambda: reason.encode() in saved.read_bytes(), "slurmctld saved it", 30)
-    with_drain = saved.read_bytes()
+    with_drain = _saved_with_its_reason(box)
     box.heal(NODE)
     cluster.wait_for(lambda: cluster.in_service(box, NODE), "returned to service", 40)
     box.stop_daemon("slurmctld")
     cluster.wait_for(lambda: "slurmctld" not in box.daemons(), "slurmctld gone", 10)
-    saved.write_bytes(with_drain)
+    box.path(_NODE_STATE).write_bytes(with_drain)
     box.start_daemon("slurmctld")
     cluster.wait_for(lambda: _is_up(box), "slurmctld", 20)
     assert cluster.drained(box, NODE), "slurmctld lost the return"
     cluster.wait_for(
         lambda: cluster.in_service(box, NODE), "returned again", 60, lambda: _log(box, "0")
     )
+
+
+def _saved_with_its_reason(box: Box) -> bytes:
+    """slurmctld's state file, once it has the node's reason; slurmctld saves it after some seconds."""
+    read: list[bytes] = []
+
+    def saved() -> bool:
+        read[:] = [box.path(_NODE_STATE).read_bytes()]
+        return cluster.reason(box, NODE).encode() in read[0]
+
+    cluster.wait_for(saved, "slurmctld saved the drain", 60, lambda: f"{read}\n{_log(box, '0')}")
+    return read[0]
 
 
 def _is_up(box: Box) -> bool:
