@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ OF_NODES = ("test_detection.py", "test_faults_show.py", "test_power_cycle_unrepa
 
 GIVEN_ROOT = os.environ.get("HOLDFAST_TEST_ROOT", "")
 """A root made elsewhere (scripts/sandbox up --root): its release is tested as one more."""
+_FAILED = pytest.StashKey[bool]()
 NO_PYSLURM = "HOLDFAST_TEST_ROOT names no root with a Slurm and its pyslurm in it"
 
 # pytest-xdist sets it for its workers, and Holdfast's commands wrap their tables at it.
@@ -99,24 +100,76 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByBox(config, log)
 
 
+class Boxes:
+    """One running box of four nodes for the tests of a release. It ends with this process."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Box] = {}
+
+    def get(self, release: str) -> Box:
+        if release not in self._running:
+            for other in list(self._running):
+                self.end(other)  # tests of one release run one after the other
+            name, owner = f"test-{release}-{os.getpid()}", os.getpid()
+            if release == _given_release():
+                self._running[release] = Box.up(name, root=GIVEN_ROOT, owner_pid=owner)
+            else:
+                self._running[release] = Box.up(name, slurm=release, owner_pid=owner)
+        return self._running[release]
+
+    def repair(self, release: str) -> None:
+        """No job, no fault, every node in service. A box that cannot be repaired ends."""
+        from tests.e2e import cluster
+
+        try:
+            cluster.repair(self.get(release))
+        except BaseException:
+            self.end(release)
+            raise
+
+    def end(self, release: str) -> None:
+        if running := self._running.pop(release, None):
+            running.down()
+
+
 @pytest.fixture(scope="session")
-def box(release: str) -> Iterator[Box]:
-    """A running box of four nodes. It ends with this process."""
+def boxes() -> Iterator[Boxes]:
     if os.geteuid() != 0:
         pytest.fail("the end-to-end tests need root: run them with sudo", pytrace=False)
-    name, owner = f"test-{release}-{os.getpid()}", os.getpid()
-    if release == _given_release():
-        running = Box.up(name, root=GIVEN_ROOT, owner_pid=owner)
-    else:
-        running = Box.up(name, slurm=release, owner_pid=owner)
-    yield running
-    running.down()
+    kept = Boxes()
+    yield kept
+    for release in RELEASES:
+        kept.end(release)
+    if GIVEN_ROOT:
+        kept.end(_given_release())
 
 
 @pytest.fixture
-def clean_box(box: Box) -> Iterator[Box]:
-    """The same box, cleaned up after the test: no job, no fault, every node in service."""
-    from tests.e2e import cluster
+def box(boxes: Boxes, release: str) -> Box:
+    """A running box of four nodes."""
+    return boxes.get(release)
 
-    yield box
-    cluster.repair(box)
+
+@pytest.fixture
+def clean_box(boxes: Boxes, release: str, request: pytest.FixtureRequest) -> Iterator[Box]:
+    """The same box, cleaned up after the test: no job, no fault, every node in service.
+
+    After a failure nobody knows what state it is in: the next test, or the retry, gets a new one.
+    """
+    yield boxes.get(release)
+    if request.node.stash.get(_FAILED, False):
+        boxes.end(release)
+    else:
+        boxes.repair(release)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "setup":
+        item.stash[_FAILED] = False
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report

@@ -16,6 +16,7 @@ from demonstration.observe import Cluster, NotSeenError
 from testbed.box import Box
 
 from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher, once_it_runs
+from tests.conftest import Boxes
 from tests.e2e import cluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
@@ -30,8 +31,9 @@ LONGEST_S = 240.0
 
 
 @pytest.fixture(scope="module")
-def reference(box: Box) -> str:
+def reference(boxes: Boxes, release: str) -> str:
     """Digest of the weights of the same training without a fault."""
+    box = boxes.get(release)
     install(box)
     order = Order(
         name="chaos-reference",
@@ -58,6 +60,7 @@ def test_a_kill_at_any_time_of_the_demo(
     clean_box: Box, reference: str, part: str, moment_s: float
 ) -> None:
     box = clean_box
+    install(box)  # after a failure it is a new one
     order = Order(
         name=f"chaos-{part}-{moment_s}", script="train_holdfast", ranks_per_node=RANKS, steps=STEPS
     )

@@ -16,6 +16,7 @@ import pytest
 from testbed.box import Box
 
 from slurm_hooks.checks import CATALOGUE
+from tests.conftest import Boxes
 from tests.e2e import cluster, detection_run
 from tests.e2e.detection_run import Outcome, Verdicts
 from tests.e2e.detection_switches import OF_THE_MACHINE, SWITCHED, TOGETHER
@@ -28,8 +29,9 @@ OFF = "/etc/holdfast/off"
 
 
 @pytest.fixture(scope="module")
-def whole_box(box: Box) -> Iterator[Box]:
+def whole_box(boxes: Boxes, release: str) -> Iterator[Box]:
     """The box, with a budget for all its nodes and no grace time for the fabric manager."""
+    box = boxes.get(release)
     before = detection_run.configure(box, _without_grace)
     yield box
     detection_run.configure(box, lambda _text: before)

@@ -11,6 +11,7 @@ from testbed import faults
 from testbed.box import Box
 from testbed.errors import SandboxError
 
+from tests.conftest import Boxes
 from tests.e2e import cluster
 
 pytestmark = pytest.mark.e2e
@@ -165,10 +166,10 @@ def leftovers(box: Box) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _at_rest(box: Box) -> Iterator[None]:
-    cluster.repair(box)
+def _at_rest(boxes: Boxes, release: str) -> Iterator[None]:
+    boxes.repair(release)
     yield
-    cluster.repair(box)
+    boxes.repair(release)
 
 
 @pytest.mark.parametrize("fault", LOOKS, ids=lambda fault: fault.words)

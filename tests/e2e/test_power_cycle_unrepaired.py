@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from testbed.box import Box
 
+from tests.conftest import Boxes
 from tests.e2e import cluster, detection_run
 from tests.e2e.detection_run import Outcome
 from tests.e2e.detection_switches import OF_THE_MACHINE
@@ -26,8 +26,9 @@ def _roomy(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def outcomes(box: Box) -> Iterator[dict[str, Outcome]]:
+def outcomes(boxes: Boxes, release: str) -> Iterator[dict[str, Outcome]]:
     """All faults, on four nodes in parallel."""
+    box = boxes.get(release)
     before = detection_run.configure(box, _roomy)
     found = detection_run.run_unrepaired(box, NOT_REPAIRED, [node.name for node in box.nodes])
     sys.stdout.write("\n".join(map(str, found.values())) + "\n")
