@@ -87,15 +87,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
     class ByBox(LoadScopeScheduling):  # type: ignore[misc]
-        """One process for each release and its box, one for tests on a single release, other files in
-        any process. Grouping by marks (loadgroup) does nothing under pytest 9."""
+        """Tests of a release share a process and its box; those in tests/chaos, which last longest, and
+        those of nodes have a process of their own. Other files run in any process. Grouping by marks
+        (loadgroup) does nothing under pytest 9."""
 
         def _split_scope(self, nodeid: str) -> str:
             file, _, rest = nodeid.partition("::")
             release = re.search(r"\[([0-9]+\.[0-9]+)", rest)
             if Path(file).name in OF_NODES:
                 return "of nodes"
-            return f"Slurm {release[1]}" if release and not file.startswith("tests/unit") else file
+            if not release or file.startswith("tests/unit"):
+                return file
+            return f"Slurm {release[1]}" + (" chaos" if file.startswith("tests/chaos") else "")
 
     return ByBox(config, log)
 
