@@ -28,7 +28,7 @@ from testbed.shape import CONTROLLER
 
 from holdfast.reason import Reason
 from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher
-from tests.e2e import training
+from tests.e2e.job import training
 
 FAULTS: tuple[tuple[str, ...], ...] = (
     ("gpu-lost", "--gpu", "3"), ("xid", "79", "--gpu", "1"), ("xid", "48"), ("xid", "94"), ("ecc", "--gpu", "2"),

@@ -10,7 +10,8 @@ import pytest
 from testbed.box import Box
 
 from tests.chaos.kills import kill_agent, kill_bridge, kill_launcher, once_it_runs
-from tests.e2e import cluster, training
+from tests.e2e import cluster
+from tests.e2e.job import training
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
 

@@ -7,7 +7,7 @@ import subprocess
 from testbed.box import Box
 from testbed.namespaces import enter
 
-from tests.e2e import cluster, detection_run
+from tests.e2e import agents, cluster
 
 PORT = 9409
 SCRAPE = f"""
@@ -40,7 +40,7 @@ def test_a_user_cannot_block_prometheus(clean_box: Box) -> None:
         done = node.run(["python3", "-c", SCRAPE], check=False, timeout_s=20)
         return done.stdout.strip() == "200"
 
-    before = detection_run.configure(clean_box, with_port)
+    before = agents.configure(clean_box, with_port)
     try:
         cluster.wait_for(scraped, "the metrics are served", 30)
         argv = enter.argv_in(
@@ -55,4 +55,4 @@ def test_a_user_cannot_block_prometheus(clean_box: Box) -> None:
             finally:
                 bob.kill()
     finally:
-        detection_run.configure(clean_box, lambda _text: before)
+        agents.configure(clean_box, lambda _text: before)

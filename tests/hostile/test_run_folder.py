@@ -16,7 +16,7 @@ from demonstration.observe import Cluster
 from testbed.box import Box
 
 from tests.e2e import cluster
-from tests.e2e.training import Training, submit
+from tests.e2e.job.training import Training, submit
 
 NODE = "worker-0"
 _ALICES = """#!/bin/bash

@@ -32,7 +32,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("tree")
     for name in ("holdfast", "slurm_hooks", "k8s_bridge", "scripts/testbed"):
         shutil.copytree(TREE / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    kept = ("tests/e2e/detection_switches.py", "tests/e2e/detection_table.py", TABLES)
+    kept = ("tests/e2e/detection/switches.py", "tests/e2e/detection/table.py", TABLES)
     for name in ("pyproject.toml", *kept):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(TREE / name, copy / name)
@@ -43,7 +43,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     faults = copy / "holdfast/faults/host.py"
     before, end, after = faults.read_text().rpartition("\n)")
     faults.write_text(f"{before}\n{FAULT.rstrip()}{end}{after}")
-    switches = copy / "tests/e2e/detection_switches.py"
+    switches = copy / "tests/e2e/detection/switches.py"
     before, brace, after = switches.read_text().rpartition("\n}\n")
     switches.write_text(f"{before}\n{SWITCH.rstrip()}{brace}{after}")
     (copy / ITS_TEST).parent.mkdir(parents=True)

@@ -9,12 +9,12 @@ from testbed.faults.words import parse
 from holdfast.faults import fault_of, is_known
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks.checks import CATALOGUE
-from tests.e2e.detection_switches import NOT_SWITCHED, SWITCHED, TOGETHER
-from tests.e2e.detection_table import CASES, NOT_JUDGED, Case
+from tests.e2e.detection.switches import NOT_SWITCHED, SWITCHED, TOGETHER
+from tests.e2e.detection.table import CASES, NOT_JUDGED, Case
 
 
 def test_every_kind_of_fault_is_in_the_table_or_excluded_with_a_reason() -> None:
-    """A new kind needs a row in tests/e2e/detection_table.py: the finding that an agent must report."""
+    """A new kind needs a row in tests/e2e/detection/table.py: the finding that an agent must report."""
     judged = {case.kind for case in CASES}
     assert judged & set(NOT_JUDGED) == set()
     assert judged | set(NOT_JUDGED) == set(KINDS)

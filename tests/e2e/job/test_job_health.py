@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from testbed.box import Box
 
-from tests.e2e import cluster, training
+from tests.e2e import cluster
+from tests.e2e.job import training
 
 pytestmark = pytest.mark.e2e
 

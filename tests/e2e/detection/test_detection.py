@@ -17,10 +17,12 @@ from testbed.box import Box
 
 from slurm_hooks.checks import CATALOGUE
 from tests.conftest import Boxes
-from tests.e2e import cluster, detection_run
-from tests.e2e.detection_run import Outcome, Verdicts
-from tests.e2e.detection_switches import OF_THE_MACHINE, SWITCHED, TOGETHER
-from tests.e2e.detection_table import CASES, Case, How
+from tests.e2e import agents, cluster
+from tests.e2e.agents import Verdicts
+from tests.e2e.detection import run
+from tests.e2e.detection.run import Outcome
+from tests.e2e.detection.switches import OF_THE_MACHINE, SWITCHED, TOGETHER
+from tests.e2e.detection.table import CASES, Case, How
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 INTERVAL_S = 1.0
@@ -32,9 +34,9 @@ OFF = "/etc/holdfast/off"
 def whole_box(boxes: Boxes, release: str) -> Iterator[Box]:
     """The box, with a budget for all its nodes and no grace time for the fabric manager."""
     box = boxes.get(release)
-    before = detection_run.configure(box, _without_grace)
+    before = agents.configure(box, _without_grace)
     yield box
-    detection_run.configure(box, lambda _text: before)
+    agents.configure(box, lambda _text: before)
     cluster.repair(box)
 
 
@@ -51,7 +53,7 @@ def _without_grace(text: str) -> str:
 def outcomes(whole_box: Box) -> dict[str, Outcome]:
     """All cases, on four nodes in parallel; those with long observations first."""
     cases = sorted(CASES, key=lambda case: -case.watched_s)
-    found = detection_run.run(whole_box, cases, [node.name for node in whole_box.nodes])
+    found = run.run(whole_box, cases, [node.name for node in whole_box.nodes])
     sys.stdout.write("\n".join(map(str, found.values())) + "\n")
     return found
 
@@ -63,7 +65,7 @@ def test_a_fault_is_detected_reported_and_cleared(
     if outcomes[case.words].problem and getattr(request.node, "execution_count", 1) > 1:
         # All cases ran at once before the first of these tests: a retry has to run this one again.
         nodes = [node.name for node in whole_box.nodes]
-        outcomes.update(detection_run.run(whole_box, [case], nodes))
+        outcomes.update(run.run(whole_box, [case], nodes))
     outcome = outcomes[case.words]
     assert outcome.problem == ""
     found = outcome.finding
@@ -75,7 +77,7 @@ def test_a_fault_is_detected_reported_and_cleared(
         assert outcome.reason.startswith(prefixes)
     passes_s = 0.0 if case.how is How.EVENT else (case.passes + 1) * INTERVAL_S
     # scripts/bench measures the speed; this limit allows for a busy machine.
-    assert outcome.detected_s <= case.watched_s + passes_s + 0.5 + detection_run.MARGIN_S
+    assert outcome.detected_s <= case.watched_s + passes_s + 0.5 + run.MARGIN_S
 
 
 # --- an invalid configuration: before the faults that last until the end of this file -------------
@@ -84,7 +86,7 @@ def test_a_fault_is_detected_reported_and_cleared(
 @contextlib.contextmanager
 def _configured(box: Box, node: str, text: str) -> Iterator[Callable[[str], list[str]]]:
     """With another configuration; yields a function for the agent's new log lines that contain a text."""
-    log, path = box.path(f"/var/log/holdfast/agent.{node}.log"), box.path(detection_run.CONFIG)
+    log, path = box.path(f"/var/log/holdfast/agent.{node}.log"), box.path(agents.CONFIG)
     cluster.wait_for(lambda: cluster.all_in_service(box), "every node in service", 60)
     before, size = path.read_text(), log.stat().st_size
     new = path.with_suffix(".new")
@@ -93,7 +95,7 @@ def _configured(box: Box, node: str, text: str) -> Iterator[Callable[[str], list
     try:
         yield lambda word: [line for line in log.read_text()[size:].splitlines() if word in line]
     finally:
-        detection_run.configure(box, lambda _text: before)
+        agents.configure(box, lambda _text: before)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_an_invalid_configuration_is_logged_once_and_changes_nothing(
         cluster.wait_for(lambda: bool(lines(message)), f"{message!r} in the agent's log", 15)
         cluster.stays(lambda: cluster.in_service(whole_box, node), "in service", 2 * INTERVAL_S)
         (line,) = lines(message)
-        assert re.search(rf"{re.escape(detection_run.CONFIG)}:[12]: ", line)
+        assert re.search(rf"{re.escape(agents.CONFIG)}:[12]: ", line)
         verdict = verdicts.read()
         assert verdict["agent_pid"] == agent, "the agent keeps running with the old one"
         assert verdict["at"] > time.time() - 5
@@ -128,7 +130,7 @@ def test_an_agent_restarted_with_an_invalid_configuration_uses_the_last_valid_on
     node, message = whole_box.nodes[1].name, "given twice"
     verdicts = Verdicts(whole_box, node)
     agent = verdicts.read()["agent_pid"]
-    twice = whole_box.path(detection_run.CONFIG).read_text() + "node: {}\n"
+    twice = whole_box.path(agents.CONFIG).read_text() + "node: {}\n"
     try:
         with _configured(whole_box, node, twice) as lines:
             cluster.wait_for(lambda: len(lines(message)) == 1, "the problem in the agent's log", 15)
@@ -201,7 +203,7 @@ def test_a_check_in_mode_off_reports_nothing(broken_box: Box, half: int) -> None
             text = re.sub(rf"(\n  {name}: {{mode: )drain", r"\1off", text)
         return text
 
-    before = detection_run.configure(broken_box, switch)
+    before = agents.configure(broken_box, switch)
     try:
         only(
             broken_box,
@@ -209,7 +211,7 @@ def test_a_check_in_mode_off_reports_nothing(broken_box: Box, half: int) -> None
             f"only checks that are not off report: {sorted(off)} are off",
         )
     finally:
-        detection_run.configure(broken_box, lambda _text: before)
+        agents.configure(broken_box, lambda _text: before)
 
 
 @pytest.mark.parametrize("half", [0, 1])

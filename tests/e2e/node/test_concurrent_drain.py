@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from testbed.box import Box
 
-from tests.e2e import cluster, detection_run
+from tests.e2e import agents, cluster
 
 pytestmark = pytest.mark.e2e
 
@@ -39,11 +39,11 @@ def overtaking_box(clean_box: Box) -> Iterator[Box]:
         text = _SCONTROL if tool == "scontrol" else '#!/bin/sh\nexec {real} "$@"\n'
         (folder / tool).write_text(text.format(real=real))
         (folder / tool).chmod(0o755)
-    before = detection_run.configure(
+    before = agents.configure(
         clean_box, lambda text: text.replace("slurm: {", f"slurm: {{bin: {TOOLS}, ")
     )
     yield clean_box
-    detection_run.configure(clean_box, lambda _text: before)
+    agents.configure(clean_box, lambda _text: before)
 
 
 def test_a_drain_between_the_last_check_and_the_undrain_is_kept(overtaking_box: Box) -> None:

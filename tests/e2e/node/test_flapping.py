@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from testbed.box import Box
 
-from tests.e2e import cluster, detection_run
+from tests.e2e import agents, cluster
 
 pytestmark = pytest.mark.e2e
 
@@ -23,9 +23,9 @@ def _damped(text: str) -> str:
 
 @pytest.fixture
 def damped_box(clean_box: Box) -> Iterator[Box]:
-    before = detection_run.configure(clean_box, _damped)
+    before = agents.configure(clean_box, _damped)
     yield clean_box
-    detection_run.configure(clean_box, lambda _text: before)
+    agents.configure(clean_box, lambda _text: before)
     clean_box.heal(NODE)
     # The agent counts returns until a person resumes the node.
     clean_box.run(["scontrol", "update", f"nodename={NODE}", "state=resume"], check=False)

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import Boxes
-from tests.e2e import cluster, detection_run
-from tests.e2e.detection_run import Outcome
-from tests.e2e.detection_switches import OF_THE_MACHINE
-from tests.e2e.detection_table import NOT_REPAIRED
+from tests.e2e import agents, cluster
+from tests.e2e.detection import run
+from tests.e2e.detection.run import Outcome
+from tests.e2e.detection.switches import OF_THE_MACHINE
+from tests.e2e.detection.table import NOT_REPAIRED
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -29,11 +30,11 @@ def _roomy(text: str) -> str:
 def outcomes(boxes: Boxes, release: str) -> Iterator[dict[str, Outcome]]:
     """All faults, on four nodes in parallel."""
     box = boxes.get(release)
-    before = detection_run.configure(box, _roomy)
-    found = detection_run.run_unrepaired(box, NOT_REPAIRED, [node.name for node in box.nodes])
+    before = agents.configure(box, _roomy)
+    found = run.run_unrepaired(box, NOT_REPAIRED, [node.name for node in box.nodes])
     sys.stdout.write("\n".join(map(str, found.values())) + "\n")
     yield found
-    detection_run.configure(box, lambda _text: before)
+    agents.configure(box, lambda _text: before)
     cluster.repair(box)
 
 

@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import Any, TypeVar
 
-from demonstration.observe import VERDICT, verdict_in
 from testbed.box import Box
 from testbed.errors import SandboxError
-from testbed.namespaces import enter
 
 from tests.e2e import cluster
-from tests.e2e.detection_table import Case, Ends
+from tests.e2e.agents import Verdicts
+from tests.e2e.detection.table import Case, Ends
 
-CONFIG = "/etc/holdfast/holdfast.yaml"
 Findings = list[dict[str, Any]]
 T = TypeVar("T")
 MARGIN_S, SEEN_S, CLEARED_S = 15.0, 25.0, 60.0
@@ -29,31 +27,6 @@ BASELINE_S = 2.5
 """Two passes of a box's agent, which runs one each second."""
 UNREPAIRED_S = 5.0
 """Longer than a healthy node needs to return to service: ``agent.wait_s`` and two clean passes."""
-
-
-class Verdicts:
-    """A node's verdict file, read from outside."""
-
-    def __init__(self, box: Box, node: str) -> None:
-        self._box, self.node = box, node
-        self._pid: int | None = None
-
-    def read(self) -> dict[str, Any]:
-        """The newest verdict; empty while there is none."""
-        for _ in range(2):
-            if self._pid is None:
-                self._pid = self._box.node_pid(self.node)
-            found = verdict_in(enter.seen_by(self._pid, VERDICT)) if self._pid else None
-            if found is not None:
-                return found
-            self._pid = None  # the node was power cycled
-        return {}
-
-    def findings(self) -> Findings:
-        return list(self.read().get("findings") or [])
-
-    def codes(self) -> set[str]:
-        return {finding["code"] for finding in self.findings()}
 
 
 @dataclass(kw_only=True)
@@ -277,24 +250,3 @@ def _wait(
 
 
 # --- the configuration of a box -------------------------------------------------------------------
-
-
-def configure(box: Box, change: Callable[[str], str]) -> str:
-    """Replace the box's configuration, as an editor does. Returns the old one.
-
-    Waits until every agent has restarted with it.
-    """
-    path = box.path(CONFIG)
-    before = path.read_text()
-    begin = time.time()
-    new = path.with_suffix(".new")
-    new.write_text(change(before))
-    new.replace(path)
-    for node in box.nodes:
-        verdicts = Verdicts(box, node.name)
-        cluster.wait_for(
-            lambda: verdicts.read().get("at", 0.0) > begin + 2.0,  # noqa: B023
-            f"{node.name}'s agent with another configuration",
-            30,
-        )
-    return before
