@@ -1,4 +1,4 @@
-"""Random faults with manual changes and killed daemons: four rules always hold (campaign.py).
+"""Random faults with manual changes and killed daemons: four rules always hold (campaign/run.py).
 
 A few faults in the suite; more by HOLDFAST_CHAOS_FAULTS, on HOLDFAST_CHAOS_NODES nodes. The seed is new each
 time and is printed; HOLDFAST_CHAOS_SEED repeats it. HOLDFAST_CHAOS_KINDS="network-cut power-off" draws from those
@@ -17,7 +17,8 @@ from collections.abc import Iterator
 import pytest
 from testbed.box import Box
 
-from tests.chaos.campaign import Campaign
+from tests.chaos.campaign.run import run
+from tests.chaos.campaign.shared import Campaign
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
 
@@ -48,7 +49,7 @@ def test_four_rules_hold_under_random_faults(own_box: Box) -> None:
 
     say(f"seed {SEED}: repeat with HOLDFAST_CHAOS_SEED={SEED} HOLDFAST_CHAOS_FAULTS={FAULTS}")
     campaign = Campaign(own_box, seed=SEED, faults=FAULTS, jobs=JOBS, say=say, kinds=KINDS)
-    violations = campaign.run()
+    violations = run(campaign)
     for what, times in sorted(campaign.count.done.items()):
         say(f"{times:5d}  {what}")
     assert violations == [], f"seed {SEED}\n" + "\n".join(map(str, violations))
