@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from testbed.box import Box
+from testbed.errors import SandboxError
 from testbed.namespaces import enter
 
 KILL_WITHIN_S = 20.0
@@ -46,7 +47,11 @@ def kill_bridge(box: Box) -> bool:
 def _kill(box: Box, node: str, words: list[str], min_age_s: float = 0.0) -> bool:
     """Kill the processes on a node whose command line contains the two ``words`` in sequence."""
     done = False
-    for pid, argv in box.pids(node):
+    try:
+        running = box.pids(node)
+    except SandboxError:  # powered off
+        return False
+    for pid, argv in running:
         if min_age_s and _age_s(pid) < min_age_s:
             continue
         names = [word.rsplit("/", 1)[-1] for word in argv]
