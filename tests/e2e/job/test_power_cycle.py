@@ -21,8 +21,8 @@ def _drained(box: Box, victim: str) -> None:
     cluster.wait_for(lambda: cluster.drained(box, victim), "the node is drained", 20)
 
 
-def _continues(job: training.Training, timeout_s: float = 60) -> None:
-    """Wait until a later attempt has made progress."""
+def _continues(job: training.Training, timeout_s: float = 100) -> None:
+    """Wait until a later attempt has made progress: before Slurm's requeue delay of 121 s is over."""
     job.wait(
         lambda: any(step["attempt"] not in ("", "1") for step in job.steps()),
         "attempt 2",
