@@ -10,7 +10,8 @@ from pathlib import Path
 from holdfast.config.bounds import within
 from holdfast.text.wording import did_you_mean
 from holdfast.vocabulary import NodeState
-from k8s_bridge.planning.state_table import ISOLATABLE, Isolation
+from k8s_bridge.rules.settings import BridgeBudget, RuleSettings, first_twice
+from k8s_bridge.state_table import ISOLATABLE, Isolation
 
 
 class Join(str, Enum):
@@ -40,6 +41,11 @@ class BridgeConfig:
     """Show PLANNED as the reason of HoldfastSlurmBusy. The scheduler then causes writes at each of its passes."""
     drain_on_cordon: bool = True
     """Drain a node in Slurm when it is cordoned in Kubernetes, and undrain it on uncordon."""
+    rules: tuple[RuleSettings, ...] = ()
+    """Signals of Kubernetes for which nodes are drained in Slurm. Built-in rules that are not in the list are
+    in mode `observe`.
+    """
+    budget: BridgeBudget = field(default_factory=BridgeBudget)
     events: bool = True
     """Create Events on the Node for transitions."""
     join: Join = Join.INSTANCE_ID
@@ -76,6 +82,10 @@ class BridgeConfig:
         if self.slurm_token_file and not Path(self.slurm_token_file).is_absolute():
             raise ValueError(f"slurm_token_file must be absolute, got {self.slurm_token_file!r}")
         _check_states(self.isolate)
+        if first_twice(self.rules):
+            raise ValueError(
+                f"rules must name each rule once, got {first_twice(self.rules)!r} twice"
+            )
         if not self.slurm_user:
             raise ValueError("slurm_user must not be empty")
         if self.join is Join.TABLE and not self.nodes:

@@ -54,6 +54,11 @@ FIELD_MANAGER = "holdfast-bridge"
 REPORTER = PREFIX + "bridge"
 """``reportingController`` of the bridge's Events."""
 
+RULES_LABEL = PREFIX + "rules"
+"""Node label that people write: with the value ``off``, no rule applies to the Node."""
+
+KUBE_RULE = "KUBE_RULE"
+"""Code of the reason with which the bridge drains a node for a rule of ``bridge.rules``."""
 KUBE_CORDON = "KUBE_CORDON"
 """Code of the reason with which the bridge drains a cordoned node."""
 

@@ -20,7 +20,7 @@ from k8s_bridge.names import (
     WHEN_TRUE,
 )
 from k8s_bridge.planning.snapshot import Condition
-from k8s_bridge.planning.state_table import ROWS, TABLE, counted, first_shown
+from k8s_bridge.state_table import ROWS, TABLE, counted, first_shown
 
 UNREADABLE = "SlurmUnreadable"
 """Condition reason: slurmctld does not answer, so the state is unknown: neither ready nor drained nor free."""

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
-from k8s_bridge.names import FIELD_MANAGER
 from k8s_bridge.planning.changes import Change, Isolate, Release, WriteRecord
 from k8s_bridge.planning.ownership import BridgeRecord, Origin, same_drain
-from k8s_bridge.planning.snapshot import KubeNode
-from k8s_bridge.planning.state_table import Isolation
+from k8s_bridge.planning.snapshot import KubeNode, is_own_cordon
+from k8s_bridge.state_table import Isolation
+
+_STATE = "state "
 
 
 def for_drain(
@@ -32,13 +33,23 @@ def for_state(view: KubeNode, state: NodeState, wanted: Isolation) -> Iterator[C
     """Isolate the Node because policy says so for ``state``. What another cause had isolated is released
     first: the two may isolate it in different ways."""
     record = view.record
-    cause = BridgeRecord(origin=Origin.SLURM, reason=f"state {state.value}")
+    cause = state_cause(state)
     if record and record.origin is Origin.SLURM:
-        same = record.reason == cause.reason and not record.by
+        same = is_state_record(record) and record.reason == cause.reason
         yield from _kept(view, record, state.value) if same else iter((release(view, record),))
         return
     cordon = wanted is Isolation.CORDON
     yield from _isolated(view, cause, state.value, cordon=cordon, taint=True)
+
+
+def state_cause(state: NodeState) -> BridgeRecord:
+    """The record of an isolation for ``state``, without what was isolated."""
+    return BridgeRecord(origin=Origin.SLURM, reason=f"{_STATE}{state.value}")
+
+
+def is_state_record(record: BridgeRecord) -> bool:
+    """Is it about a state, not about a drain? A drain has a user and a time."""
+    return record.origin is Origin.SLURM and record.reason.startswith(_STATE) and record.at is None
 
 
 def _kept(view: KubeNode, record: BridgeRecord, value: str) -> Iterator[Change]:
@@ -75,15 +86,3 @@ def release(view: KubeNode, record: BridgeRecord) -> Release:
         uncordon=record.cordon and is_own_cordon(view),
         untaint=record.taint and view.taint is not None,
     )
-
-
-def is_own_cordon(view: KubeNode) -> bool:
-    """The record has the cordon and, where the API server kept it, the bridge is the field's manager."""
-    record = view.record
-    recorded = record is not None and record.origin is Origin.SLURM and record.cordon
-    return view.unschedulable and recorded and view.cordoned_by in ("", FIELD_MANAGER)
-
-
-def is_cordoned_by_others(view: KubeNode) -> bool:
-    """True for a cordon that the bridge did not set."""
-    return view.unschedulable and not is_own_cordon(view) and view.cordoned_by != FIELD_MANAGER

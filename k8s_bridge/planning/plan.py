@@ -6,20 +6,22 @@ Rules (the bridge never reacts to its own writes):
   bridge set them. The same for the states of ``bridge.isolate``.
 * A cordon by anyone else → drain in Slurm. It is undone when the cordon is gone, if the bridge drained the
   node.
+* A rule of ``bridge.rules`` that holds for a Node (``signals``) → drain in Slurm, as for a cordon.
 * A person's drain, cordon, uncordon or undrain stands: conditions report it, no action follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from holdfast.node_states import NO_STATE
+from holdfast.node_states import CANNOT_RETURN, NO_STATE
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.names import KUBE_CORDON
+from k8s_bridge.names import KUBE_RULE
 from k8s_bridge.planning import conditions
 from k8s_bridge.planning.changes import (
     CHANGES,
@@ -31,25 +33,26 @@ from k8s_bridge.planning.changes import (
     UndrainInSlurm,
     UpdateStatus,
     WriteRecord,
+    requires_drain,
 )
 from k8s_bridge.planning.conditions import Withheld
-from k8s_bridge.planning.isolation import (
-    for_drain,
-    for_state,
-    is_cordoned_by_others,
-    release,
-)
+from k8s_bridge.planning.isolation import for_drain, for_state, release
 from k8s_bridge.planning.node_mapping import map_nodes
 from k8s_bridge.planning.ownership import (
+    CORDON,
     BridgeRecord,
     Origin,
     is_cordon_drain,
+    is_own_reason,
     may_overwrite_reason,
     same_drain,
 )
-from k8s_bridge.planning.snapshot import KubeNode
-from k8s_bridge.planning.state_table import Isolation, isolating
+from k8s_bridge.planning.signals import rule_names
+from k8s_bridge.planning.snapshot import KubeNode, is_cordoned_by_others
 from k8s_bridge.planning.status_updates import status_update
+from k8s_bridge.rules.rule import Cause, Rule, RuleMode
+from k8s_bridge.rules.settings import effective
+from k8s_bridge.state_table import Isolation, isolating
 
 __all__ = [
     "CHANGES",
@@ -67,6 +70,8 @@ __all__ = [
     "requires_drain",
 ]
 
+Rules = tuple[Rule, ...]
+
 
 def plan(
     slurm: Sequence[SlurmNode], kube: Sequence[KubeNode], policy: BridgeConfig, now: datetime
@@ -78,14 +83,17 @@ def plan(
     joined = map_nodes(slurm, kube, policy)
     actions: list[Change] = []
     updates: list[UpdateStatus] = []
+    rules = tuple(rule for rule in effective(policy.rules) if rule.mode is RuleMode.DRAIN)
     for node, view in joined.pairs:
-        actions += _actions(node, view, policy)
+        actions += _actions(node, view, policy, rules)
+        if view.gone:
+            continue
         shown = conditions.conditions(
             node, _withheld(node, view, policy), show_planned=policy.show_planned
         )
         updates += status_update(view, shown, conditions.label(node), now)
     for view in joined.orphans:
-        if view.conditions:
+        if view.conditions and not view.gone:
             updates += status_update(
                 view,
                 conditions.unknown(conditions.NOT_IN_SLURM, "Slurm does not know this node"),
@@ -107,17 +115,26 @@ def plan_unreadable(kube: Sequence[KubeNode], now: datetime, why: str) -> list[C
     ]
 
 
-def _actions(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:
+def _actions(
+    node: SlurmNode, view: KubeNode, policy: BridgeConfig, rules: Rules
+) -> Iterator[Change]:
     if not node.states or node.states & NO_STATE:
+        return
+    if view.gone:
+        new = next(_new_causes(view), None)
+        if new is not None and not node.drained_flag and may_overwrite_reason(node):
+            yield DrainInSlurm(slurm=node, kube=view, rule=new.rule)
         return
     mirrored = view.record is not None and view.record.origin is Origin.SLURM
     if node.drained_flag:
-        yield from _when_drained(node, view, policy)
+        yield from _when_drained(node, view, policy, rules)
         return
     isolated_for = isolating(node.states, policy.isolate)
     if mirrored and node.states & {NodeState.MAINTENANCE, NodeState.FAIL}:
         # Undrained inside a reservation for a test or a repair, or set to FAIL by a person, which clears
         # the DRAIN flag: it has not returned to service yet.
+        return
+    if isolated_for is not None and view.not_isolated:
         return
     if isolated_for is not None:
         yield from for_state(view, *isolated_for)
@@ -125,12 +142,14 @@ def _actions(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[
         yield from _when_in_service(node, view, policy)
 
 
-def _when_drained(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:
+def _when_drained(
+    node: SlurmNode, view: KubeNode, policy: BridgeConfig, rules: Rules
+) -> Iterator[Change]:
     if is_cordon_drain(node, view.record, policy.slurm_user):
-        yield from _when_drained_by_cordon(node, view)
+        yield from _when_drained_by_bridge(node, view, rules)
         return
     reason = Reason.parse(node.reason)
-    if reason is not None and reason.code != KUBE_CORDON:
+    if reason is not None and not is_own_reason(reason):
         yield from for_drain(node, view, reason.code, cordon=policy.cordon, taint=policy.taint)
         return
     wanted = policy.isolate.get(NodeState.DRAIN.value, Isolation.NONE)
@@ -142,46 +161,79 @@ def _when_drained(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iter
         yield WriteRecord(kube=view, record=None)
 
 
-def _when_drained_by_cordon(node: SlurmNode, view: KubeNode) -> Iterator[Change]:
+def _when_drained_by_bridge(node: SlurmNode, view: KubeNode, rules: Rules) -> Iterator[Change]:
     record = view.record
-    if not view.unschedulable:
-        yield UndrainInSlurm(slurm=node, kube=view)
+    held = (*((CORDON,) if view.unschedulable else ()), *rule_names(view.causes))
+    if not held:
+        reason = Reason.parse(node.reason)
+        by_rule = reason is not None and reason.code == KUBE_RULE
+        if not (by_rule and node.states & CANNOT_RETURN):
+            yield UndrainInSlurm(slurm=node, kube=view, rules=rules)
         return
     if record and record.origin is Origin.SLURM:
         # The cordon and taint of an earlier fault: it is over, and this drain replaces its drain.
         yield release(view, record)
-    elif record is None or not same_drain(node, record):
-        yield WriteRecord(kube=view, record=BridgeRecord.of(node, Origin.KUBERNETES))
+    elif record is None or not same_drain(node, record) or record.causes != held:
+        yield WriteRecord(kube=view, record=BridgeRecord.of(node, Origin.KUBERNETES, causes=held))
 
 
 def _when_in_service(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:
     record = view.record
     if record and record.origin is Origin.SLURM:
         yield release(view, record)
-    if not is_cordoned_by_others(view):
-        if record and record.origin is Origin.KUBERNETES:
-            yield WriteRecord(kube=view, record=None)
-    elif policy.drain_on_cordon and requires_drain(view) and may_overwrite_reason(node):
+    elif record:
+        cordon = (CORDON,) if is_cordoned_by_others(view) else ()
+        held = {*cordon, *(cause.rule.name for cause in view.causes)}
+        kept = tuple(name for name in record.causes if name in held)
+        if kept != record.causes:
+            yield WriteRecord(kube=view, record=replace(record, causes=kept) if kept else None)
+    if not may_overwrite_reason(node):
+        return
+    if policy.drain_on_cordon and requires_drain(view):
         yield DrainInSlurm(slurm=node, kube=view)
+        return
+    new = next(_new_causes(view), None)
+    if new is not None:
+        yield DrainInSlurm(slurm=node, kube=view, rule=new.rule)
 
 
-def requires_drain(view: KubeNode) -> bool:
-    """A cordon by others that has not led to a drain yet.
-
-    If it has, and the drain is gone while the cordon is there, somebody undrained the node on purpose.
-    """
-    drained_before = view.record is not None and view.record.origin is Origin.KUBERNETES
-    return is_cordoned_by_others(view) and not drained_before
+def _new_causes(view: KubeNode) -> Iterator[Cause]:
+    """Those that call for a drain, and in spite of which nobody has undrained the node."""
+    record = view.record
+    lifted = record.causes if record and record.origin is Origin.KUBERNETES else ()
+    return (c for c in view.causes if not c.withheld and c.rule.name not in lifted)
 
 
 def _withheld(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Withheld | None:
-    """Why a cordon is not followed by a drain; ``None`` when it is, or there is no such cordon."""
-    if node.drained_flag or not policy.drain_on_cordon or not is_cordoned_by_others(view):
+    """Why no drain follows from what Kubernetes shows; ``None`` where one does, or nothing calls for one."""
+    if node.drained_flag:
         return None
-    if not requires_drain(view):
-        why = "undrained in Slurm while cordoned: in service until it is cordoned again"
-        return Withheld("CordonNotFollowed", why)
+    if policy.drain_on_cordon and is_cordoned_by_others(view):
+        if not requires_drain(view):
+            why = "undrained in Slurm while cordoned: in service until it is cordoned again"
+            return Withheld("CordonNotFollowed", why)
+        if not may_overwrite_reason(node):
+            why = f"not drained for the cordon, to keep the reason in Slurm: {node.reason}"
+            return Withheld("CordonNotFollowed", why)
+        return None
+    if view.not_isolated and not view.causes:
+        return Withheld("NotIsolated", f"not isolated for its state: {view.not_isolated}")
+    return _rule_withheld(node, view)
+
+
+def _rule_withheld(node: SlurmNode, view: KubeNode) -> Withheld | None:
+    new = next(_new_causes(view), None)
+    cause = new or next(iter(view.causes), None)
+    if cause is None:
+        return None
+    if cause.rule.mode is RuleMode.OBSERVE:
+        return Withheld("RuleObserved", f"{cause.text}; not drained, as the rule's mode is observe")
+    if cause.withheld:
+        return Withheld("RuleWithheld", f"{cause.text}; not drained: {cause.withheld}")
+    if new is None:
+        why = f"{cause.text}; undrained in Slurm meanwhile: in service until the rule holds anew"
+        return Withheld("RuleNotFollowed", why)
     if may_overwrite_reason(node):
         return None
-    why = f"not drained for the cordon, to keep the reason in Slurm: {node.reason}"
-    return Withheld("CordonNotFollowed", why)
+    why = f"{cause.text}; not drained, to keep the reason in Slurm: {node.reason}"
+    return Withheld("RuleNotFollowed", why)

@@ -1,1 +1,1 @@
-"""Generates pages of docs/reference from the code: configuration, checks, faults, states"""
+"""Generates pages of docs/reference from the code: configuration, checks, faults, node states, Terraform."""

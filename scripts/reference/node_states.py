@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from k8s_bridge.names import ALWAYS, WHEN_TRUE
-from k8s_bridge.planning.state_table import TABLE, StateRow
+from k8s_bridge.state_table import TABLE, StateRow
 
 _HEAD = """\
 # Node states
 
-<!-- Written by scripts/docs_reference from k8s_bridge/planning/state_table.py. Edit the table, not this page. -->
+<!-- Written by scripts/docs_reference from k8s_bridge/state_table.py. Edit that, not this page. -->
 
-What the bridge shows of each state of Slurm on the Kubernetes Node. A node has one base state and any
-number of flags. For each condition, the first row below whose state the node has counts.
+What the bridge shows of each state of Slurm on the Kubernetes Node. A node has one base state and
+any number of flags. For each condition, the first row below whose state the node has counts.
 
-- Every Node has {always}. A Node gets {when_true} when they become True for the first time; absent
-  means False. All are Unknown while slurmctld does not answer.
-- label: the value of `holdfast.dev/slurm-state`; `idle` in brackets: this word only replaces `idle`.
+- Every Node has {always}.
+- A Node gets {when_true}
+  when they become True for the first time; absent means False. All are Unknown while slurmctld does
+  not answer.
+- label: the value of `holdfast.dev/slurm-state`. With `idle` in brackets, the word only replaces
+  `idle`.
 - isolate: `bridge.isolate` may name the state, as in `bridge: {{isolate: {{DOWN: taint}}}}`. Without
-  that, the bridge isolates a Node only for a drain by Holdfast (`bridge.cordon`, `bridge.taint`). It
-  undoes only what it did, and its own drains for Kubernetes never isolate a Node. At most
-  `bridge.budget` Nodes are isolated and drained by rules at the same time.
+  that, the bridge isolates a Node only for a drain by Holdfast (`bridge.cordon`, `bridge.taint`).
+  It undoes only what it did, and its own drains for Kubernetes never isolate a Node. What it
+  isolates for a state counts against `bridge.budget`, except for DRAIN.
 
 | state | conditions | label | isolate | meaning |
 |---|---|---|---|---|

@@ -27,7 +27,7 @@ from k8s_bridge.names import (
 )
 from k8s_bridge.planning import conditions
 from k8s_bridge.planning.plan import UpdateStatus
-from k8s_bridge.planning.state_table import ISOLATABLE, TABLE, Isolation
+from k8s_bridge.state_table import ISOLATABLE, TABLE, Isolation
 from tests.unit.k8s_bridge.fake_cluster import AGENT, HUMAN, FakeCluster
 
 W0 = SlurmName("worker-0")
