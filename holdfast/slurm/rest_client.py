@@ -216,7 +216,8 @@ def _read(
     connection: http.client.HTTPConnection, response: http.client.HTTPResponse, end: float
 ) -> bytes:
     """The body, within the time that is left until ``end`` (monotonic)."""
-    parts, size = [], 0
+    parts: list[bytes] = []
+    size = 0
     sock = connection.sock
     while True:
         left_s = end - time.monotonic()

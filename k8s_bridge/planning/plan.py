@@ -16,10 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from holdfast.faults import severity_of
 from holdfast.node_states import CANNOT_RETURN, NO_STATE
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
-from holdfast.vocabulary import NodeState
+from holdfast.vocabulary import NodeState, Severity
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.names import KUBE_RULE
 from k8s_bridge.planning import conditions
@@ -167,7 +168,7 @@ def _when_drained_by_bridge(node: SlurmNode, view: KubeNode, rules: Rules) -> It
     if not held:
         reason = Reason.parse(node.reason)
         by_rule = reason is not None and reason.code == KUBE_RULE
-        if not (by_rule and node.states & CANNOT_RETURN):
+        if not by_rule or _may_return(node):
             yield UndrainInSlurm(slurm=node, kube=view, rules=rules)
         return
     if record and record.origin is Origin.SLURM:
@@ -175,6 +176,14 @@ def _when_drained_by_bridge(node: SlurmNode, view: KubeNode, rules: Rules) -> It
         yield release(view, record)
     elif record is None or not same_drain(node, record) or record.causes != held:
         yield WriteRecord(kube=view, record=BridgeRecord.of(node, Origin.KUBERNETES, causes=held))
+
+
+def _may_return(node: SlurmNode) -> bool:
+    """Would an undrain return the node, and has its agent no fatal fault to report? While the node is drained
+    by others, the agent writes such a fault into the Comment (``policy.comments``)."""
+    told = Reason.parse(node.comment)
+    masked = told is not None and severity_of(told.code) is Severity.FATAL
+    return not masked and not node.states & CANNOT_RETURN
 
 
 def _when_in_service(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:

@@ -30,7 +30,7 @@ bridge:
 - bad: the statuses that match. `absent`: the Node has no such condition.
 - The reason in Slurm has the code `{code}` and the rule's name. Only the bridge's own drains are
   ended, none that a person has changed, and none while Slurm could not return the node (DOWN, no
-  response, a requested reboot).
+  response, a requested reboot) or its agent reports a fatal fault in the node's Comment.
 - Undrain a node by hand, and it stays in service until the rule has cleared and matches again, or
   another rule matches. The label `{label}: "off"` on the Node ends all rules for it.
 - The budget: at most `bridge.budget.max_nodes` or `max_share` of the nodes are out of service by

@@ -128,4 +128,5 @@ def test_states_are_written_and_isolated_with_the_bridges_rights(cluster: Cluste
     assert cluster.node.conditions[MAINTENANCE].status == "False"
     cluster.set_states(S.IDLE)
     cluster.settle()
-    assert (cluster.node.taint, cluster.node.record) == (None, None)
+    assert cluster.node.taint is None
+    assert cluster.node.record is None

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -218,17 +219,26 @@ def test_a_persons_drain_and_note_stand() -> None:
         assert cluster.node().drained_flag == (not note)
 
 
-def test_an_undrain_waits_until_it_would_return_the_node() -> None:
-
+@pytest.mark.parametrize(
+    "masked",
+    [
+        {"states": frozenset({S.IDLE, S.DRAIN, S.NOT_RESPONDING})},
+        {"states": frozenset({S.DOWN, S.DRAIN})},
+        {"states": frozenset({S.IDLE, S.DRAIN, S.REBOOT_REQUESTED})},
+        {"comment": "holdfast:XID79: GPU 0 has fallen off the bus"},
+    ],
+    ids=str,
+)
+def test_an_undrain_waits_until_nothing_else_keeps_the_node(masked: dict[str, Any]) -> None:
     cluster = RuleCluster(draining("nebius-gpu-error"))
     cluster.show(GPU, "True", ago_s=60)
     cluster.settle()
-    node = cluster.node()
-    cluster.slurm.by_name[W0] = replace(node, states=node.states | {S.NOT_RESPONDING})
+    before = cluster.node()
+    cluster.slurm.by_name[W0] = replace(before, **masked)
     cluster.show(GPU, "False", ago_s=600)
     cluster.settle()
     assert cluster.node().drained_flag
-    cluster.slurm.by_name[W0] = replace(cluster.node(), states=node.states)
+    cluster.slurm.by_name[W0] = before
     cluster.settle()
     assert not cluster.node().drained_flag
 
