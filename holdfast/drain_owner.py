@@ -11,7 +11,7 @@ from enum import Enum
 from holdfast.faults import Fault, fault_of
 from holdfast.node_states import OUT_OF_SERVICE
 from holdfast.policy import flap_damping
-from holdfast.policy.budget import KUBE_CORDON
+from holdfast.policy.budget import KUBE_CORDON, KUBE_RULE
 from holdfast.policy.ownership import DrainRecord, is_own_drain
 from holdfast.policy.recovery_action import of_nvml
 from holdfast.reason import Reason
@@ -147,7 +147,7 @@ def _owner(
 ) -> Owner:
     if not out:
         return Owner.NOBODY
-    if reason is not None and reason.code == KUBE_CORDON:
+    if reason is not None and reason.code in (KUBE_CORDON, KUBE_RULE):
         return Owner.BRIDGE
     if reason is not None:
         return Owner.OTHER if report is not None and report.denies(node) else Owner.AGENT
@@ -167,6 +167,9 @@ def _undo(
     resume = f"scontrol update nodename={node.name} state=resume"
     if owner is Owner.NOBODY:
         return ""
+    if owner is Owner.BRIDGE and reason is not None and reason.code == KUBE_RULE:
+        rule = reason.pairs.get("rule", "of the bridge")
+        return f"If Holdfast drained it: it returns when the rule {rule} holds no more."
     if owner is Owner.BRIDGE:
         return (
             "If Holdfast drained it: kubectl uncordon of its Kubernetes node returns it to service."

@@ -5,14 +5,15 @@ Before each write to one side, the state of the other side that it depends on is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 
 from holdfast.adapters.log import Log
 from holdfast.errors import HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.kube.api import Edit, Kube, KubeConflict, KubeNotFound, KubeRefused
-from k8s_bridge.planning.ownership import cordon_reason, is_cordon_drain, may_overwrite_reason
+from k8s_bridge.planning.ownership import is_cordon_drain, may_overwrite_reason
 from k8s_bridge.planning.plan import (
     Change,
     DrainInSlurm,
@@ -21,7 +22,6 @@ from k8s_bridge.planning.plan import (
     UndrainInSlurm,
     UpdateStatus,
     WriteRecord,
-    requires_drain,
 )
 from k8s_bridge.planning.snapshot import KubeNode
 
@@ -138,19 +138,18 @@ class Applier:
             log.error("change rejected", node=name, change=type(changes[name]).__name__, why=error)
             self._failed(changes[name], error)
 
-        for group in _grouped(drains):
-            drained = self._drain(self._still_valid(group, requires_drain), refused)
+        for reason, group in _drains_grouped(drains):
+            drained = self._drain(self._still_valid(group), reason, refused)
             self._wrote(DrainInSlurm, drained)
             done += drained
-        for group in _grouped(undrains):
-            views = self._still_valid(group, lambda fresh: not fresh.unschedulable)
-            undrained = self._undrain(views, refused)
+        for some in _grouped(undrains):
+            undrained = self._undrain(self._still_valid(some), refused)
             self._wrote(UndrainInSlurm, undrained)
             done += undrained
         return done
 
     def _still_valid(
-        self, changes: Sequence[DrainInSlurm | UndrainInSlurm], holds: Callable[[KubeNode], bool]
+        self, changes: Sequence[DrainInSlurm | UndrainInSlurm]
     ) -> dict[SlurmName, KubeNode]:
         """The present Nodes of those changes that still apply: nothing is written to Slurm on an outdated
         view, or without an answer.
@@ -158,24 +157,33 @@ class Applier:
         names: dict[SlurmName, KubeNode] = {}
         for change in changes:
             try:
-                fresh = self._kube.node(change.kube.name)
-            except (KubeNotFound, KubeRefused) as error:
+                fresh: KubeNode | None = self._kube.node(change.kube.name)
+            except KubeNotFound as error:
+                fresh = None
+                if not change.holds(None):
+                    self._failed(change, error)
+            except KubeRefused as error:
                 log.warning("Node cannot be read", node=change.kube.name, why=error)
                 self._failed(change, error)
                 continue
-            if fresh.uid == change.kube.uid and holds(fresh):
-                names[change.slurm.name] = fresh
+            if change.holds(fresh):
+                names[change.slurm.name] = fresh or change.kube
         return names
 
-    def _drain(self, views: dict[SlurmName, KubeNode], refused: OnRefusal) -> int:
+    def _drain(
+        self,
+        views: dict[SlurmName, KubeNode],
+        reason: Callable[[datetime], str],
+        refused: OnRefusal,
+    ) -> int:
         names = self._matching(
             views, lambda node: not node.drained_flag and may_overwrite_reason(node)
         )
         if not names:
             return 0
-        reason = cordon_reason(self._slurm.clock())
-        log.info("drain in Slurm: cordoned in Kubernetes", nodes=",".join(names))
-        return _one_by_one_if_refused(lambda some: self._slurm.drain(some, reason), names, refused)
+        text = reason(self._slurm.clock())
+        log.info("drain in Slurm", nodes=",".join(names), reason=text)
+        return _one_by_one_if_refused(lambda some: self._slurm.drain(some, text), names, refused)
 
     def _undrain(self, views: dict[SlurmName, KubeNode], refused: OnRefusal) -> int:
         names = self._matching(
@@ -183,7 +191,7 @@ class Applier:
         )
         if not names:
             return 0
-        log.info("undrain in Slurm: uncordoned in Kubernetes", nodes=",".join(names))
+        log.info("undrain in Slurm: what it was drained for is gone", nodes=",".join(names))
         return _one_by_one_if_refused(self._slurm.undrain, names, refused)
 
     def _matching(
@@ -197,6 +205,16 @@ class Applier:
             for node in self._slurm.nodes(list(views))
             if node.name in views and holds(node)
         ]
+
+
+def _drains_grouped(
+    drains: Sequence[DrainInSlurm],
+) -> Iterator[tuple[Callable[[datetime], str], Sequence[DrainInSlurm | UndrainInSlurm]]]:
+    """The drains with equal reasons, in groups for one write each."""
+    for rule in dict.fromkeys(change.rule for change in drains):
+        same = [change for change in drains if change.rule == rule]
+        for group in _grouped(same):
+            yield same[0].reason, group
 
 
 def _grouped(

@@ -8,6 +8,10 @@ from enum import Enum
 from pathlib import Path
 
 from holdfast.config.bounds import within
+from holdfast.text.wording import did_you_mean
+from holdfast.vocabulary import NodeState
+from k8s_bridge.rules.settings import BridgeBudget, RuleSettings, first_twice
+from k8s_bridge.state_table import ISOLATABLE, Isolation
 
 
 class Join(str, Enum):
@@ -29,8 +33,19 @@ class BridgeConfig:
     """Cordon the Node of a Slurm node that Holdfast drained."""
     taint: bool = True
     """Taint it ``holdfast.dev/drained=CODE:NoSchedule`` too."""
+    isolate: Mapping[str, Isolation] = field(default_factory=dict)
+    """State of Slurm → `taint`, `cordon` (which taints too) or `none`, for the Node of a Slurm node in that
+    state, e.g. `{DOWN: taint}`. The states: [node-states.md](node-states.md).
+    """
+    show_planned: bool = False
+    """Show PLANNED as the reason of HoldfastSlurmBusy. The scheduler then causes writes at each of its passes."""
     drain_on_cordon: bool = True
     """Drain a node in Slurm when it is cordoned in Kubernetes, and undrain it on uncordon."""
+    rules: tuple[RuleSettings, ...] = ()
+    """Signals of Kubernetes for which nodes are drained in Slurm. Built-in rules that are not in the list are
+    in mode `observe`.
+    """
+    budget: BridgeBudget = field(default_factory=BridgeBudget)
     events: bool = True
     """Create Events on the Node for transitions."""
     join: Join = Join.INSTANCE_ID
@@ -66,6 +81,11 @@ class BridgeConfig:
             raise ValueError("metrics_host must not be empty")
         if self.slurm_token_file and not Path(self.slurm_token_file).is_absolute():
             raise ValueError(f"slurm_token_file must be absolute, got {self.slurm_token_file!r}")
+        _check_states(self.isolate)
+        if first_twice(self.rules):
+            raise ValueError(
+                f"rules must name each rule once, got {first_twice(self.rules)!r} twice"
+            )
         if not self.slurm_user:
             raise ValueError("slurm_user must not be empty")
         if self.join is Join.TABLE and not self.nodes:
@@ -77,6 +97,16 @@ class BridgeConfig:
         twice = _first_twice(self.nodes)
         if twice:
             raise ValueError(f"nodes names the Kubernetes Node {twice!r} twice")
+
+
+def _check_states(isolate: Mapping[str, Isolation]) -> None:
+    for state in isolate:
+        if state not in ISOLATABLE:
+            known = f"{state!r} is in service" if state in NodeState.__members__ else repr(state)
+            raise ValueError(
+                f"isolate must name states that keep a node out of service ({', '.join(ISOLATABLE)}), "
+                f"got {known}{did_you_mean(state, ISOLATABLE)}"
+            )
 
 
 def _first_twice(nodes: Mapping[str, str]) -> str | None:

@@ -29,6 +29,7 @@ from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.planning.node_mapping import map_nodes
 from k8s_bridge.planning.plan import Change, UpdateStatus, plan, plan_unreadable
 from k8s_bridge.planning.refusals import Refusals
+from k8s_bridge.planning.signals import Signals
 from k8s_bridge.planning.snapshot import KubeNode
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Bridge:
             slurm, kube, policy.slurm_user, self.watch.update, self._failed, metrics.wrote
         )
         self._refusals = Refusals()
+        self._signals = Signals(policy)
         self.verbose = False
         self._now = datetime.now(timezone.utc)
         self._misses = 0
@@ -100,6 +102,9 @@ class Bridge:
             changes = plan_unreadable(kube, now, "slurmctld does not answer")
         else:
             self._warn(slurm, kube)
+            kube = self._signals.look(slurm, kube, now)
+            for line in self._signals.notices():
+                log.warning(line)
             changes = plan(slurm, kube, self._policy, now)
         changes = self._allowed(changes)
         for change in changes if self.verbose else ():
@@ -233,7 +238,9 @@ def _metrics() -> BridgeMetrics:
 
 
 def _show(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
-    changes = plan(slurm.nodes(), kube.list_nodes()[0], policy, datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc)
+    nodes = slurm.nodes()
+    changes = plan(nodes, Signals(policy).look(nodes, kube.list_nodes()[0], now), policy, now)
     rows = [_row(change) for change in changes]
     if as_json:
         say_json(rows, indent=None)

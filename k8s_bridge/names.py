@@ -17,7 +17,17 @@ DRAINED = "HoldfastSlurmDrained"
 """Node condition: True while Slurm's DRAIN flag is set, by anyone."""
 BUSY = "HoldfastSlurmBusy"
 """Node condition: True while a job or its epilog is on the node."""
-CONDITIONS = (READY, DRAINED, BUSY)
+MAINTENANCE = "HoldfastSlurmMaintenance"
+"""Node condition: True while the node is in a maintenance reservation."""
+REBOOTING = "HoldfastSlurmRebooting"
+"""Node condition: True while Slurm is to reboot the node, or reboots it."""
+POWER_SAVING = "HoldfastSlurmPowerSaving"
+"""Node condition: True while Slurm's power saving has switched the node off, or is to switch it."""
+ALWAYS = (READY, DRAINED, BUSY)
+"""The conditions that every Node of a Slurm node has."""
+WHEN_TRUE = (MAINTENANCE, REBOOTING, POWER_SAVING)
+"""The conditions that a Node gets when they become True for the first time. Absent means False."""
+CONDITIONS = (*ALWAYS, *WHEN_TRUE)
 
 STATE_LABEL = PREFIX + "slurm-state"
 """Node label: Slurm's state as one word, e.g. ``idle``, ``mixed``, ``draining``, ``drained``, ``down``."""
@@ -29,7 +39,8 @@ RECORD = PREFIX + "record"
 """Node annotation: JSON, what the bridge did and so may undo (``ownership.Record``)."""
 
 TAINT = PREFIX + "drained"
-"""Taint key; its value is the code of Holdfast's drain reason, its effect NoSchedule."""
+"""Taint key; its value is the code of Holdfast's drain reason, or the state for which ``bridge.isolate``
+isolates the Node; its effect NoSchedule."""
 TAINT_EFFECT = "NoSchedule"
 
 
@@ -43,6 +54,11 @@ FIELD_MANAGER = "holdfast-bridge"
 REPORTER = PREFIX + "bridge"
 """``reportingController`` of the bridge's Events."""
 
+RULES_LABEL = PREFIX + "rules"
+"""Node label that people write: with the value ``off``, no rule applies to the Node."""
+
+KUBE_RULE = "KUBE_RULE"
+"""Code of the reason with which the bridge drains a node for a rule of ``bridge.rules``."""
 KUBE_CORDON = "KUBE_CORDON"
 """Code of the reason with which the bridge drains a cordoned node."""
 

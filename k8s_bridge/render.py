@@ -40,6 +40,10 @@ def _cel_list(names: Sequence[str]) -> str:
 
 
 def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
+    if (values["adapter"] == "rest") != bool(values["rest_url"]):
+        raise UsageError("deployment: adapter=rest and rest_url belong together")
+    if values["adapter"] == "rest" and values["auth"] != "jwt":
+        raise UsageError("deployment: adapter=rest needs auth=jwt: slurmrestd takes a token")
     return {
         "token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else "",
         "pairs": _pairs(values["nodes"]),
@@ -97,7 +101,12 @@ DEPLOYMENT = Document(
             "SLURM=KUBERNETES,…: names of the nodes; empty: the InstanceId is the Node's name",
         ),
         "adapter": Value(
-            "commands|pyslurm", "commands", "pyslurm: the image has the cluster's release of it"
+            "commands|pyslurm|rest",
+            "commands",
+            "pyslurm: the image has the cluster's release of it",
+        ),
+        "rest_url": Value(
+            r"(https?://[A-Za-z0-9.-]+:[0-9]{1,5})?", "", "adapter=rest: where slurmrestd listens"
         ),
     },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from holdfast.config.bounds import within
 from holdfast.config.load import load_top
@@ -43,6 +44,22 @@ class PathsConfig:
         return self.history or self.state / "history"
 
 
+def wrong_rest_url(url: str) -> str:
+    """What is wrong with ``slurm.rest_url``, as the end of "rest_url must …"; empty: nothing."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "be http://HOST:PORT, https://HOST:PORT or unix:/PATH"
+    if parts.scheme == "unix" and Path(parts.path).is_absolute() and not parts.netloc:
+        return ""
+    if parts.username or parts.password:
+        return "hold no user or password: the token comes from a file"
+    if parts.scheme in ("http", "https") and parts.hostname and port and parts.path in ("", "/"):
+        return ""
+    return "be http://HOST:PORT, https://HOST:PORT or unix:/PATH"
+
+
 class SlurmAdapter(str, Enum):
     """How the bridge and the commands reach slurmctld."""
 
@@ -50,6 +67,8 @@ class SlurmAdapter(str, Enum):
     """scontrol, sinfo and sdiag."""
     PYSLURM = "pyslurm"
     """Nodes and writes to nodes over RPC. Needs the pyslurm package for exactly the cluster's release."""
+    REST = "rest"
+    """Nodes and writes to nodes through slurmrestd, with a JSON Web Token: no munge and no shared key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +83,20 @@ class SlurmConfig:
     """Limit for one call of scontrol, sinfo or sdiag. With a hung slurmctld, scontrol takes 40 s and more."""
     bin: str = ""
     """Folder of Slurm's commands; empty: found along PATH."""
+    rest_url: str = ""
+    """Where slurmrestd listens, for `adapter: rest`: http://HOST:PORT, https://HOST:PORT or unix:/PATH."""
 
     def __post_init__(self) -> None:
         within(self, timeout_s=(0.1, 300))
         if self.bin and not Path(self.bin).is_absolute():
             raise ValueError(f"bin must be an absolute path, got {self.bin!r}")
+        if self.rest_url and wrong_rest_url(self.rest_url):
+            raise ValueError(f"rest_url must {wrong_rest_url(self.rest_url)}")
+        if self.adapter is SlurmAdapter.REST and not self.rest_url:
+            raise ValueError(
+                "adapter is 'rest', so rest_url must say where slurmrestd listens, such as "
+                "http://slurmrestd:6820"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

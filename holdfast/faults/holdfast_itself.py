@@ -44,4 +44,9 @@ OWN_FAULTS: tuple[Fault, ...] = (
         (_INFO, FaultClass.HOLDFAST, Action.NONE, True),
         "kubectl uncordon returns it to service.", OWN,
     ),
+    row(
+        "KUBE_RULE", "a rule of the bridge holds for the Kubernetes node",
+        (_WARN, FaultClass.HOLDFAST, Action.NONE, True),
+        "kubectl describe node shows the condition or taint. The bridge returns the node when it is gone.", OWN,
+    ),
 )  # fmt: skip

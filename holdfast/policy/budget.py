@@ -24,6 +24,9 @@ from holdfast.vocabulary import NodeState, SlurmName
 KUBE_CORDON = "KUBE_CORDON"
 """The bridge's drain for a kubectl cordon: a person's decision, so it does not count here."""
 
+KUBE_RULE = "KUBE_RULE"
+"""The bridge's drain for a rule about the Kubernetes Node: it counts."""
+
 _NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 

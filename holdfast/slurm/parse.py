@@ -108,6 +108,13 @@ def _words(value: Any) -> list[str]:
 def _rows(text: str, key: str) -> list[Mapping[str, Any]]:
     try:
         document = json.loads(text)
+    except ValueError as error:
+        raise ParseError(f"not the JSON of {key}: {error}") from None
+    return _rows_of(document, key)
+
+
+def _rows_of(document: Any, key: str) -> list[Mapping[str, Any]]:
+    try:
         rows = document[key]
     except (ValueError, KeyError, TypeError) as error:
         raise ParseError(f"not the JSON of {key}: {error}") from None
@@ -119,6 +126,11 @@ def _rows(text: str, key: str) -> list[Mapping[str, Any]]:
 def nodes_json(text: str) -> list[SlurmNode]:
     """``scontrol show nodes --json``. An empty list proves nothing: see ``holdfast.slurm.cli``."""
     return [_node(row) for row in _rows(text, "nodes")]
+
+
+def nodes_of(document: Any) -> list[SlurmNode]:
+    """``nodes_json`` of a decoded document: slurmrestd's answer is that of ``scontrol --json``."""
+    return [_node(row) for row in _rows_of(document, "nodes")]
 
 
 def _node(row: Mapping[str, Any]) -> SlurmNode:

@@ -1,49 +1,52 @@
-"""A Slurm node's state as Kubernetes Node conditions (three) and one label. Pure."""
+"""A Slurm node's state as Kubernetes Node conditions and one label, by ``state_table``. Pure."""
 
 from __future__ import annotations
 
 from datetime import timezone
+from typing import NamedTuple
 
 from holdfast.node_states import NO_STATE
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
-from k8s_bridge.names import BUSY, DRAINED, MAX_MESSAGE_BYTES, READY
+from k8s_bridge.names import (
+    BUSY,
+    CONDITIONS,
+    DRAINED,
+    MAINTENANCE,
+    MAX_MESSAGE_BYTES,
+    POWER_SAVING,
+    READY,
+    REBOOTING,
+    WHEN_TRUE,
+)
 from k8s_bridge.planning.snapshot import Condition
+from k8s_bridge.state_table import ROWS, TABLE, counted, first_shown
 
 UNREADABLE = "SlurmUnreadable"
 """Condition reason: slurmctld does not answer, so the state is unknown: neither ready nor drained nor free."""
 NOT_IN_SLURM = "NotInSlurm"
 """Condition reason: Slurm does not know this node."""
 
+
+class Withheld(NamedTuple):
+    """Why a node that is in service is not drained for what Kubernetes shows: reason and message of DRAINED."""
+
+    reason: str
+    why: str
+
+
 _S = NodeState
-# (state or flag, status of READY, its reason); the first match wins. States as in slurm.h.
-_READINESS = (
-    (_S.UNKNOWN, "Unknown", "Unknown"),
-    (_S.FUTURE, "Unknown", "Future"),
-    (_S.DYNAMIC_FUTURE, "Unknown", "Future"),
-    (_S.REBOOT_ISSUED, "False", "Rebooting"),
-    (_S.POWERED_DOWN, "False", "PoweredDown"),
-    (_S.POWERING_DOWN, "False", "PoweringDown"),
-    (_S.POWERING_UP, "False", "PoweringUp"),
-    (_S.INVALID_REG, "False", "InvalidRegistration"),
-    (_S.DOWN, "False", "Down"),
-    (_S.ERROR, "False", "Error"),
-    (_S.FAIL, "False", "Fail"),
-    # Not DOWN yet: slurmctld waits SlurmdTimeout before it sets the node DOWN.
-    (_S.NOT_RESPONDING, "Unknown", "NotResponding"),
-    (_S.MAINTENANCE, "True", "Maintenance"),
-)
-# The label, in sinfo's words; the first match wins.
-_WORDS = (
-    (_S.REBOOT_ISSUED, "rebooting"),
-    (_S.POWERED_DOWN, "powered-down"),
-    (_S.POWERING_DOWN, "powering-down"),
-    (_S.POWERING_UP, "powering-up"),
-    (_S.DOWN, "down"),
-    (_S.ERROR, "error"),
-    (_S.FAIL, "fail"),
-)
 _BASES = (_S.MIXED, _S.ALLOCATED, _S.IDLE, _S.FUTURE, _S.UNKNOWN)
+_BUSY_TEXT = {
+    _S.BLOCKED: "a job has this node's block for itself",
+    _S.PLANNED: "a pending job is going to start here",
+}
+_WHEN_TRUE = {
+    MAINTENANCE: ("InService", "the node is in no maintenance reservation"),
+    REBOOTING: ("NotRequested", "Slurm reboots the node neither now nor later"),
+    POWER_SAVING: ("PoweredUp", "power saving leaves the node on"),
+}
+"""Reason and message of these conditions where they are False."""
 
 
 def clean(text: str) -> str:
@@ -60,50 +63,59 @@ def _cut(text: str, most: int) -> str:
     return data[: most - len("…".encode())].decode(errors="ignore") + "…"
 
 
-def conditions(node: SlurmNode, withheld: str = "") -> tuple[Condition, ...]:
-    """The three conditions of this node, without times.
+def conditions(
+    node: SlurmNode, withheld: Withheld | None = None, *, show_planned: bool = False
+) -> tuple[Condition, ...]:
+    """All conditions of this node, without times.
 
-    ``withheld``: why a cordon is not followed by a drain.
+    ``withheld``: why no drain follows from what Kubernetes shows. ``show_planned``: PLANNED is the reason of
+    BUSY too.
     """
     if node.states & NO_STATE:
         return unknown("Unknown", f"Slurm's state is {_states(node)}")
-    return (_ready(node), _drained(node, withheld), _busy(node))
+    states = counted(node.states)
+    return (
+        _ready(node, states),
+        _drained(node, withheld),
+        _busy(states if show_planned else states - {_S.PLANNED}),
+        *(_when_true(node, states, condition) for condition in WHEN_TRUE),
+    )
 
 
 def unknown(reason: str, message: str) -> tuple[Condition, ...]:
-    """All three Unknown, for ``reason``."""
+    """All conditions Unknown, for ``reason``."""
     return tuple(
         Condition(type=name, status="Unknown", reason=reason, message=clean(message))
-        for name in (READY, DRAINED, BUSY)
+        for name in CONDITIONS
     )
 
 
 def label(node: SlurmNode) -> str:
-    """The node's state as one word, a valid label value."""
-    word = next((word for state, word in _WORDS if state in node.states), None)
-    if word is None and node.drained_flag:
-        word = "draining" if node.busy else "drained"
-    if word is None and _S.COMPLETING in node.states:
-        word = "completing"
-    return word or next((base.value.lower() for base in _BASES if base in node.states), "unknown")
+    """The node's state as one word, a valid label value: sinfo's, in lower case."""
+    states = counted(node.states)
+    rows = [row for row in TABLE if row.state in states and row.label]
+    word = next((row.label for row in rows if not row.on_idle), None)
+    if word == ROWS[_S.DRAIN].label and node.busy:
+        return "draining"
+    return word or next((row.label for row in rows), "unknown")
 
 
-def _ready(node: SlurmNode) -> Condition:
-    for state, status, reason in _READINESS:
-        if state in node.states:
-            text = f": {node.reason}" if node.reason and status != "True" else ""
-            return Condition(
-                type=READY, status=status, reason=reason, message=clean(f"{_states(node)}{text}")
-            )
-    return Condition(
-        type=READY, status="True", reason="Responding", message="Slurm can use the node"
-    )
-
-
-def _drained(node: SlurmNode, withheld: str) -> Condition:
-    if not node.drained_flag and withheld:
+def _ready(node: SlurmNode, states: frozenset[NodeState]) -> Condition:
+    found = first_shown(states, READY)
+    if found is None:
         return Condition(
-            type=DRAINED, status="False", reason="CordonNotFollowed", message=clean(withheld)
+            type=READY, status="True", reason="Responding", message="Slurm can use the node"
+        )
+    _, (_, status, reason) = found
+    text = f": {node.reason}" if node.reason and status != "True" else ""
+    message = clean(f"{_states(node)}{text}")
+    return Condition(type=READY, status=status, reason=reason, message=message)
+
+
+def _drained(node: SlurmNode, withheld: Withheld | None) -> Condition:
+    if not node.drained_flag and withheld is not None:
+        return Condition(
+            type=DRAINED, status="False", reason=withheld.reason, message=clean(withheld.why)
         )
     if not node.drained_flag:
         return Condition(
@@ -123,25 +135,32 @@ def _drained(node: SlurmNode, withheld: str) -> Condition:
     return Condition(
         type=DRAINED,
         status="True",
-        reason="Draining" if node.busy else "Drained",
+        reason="Draining" if node.busy else ROWS[_S.DRAIN].shown[0].reason,
         message=clean(text + by),
     )
 
 
-def _busy(node: SlurmNode) -> Condition:
-    if node.busy:
-        completing = _S.COMPLETING in node.states
-        return Condition(
-            type=BUSY,
-            status="True",
-            reason="Completing" if completing else "Allocated",
-            message="a job or its epilog is on the node",
-        )
-    return Condition(type=BUSY, status="False", reason="Free", message="no job is on the node")
+def _busy(states: frozenset[NodeState]) -> Condition:
+    found = first_shown(states, BUSY)
+    if found is None:
+        return Condition(type=BUSY, status="False", reason="Free", message="no job is on the node")
+    state, (_, status, reason) = found
+    message = _BUSY_TEXT.get(state, "a job or its epilog is on the node")
+    return Condition(type=BUSY, status=status, reason=reason, message=message)
+
+
+def _when_true(node: SlurmNode, states: frozenset[NodeState], condition: str) -> Condition:
+    found = first_shown(states, condition)
+    if found is None:
+        reason, message = _WHEN_TRUE[condition]
+        return Condition(type=condition, status="False", reason=reason, message=message)
+    _, (_, status, reason) = found
+    return Condition(type=condition, status=status, reason=reason, message=clean(_states(node)))
 
 
 def _states(node: SlurmNode) -> str:
-    """As scontrol prints them: the base state, then the flags."""
-    known = {state.value for state in node.states}
+    """As scontrol prints them: the base state, then the flags. Without PLANNED, which comes and goes with
+    each pass of the scheduler."""
+    known = {state.value for state in node.states if state is not _S.PLANNED}
     bases = [base.value for base in (*_BASES, _S.DOWN, _S.ERROR) if base.value in known]
     return "+".join([*bases, *sorted(known - set(bases)), *node.unknown_states]) or "UNKNOWN"

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
-from k8s_bridge.names import KUBE_CORDON
+from k8s_bridge.names import KUBE_CORDON, KUBE_RULE
 
 # slurmctld's clock is read just before the drain is sent, so the reason's time is at most this much later
 # than the time in its text.
@@ -21,6 +21,11 @@ _LATEST = timedelta(seconds=60)
 _EARLIEST = timedelta(seconds=-2)
 # Reasons that Slurm itself writes; a drain may overwrite them.
 _SLURM_REASONS = ("", "none", "Not responding", "Node unexpectedly rebooted")
+
+
+CORDON = "cordon"
+"""The cause of a drain that is no rule: the Node is cordoned."""
+_OWN_CODES = (KUBE_CORDON, KUBE_RULE)
 
 
 class Origin(str, Enum):
@@ -36,7 +41,9 @@ class BridgeRecord:
 
     ``reason``, ``by``, ``at`` identify the Slurm drain: text, user, time (UTC). For ``Origin.SLURM``,
     ``cordon`` and ``taint``: the bridge set them, and nobody has changed them since. For
-    ``Origin.KUBERNETES`` the drain itself is the mirror.
+    ``Origin.KUBERNETES`` the drain itself is the mirror, and ``causes`` are ``CORDON`` and the names of
+    the rules that held while the node was drained. A cause among them does not drain the node again: a
+    person has undrained it in spite of that cause.
     """
 
     origin: Origin
@@ -45,6 +52,7 @@ class BridgeRecord:
     at: datetime | None = None
     cordon: bool = False
     taint: bool = False
+    causes: tuple[str, ...] = ()
 
     def dump(self) -> str:
         """The annotation's value."""
@@ -57,6 +65,8 @@ class BridgeRecord:
         }
         if self.origin is Origin.SLURM:
             values |= {"cordon": self.cordon, "taint": self.taint}
+        elif self.causes not in ((), (CORDON,)):
+            values["causes"] = list(self.causes)
         return json.dumps(values, separators=(",", ":"))
 
     @classmethod
@@ -65,20 +75,29 @@ class BridgeRecord:
         try:
             values: dict[str, Any] = json.loads(text)
             at = datetime.fromisoformat(values["at"]) if values.get("at") else None
+            origin = Origin(values["origin"])
+            causes = tuple(map(str, values.get("causes") or (CORDON,)))
             return cls(
-                origin=Origin(values["origin"]),
+                origin=origin,
                 reason=str(values["reason"]),
                 by=str(values.get("by", "")),
                 at=at if at is None or at.tzinfo else at.replace(tzinfo=timezone.utc),
                 cordon=values.get("cordon") is True,
                 taint=values.get("taint") is True,
+                causes=causes if origin is Origin.KUBERNETES else (),
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
     @classmethod
     def of(
-        cls, node: SlurmNode, origin: Origin, *, cordon: bool = False, taint: bool = False
+        cls,
+        node: SlurmNode,
+        origin: Origin,
+        *,
+        cordon: bool = False,
+        taint: bool = False,
+        causes: tuple[str, ...] = (),
     ) -> BridgeRecord:
         """The record of the present drain of ``node``."""
         return cls(
@@ -88,6 +107,7 @@ class BridgeRecord:
             at=node.reason_at,
             cordon=cordon,
             taint=taint,
+            causes=causes,
         )
 
 
@@ -117,14 +137,26 @@ def cordon_reason(clock: datetime) -> str:
     )
 
 
+def rule_reason(name: str, clock: datetime) -> str:
+    """The reason for nodes that are drained for the rule ``name``, as ``cordon_reason``."""
+    at = str(int(clock.timestamp()))
+    detail = "a rule of bridge.rules holds for its Kubernetes node"
+    return str(Reason(KUBE_RULE, detail, {"rule": name, "at": at}))
+
+
+def is_own_reason(reason: Reason | None) -> bool:
+    """Is it the text of a drain by the bridge? The text alone proves nothing."""
+    return reason is not None and reason.code in _OWN_CODES
+
+
 def is_cordon_drain(node: SlurmNode, record: BridgeRecord | None, actor: str) -> bool:
-    """Did this bridge drain ``node`` for a cordon? Proof: the user, and the time in the text equals Slurm's.
+    """Did this bridge drain ``node``, for a cordon or a rule? Proof: the user, and the time in the text equals Slurm's.
 
     The proof needs no record, so a bridge that was killed right after its write recognizes its drain. Once
     Slurm has appended to the reason, user and time are Slurm's, and the record is the proof.
     """
     reason = Reason.parse(node.reason)
-    if not node.drained_flag or reason is None or reason.code != KUBE_CORDON:
+    if not node.drained_flag or reason is None or not is_own_reason(reason):
         return False
     if record and record.origin is Origin.KUBERNETES and same_drain(node, record):
         return record.by == actor

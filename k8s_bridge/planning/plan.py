@@ -3,106 +3,75 @@
 Rules (the bridge never reacts to its own writes):
 
 * A drain by Holdfast in Slurm → cordon and taint, by policy. They are undone when the drain is gone, if the
-  bridge set them.
+  bridge set them. The same for the states of ``bridge.isolate``.
 * A cordon by anyone else → drain in Slurm. It is undone when the cordon is gone, if the bridge drained the
   node.
+* A rule of ``bridge.rules`` that holds for a Node (``signals``) → drain in Slurm, as for a cordon.
 * A person's drain, cordon, uncordon or undrain stands: conditions report it, no action follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
-from typing import get_args
+from dataclasses import replace
+from datetime import datetime
 
-from holdfast.node_states import NO_STATE
+from holdfast.faults import severity_of
+from holdfast.node_states import CANNOT_RETURN, NO_STATE
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
-from holdfast.vocabulary import NodeState
+from holdfast.vocabulary import NodeState, Severity
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.names import DRAINED, FIELD_MANAGER, KUBE_CORDON, READY
+from k8s_bridge.names import KUBE_RULE
 from k8s_bridge.planning import conditions
+from k8s_bridge.planning.changes import (
+    CHANGES,
+    Change,
+    DrainInSlurm,
+    Isolate,
+    NodeEvent,
+    Release,
+    UndrainInSlurm,
+    UpdateStatus,
+    WriteRecord,
+    requires_drain,
+)
+from k8s_bridge.planning.conditions import Withheld
+from k8s_bridge.planning.isolation import for_drain, for_state, release
 from k8s_bridge.planning.node_mapping import map_nodes
 from k8s_bridge.planning.ownership import (
+    CORDON,
     BridgeRecord,
     Origin,
     is_cordon_drain,
+    is_own_reason,
     may_overwrite_reason,
     same_drain,
 )
-from k8s_bridge.planning.snapshot import Condition, KubeNode
+from k8s_bridge.planning.signals import rule_names
+from k8s_bridge.planning.snapshot import KubeNode, is_cordoned_by_others
+from k8s_bridge.planning.status_updates import status_update
+from k8s_bridge.rules.rule import Cause, Rule, RuleMode
+from k8s_bridge.rules.settings import effective
+from k8s_bridge.state_table import Isolation, isolating
 
+__all__ = [
+    "CHANGES",
+    "Change",
+    "DrainInSlurm",
+    "Isolate",
+    "NodeEvent",
+    "Release",
+    "UndrainInSlurm",
+    "UpdateStatus",
+    "WriteRecord",
+    "is_cordoned_by_others",
+    "plan",
+    "plan_unreadable",
+    "requires_drain",
+]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEvent:
-    """One Event about a Node.
-
-    ``since`` is the time of the previous state; with it, a repeated Event gets the same name.
-    """
-
-    reason: str
-    note: str
-    warning: bool
-    since: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Isolate:
-    """Cordon and/or taint the Node because Slurm drained it, and record it, in one write."""
-
-    kube: KubeNode
-    cordon: bool
-    taint: str | None
-    record: BridgeRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """Undo what ``Isolate`` did, unless somebody changed it since, and drop the record, in one write."""
-
-    kube: KubeNode
-    uncordon: bool
-    untaint: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRecord:
-    """Write the record, or remove it (``None``)."""
-
-    kube: KubeNode
-    record: BridgeRecord | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainInSlurm:
-    """Drain the Slurm node because its Node was cordoned."""
-
-    slurm: SlurmNode
-    kube: KubeNode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndrainInSlurm:
-    """Undrain the Slurm node: the cordon is gone, and the bridge set the drain."""
-
-    slurm: SlurmNode
-    kube: KubeNode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateStatus:
-    """Write the changed conditions and the label (``None``: unchanged), and create Events for transitions."""
-
-    kube: KubeNode
-    conditions: tuple[Condition, ...]
-    label: str | None
-    events: tuple[NodeEvent, ...]
-
-
-Change = Isolate | Release | WriteRecord | DrainInSlurm | UndrainInSlurm | UpdateStatus
-CHANGES = tuple(kind.__name__ for kind in get_args(Change))
-"""The names of all kinds of changes, as in ``--plan --json`` and in the metrics."""
+Rules = tuple[Rule, ...]
 
 
 def plan(
@@ -115,15 +84,18 @@ def plan(
     joined = map_nodes(slurm, kube, policy)
     actions: list[Change] = []
     updates: list[UpdateStatus] = []
+    rules = tuple(rule for rule in effective(policy.rules) if rule.mode is RuleMode.DRAIN)
     for node, view in joined.pairs:
-        actions += _actions(node, view, policy)
-        withheld = _withheld(node, view, policy)
-        updates += _status_update(
-            view, conditions.conditions(node, withheld), conditions.label(node), now
+        actions += _actions(node, view, policy, rules)
+        if view.gone:
+            continue
+        shown = conditions.conditions(
+            node, _withheld(node, view, policy), show_planned=policy.show_planned
         )
+        updates += status_update(view, shown, conditions.label(node), now)
     for view in joined.orphans:
-        if view.conditions:
-            updates += _status_update(
+        if view.conditions and not view.gone:
+            updates += status_update(
                 view,
                 conditions.unknown(conditions.NOT_IN_SLURM, "Slurm does not know this node"),
                 "unknown",
@@ -140,167 +112,137 @@ def plan_unreadable(kube: Sequence[KubeNode], now: datetime, why: str) -> list[C
         update
         for view in kube
         if view.conditions
-        for update in _status_update(view, unknown, "unknown", now)
+        for update in status_update(view, unknown, "unknown", now)
     ]
 
 
-def _actions(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:
+def _actions(
+    node: SlurmNode, view: KubeNode, policy: BridgeConfig, rules: Rules
+) -> Iterator[Change]:
     if not node.states or node.states & NO_STATE:
+        return
+    if view.gone:
+        new = next(_new_causes(view), None)
+        if new is not None and not node.drained_flag and may_overwrite_reason(node):
+            yield DrainInSlurm(slurm=node, kube=view, rule=new.rule)
         return
     mirrored = view.record is not None and view.record.origin is Origin.SLURM
     if node.drained_flag:
-        yield from _when_drained(node, view, policy)
-    elif mirrored and node.states & {NodeState.MAINTENANCE, NodeState.FAIL}:
+        yield from _when_drained(node, view, policy, rules)
+        return
+    isolated_for = isolating(node.states, policy.isolate)
+    if mirrored and node.states & {NodeState.MAINTENANCE, NodeState.FAIL}:
         # Undrained inside a reservation for a test or a repair, or set to FAIL by a person, which clears
         # the DRAIN flag: it has not returned to service yet.
         return
+    if isolated_for is not None and view.not_isolated:
+        return
+    if isolated_for is not None:
+        yield from for_state(view, *isolated_for)
     else:
         yield from _when_in_service(node, view, policy)
 
 
-def _when_drained(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:
-    record = view.record
-    if is_cordon_drain(node, record, policy.slurm_user):
-        yield from _when_drained_by_cordon(node, view)
+def _when_drained(
+    node: SlurmNode, view: KubeNode, policy: BridgeConfig, rules: Rules
+) -> Iterator[Change]:
+    if is_cordon_drain(node, view.record, policy.slurm_user):
+        yield from _when_drained_by_bridge(node, view, rules)
         return
     reason = Reason.parse(node.reason)
-    if reason is not None and reason.code != KUBE_CORDON:
-        yield from _when_drained_by_holdfast(node, view, reason, policy)
-    elif record and record.origin is Origin.KUBERNETES:
+    if reason is not None and not is_own_reason(reason):
+        yield from for_drain(node, view, reason.code, cordon=policy.cordon, taint=policy.taint)
+        return
+    wanted = policy.isolate.get(NodeState.DRAIN.value, Isolation.NONE)
+    if wanted is not Isolation.NONE:
+        cordon = wanted is Isolation.CORDON
+        yield from for_drain(node, view, NodeState.DRAIN.value, cordon=cordon, taint=True)
+    elif view.record and view.record.origin is Origin.KUBERNETES:
         # Somebody replaced the bridge's drain: it is theirs now.
         yield WriteRecord(kube=view, record=None)
 
 
-def _when_drained_by_cordon(node: SlurmNode, view: KubeNode) -> Iterator[Change]:
+def _when_drained_by_bridge(node: SlurmNode, view: KubeNode, rules: Rules) -> Iterator[Change]:
     record = view.record
-    if not view.unschedulable:
-        yield UndrainInSlurm(slurm=node, kube=view)
+    held = (*((CORDON,) if view.unschedulable else ()), *rule_names(view.causes))
+    if not held:
+        reason = Reason.parse(node.reason)
+        by_rule = reason is not None and reason.code == KUBE_RULE
+        if not by_rule or _may_return(node):
+            yield UndrainInSlurm(slurm=node, kube=view, rules=rules)
         return
     if record and record.origin is Origin.SLURM:
         # The cordon and taint of an earlier fault: it is over, and this drain replaces its drain.
-        yield _release(view, record)
-    elif record is None or not same_drain(node, record):
-        yield WriteRecord(kube=view, record=BridgeRecord.of(node, Origin.KUBERNETES))
+        yield release(view, record)
+    elif record is None or not same_drain(node, record) or record.causes != held:
+        yield WriteRecord(kube=view, record=BridgeRecord.of(node, Origin.KUBERNETES, causes=held))
 
 
-def _when_drained_by_holdfast(
-    node: SlurmNode, view: KubeNode, reason: Reason, policy: BridgeConfig
-) -> Iterator[Change]:
-    record = view.record
-    mirrored = record if record and record.origin is Origin.SLURM else None
-    if mirrored and same_drain(node, mirrored):
-        kept = replace(
-            mirrored,
-            cordon=mirrored.cordon and _is_own_cordon(view),
-            taint=mirrored.taint and view.taint == reason.code,
-        )
-        if kept != mirrored:
-            # Somebody undid it or changed it manually. It stays so until the next drain.
-            yield WriteRecord(kube=view, record=kept)
-        return
-    own_taint = mirrored is not None and mirrored.taint and view.taint is not None
-    may_taint = policy.taint and (own_taint or view.taint is None)
-    cordon = policy.cordon and not view.unschedulable
-    wanted = BridgeRecord.of(
-        node, Origin.SLURM, cordon=cordon or _is_own_cordon(view), taint=may_taint or own_taint
-    )
-    if wanted.cordon or wanted.taint:
-        taint = reason.code if may_taint and view.taint != reason.code else None
-        yield Isolate(kube=view, cordon=cordon, taint=taint, record=wanted)
-    elif record:
-        yield WriteRecord(kube=view, record=None)
+def _may_return(node: SlurmNode) -> bool:
+    """Would an undrain return the node, and has its agent no fatal fault to report? While the node is drained
+    by others, the agent writes such a fault into the Comment (``policy.comments``)."""
+    told = Reason.parse(node.comment)
+    masked = told is not None and severity_of(told.code) is Severity.FATAL
+    return not masked and not node.states & CANNOT_RETURN
 
 
 def _when_in_service(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Iterator[Change]:
     record = view.record
     if record and record.origin is Origin.SLURM:
-        yield _release(view, record)
-    if not is_cordoned_by_others(view):
-        if record and record.origin is Origin.KUBERNETES:
-            yield WriteRecord(kube=view, record=None)
-    elif policy.drain_on_cordon and requires_drain(view) and may_overwrite_reason(node):
+        yield release(view, record)
+    elif record:
+        cordon = (CORDON,) if is_cordoned_by_others(view) else ()
+        held = {*cordon, *(cause.rule.name for cause in view.causes)}
+        kept = tuple(name for name in record.causes if name in held)
+        if kept != record.causes:
+            yield WriteRecord(kube=view, record=replace(record, causes=kept) if kept else None)
+    if not may_overwrite_reason(node):
+        return
+    if policy.drain_on_cordon and requires_drain(view):
         yield DrainInSlurm(slurm=node, kube=view)
+        return
+    new = next(_new_causes(view), None)
+    if new is not None:
+        yield DrainInSlurm(slurm=node, kube=view, rule=new.rule)
 
 
-def requires_drain(view: KubeNode) -> bool:
-    """A cordon by others that has not led to a drain yet.
-
-    If it has, and the drain is gone while the cordon is there, somebody undrained the node on purpose.
-    """
-    drained_before = view.record is not None and view.record.origin is Origin.KUBERNETES
-    return is_cordoned_by_others(view) and not drained_before
-
-
-def _withheld(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> str:
-    """Why a cordon is not followed by a drain; empty when it is, or there is no such cordon."""
-    if node.drained_flag or not policy.drain_on_cordon or not is_cordoned_by_others(view):
-        return ""
-    if not requires_drain(view):
-        return "undrained in Slurm while cordoned: in service until it is cordoned again"
-    kept = f"not drained for the cordon, to keep the reason in Slurm: {node.reason}"
-    return "" if may_overwrite_reason(node) else kept
-
-
-def _release(view: KubeNode, record: BridgeRecord) -> Release:
-    return Release(
-        kube=view,
-        uncordon=record.cordon and _is_own_cordon(view),
-        untaint=record.taint and view.taint is not None,
-    )
-
-
-def _is_own_cordon(view: KubeNode) -> bool:
-    """The record has the cordon and, where the API server kept it, the bridge is the field's manager."""
+def _new_causes(view: KubeNode) -> Iterator[Cause]:
+    """Those that call for a drain, and in spite of which nobody has undrained the node."""
     record = view.record
-    recorded = record is not None and record.origin is Origin.SLURM and record.cordon
-    return view.unschedulable and recorded and view.cordoned_by in ("", FIELD_MANAGER)
+    lifted = record.causes if record and record.origin is Origin.KUBERNETES else ()
+    return (c for c in view.causes if not c.withheld and c.rule.name not in lifted)
 
 
-def is_cordoned_by_others(view: KubeNode) -> bool:
-    """True for a cordon that the bridge did not set."""
-    return view.unschedulable and not _is_own_cordon(view) and view.cordoned_by != FIELD_MANAGER
+def _withheld(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Withheld | None:
+    """Why no drain follows from what Kubernetes shows; ``None`` where one does, or nothing calls for one."""
+    if node.drained_flag:
+        return None
+    if policy.drain_on_cordon and is_cordoned_by_others(view):
+        if not requires_drain(view):
+            why = "undrained in Slurm while cordoned: in service until it is cordoned again"
+            return Withheld("CordonNotFollowed", why)
+        if not may_overwrite_reason(node):
+            why = f"not drained for the cordon, to keep the reason in Slurm: {node.reason}"
+            return Withheld("CordonNotFollowed", why)
+        return None
+    if view.not_isolated and not view.causes:
+        return Withheld("NotIsolated", f"not isolated for its state: {view.not_isolated}")
+    return _rule_withheld(node, view)
 
 
-def _status_update(
-    view: KubeNode, wanted: tuple[Condition, ...], label: str, now: datetime
-) -> Iterator[UpdateStatus]:
-    changed = []
-    events: list[NodeEvent] = []
-    stamp = f"{now.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
-    for condition in wanted:
-        old = view.conditions.get(condition.type)
-        if condition.same_content(old):
-            continue
-        kept = old is not None and old.status == condition.status
-        changed.append(replace(condition, since=old.since if old and kept else stamp))
-        if not kept:
-            events += _event_for(condition, old)
-    if changed or view.label != label:
-        yield UpdateStatus(
-            kube=view,
-            conditions=tuple(changed),
-            label=label if view.label != label else None,
-            events=tuple(events),
-        )
-
-
-# (condition, new status) → Event reason, and whether it is a warning. Busy changes with each job: no Event.
-_EVENTS = {
-    (DRAINED, "True"): ("SlurmDrained", True),
-    (DRAINED, "False"): ("SlurmUndrained", False),
-    (READY, "True"): ("SlurmReady", False),
-    (READY, "False"): ("SlurmNotReady", True),
-}
-
-
-def _event_for(new: Condition, old: Condition | None) -> Iterator[NodeEvent]:
-    """No Event for the first view of a node in service, nor for the status Unknown."""
-    event = _EVENTS.get((new.type, new.status))
-    if event is None:
-        return
-    reason, warning = event
-    if not warning and (old is None or old.status == "Unknown"):
-        return
-    yield NodeEvent(
-        reason=reason, note=new.message, warning=warning, since=old.since if old else ""
-    )
+def _rule_withheld(node: SlurmNode, view: KubeNode) -> Withheld | None:
+    new = next(_new_causes(view), None)
+    cause = new or next(iter(view.causes), None)
+    if cause is None:
+        return None
+    if cause.rule.mode is RuleMode.OBSERVE:
+        return Withheld("RuleObserved", f"{cause.text}; not drained, as the rule's mode is observe")
+    if cause.withheld:
+        return Withheld("RuleWithheld", f"{cause.text}; not drained: {cause.withheld}")
+    if new is None:
+        why = f"{cause.text}; undrained in Slurm meanwhile: in service until the rule holds anew"
+        return Withheld("RuleNotFollowed", why)
+    if may_overwrite_reason(node):
+        return None
+    why = f"{cause.text}; not drained, to keep the reason in Slurm: {node.reason}"
+    return Withheld("RuleNotFollowed", why)

@@ -5,13 +5,31 @@ A Node of a GPU machine is some 24 KB of JSON; ten thousand of them would be 1.5
 
 from __future__ import annotations
 
+import functools
+import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from holdfast.vocabulary import KubeName
-from k8s_bridge.names import CONDITIONS, ORIGIN, RECORD, STATE_LABEL, is_own_taint
-from k8s_bridge.planning.ownership import BridgeRecord
+from k8s_bridge.names import (
+    CONDITIONS,
+    FIELD_MANAGER,
+    ORIGIN,
+    PREFIX,
+    RECORD,
+    RULES_LABEL,
+    STATE_LABEL,
+    is_own_taint,
+)
+from k8s_bridge.planning.ownership import BridgeRecord, Origin
+
+if TYPE_CHECKING:
+    from k8s_bridge.rules.rule import Cause
+
+_KEPT_LABELS = ("topology.", PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +60,10 @@ class KubeNode:
 
     ``cordoned_by`` is the field manager that set ``spec.unschedulable``; empty when it is not set
     or the API server did not record it. ``taint`` is the value of the bridge's taint, ``None``
-    without it. ``conditions`` are the bridge's, by type.
+    without it. ``conditions`` are the bridge's, by type. ``other_taints`` are all other taints as JSON,
+    ``other_conditions`` all other conditions as one text (as objects, those of 10,000 Nodes would take
+    16 MB), ``labels`` those that rules and budget read. ``causes`` (the rules that hold),
+    ``not_isolated`` (why policy does not isolate it) and ``gone`` (it was deleted) come from ``signals``.
     """
 
     name: KubeName
@@ -56,6 +77,44 @@ class KubeNode:
     record_text: str | None = None
     origin: str | None = None
     conditions: Mapping[str, Condition] = field(default_factory=dict)
+    other_taints: str = ""
+    other_conditions: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    causes: tuple[Cause, ...] = ()
+    not_isolated: str = ""
+    gone: bool = False
+
+    @property
+    def follows_rules(self) -> bool:
+        """False where a person wrote the label ``holdfast.dev/rules: "off"`` on the Node."""
+        return self.labels.get(RULES_LABEL) != "off"
+
+    @property
+    def foreign_taints(self) -> tuple[tuple[str, str], ...]:
+        """Key and value of each taint but the bridge's own."""
+        return _keys_and_values(self.other_taints) if self.other_taints else ()
+
+    def foreign_status(self, condition: str) -> str:
+        """The status of a condition of others; empty without it."""
+        return self._foreign(condition)[0]
+
+    def foreign_since(self, condition: str) -> float | None:
+        """When it got that status, epoch seconds; ``None`` where that is not known."""
+        try:
+            return datetime.fromisoformat(
+                self._foreign(condition)[1].replace("Z", "+00:00")
+            ).timestamp()
+        except ValueError:
+            return None
+
+    def _foreign(self, condition: str) -> tuple[str, str]:
+        head = f"\n{condition}\t"
+        start = self.other_conditions.find(head)
+        if not condition or start < 0:
+            return ("", "")
+        row = self.other_conditions[start + len(head) :].partition("\n")[0]
+        status, _, since = row.partition("\t")
+        return (status, since)
 
     @property
     def facts(self) -> tuple[object, ...]:
@@ -73,12 +132,20 @@ class KubeNode:
         )
 
 
+@functools.lru_cache(maxsize=256)
+def _keys_and_values(taints: str) -> tuple[tuple[str, str], ...]:
+    rows = json.loads(taints)
+    return tuple((str(row.get("key", "")), str(row.get("value", ""))) for row in rows)
+
+
 def project(node: Mapping[str, Any]) -> KubeNode:
     """The view of one Node object as decoded from JSON. Missing parts count as empty."""
     meta, spec = node.get("metadata") or {}, node.get("spec") or {}
     notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
     unschedulable = spec.get("unschedulable") is True
     text = notes.get(RECORD)
+    others = [taint for taint in spec.get("taints") or () if not is_own_taint(taint)]
+    conditions = (node.get("status") or {}).get("conditions") or ()
     return KubeNode(
         name=KubeName(str(meta.get("name", ""))),
         uid=str(meta.get("uid", "")),
@@ -92,8 +159,26 @@ def project(node: Mapping[str, Any]) -> KubeNode:
         record=BridgeRecord.load(text) if text is not None else None,
         record_text=text,
         origin=notes.get(ORIGIN),
-        conditions=_conditions((node.get("status") or {}).get("conditions") or ()),
+        conditions=_conditions(conditions),
+        # Most Nodes have the same ones: one text for all of them.
+        other_taints=sys.intern(json.dumps(others, separators=(",", ":"))) if others else "",
+        other_conditions=_others(conditions),
+        labels={
+            sys.intern(key): sys.intern(str(value))
+            for key, value in labels.items()
+            if key.startswith(_KEPT_LABELS) and key != STATE_LABEL
+        },
     )
+
+
+def _others(raw: Any) -> str:
+    """Type, status and time of each condition of others, one line each."""
+    rows = [
+        (str(c.get("type", "")), str(c.get("status", "")), str(c.get("lastTransitionTime") or ""))
+        for c in raw
+        if c.get("type") not in CONDITIONS
+    ]
+    return "".join("\n" + "\t".join(" ".join(word.split()) for word in row) for row in rows)
 
 
 def _manager(entries: Any) -> str:
@@ -117,3 +202,15 @@ def _conditions(raw: Any) -> dict[str, Condition]:
         for c in raw
         if c.get("type") in CONDITIONS
     }
+
+
+def is_own_cordon(view: KubeNode) -> bool:
+    """The record has the cordon and, where the API server kept it, the bridge is the field's manager."""
+    record = view.record
+    recorded = record is not None and record.origin is Origin.SLURM and record.cordon
+    return view.unschedulable and recorded and view.cordoned_by in ("", FIELD_MANAGER)
+
+
+def is_cordoned_by_others(view: KubeNode) -> bool:
+    """True for a cordon that the bridge did not set."""
+    return view.unschedulable and not is_own_cordon(view) and view.cordoned_by != FIELD_MANAGER

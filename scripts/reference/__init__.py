@@ -1,1 +1,1 @@
-"""Generates pages of docs/reference from the code: configuration, checks and faults."""
+"""Generates pages of docs/reference from the code: configuration, checks, faults, node states, Terraform."""

@@ -14,7 +14,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="scripts/docs_reference",
-        description="Generate docs/reference/{configuration,checks,faults,terraform}.md from the code.",
+        description="Generate the pages of docs/reference that come from the code.",
         epilog="example: scripts/docs_reference --check",
     )
     parser.add_argument(

@@ -97,10 +97,10 @@ def _limit_keys() -> Iterator[Key]:
 
 
 def all_keys() -> Iterator[Key]:
-    """Every key of the configuration, including those of the checks."""
+    """Every key of the configuration, including those of the checks, without those of a list's items."""
     for name in SECTIONS:
         if name in _TITLES:
-            yield from keys_of(schema_of(name), name)
+            yield from (key for key in keys_of(schema_of(name), name) if "[]" not in key.path)
     yield from _limit_keys()
 
 

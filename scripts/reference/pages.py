@@ -7,6 +7,8 @@ from pathlib import Path
 
 from reference.catalogues import checks_page, faults_page
 from reference.configuration import configuration_page
+from reference.node_rules import node_rules_page
+from reference.node_states import node_states_page
 from reference.terraform import terraform_page
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -15,6 +17,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "configuration.md": configuration_page,
     "checks.md": checks_page,
     "faults.md": faults_page,
+    "node-rules.md": node_rules_page,
+    "node-states.md": node_states_page,
     "terraform.md": terraform_page,
 }
 

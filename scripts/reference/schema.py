@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 UNITS: Mapping[str, str] = {
     "_mb_s": "MB/s",
@@ -68,6 +68,7 @@ def keys_of(schema: Any, path: str) -> Iterator[Key]:
             yield from keys_of(hint, key)
             continue
         default = _default(field)
+        item = get_args(hint)[0] if get_origin(hint) is tuple else None
         yield Key(
             path=key,
             kind=_kind(hint),
@@ -76,6 +77,8 @@ def keys_of(schema: Any, path: str) -> Iterator[Key]:
             allowed=_allowed(schema, field.name, hint),
             meaning=meanings.get(field.name) or _enum_meaning(hint),
         )
+        if dataclasses.is_dataclass(item):
+            yield from keys_of(item, f"{key}[]")
 
 
 def plain(value: Any) -> str:
@@ -102,8 +105,10 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _kind(hint: Any) -> str:
-    if isinstance(hint, type) and issubclass(hint, Enum):
+    if (isinstance(hint, type) and issubclass(hint, Enum)) or get_origin(hint) is Literal:
         return "word"
+    if dataclasses.is_dataclass(hint):
+        return "sections"
     if get_origin(hint) in (tuple, frozenset):
         return f"list of {_kind(get_args(hint)[0])}"
     if isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Mapping):
@@ -134,7 +139,10 @@ def _allowed(schema: Any, name: str, hint: Any) -> str:
         return "; ".join([words, *refused])
     offers = _OFFERS.get(_given(hint), ())
     if get_origin(hint) in (tuple, frozenset):
-        offers = tuple(get_origin(hint)([item]) for item in _OFFERS.get(get_args(hint)[0], ()))
+        inner = get_args(hint)[0]
+        if get_origin(inner) is Literal:
+            return ", ".join(get_args(inner))
+        offers = tuple(get_origin(hint)([item]) for item in _OFFERS.get(inner, ()))
     answers = (_refusal(schema, name, value) for value in offers)
     return "; ".join(dict.fromkeys(filter(None, answers)))
 

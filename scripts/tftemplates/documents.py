@@ -55,7 +55,7 @@ OBJECTS = (
     Source(
         document=bridge.DEPLOYMENT,
         path=f"{CLUSTER}/bridge",
-        fixed={"nodes": "", "adapter": "commands"},
+        fixed={"nodes": "", "adapter": "commands", "rest_url": ""},
         given={"token_file": mark("token_file")},
     ),
     Source(

@@ -25,6 +25,7 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.slurm.cli import ENV, SlurmCli
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.pyslurm_client import SlurmPyslurm
+from holdfast.slurm.rest_client import SlurmRest
 from holdfast.vocabulary import NodeState, SlurmName
 from tests.e2e import cluster
 from tests.unit.k8s_bridge.fake_cluster import HUMAN, Clock, FakeSlurm
@@ -133,6 +134,22 @@ class RealPyslurm(Real):
             self._box.run(["scancel", job])
 
 
+class RealRest(Real):
+    """The adapter over slurmrestd, as the bridge's user: over its socket, which a path of the box names."""
+
+    slurm: SlurmRest
+
+    def _adapter(self) -> SlurmRest:
+        argv = ["scontrol", "token", "username=holdfast", "lifespan=600"]
+        self.token_file = self.tools / "token"
+        self.token_file.write_text(self._box.run(argv).stdout)
+        return self.with_limit(self._timeout_s)
+
+    def with_limit(self, timeout_s: float) -> SlurmRest:
+        url = f"unix:/proc/{self._box.pid}/root/run/slurmrestd/socket"
+        return SlurmRest(timeout_s, url, str(self.token_file), str(self.tools))
+
+
 class Contract:
     """The tests; each subclass sets the side."""
 
@@ -235,3 +252,64 @@ class TestPyslurm(Contract):
             clean_box.signal_daemon("slurmctld", signal.SIGCONT)
         assert len(hasty.nodes()) == len(clean_box.nodes)
         hasty.close()
+
+
+@pytest.mark.e2e
+@pytest.mark.skipif(os.geteuid() != 0, reason="a sandbox box needs root")
+class TestRest(Contract):
+    @pytest.fixture
+    def side(self, clean_box: Box, tmp_path: Path) -> Iterator[RealRest]:
+        made = RealRest(clean_box, tmp_path)
+        yield made
+        made.human_undrains()
+
+    def test_it_reports_what_the_commands_report(self, side: RealRest) -> None:
+        commands = SlurmCli(30, str(side.tools))
+        side.human_drains("a reason, with = and ]")
+        commented = SlurmName("worker-2")
+        side.slurm.comment([commented], "a comment, with = and ]")
+        assert side.slurm.nodes() == commands.nodes()
+        assert [side.node] == commands.nodes([NODE])
+        assert side.slurm.nodes([commented])[0].comment == "a comment, with = and ]"
+        side.slurm.comment([commented], "")
+        assert side.slurm.nodes([commented])[0].comment == ""
+        assert abs(side.slurm.clock() - commands.clock()) < timedelta(seconds=5)
+
+    def test_several_nodes_are_one_write_by_the_tokens_user(self, side: RealRest) -> None:
+        names = [SlurmName(f"worker-{index}") for index in range(3)]
+        side.slurm.drain(names, "contract: three")
+        found = side.slurm.nodes(names)
+        assert [(node.reason, node.reason_user) for node in found] == [
+            ("contract: three", "holdfast")
+        ] * 3
+        side.slurm.undrain(names)
+        assert not any(node.drained_flag for node in side.slurm.nodes(names))
+
+    def test_the_token_is_read_again_and_in_no_message(
+        self, side: RealRest, clean_box: Box
+    ) -> None:
+        good = side.token_file.read_text()
+        bad = good.strip()[:-6] + "AAAAAA"
+        side.token_file.write_text(bad)
+        with pytest.raises(Unavailable) as error:
+            side.slurm.nodes()
+        assert bad.partition("=")[2] not in str(error.value)
+        side.token_file.write_text(good)
+        assert side.slurm.nodes()
+        plain = clean_box.run(["scontrol", "token", "username=alice", "lifespan=60"]).stdout
+        side.token_file.write_text(plain)
+        with pytest.raises(Refused):
+            side.slurm.drain([NODE], "not an administrator")
+        side.token_file.write_text(good)
+        assert not side.node.drained_flag
+
+    def test_a_hung_slurmctld_is_bounded(self, side: RealRest, clean_box: Box) -> None:
+        hasty = side.with_limit(2)
+        hasty.nodes()
+        clean_box.signal_daemon("slurmctld", signal.SIGSTOP)
+        try:
+            with pytest.raises(Unavailable, match="no answer in 2 s"):
+                hasty.nodes()
+        finally:
+            clean_box.signal_daemon("slurmctld", signal.SIGCONT)
+        cluster.wait_for(lambda: len(side.slurm.nodes()) == len(clean_box.nodes), "an answer", 60)

@@ -222,6 +222,19 @@ def test_the_adapter_is_in_the_pods_configuration(adapter: str, tmp_path: Path) 
     assert load_section(file, "slurm", SlurmConfig).adapter.value == adapter
 
 
+def test_slurmrestd_is_in_the_pods_configuration_and_needs_a_token(tmp_path: Path) -> None:
+    rest = {"image": IMAGE, "adapter": "rest", "rest_url": "http://slurmrestd:6820"}
+    config, _ = yaml.safe_load_all(render_text("deployment", **rest))
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(config["data"]["holdfast.yaml"])
+    assert config_command(["check", str(file)]) == 0
+    assert load_section(file, "slurm", SlurmConfig).rest_url == "http://slurmrestd:6820"
+    with pytest.raises(UsageError, match="adapter=rest and rest_url belong together"):
+        render_text("deployment", image=IMAGE, adapter="rest")
+    with pytest.raises(UsageError, match="adapter=rest needs auth=jwt"):
+        render_text("deployment", **rest, auth="key")
+
+
 def test_the_kill_switch_is_made_in_the_pods_namespace() -> None:
     assert "kubectl -n slurm create configmap holdfast-off" in render_text(
         "deployment", image=IMAGE, namespace="slurm"

@@ -1,0 +1,153 @@
+"""Rule 4 for the bridge: how many nodes rules and states may take out of service. Pure.
+
+Counted from Slurm's node table, as the agents count, plus the Nodes that the bridge isolates for their state.
+Nothing is remembered, so the budget opens again as soon as nodes return.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.node_states import NOT_DEFINED
+from holdfast.policy.budget import is_charged
+from holdfast.slurm.client import SlurmNode
+from holdfast.vocabulary import KubeName, NodeState
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.planning.isolation import is_state_record, state_cause
+from k8s_bridge.planning.ownership import Origin
+from k8s_bridge.planning.snapshot import KubeNode
+from k8s_bridge.rules.rule import Cause, RuleMode
+from k8s_bridge.state_table import isolating
+
+SPENT = "the budget is spent (bridge.budget)"
+SMALLEST_DOMAIN = 3
+"""Nodes. In a smaller domain, one node more or less is no sign of an incident."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """``causes`` with what withholds each, ``not_isolated``: why a Node is not isolated for its state, and
+    one line for each of the ``incidents``."""
+
+    causes: Mapping[KubeName, tuple[Cause, ...]]
+    not_isolated: Mapping[KubeName, str]
+    incidents: tuple[str, ...]
+
+    @property
+    def any(self) -> bool:
+        """Is there anything to show?"""
+        return bool(self.causes or self.not_isolated)
+
+
+def decide(
+    slurm: Sequence[SlurmNode],
+    nodes: Mapping[KubeName, SlurmNode],
+    views: Sequence[KubeNode],
+    causes: Mapping[KubeName, tuple[Cause, ...]],
+    policy: BridgeConfig,
+) -> Decision:
+    """Which causes lead to a drain now: the oldest ones (by their text, then by name) within the budget.
+    ``nodes``: Slurm's nodes by the name of their Node.
+    """
+    if not causes and not policy.isolate:
+        return Decision(causes={}, not_isolated={}, incidents=())
+    total = sum(1 for node in slurm if not node.states & NOT_DEFINED)
+    limits = policy.budget
+    most = max(limits.max_nodes, int(limits.max_share * total + 1e-9))
+    isolated = [view.name for view in views if view.record and is_state_record(view.record)]
+    out = {node.name for node in slurm if is_charged(node)}
+    out |= {nodes[name].name for name in isolated if name in nodes}
+    matched = {
+        view.name: view
+        for view in views
+        if view.name in nodes
+        and any(cause.rule.mode is RuleMode.DRAIN for cause in causes.get(view.name, ()))
+    }
+    held, incidents = _incidents(matched, views, nodes, total, policy)
+    free = most - len(out)
+    decided = dict(causes)
+    for name in sorted(matched, key=lambda name: (_oldest(causes[name]), name)):
+        if nodes[name].drained_flag or _lifted(matched[name], causes[name]):
+            continue
+        why = held.get(name, "" if free > 0 else SPENT)
+        free -= not why
+        if why:
+            decided[name] = tuple(
+                cause if cause.withheld else cause._replace(withheld=why) for cause in causes[name]
+            )
+    return Decision(
+        causes=decided, not_isolated=_not_isolated(nodes, views, free, policy), incidents=incidents
+    )
+
+
+def _oldest(causes: Sequence[Cause]) -> str:
+    """The earliest time in the causes' texts; they end with it."""
+    return min(cause.text.rpartition(" since ")[2] for cause in causes)
+
+
+def _lifted(view: KubeNode, causes: Sequence[Cause]) -> bool:
+    """A person undrained the node while all of these held."""
+    record = view.record
+    if record is None or record.origin is not Origin.KUBERNETES:
+        return False
+    return all(cause.rule.name in record.causes for cause in causes if not cause.withheld)
+
+
+def _incidents(
+    matched: Mapping[KubeName, KubeNode],
+    views: Sequence[KubeNode],
+    nodes: Mapping[KubeName, SlurmNode],
+    total: int,
+    policy: BridgeConfig,
+) -> tuple[dict[KubeName, str], tuple[str, ...]]:
+    """Nodes of which too many match at once, each with the reason, and a line for each incident."""
+    if not matched:
+        return {}, ()
+    share, label = policy.budget.incident_share, policy.budget.domain_label
+    if total >= SMALLEST_DOMAIN and len(matched) > share * total:
+        why = "more than bridge.budget.incident_share of the cluster: one incident"
+        return dict.fromkeys(matched, why), (
+            f"rules match {len(matched)} of {total} nodes, more than bridge.budget.incident_share: one "
+            "incident of the cluster, or a rule that matches everything; none of them is drained",
+        )
+    if not label:
+        return {}, ()
+    sizes = Counter(view.labels.get(label, "") for view in views if view.name in nodes)
+    found = Counter(view.labels.get(label, "") for view in matched.values())
+    bad = {
+        domain
+        for domain, count in found.items()
+        if domain and sizes[domain] >= SMALLEST_DOMAIN and count > share * sizes[domain]
+    }
+    held = {
+        name: f"more than bridge.budget.incident_share of {label}={domain}: one incident"
+        for name, view in matched.items()
+        if (domain := view.labels.get(label, "")) in bad
+    }
+    return held, tuple(
+        f"rules match {found[domain]} of {sizes[domain]} nodes of {label}={domain}: one incident (a "
+        "switch, a filesystem, power?); none of them is drained"
+        for domain in sorted(bad)
+    )
+
+
+def _not_isolated(
+    nodes: Mapping[KubeName, SlurmNode], views: Sequence[KubeNode], free: int, policy: BridgeConfig
+) -> dict[KubeName, str]:
+    """The Nodes that ``bridge.isolate`` names and for which the budget has no room, last names last."""
+    if not policy.isolate:
+        return {}
+    held = {}
+    for view in sorted(views, key=lambda view: view.name):
+        node = nodes.get(view.name)
+        found = isolating(node.states, policy.isolate) if node is not None else None
+        if node is None or found is None or found[0] is NodeState.DRAIN or node.drained_flag:
+            continue
+        if view.record is not None and view.record.reason == state_cause(found[0]).reason:
+            continue
+        if free <= 0:
+            held[view.name] = SPENT
+        free -= 1
+    return held

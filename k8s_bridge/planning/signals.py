@@ -1,0 +1,185 @@
+"""Which rules hold for which Nodes, how long already, and which of them may drain a node now.
+
+Reads only its arguments. What it keeps between two looks is when something was first seen where the API does
+not say it. After a restart such a time begins again; the causes of a drain are in its record.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+
+from holdfast.node_states import NOT_DEFINED, POWERED_OFF
+from holdfast.slurm.client import SlurmNode
+from holdfast.vocabulary import KubeName, NodeState
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.planning import budget
+from k8s_bridge.planning.node_mapping import kube_name
+from k8s_bridge.planning.ownership import Origin
+from k8s_bridge.planning.snapshot import KubeNode
+from k8s_bridge.rules.rule import GONE, Cause, Rule, RuleMode
+from k8s_bridge.rules.settings import effective
+
+FLAPS = 10
+"""So many changes of one condition within ``FLAP_S`` are worth a line in the log."""
+FLAP_S = 60.0
+SILENT_S = 600.0
+"""The same line appears once in this time."""
+
+
+Hits = tuple[tuple[Rule, bool], ...]
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is known of one Node. ``hits``: the rules that match, and those that do not but for which the node
+    was drained. ``first``: when each of these was first seen so.
+    """
+
+    view: KubeNode
+    hits: Hits = ()
+    first: dict[tuple[str, bool], float] = field(default_factory=dict)
+    changes: dict[str, deque[float]] = field(default_factory=dict)
+    shown: KubeNode | None = None
+    gone_at: float | None = None
+
+
+class Signals:
+    """The rules of one configuration, and what was seen of each Node."""
+
+    def __init__(self, policy: BridgeConfig):
+        self._policy = policy
+        self._rules = effective(policy.rules)
+        self._gone = next((rule for rule in self._rules if rule.name == GONE), None)
+        self._known: dict[KubeName, _Memory] = {}
+        self._last: tuple[Sequence[SlurmNode], Sequence[KubeNode], list[KubeNode]] | None = None
+        self._said: dict[str, float] = {}
+        self._notices: list[str] = []
+
+    def look(
+        self, slurm: Sequence[SlurmNode], kube: Sequence[KubeNode], now: datetime
+    ) -> list[KubeNode]:
+        """The Nodes with ``causes`` and ``not_isolated`` filled in, and those that are gone. An unchanged
+        Node is the same object as in the last look.
+        """
+        if self._last is not None and self._last[0] is slurm and self._last[1] is kube:
+            return self._last[2]
+        at = now.timestamp()
+        nodes = {kube_name(node, self._policy): node for node in slurm}
+        views = [*kube, *self._missing(kube, nodes, at)]
+        causes = {view.name: found for view in views if (found := self._causes(view, at))}
+        decided = budget.decide(slurm, nodes, views, causes, self._policy)
+        for line in decided.incidents:
+            self._say(line, at)
+        shown = [self._shown(view, decided) for view in views] if decided.any else views
+        # Only a rule that matches, or did, depends on the time.
+        waits = any(memory.hits or memory.gone_at is not None for memory in self._known.values())
+        self._last = None if waits else (slurm, kube, shown)
+        return shown
+
+    def notices(self) -> list[str]:
+        """Lines for the log that arose since the last call."""
+        lines, self._notices = self._notices, []
+        return lines
+
+    def _missing(
+        self, kube: Sequence[KubeNode], nodes: Mapping[KubeName, SlurmNode], at: float
+    ) -> list[KubeNode]:
+        """The last views of Nodes that were deleted and on which Slurm still has a node."""
+        present = {view.name for view in kube}
+        missing = []
+        for name in [name for name in self._known if name not in present]:
+            memory, node = self._known[name], nodes.get(name)
+            if node is None or node.states & (NOT_DEFINED | POWERED_OFF | {NodeState.EXTERNAL}):
+                del self._known[name]
+                continue
+            if memory.gone_at is None:
+                memory.gone_at = at
+                memory.view = replace(memory.view, gone=True, causes=(), not_isolated="")
+            missing.append(memory.view)
+        return missing
+
+    def _causes(self, view: KubeNode, at: float) -> tuple[Cause, ...]:
+        if view.gone:
+            memory = self._known[view.name]
+            rule, since = self._gone, memory.gone_at
+            held = rule is not None and since is not None and at - since >= rule.hold_s
+            return (_cause(rule, view, since),) if rule and held and view.follows_rules else ()
+        memory = self._memory(view, at)
+        found = []
+        for rule, matches in memory.hits:
+            since = rule.since(view)
+            if since is None or since > at:
+                since = memory.first[(rule.name, matches)]
+            wait_s = rule.hold_s if matches else rule.clear_s
+            settled = at - since >= wait_s or (matches and rule.name in _drained_for(view))
+            if settled == matches:
+                found.append(_cause(rule, view, since if matches else None))
+        return tuple(found)
+
+    def _memory(self, view: KubeNode, at: float) -> _Memory:
+        memory = self._known.get(view.name)
+        if memory is not None and memory.view is view:
+            return memory
+        if memory is None or memory.view.uid != view.uid:
+            memory = self._known[view.name] = _Memory(view=view)
+        drained_for = _drained_for(view)
+        before = {rule.name for rule, matched in memory.hits if matched}
+        hits = []
+        for rule in self._rules:
+            matches = rule.matches(view)
+            if matches != (rule.name in before):
+                self._changed(rule, view, memory, at)
+            if matches or rule.name in drained_for:
+                hits.append((rule, matches))
+        memory.hits = tuple(hits)
+        keys = [(rule.name, matches) for rule, matches in hits]
+        memory.first = {key: memory.first.get(key, at) for key in keys}
+        memory.view, memory.gone_at = view, None
+        return memory
+
+    def _changed(self, rule: Rule, view: KubeNode, memory: _Memory, at: float) -> None:
+        changes = memory.changes.setdefault(rule.name, deque(maxlen=FLAPS))
+        changes.append(at)
+        if len(changes) == FLAPS and at - changes[0] <= FLAP_S:
+            self._say(
+                f"rule {rule.name}: {rule.condition or rule.taint} of {view.name} changed {FLAPS} times in "
+                f"{FLAP_S:g} s; it counts once it stands for {rule.hold_s:g} s (bridge.rules: hold_s)",
+                at,
+            )
+
+    def _say(self, line: str, at: float) -> None:
+        if at - self._said.get(line, float("-inf")) >= SILENT_S:
+            self._said = {k: v for k, v in self._said.items() if at - v < SILENT_S} | {line: at}
+            self._notices.append(line)
+
+    def _shown(self, view: KubeNode, decided: budget.Decision) -> KubeNode:
+        causes = decided.causes.get(view.name, ())
+        not_isolated = decided.not_isolated.get(view.name, "")
+        if not causes and not not_isolated:
+            return view
+        memory = self._known[view.name]
+        shown = replace(view, causes=causes, not_isolated=not_isolated)
+        if memory.shown != shown:
+            memory.shown = shown
+        return memory.shown or shown
+
+
+def _drained_for(view: KubeNode) -> tuple[str, ...]:
+    record = view.record
+    return record.causes if record is not None and record.origin is Origin.KUBERNETES else ()
+
+
+def _cause(rule: Rule, view: KubeNode, since: float | None) -> Cause:
+    text = f"rule {rule.name}: {rule.shown(view)}"
+    if since is not None:
+        text += f" since {datetime.fromtimestamp(since, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    withheld = "" if rule.mode is RuleMode.DRAIN else "mode observe"
+    return Cause(rule, text, withheld)
+
+
+def rule_names(causes: Iterable[Cause]) -> tuple[str, ...]:
+    """The names of the rules that drain, also where the budget withholds it."""
+    return tuple(cause.rule.name for cause in causes if cause.rule.mode is RuleMode.DRAIN)

@@ -1,0 +1,81 @@
+"""A rule: what Kubernetes shows on a Node, and after how long its Slurm node is drained for it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from k8s_bridge.planning.snapshot import KubeNode
+
+ABSENT = "absent"
+"""In ``Rule.bad``: the Node has no such condition."""
+STATUSES = ("True", "False", "Unknown", ABSENT)
+GONE = "node-gone"
+"""Name of the rule for Nodes that were deleted."""
+
+
+class RuleMode(str, Enum):
+    """What follows when a rule matches."""
+
+    OFF = "off"
+    OBSERVE = "observe"
+    """The condition HoldfastSlurmDrained says what the rule would do."""
+    DRAIN = "drain"
+    """The node is drained in Slurm, within `bridge.budget`, and undrained when the rule matches no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule. Exactly one of ``condition`` and ``taint`` is set, except for the rule ``GONE``.
+
+    ``bad``: the condition's statuses that match. ``taint``: ``KEY`` or ``KEY=VALUE``. ``hold_s``: how long it
+    has to match without a break before the drain; ``clear_s``: how long not, before the undrain. ``about``:
+    where the signal comes from, one clause.
+    """
+
+    name: str
+    mode: RuleMode = RuleMode.OBSERVE
+    condition: str = ""
+    bad: tuple[str, ...] = ("True",)
+    taint: str = ""
+    hold_s: float = 0.0
+    clear_s: float = 60.0
+    about: str = ""
+
+    def matches(self, node: KubeNode) -> bool:
+        """Does the Node show it now?"""
+        if not node.follows_rules:
+            return False
+        if self.condition:
+            return self._status(node) in self.bad
+        return any(self._is_taint(taint) for taint in node.foreign_taints) if self.taint else False
+
+    def since(self, node: KubeNode) -> float | None:
+        """When the condition got its present status, epoch seconds; ``None`` where the Node does not say."""
+        return node.foreign_since(self.condition) if self.condition else None
+
+    def shown(self, node: KubeNode) -> str:
+        """What the Node shows, for people."""
+        if self.condition:
+            return f"{self.condition} is {self._status(node)}"
+        return f"taint {self.taint}" if self.taint else "the Node was deleted"
+
+    def _status(self, node: KubeNode) -> str:
+        return node.foreign_status(self.condition) or ABSENT
+
+    def _is_taint(self, taint: tuple[str, str]) -> bool:
+        key, _, value = self.taint.partition("=")
+        return taint[0] == key and (not value or taint[1] == value)
+
+
+class Cause(NamedTuple):
+    """A rule that holds for a Node.
+
+    ``withheld``: why no drain follows from it (mode observe, the budget, an incident); empty: one does.
+    """
+
+    rule: Rule
+    text: str
+    withheld: str = ""

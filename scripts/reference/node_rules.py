@@ -1,0 +1,62 @@
+"""docs/reference/node-rules.md: the built-in rules of the bridge, read from their catalogue."""
+
+from __future__ import annotations
+
+from k8s_bridge.names import KUBE_RULE, RULES_LABEL
+from k8s_bridge.rules.catalogue import BUILT_IN
+from k8s_bridge.rules.rule import Rule
+
+_HEAD = """\
+# Node rules
+
+<!-- Written by scripts/docs_reference from k8s_bridge/rules/catalogue.py. Edit that. -->
+
+A rule drains a node in Slurm for what Kubernetes shows on its Node: a condition or a taint. Running
+jobs continue. Every rule below is in mode `observe` until the configuration raises it:
+
+```yaml
+bridge:
+  rules:
+    - {{use: nebius-gpu-error, mode: drain}}
+    - {{use: not-ready, mode: drain, hold_s: 600}}
+    - {{name: fan, condition: FanFailed, bad: ["True", Unknown], hold_s: 60, mode: drain}}
+    - {{name: decommission, taint: example.org/leaves=yes, mode: drain}}
+```
+
+- `observe`: the condition `HoldfastSlurmDrained` says what the rule would do. `off`: nothing.
+- hold: how long the rule has to match without a break before the drain; clear: how long not, before
+  the undrain. The time of a condition's last transition counts, so a restart of the bridge changes
+  nothing. A condition that changes more often drains nothing, and is one line in the log.
+- bad: the statuses that match. `absent`: the Node has no such condition.
+- The reason in Slurm has the code `{code}` and the rule's name. Only the bridge's own drains are
+  ended, none that a person has changed, and none while Slurm could not return the node (DOWN, no
+  response, a requested reboot) or its agent reports a fatal fault in the node's Comment.
+- Undrain a node by hand, and it stays in service until the rule has cleared and matches again, or
+  another rule matches. The label `{label}: "off"` on the Node ends all rules for it.
+- The budget: at most `bridge.budget.max_nodes` or `max_share` of the nodes are out of service by
+  Holdfast, agents included. If rules match more than `incident_share` of the cluster, or of a
+  failure domain (`domain_label`), it is one incident: no further node is drained for it, and the
+  bridge says so in the log and in the condition.
+- A rule may not look at conditions that show Slurm's own state, such as those of Holdfast and
+  Soperator: a drain for them would never end. The bridge's drains never isolate a Node.
+
+| rule | matches | hold | clear | source |
+|---|---|---|---|---|
+"""
+
+
+def node_rules_page() -> str:
+    """The page."""
+    head = _HEAD.format(code=KUBE_RULE, label=RULES_LABEL)
+    return head + "".join(_row(rule) for rule in BUILT_IN.values())
+
+
+def _row(rule: Rule) -> str:
+    if rule.condition:
+        matches = f"condition `{rule.condition}`: {', '.join(rule.bad)}"
+    elif rule.taint:
+        matches = f"taint `{rule.taint}`"
+    else:
+        matches = "no Node of that name any more"
+    cells = (f"`{rule.name}`", matches, f"{rule.hold_s:g} s", f"{rule.clear_s:g} s", rule.about)
+    return "| " + " | ".join(cells) + " |\n"
