@@ -61,7 +61,7 @@ def test_each_state_has_one_row_and_each_condition_a_row_that_sets_it() -> None:
         ({S.IDLE, S.EXTERNAL, S.NOT_RESPONDING}, READY, "True", "Responding", "idle"),
         ({S.IDLE, S.DYNAMIC_NORM}, READY, "True", "Responding", "idle"),
     ],
-    ids=str,
+    ids=lambda value: "+".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_a_state_as_a_condition(
     states: set[S], condition: str, status: str, reason: str, label: str
