@@ -104,8 +104,11 @@ class Story:
         if self._box.node_pid(self._node) is not None and kill_agent(self._box, self._node):
             self._all.count.add("agent killed")
 
+    def _ticket(self) -> str:
+        return f"ticket {self._turn} of {self._node}"
+
     def _person_drains(self) -> None:
-        reason = f"ticket {self._turn} of {self._node}"
+        reason = self._ticket()
         words = ("update", f"nodename={self._node}", "state=drain", f"reason={reason}")
         with self._all.drains.writing:
             if self._scontrol(*words):
@@ -139,6 +142,10 @@ class Story:
             if rows and _in_service(rows[self._node]):
                 self._all.count.add("node returned")
                 return
+            if rows and str(rows[self._node]["reason"]) == self._ticket():
+                # slurmctld was stopped, and drained the node after the person's command had given up
+                self._all.count.add("a person's drain that took effect late")
+                self._person_resumes()
             if time.monotonic() - begin > RETURN_S / 2 and not self._slurmd_runs():
                 # killed twice while its clock was set, or powered off by a reboot that ended in
                 # the middle: the sandbox's to mend
