@@ -99,6 +99,10 @@ def _kill(box: RunningBox, node: str, wanted: Callable[[list[str]], bool]) -> bo
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass  # it has exited
+    # A process that is still ending would pass for one that runs, and none would be started.
+    end = time.monotonic() + _ENDS_S
+    while set(pids) & set(_pids(box, node, wanted)) and time.monotonic() < end:
+        time.sleep(0.01)
     return bool(pids)
 
 

@@ -117,12 +117,16 @@ class Story:
 
     def _person_resumes(self) -> None:
         self._all.drains.taken_back(self._node)
-        while True:
+        begin = time.monotonic()
+        while time.monotonic() - begin < RETURN_S:
             with self._all.drains.writing:
                 if self._scontrol("update", f"nodename={self._node}", "state=undrain"):
-                    break
+                    self._all.count.add("person's resume")
+                    return
             time.sleep(1)
-        self._all.count.add("person's resume")
+        self._all.broken(
+            "a person can resume a node", f"{self._node}\n{self._all.scene(self._node)}"
+        )
 
     def _person_reboots(self) -> None:
         words = ("reboot", "asap", "nextstate=resume", "reason=kernel update", self._node)
