@@ -27,7 +27,7 @@ class Join(str, Enum):
 class BridgeConfig:
     """What the bridge does, and how often it reads Slurm."""
 
-    poll_s: float = 2.0
+    poll_s: float = 1.5
     """The longest time between two reads of Slurm; a change in Kubernetes triggers one at once."""
     cordon: bool = True
     """Cordon the Node of a Slurm node that Holdfast drained."""

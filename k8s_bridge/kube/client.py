@@ -35,7 +35,7 @@ from k8s_bridge.names import FIELD_MANAGER
 from k8s_bridge.planning.plan import NodeEvent
 from k8s_bridge.planning.snapshot import Condition, KubeNode, project
 
-PAGE = 500
+PAGE = 250
 """Nodes per LIST page."""
 WATCH_S = 50
 """The server ends a watch after this time; the next one continues from there."""
