@@ -118,8 +118,12 @@ def test_a_heartbeat_since_the_plan_costs_no_second_read() -> None:
 
 def test_several_connections_at_once_and_none_after_the_end() -> None:
     met = threading.Barrier(4, timeout=30)
-    assert Connections(4).run([lambda: (met.wait(), None)[1]] * 4) == 4
-    assert Connections(4).run([met.abort] * 4, until=0) == 0
+
+    def job() -> None:
+        met.wait()
+
+    assert Connections(4).run([job] * 4) == 4
+    assert Connections(4).run([job] * 4, until=0) == 0
 
 
 def test_when_the_api_server_is_silent_the_rest_is_not_tried() -> None:
