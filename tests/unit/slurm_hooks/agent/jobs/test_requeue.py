@@ -91,7 +91,7 @@ class FakeSlurm:
         raise AssertionError("not the job's business")
 
     def nodes_fast(self) -> list[SlurmNode]:
-        raise AssertionError("not the job's business")
+        raise AssertionError("not the job's business either")
 
     def drain(self, names: object, reason: str) -> None:
         raise AssertionError("not the job's business")
