@@ -73,6 +73,7 @@ class Bridge:
         self._refusals = Refusals()
         self._signals = Signals(policy)
         self._holds = Holds(policy.hold_unknown_s, policy.hold_free_s)
+        self._failing = threading.Lock()
         self.verbose = False
         self._now = datetime.now(timezone.utc)
         self._misses = 0
@@ -131,6 +132,10 @@ class Bridge:
         return done
 
     def _failed(self, change: Change, error: HoldfastError) -> None:
+        with self._failing:  # called on each connection's thread
+            self._postpone(change, error)
+
+    def _postpone(self, change: Change, error: HoldfastError) -> None:
         if isinstance(error, (KubeRefused, Refused, KubeFailed)):
             longest = LONGEST_FAILURE if isinstance(error, KubeFailed) else LONGEST
             wait = self._refusals.refused(change, self._now, longest)

@@ -6,7 +6,6 @@ take the time of the others.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime, timedelta
@@ -26,18 +25,15 @@ Key = tuple[object, ...]
 
 
 class Refusals:
-    """Recently rejected changes. A change that is no longer planned is removed. Thread-safe."""
+    """Recently rejected changes. A change that is no longer planned is removed."""
 
     def __init__(self) -> None:
         self._rows: dict[Key, tuple[int, datetime]] = {}
-        self._lock = threading.Lock()
 
     def due(self, changes: Iterable[Change], now: datetime) -> list[Change]:
         """The changes to write now, in their order."""
-        with self._lock:
-            return self._due(changes, now) if self._rows else list(changes)
-
-    def _due(self, changes: Iterable[Change], now: datetime) -> list[Change]:
+        if not self._rows:
+            return list(changes)
         rows: dict[Key, tuple[int, datetime]] = {}
         due = []
         for change in changes:
@@ -54,18 +50,16 @@ class Refusals:
     def refused(self, change: Change, now: datetime, longest: timedelta = LONGEST) -> timedelta:
         """Record a rejection. Returns the wait until the retry, ``longest`` at most."""
         key = _key(change)
-        with self._lock:
-            times = self._rows.get(key, (0, now))[0]
-            wait = min(FIRST * (1 << min(times, 16)), longest)
-            self._rows[key] = (times + 1, now + wait)
+        times = self._rows.get(key, (0, now))[0]
+        wait = min(FIRST * (1 << min(times, 16)), longest)
+        self._rows[key] = (times + 1, now + wait)
         return wait
 
     def conflicted(self, change: Change, now: datetime) -> None:
         """Record a conflict with another client."""
         key = _key(change)
-        with self._lock:
-            times = self._rows.get(key, (0, now))[0]
-            self._rows[key] = (times, now + AFTER_CONFLICT)
+        times = self._rows.get(key, (0, now))[0]
+        self._rows[key] = (times, now + AFTER_CONFLICT)
 
 
 def _key(change: Change) -> Key:
