@@ -1,23 +1,32 @@
 """Apply a plan.
 
-Before each write to one side, the state of the other side that it depends on is read again.
+First Slurm's groups, each in one write, then the Nodes over several connections, at most two requests for
+each. Before each write to one side, the state of the other side that it depends on is read again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from holdfast.adapters.log import Log
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import CommandError, HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
-from holdfast.vocabulary import SlurmName
-from k8s_bridge.kube.api import Edit, Kube, KubeConflict, KubeNotFound, KubeRefused
+from holdfast.slurm.hostlist import compress
+from holdfast.vocabulary import KubeName, SlurmName
+from k8s_bridge.connections import Connections
+from k8s_bridge.kube.api import Edit, Kube, KubeConflict, KubeFailed, KubeNotFound, KubeRefused
+from k8s_bridge.planning import storm
+from k8s_bridge.planning.order import KubeChange, in_order
 from k8s_bridge.planning.ownership import is_cordon_drain, may_overwrite_reason
 from k8s_bridge.planning.plan import (
     Change,
     DrainInSlurm,
     Isolate,
+    NodeEvent,
     Release,
     UndrainInSlurm,
     UpdateStatus,
@@ -28,69 +37,128 @@ from k8s_bridge.planning.snapshot import KubeNode
 log = Log("bridge")
 
 GROUP = 1000
-"""The maximum number of nodes in one write to Slurm."""
+"""The maximum number of nodes in one write to Slurm: a hostlist is one argument, of 128 KiB at most."""
 
 OnRefusal = Callable[[SlurmName, Refused], None]
+SlurmChange = DrainInSlurm | UndrainInSlurm
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """What the applier tells and asks, also on several threads at once."""
+
+    known: Callable[[KubeName], KubeNode | None] = _nothing
+    """The last known view of a Node."""
+    seen: Callable[[KubeNode], None] = _nothing
+    """A Node after a write."""
+    failed: Callable[[Change, HoldfastError], None] = _nothing
+    """A change that was rejected or came too late."""
+    wrote: Callable[[type[Change], int], None] = _nothing
+    """The kind and the number of changes written."""
 
 
 class Applier:
-    """Writes changes to both sides.
-
-    ``seen`` receives each Node after a write, ``failed`` each change that was rejected or that came too
-    late, with the error, and ``wrote`` the kind and the number of changes written.
-    """
+    """Writes changes to both sides. ``connections``: requests to the API server at once."""
 
     def __init__(
         self,
         slurm: SlurmClient,
         kube: Kube,
         actor: str,
-        seen: Callable[[KubeNode], None] = lambda _: None,
-        failed: Callable[[Change, HoldfastError], None] = lambda *_: None,
-        wrote: Callable[[type[Change], int], None] = lambda *_: None,
-    ):  # fmt: skip
-        self._slurm, self._kube, self._actor, self._seen = slurm, kube, actor, seen
-        self._failed, self._wrote = failed, wrote
+        listener: Listener | None = None,
+        connections: int = 1,
+    ):
+        self._slurm, self._kube, self._actor = slurm, kube, actor
+        self._listener = listener or Listener()
+        self._connections = Connections(connections)
+        self._covered: frozenset[storm.Key] = frozenset()
 
-    def apply(self, changes: Iterable[Change]) -> int:
-        """The number of changes written. One rejected change does not stop the others.
+    def apply(self, changes: Iterable[Change], until: float = float("inf")) -> int:
+        """The number of changes written. One rejected change does not stop the others. No write to a
+        Node begins after the monotonic time ``until``: the next plan has the rest.
 
-        Raises ``KubeUnavailable`` and ``Unavailable`` when a side stops answering: the next plan
-        contains the remaining changes.
+        Raises ``KubeUnavailable`` and ``CommandError`` when a side stops answering, after the writes
+        to the other side.
         """
         drains: list[DrainInSlurm] = []
         undrains: list[UndrainInSlurm] = []
-        done = 0
+        nodes: list[KubeChange] = []
         for change in changes:
             if isinstance(change, DrainInSlurm):
                 drains.append(change)
             elif isinstance(change, UndrainInSlurm):
                 undrains.append(change)
             else:
-                # Actions precede status updates in a plan; so do the writes to Slurm.
-                if isinstance(change, UpdateStatus):
-                    done += self._write_slurm(drains, undrains)
-                    drains, undrains = [], []
-                done += self._attempt(change)
-        return done + self._write_slurm(drains, undrains)
+                nodes.append(change)
+        silent: CommandError | None = None
+        written: set[SlurmName] = set()
+        try:
+            self._write_slurm(drains, undrains, written)
+        except CommandError as error:
+            silent = error
+        # What the drains and undrains changed is told once, by the next plan.
+        planned: list[SlurmChange] = [*drains, *undrains]
+        changed = {change.kube.name for change in planned if change.slurm.name in written}
+        left = [c for c in nodes if not (isinstance(c, UpdateStatus) and c.kube.name in changed)]
+        done = len(written) + self._write_nodes(left, until)
+        if silent is not None:
+            raise silent
+        return done
 
-    def _attempt(self, change: Isolate | Release | WriteRecord | UpdateStatus) -> int:
+    # --- Kubernetes ----------------------------------------------------------------------------
+
+    def _write_nodes(self, changes: Sequence[KubeChange], until: float) -> int:
+        changes = self._summarized(changes)
+        done: list[int] = []
+        jobs = (partial(self._write_node, own, done) for own in in_order(changes))
+        self._connections.run(jobs, until)
+        return sum(done)
+
+    def _write_node(self, own: Sequence[KubeChange], done: list[int]) -> None:
+        done.extend(map(self._attempt, own))
+
+    def _summarized(self, changes: Sequence[KubeChange]) -> Sequence[KubeChange]:
+        """The changes without the Events that one Event about all their Nodes stands for. It is created
+        first: if the bridge is killed before the conditions are written, it is created again.
+        """
+        updates = [change for change in changes if isinstance(change, UpdateStatus)]
+        events, covered = storm.summarize(updates, self._covered)
+        if events:
+            self._create_events(None, events)
+        self._covered = covered
+        if not covered:
+            return changes
+        return [self._without_covered(c) if isinstance(c, UpdateStatus) else c for c in changes]
+
+    def _without_covered(self, update: UpdateStatus) -> UpdateStatus:
+        left = tuple(e for e in update.events if storm.key_of(update, e) not in self._covered)
+        return update if left == update.events else dataclasses.replace(update, events=left)
+
+    def _attempt(self, change: KubeChange) -> int:
         try:
             self._write_kube(change)
         except (KubeConflict, KubeNotFound) as error:
             log.info("change postponed to the next plan", node=change.kube.name, why=error)
-            self._failed(change, error)
+            self._listener.failed(change, error)
             return 0
         except KubeRefused as error:
             log.error(
                 "change rejected", node=change.kube.name, change=type(change).__name__, why=error
             )
-            self._failed(change, error)
+            self._listener.failed(change, error)
             return 0
-        self._wrote(type(change), 1)
+        except KubeFailed as error:
+            log.warning("write failed", node=change.kube.name, why=error)
+            self._listener.failed(change, error)
+            return 0
+        self._listener.wrote(type(change), 1)
         return 1
 
-    def _write_kube(self, change: Isolate | Release | WriteRecord | UpdateStatus) -> None:
+    def _write_kube(self, change: KubeChange) -> None:
         match change:
             case Isolate(cordon=cordon, taint=taint, record=record):
                 self._edit(
@@ -112,104 +180,122 @@ class Applier:
         def decide(fresh: KubeNode) -> Edit | None:
             return edit if fresh.facts == planned.facts else None
 
-        self._seen(self._kube.edit(planned.name, decide))
+        self._listener.seen(self._kube.edit(self._listener.known(planned.name) or planned, decide))
 
     def _status_update(self, update: UpdateStatus) -> None:
         # The Event first: if the bridge is killed before the condition is written, it creates the same
         # Event (same name) again.
+        if update.events:
+            self._create_events(update.kube, update.events)
+        if update.conditions or update.label is not None:
+            self._listener.seen(
+                self._kube.patch_status(update.kube.name, update.conditions, update.label)
+            )
+
+    def _create_events(self, node: KubeNode | None, events: Iterable[NodeEvent]) -> None:
         try:
-            self._kube.create_events(update.kube, update.events)
-        except KubeRefused as error:  # the conditions are correct without it
-            log.error("Event rejected", node=update.kube.name, why=error)
-        if update.conditions:
-            self._seen(self._kube.patch_conditions(update.kube.name, update.conditions))
-        if update.label is not None:
-            self._seen(self._kube.patch_label(update.kube.name, update.label))
+            self._kube.create_events(node, events)
+        except (KubeRefused, KubeFailed) as error:  # the conditions are correct without it
+            log.error("Event rejected", node=node.name if node else "", why=error)
+
+    # --- Slurm ---------------------------------------------------------------------------------
 
     def _write_slurm(
-        self, drains: Sequence[DrainInSlurm], undrains: Sequence[UndrainInSlurm]
-    ) -> int:
-        done = 0
-        changes: dict[SlurmName, DrainInSlurm | UndrainInSlurm] = {}
+        self,
+        drains: Sequence[DrainInSlurm],
+        undrains: Sequence[UndrainInSlurm],
+        written: set[SlurmName],
+    ) -> None:
+        changes: dict[SlurmName, SlurmChange] = {}
         changes |= {change.slurm.name: change for change in drains}
         changes |= {change.slurm.name: change for change in undrains}
 
         def refused(name: SlurmName, error: Refused) -> None:
             log.error("change rejected", node=name, change=type(changes[name]).__name__, why=error)
-            self._failed(changes[name], error)
+            self._listener.failed(changes[name], error)
 
         for reason, group in _drains_grouped(drains):
-            drained = self._drain(self._still_valid(group), reason, refused)
-            self._wrote(DrainInSlurm, drained)
-            done += drained
+            drained = self._drain(group, reason, refused)
+            self._listener.wrote(DrainInSlurm, len(drained))
+            written.update(drained)
         for some in _grouped(undrains):
-            undrained = self._undrain(self._still_valid(some), refused)
-            self._wrote(UndrainInSlurm, undrained)
-            done += undrained
-        return done
+            undrained = self._undrain(some, refused)
+            self._listener.wrote(UndrainInSlurm, len(undrained))
+            written.update(undrained)
 
-    def _still_valid(
-        self, changes: Sequence[DrainInSlurm | UndrainInSlurm]
-    ) -> dict[SlurmName, KubeNode]:
+    def _still_valid(self, changes: Sequence[SlurmChange]) -> dict[SlurmName, KubeNode]:
         """The present Nodes of those changes that still apply: nothing is written to Slurm on an outdated
         view, or without an answer.
         """
         names: dict[SlurmName, KubeNode] = {}
-        for change in changes:
+
+        def read(change: SlurmChange) -> None:
+            fresh: KubeNode | None
             try:
-                fresh: KubeNode | None = self._kube.node(change.kube.name)
+                fresh = self._kube.node(change.kube.name)
             except KubeNotFound as error:
                 fresh = None
                 if not change.holds(None):
-                    self._failed(change, error)
-            except KubeRefused as error:
+                    self._listener.failed(change, error)
+            except (KubeRefused, KubeFailed) as error:
                 log.warning("Node cannot be read", node=change.kube.name, why=error)
-                self._failed(change, error)
-                continue
+                self._listener.failed(change, error)
+                return
             if change.holds(fresh):
                 names[change.slurm.name] = fresh or change.kube
+
+        self._connections.run(partial(read, change) for change in changes)
         return names
 
     def _drain(
         self,
-        views: dict[SlurmName, KubeNode],
+        changes: Sequence[SlurmChange],
         reason: Callable[[datetime], str],
         refused: OnRefusal,
-    ) -> int:
+    ) -> list[SlurmName]:
         names = self._matching(
-            views, lambda node: not node.drained_flag and may_overwrite_reason(node)
+            changes,
+            self._still_valid(changes),
+            lambda node: not node.drained_flag and may_overwrite_reason(node),
         )
         if not names:
-            return 0
+            return []
         text = reason(self._slurm.clock())
-        log.info("drain in Slurm", nodes=",".join(names), reason=text)
+        log.info("drain in Slurm", nodes=compress(names), reason=text)
         return _one_by_one_if_refused(lambda some: self._slurm.drain(some, text), names, refused)
 
-    def _undrain(self, views: dict[SlurmName, KubeNode], refused: OnRefusal) -> int:
+    def _undrain(self, changes: Sequence[SlurmChange], refused: OnRefusal) -> list[SlurmName]:
+        views = self._still_valid(changes)
         names = self._matching(
-            views, lambda node: is_cordon_drain(node, views[node.name].record, self._actor)
+            changes, views, lambda node: is_cordon_drain(node, views[node.name].record, self._actor)
         )
         if not names:
-            return 0
-        log.info("undrain in Slurm: what it was drained for is gone", nodes=",".join(names))
+            return []
+        log.info("undrain in Slurm: what it was drained for is gone", nodes=compress(names))
         return _one_by_one_if_refused(self._slurm.undrain, names, refused)
 
     def _matching(
-        self, views: dict[SlurmName, KubeNode], holds: Callable[[SlurmNode], bool]
+        self,
+        changes: Sequence[SlurmChange],
+        views: dict[SlurmName, KubeNode],
+        holds: Callable[[SlurmNode], bool],
     ) -> list[SlurmName]:
-        """Slurm has no compare-and-set: read the nodes, then write immediately."""
+        """Slurm has no compare-and-set: read the nodes, then write immediately. A node that runs on
+        another machine than in the plan is left to the next plan.
+        """
         if not views:
             return []
+        planned = {change.slurm.name: change.slurm.instance_id for change in changes}
         return [
             node.name
             for node in self._slurm.nodes(list(views))
-            if node.name in views and holds(node)
+            if node.name in views and node.instance_id == planned[node.name] and holds(node)
         ]
 
 
 def _drains_grouped(
     drains: Sequence[DrainInSlurm],
-) -> Iterator[tuple[Callable[[datetime], str], Sequence[DrainInSlurm | UndrainInSlurm]]]:
+) -> Iterator[tuple[Callable[[datetime], str], Sequence[SlurmChange]]]:
     """The drains with equal reasons, in groups for one write each."""
     for rule in dict.fromkeys(change.rule for change in drains):
         same = [change for change in drains if change.rule == rule]
@@ -217,22 +303,22 @@ def _drains_grouped(
             yield same[0].reason, group
 
 
-def _grouped(
-    changes: Sequence[DrainInSlurm] | Sequence[UndrainInSlurm],
-) -> Iterable[Sequence[DrainInSlurm | UndrainInSlurm]]:
+def _grouped(changes: Sequence[SlurmChange]) -> Iterable[Sequence[SlurmChange]]:
     for start in range(0, len(changes), GROUP):
         yield changes[start : start + GROUP]
 
 
 def _one_by_one_if_refused(
     write: Callable[[Sequence[SlurmName]], None], names: Sequence[SlurmName], refused: OnRefusal
-) -> int:
-    """One write for all nodes. A rejected write may have changed some of them: then one write each."""
+) -> list[SlurmName]:
+    """One write for all nodes; returns those written. A rejected write may have changed some of them:
+    then one write each.
+    """
     try:
         write(names)
     except Refused as error:
         if len(names) == 1:
             refused(names[0], error)
-            return 0
-        return sum(_one_by_one_if_refused(write, [name], refused) for name in names)
-    return len(names)
+            return []
+        return [done for name in names for done in _one_by_one_if_refused(write, [name], refused)]
+    return list(names)

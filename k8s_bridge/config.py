@@ -27,7 +27,7 @@ class Join(str, Enum):
 class BridgeConfig:
     """What the bridge does, and how often it reads Slurm."""
 
-    poll_s: float = 2.0
+    poll_s: float = 1.5
     """The longest time between two reads of Slurm; a change in Kubernetes triggers one at once."""
     cordon: bool = True
     """Cordon the Node of a Slurm node that Holdfast drained."""
@@ -65,8 +65,20 @@ class BridgeConfig:
     """Limit for one call to the API server."""
     unreadable_polls: int = 3
     """Failed reads of Slurm in a row after which the conditions become Unknown."""
-    max_changes: int = 200
-    """The most changes written per pass, urgent ones first: many changes must not delay the next drain."""
+    connections: int = 8
+    """Requests to the API server at once."""
+    full_read_s: float = 60.0
+    """The longest time between two reads of all that Slurm knows of its nodes. The reads in between have
+    states, reasons and comments only, and a node that was away is read whole when it returns.
+    """
+    hold_unknown_s: float = 30.0
+    """How long slurmctld has to miss a node before the conditions become Unknown: a restarted slurmctld
+    does not know its nodes for some seconds.
+    """
+    hold_free_s: float = 60.0
+    """How long a node has to be without a job before that is written: while jobs follow one another, the
+    node stays busy. Its first job, and the end of the last one of a draining node, are written at once.
+    """
     metrics_port: int | None = None
     """Serve the metrics over HTTP on this port, at /metrics. null: they are not served."""
     metrics_host: str = "127.0.0.1"
@@ -74,7 +86,8 @@ class BridgeConfig:
 
     def __post_init__(self) -> None:
         within(self, poll_s=(0.1, 300), timeout_s=(0.5, 120))
-        within(self, unreadable_polls=(1, 1000), max_changes=(1, 100_000))
+        within(self, unreadable_polls=(1, 1000), connections=(1, 64), full_read_s=(1, 3600))
+        within(self, hold_unknown_s=(0, 3600), hold_free_s=(0, 3600))
         if self.metrics_port is not None:
             within(self, metrics_port=(1, 65535))
         if not self.metrics_host:

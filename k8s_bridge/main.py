@@ -21,16 +21,18 @@ from holdfast.cli.console import complain, say, say_json
 from holdfast.config.location import ALL, config_path, switches_off
 from holdfast.errors import CommandError, HoldfastError, Refused, UsageError
 from holdfast.slurm.client import SlurmClient, SlurmNode
-from k8s_bridge.apply import Applier
+from k8s_bridge.apply import Applier, Listener
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.kube.api import Kube, KubeError, KubeRefused
+from k8s_bridge.kube.api import Kube, KubeError, KubeFailed, KubeRefused
 from k8s_bridge.kube.watch import NodeWatch
 from k8s_bridge.names import KUBERNETES, SLURM
-from k8s_bridge.planning.node_mapping import map_nodes
-from k8s_bridge.planning.plan import Change, UpdateStatus, plan, plan_unreadable
-from k8s_bridge.planning.refusals import Refusals
+from k8s_bridge.planning.holds import Holds
+from k8s_bridge.planning.node_mapping import NodeMapping
+from k8s_bridge.planning.plan import Change, UpdateStatus, plan_unreadable
+from k8s_bridge.planning.planner import Planner
+from k8s_bridge.planning.refusals import LONGEST, LONGEST_FAILURE, Refusals
 from k8s_bridge.planning.signals import Signals
-from k8s_bridge.planning.snapshot import KubeNode
+from k8s_bridge.slurm_view import SlurmView
 
 if TYPE_CHECKING:
     from k8s_bridge.metrics import BridgeMetrics
@@ -39,6 +41,8 @@ log = Log("bridge")
 
 SWITCH = "bridge"
 """``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge reports only and takes no action."""
+SLICE_S = 1.0
+"""The longest time of writing between two looks: in a storm, a new drain is seen after it, and goes first."""
 SHORTEST_PAUSE_S = 0.1
 """The pause after each pass: a burst of changes is handled together."""
 
@@ -57,11 +61,19 @@ class Bridge:
         self._slurm, self._policy, self._config, self._metrics = slurm, policy, config, metrics
         self.wake, self.stopping = threading.Event(), threading.Event()
         self.watch = NodeWatch(kube, self.wake)
-        self._applier = Applier(
-            slurm, kube, policy.slurm_user, self.watch.update, self._failed, metrics.wrote
+        listener = Listener(
+            known=self.watch.known,
+            seen=self.watch.update,
+            failed=self._failed,
+            wrote=metrics.wrote,
         )
+        self._applier = Applier(slurm, kube, policy.slurm_user, listener, policy.connections)
+        self._view = SlurmView(slurm, policy.full_read_s)
+        self._planner = Planner(policy)
         self._refusals = Refusals()
         self._signals = Signals(policy)
+        self._holds = Holds(policy.hold_unknown_s, policy.hold_free_s)
+        self._failing = threading.Lock()
         self.verbose = False
         self._now = datetime.now(timezone.utc)
         self._misses = 0
@@ -101,26 +113,32 @@ class Bridge:
                 return 0
             changes = plan_unreadable(kube, now, "slurmctld does not answer")
         else:
-            self._warn(slurm, kube)
             kube = self._signals.look(slurm, kube, now)
             for line in self._signals.notices():
                 log.warning(line)
-            changes = plan(slurm, kube, self._policy, now)
-        changes = self._allowed(changes)
+            changes = self._planner.plan(slurm, kube, now)
+            self._warn(self._planner.mapping, bool(slurm and kube))
+        changes = self._allowed(self._holds.due(changes, time.monotonic()))
         for change in changes if self.verbose else ():
             log.info("planned", node=change.kube.name, change=change)
         due = self._refusals.due(changes, now)
         self._now = now
-        done = self._applier.apply(due[: self._policy.max_changes])
+        until = time.monotonic() + SLICE_S
+        done = self._applier.apply(due, until)
         if done:
             log.info("changes written", written=done, planned=len(changes))
-        if done or len(due) > self._policy.max_changes:
+        if done or time.monotonic() >= until:
             self.wake.set()
         return done
 
     def _failed(self, change: Change, error: HoldfastError) -> None:
-        if isinstance(error, (KubeRefused, Refused)):
-            wait = self._refusals.refused(change, self._now)
+        with self._failing:  # called on each connection's thread
+            self._postpone(change, error)
+
+    def _postpone(self, change: Change, error: HoldfastError) -> None:
+        if isinstance(error, (KubeRefused, Refused, KubeFailed)):
+            longest = LONGEST_FAILURE if isinstance(error, KubeFailed) else LONGEST
+            wait = self._refusals.refused(change, self._now, longest)
             self._metrics.refused(type(change))
             log.info("retry later", node=change.kube.name, wait_s=wait.total_seconds())
         else:
@@ -129,7 +147,7 @@ class Bridge:
 
     def _read_slurm(self) -> list[SlurmNode] | None:
         try:
-            nodes = self._slurm.nodes()
+            nodes = self._view.read()
         except CommandError as error:
             self._misses += 1
             if self._misses in (1, self._policy.unreadable_polls) or self._misses % 30 == 0:
@@ -153,15 +171,14 @@ class Bridge:
         self._metrics.planned(changes, switched_off=switched_off)
         return changes
 
-    def _warn(self, slurm: Sequence[SlurmNode], kube: Sequence[KubeNode]) -> None:
-        """Warn about nodes that cannot be mapped, once for each change."""
-        joined = map_nodes(slurm, kube, self._policy)
+    def _warn(self, joined: NodeMapping, some: bool) -> None:
+        """Warn about nodes that cannot be mapped, once for each change. ``some``: both sides have nodes."""
         doubtful = frozenset[str](joined.ambiguous)
         if doubtful - self._warned:
             log.warning(
                 "ignored, as several Slurm nodes map to one Node", nodes=",".join(sorted(doubtful))
             )
-        if slurm and kube and not joined.pairs and "" not in self._warned:
+        if some and not joined.pairs and "" not in self._warned:
             log.warning("no Slurm node maps to a Kubernetes Node: check bridge.join")
             doubtful |= {""}
         self._warned = doubtful if joined.pairs else doubtful | (self._warned & {""})
@@ -240,7 +257,8 @@ def _metrics() -> BridgeMetrics:
 def _show(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
     now = datetime.now(timezone.utc)
     nodes = slurm.nodes()
-    changes = plan(nodes, Signals(policy).look(nodes, kube.list_nodes()[0], now), policy, now)
+    views = Signals(policy).look(nodes, kube.list_nodes()[0], now)
+    changes = Planner(policy).plan(nodes, views, now)
     rows = [_row(change) for change in changes]
     if as_json:
         say_json(rows, indent=None)

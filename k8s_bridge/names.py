@@ -38,6 +38,10 @@ can end it."""
 RECORD = PREFIX + "record"
 """Node annotation: JSON, what the bridge did and so may undo (``ownership.Record``)."""
 
+KEEP_CORDONED = PREFIX + "keep-cordoned"
+"""Node annotation that a person sets: the cordon is theirs too, and stays when the bridge's reason for it is
+gone. ``kubectl cordon`` of a Node that is cordoned already writes nothing that the bridge could see."""
+
 TAINT = PREFIX + "drained"
 """Taint key; its value is the code of Holdfast's drain reason, or the state for which ``bridge.isolate``
 isolates the Node; its effect NoSchedule."""

@@ -183,7 +183,7 @@ variable "bridge" {
     auth_path            = optional(string, "/etc/slurm-auth")
     slurm_user           = optional(string, "holdfast")
     uid                  = optional(number, 2000)
-    poll_s               = optional(number, 2)
+    poll_s               = optional(number, 1.5)
     metrics_port         = optional(number, 9646)
     cordon               = optional(bool, true)
     taint                = optional(bool, true)

@@ -78,6 +78,8 @@ class DrainInputs:
     ``test_result``   result of the active check before the node's return, once it ran.
     ``returns``       earlier returns of this node to service by its agent.
     ``may_comment``   False if the comment was changed too often lately.
+    ``recount``       the budget has to be counted although the node is drained: others may have drained
+                      at the same time.
     """
 
     verdict: Verdict = field(default_factory=Verdict)
@@ -90,6 +92,7 @@ class DrainInputs:
     test_result: ReturnTestResult | None = None
     returns: tuple[Return, ...] = ()
     may_comment: bool = True
+    recount: bool = False
 
     @property
     def worst(self) -> Finding | None:

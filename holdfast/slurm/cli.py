@@ -74,6 +74,7 @@ class SlurmCli:
         self._timeout_s = timeout_s
         self._bin = bin_dir
         self._token_file = token_file
+        self._grouped = parse.GroupedNodes()
 
     def nodes(self, names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
         """All nodes, or those named, in Slurm's order. An unknown name raises ``Refused``."""
@@ -93,7 +94,7 @@ class SlurmCli:
         Falls back to ``nodes()`` when a text contains the separators.
         """
         try:
-            return parse.nodes_grouped(self._run(argv_of.show_grouped()))
+            return self._grouped.read(self._run(argv_of.show_grouped()))
         except ValueError:
             return self.nodes()
 

@@ -107,6 +107,13 @@ class SlurmClient(Protocol):
         """All nodes, or those named. An unknown name raises ``Refused``."""
         ...
 
+    def nodes_fast(self) -> list[SlurmNode]:
+        """All nodes with states, reason, user, time and comment only, at a small part of the cost. A node
+        in no partition may be missing. The same list as before if nothing changed, where the adapter
+        can tell.
+        """
+        ...
+
     def drain(self, names: Sequence[SlurmName], reason: str) -> None:
         """Set the DRAIN flag and the reason. Running jobs go on."""
         ...

@@ -294,14 +294,48 @@ def nodes_grouped(text: str) -> list[SlurmNode]:
 
     Raises ``ParseError`` when a record does not have exactly these six fields or a node is listed twice.
     """
-    nodes: dict[str, SlurmNode] = {}
-    for record in text.split(f"{RECORD}\n"):
-        if record:
-            _group(record, nodes)
-    return list(nodes.values())
+    return GroupedNodes().read(text)
 
 
-def _group(record: str, nodes: dict[str, SlurmNode]) -> None:
+class GroupedNodes:
+    """The output of ``sinfo`` grouped, again and again. A group that is in the previous output too is not
+    parsed again: its nodes are the same objects, and so is the list if the output is the same.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._groups: dict[str, list[SlurmNode]] = {}
+        self._nodes: list[SlurmNode] = []
+
+    def read(self, text: str) -> list[SlurmNode]:
+        """All nodes. Raises as ``nodes_grouped``."""
+        if text == self._text and self._nodes:
+            return self._nodes
+        old = {node.name: node for node in self._nodes}
+        groups: dict[str, list[SlurmNode]] = {}
+        names: set[str] = set()
+        nodes: list[SlurmNode] = []
+        for record in text.split(f"{RECORD}\n"):
+            if not record:
+                continue
+            group = self._groups.get(record)
+            if group is None:
+                group = [_known(node, old) for node in _group(record)]
+            groups[record] = group
+            nodes += group
+            names.update(node.name for node in group)
+            if len(names) != len(nodes):
+                raise ParseError(f"a node twice in the output of sinfo: {record[:80]!r}")
+        self._text, self._groups, self._nodes = text, groups, nodes
+        return nodes
+
+
+def _known(node: SlurmNode, old: Mapping[SlurmName, SlurmNode]) -> SlurmNode:
+    before = old.get(node.name)
+    return before if before is not None and before == node else node
+
+
+def _group(record: str) -> list[SlurmNode]:
     fields = record.split(FIELD)
     if len(fields) != 6 or RECORD in record:
         raise ParseError(f"expected 6 fields of sinfo, got {len(fields)}: {record[:80]!r}")
@@ -309,10 +343,8 @@ def _group(record: str, nodes: dict[str, SlurmNode]) -> None:
     known, unknown = states(state.split("+"))
     # Without a time, sinfo prints "none" for no reason; with a time, somebody typed it.
     when = epoch(at)
-    for name in expand(hosts):
-        if name in nodes:
-            raise ParseError(f"{name} twice in the output of sinfo")
-        nodes[name] = SlurmNode(
+    return [
+        SlurmNode(
             name=SlurmName(name),
             states=known,
             unknown_states=unknown,
@@ -321,6 +353,8 @@ def _group(record: str, nodes: dict[str, SlurmNode]) -> None:
             reason_at=when,
             comment="" if comment == "(null)" else comment,
         )
+        for name in expand(hosts)
+    ]
 
 
 class NodeChanges(NamedTuple):

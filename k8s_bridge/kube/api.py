@@ -23,13 +23,16 @@ class KubeUnavailable(KubeError):
     """No answer, or a temporary error. The same call may succeed later."""
 
 
+class KubeFailed(KubeUnavailable):
+    """The API server answered with a temporary error (429, 5xx), for this object at least."""
+
+
 class KubeRefused(KubeError):
     """The request was rejected (rights, validity). The same call will be rejected again."""
 
 
 class KubeInvalid(KubeRefused):
-    """The object would be invalid, or an admission policy denied it; for a JSON Patch also: a test in it
-    failed."""
+    """The object would be invalid, or an admission policy denied it (422)."""
 
 
 class KubeNotFound(KubeError):
@@ -86,18 +89,23 @@ class Kube(Protocol):
         """The present Node."""
         ...
 
-    def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
-        """Read, decide, and write only if nothing changed in between, else retry a few times
+    def edit(self, seen: KubeNode, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        """Write what ``decide`` returns for ``seen``, in one request, only if the Node still has that
+        version. If it has another one, read the Node, decide and write again, a few times
         (``KubeConflict``).
 
         ``decide`` may return ``None``: no change. Returns the Node after the write.
         """
         ...
 
-    def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode: ...
+    def patch_status(
+        self, name: KubeName, conditions: Sequence[Condition], label: str | None
+    ) -> KubeNode:
+        """Write these conditions and the state label (``None``: unchanged) in one request."""
+        ...
 
-    def patch_label(self, name: KubeName, value: str) -> KubeNode: ...
-
-    def create_events(self, node: KubeNode, events: Iterable[NodeEvent]) -> None:
-        """Create the Events. One that exists is left unchanged."""
+    def create_events(self, node: KubeNode | None, events: Iterable[NodeEvent]) -> None:
+        """Create the Events about this Node, or, with ``None``, about the cluster. One that exists is
+        left unchanged.
+        """
         ...

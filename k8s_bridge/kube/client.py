@@ -23,6 +23,7 @@ from k8s_bridge.kube.api import (
     Edit,
     KubeConflict,
     KubeError,
+    KubeFailed,
     KubeGone,
     KubeInvalid,
     KubeNotFound,
@@ -30,11 +31,11 @@ from k8s_bridge.kube.api import (
     KubeUnavailable,
     WatchEvent,
 )
-from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL
+from k8s_bridge.names import FIELD_MANAGER
 from k8s_bridge.planning.plan import NodeEvent
 from k8s_bridge.planning.snapshot import Condition, KubeNode, project
 
-PAGE = 500
+PAGE = 250
 """Nodes per LIST page."""
 WATCH_S = 50
 """The server ends a watch after this time; the next one continues from there."""
@@ -43,12 +44,15 @@ SILENCE_S = 90.0
 ATTEMPTS = 5
 """Attempts for one optimistic write before it is postponed to the next plan."""
 
+CONNECTIONS_KEPT = 32
+"""Connections that stay open between requests."""
+
 _DEFAULT_KUBECONFIG = Path("/etc/holdfast/kubeconfig")
 _NODES = "/api/v1/nodes"
 _EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 _JSON = "application/json"
-_MERGE, _STRATEGIC, _JSON_PATCH = (
-    f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch", "json-patch")
+_MERGE, _STRATEGIC = (
+    f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch")
 )
 
 
@@ -92,43 +96,32 @@ class KubeApi:
         """The present Node."""
         return project(self._call("GET", f"{_NODES}/{name}"))
 
-    def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
-        """One JSON Patch that the server accepts only if the Node did not change since it was read.
-
-        The server answers 422 both to a patch that comes too late and to one that a policy denies;
-        only in the first case the Node has another version.
+    def edit(self, seen: KubeNode, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        """One merge patch with the version that was seen. The server answers 409 if the Node has
+        another one, and 422 or 403 if a policy denies the patch: these two are never mistaken for
+        each other.
         """
-        tried, rejected = "", None
         for _ in range(ATTEMPTS):
-            raw = self._call("GET", f"{_NODES}/{name}")
-            version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
-            if rejected is not None and version == tried:
-                raise rejected
-            tried, rejected = version, None
-            edit = decide(project(raw))
-            patch = patches.edit_patch(raw, edit) if edit else []
+            edit = decide(seen)
+            patch = patches.edit_patch(seen, edit) if edit else {}
             if not patch:
-                return project(raw)
+                return seen
             try:
-                return self._patch(f"{_NODES}/{name}", _JSON_PATCH, patch)
+                return self._patch(f"{_NODES}/{seen.name}", _MERGE, patch)
             except KubeConflict:
-                continue
-            except KubeInvalid as error:
-                rejected = error
-        raise KubeConflict(f"node {name}: written by others {ATTEMPTS} times in a row")
+                seen = self.node(seen.name)
+        raise KubeConflict(f"node {seen.name}: written by others {ATTEMPTS} times in a row")
 
-    def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode:
-        """Only the bridge's conditions, by strategic merge patch."""
-        patch = patches.conditions_patch(conditions, datetime.now(timezone.utc))
+    def patch_status(
+        self, name: KubeName, conditions: Sequence[Condition], label: str | None
+    ) -> KubeNode:
+        """Only the bridge's conditions and label, by strategic merge patch. A Node's status subresource
+        takes labels too.
+        """
+        patch = patches.status_patch(conditions, label, datetime.now(timezone.utc))
         return self._patch(f"{_NODES}/{name}/status", _STRATEGIC, patch)
 
-    def patch_label(self, name: KubeName, value: str) -> KubeNode:
-        """Only the bridge's state label, by merge patch."""
-        return self._patch(
-            f"{_NODES}/{name}", _MERGE, {"metadata": {"labels": {STATE_LABEL: value}}}
-        )
-
-    def create_events(self, node: KubeNode, events: Iterable[NodeEvent]) -> None:
+    def create_events(self, node: KubeNode | None, events: Iterable[NodeEvent]) -> None:
         """Events in ``default``, as a Node has no namespace."""
         for event in events:
             body = patches.event(node, event, socket.gethostname(), datetime.now(timezone.utc))
@@ -210,8 +203,10 @@ class KubeApi:
             return KubeConflict(text)
         if error.status == 422:
             return KubeInvalid(text)
-        if error.status in (0, 429) or error.status is None or error.status >= 500:
+        if not error.status:
             return KubeUnavailable(text)
+        if error.status == 429 or error.status >= 500:
+            return KubeFailed(text)
         return KubeRefused(text)
 
 
@@ -256,4 +251,5 @@ def _client(setting: str) -> Any:
         raise UsageError(f"{where}: {' '.join(str(error).split())[:200]}") from None
     # The bridge retries itself: it knows what may be sent twice.
     settings.retries = False
+    settings.connection_pool_maxsize = CONNECTIONS_KEPT
     return client.ApiClient(settings)

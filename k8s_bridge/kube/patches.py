@@ -4,114 +4,96 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from k8s_bridge.kube.api import Edit, KubeGone, KubeUnavailable, WatchEvent
-from k8s_bridge.names import ORIGIN, RECORD, REPORTER, TAINT, TAINT_EFFECT, is_own_taint
+from k8s_bridge.names import ORIGIN, RECORD, REPORTER, STATE_LABEL, TAINT, TAINT_EFFECT
 from k8s_bridge.planning.plan import NodeEvent
 from k8s_bridge.planning.snapshot import Condition, KubeNode, project
 
 Json = dict[str, Any]
 
 
-def edit_patch(raw: Mapping[str, Any], edit: Edit) -> list[Json]:
-    """The edit as a JSON Patch (RFC 6902) of exactly this version of the Node; empty when there is nothing
+def edit_patch(seen: KubeNode, edit: Edit) -> Json:
+    """The edit as a merge patch (RFC 7396) of exactly this version of the Node; empty when there is nothing
     to write.
 
-    Taints are a list without a merge key: only a patch that the server rejects (422) if the Node has
-    changed keeps the taints of other clients.
+    Taints are a list without a merge key, so the patch has all of them: only with the version, which the
+    server compares, the taints of other clients are kept.
     """
-    spec, meta = raw.get("spec") or {}, raw.get("metadata") or {}
-    patch = [
-        *_cordon(spec, edit),
-        *_taints(spec.get("taints"), edit),
-        *_annotations(meta.get("annotations"), edit),
-    ]
-    return (
-        [_op("test", "/metadata/resourceVersion", meta.get("resourceVersion")), *patch]
-        if patch
-        else []
-    )
+    spec = {**_cordon(seen, edit), **_taints(seen, edit)}
+    notes = _annotations(seen, edit)
+    if not spec and not notes:
+        return {}
+    meta: Json = {"resourceVersion": seen.version}
+    if notes:
+        meta["annotations"] = notes
+    return {"metadata": meta, "spec": spec} if spec else {"metadata": meta}
 
 
-def _cordon(spec: Mapping[str, Any], edit: Edit) -> Iterator[Json]:
-    now = spec.get("unschedulable") is True
-    if edit.unschedulable is True and not now:
-        yield _op("add", "/spec/unschedulable", value=True)
-    elif edit.unschedulable is False and now:
-        yield _op("remove", "/spec/unschedulable")
+def _cordon(seen: KubeNode, edit: Edit) -> Json:
+    if edit.unschedulable is None or edit.unschedulable == seen.unschedulable:
+        return {}
+    return {"unschedulable": True if edit.unschedulable else None}
 
 
-def _taints(taints: Sequence[Mapping[str, Any]] | None, edit: Edit) -> Iterator[Json]:
-    index = next((i for i, taint in enumerate(taints or ()) if is_own_taint(taint)), None)
-    if edit.untaint and index is not None:
-        yield _op("remove", f"/spec/taints/{index}")
-    elif edit.taint is not None:
-        taint = {"key": TAINT, "value": edit.taint, "effect": TAINT_EFFECT}
-        if index is not None:
-            yield _op("replace", f"/spec/taints/{index}", taint)
-        elif taints is None:
-            yield _op("add", "/spec/taints", [taint])
-        else:
-            yield _op("add", "/spec/taints/-", taint)
+def _taints(seen: KubeNode, edit: Edit) -> Json:
+    others: list[Json] = json.loads(seen.other_taints) if seen.other_taints else []
+    if edit.untaint and seen.taint is not None:
+        return {"taints": others or None}
+    if edit.taint is not None and edit.taint != seen.taint:
+        own = {"key": TAINT, "value": edit.taint, "effect": TAINT_EFFECT}
+        return {"taints": [*others, own]}
+    return {}
 
 
-def _annotations(notes: Mapping[str, str] | None, edit: Edit) -> Iterator[Json]:
+def _annotations(seen: KubeNode, edit: Edit) -> Json:
+    now = {ORIGIN: seen.origin, RECORD: seen.record_text}
     if edit.record is not None:
         wanted = {ORIGIN: edit.record.origin.value, RECORD: edit.record.dump()}
-        if notes is None:
-            yield _op("add", "/metadata/annotations", wanted)
-        else:
-            yield from (
-                _op("add", _annotation(k), v) for k, v in wanted.items() if notes.get(k) != v
-            )
-    elif edit.forget:
-        yield from (
-            _op("remove", _annotation(key)) for key in (ORIGIN, RECORD) if key in (notes or {})
-        )
+        return {key: value for key, value in wanted.items() if now[key] != value}
+    if edit.forget:
+        return {key: None for key, value in now.items() if value is not None}
+    return {}
 
 
-def _annotation(key: str) -> str:
-    return "/metadata/annotations/" + key.replace("~", "~0").replace("/", "~1")
-
-
-def _op(op: str, path: str, value: object = None) -> Json:
-    return {"op": op, "path": path} if op == "remove" else {"op": op, "path": path, "value": value}
-
-
-def conditions_patch(conditions: Sequence[Condition], now: datetime) -> Json:
+def status_patch(conditions: Sequence[Condition], label: str | None, now: datetime) -> Json:
     """A strategic merge patch: the list's merge key is the type, so other conditions are unchanged."""
     beat = f"{now.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
-    return {
-        "status": {
-            "conditions": [
-                {
-                    "type": c.type,
-                    "status": c.status,
-                    "reason": c.reason,
-                    "message": c.message,
-                    "lastTransitionTime": c.since,
-                    "lastHeartbeatTime": beat,
-                }
-                for c in conditions
-            ]
+    rows = [
+        {
+            "type": c.type,
+            "status": c.status,
+            "reason": c.reason,
+            "message": c.message,
+            "lastTransitionTime": c.since,
+            "lastHeartbeatTime": beat,
         }
-    }
+        for c in conditions
+    ]
+    patch: Json = {"status": {"conditions": rows}} if rows else {}
+    if label is not None:
+        patch["metadata"] = {"labels": {STATE_LABEL: label}}
+    return patch
 
 
-def event(node: KubeNode, new: NodeEvent, instance: str, now: datetime) -> Json:
-    """An events.k8s.io/v1 Event.
+def event(node: KubeNode | None, new: NodeEvent, instance: str, now: datetime) -> Json:
+    """An events.k8s.io/v1 Event about a Node; with ``None`` about the namespace ``default``, where such
+    Events are, as no object stands for the cluster.
 
     Its name is a hash of its content, so that the same Event is never created twice.
     """
-    key = "\0".join((node.uid, new.reason, new.note, new.since))
+    about = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
+    if node is not None:
+        about = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
+    key = "\0".join((about.get("uid", ""), new.reason, new.note, new.since))
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{node.name[:200]}.{hashlib.sha256(key.encode()).hexdigest()[:16]}",
+            "name": f"{about['name'][:200]}.{hashlib.sha256(key.encode()).hexdigest()[:16]}",
             "namespace": "default",
         },
         "eventTime": f"{now.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}",
@@ -121,7 +103,7 @@ def event(node: KubeNode, new: NodeEvent, instance: str, now: datetime) -> Json:
         "reason": new.reason,
         "note": new.note,
         "type": "Warning" if new.warning else "Normal",
-        "regarding": {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid},
+        "regarding": about,
     }
 
 

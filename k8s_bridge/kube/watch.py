@@ -28,6 +28,7 @@ class NodeWatch:
         self._kube, self._wake = kube, wake
         self._lock = threading.Lock()
         self._nodes: dict[KubeName, KubeNode] = {}
+        self._listed: list[KubeNode] | None = None
         self._current = False
         self._stopped = threading.Event()
 
@@ -41,10 +42,19 @@ class NodeWatch:
 
     def nodes(self) -> list[KubeNode] | None:
         """All Nodes, or ``None`` while the API server cannot be watched: nothing is written from an
-        outdated view.
+        outdated view. The same list as before if no Node changed in anything that is planned with.
         """
         with self._lock:
-            return list(self._nodes.values()) if self._current else None
+            if not self._current:
+                return None
+            if self._listed is None:
+                self._listed = list(self._nodes.values())
+            return self._listed
+
+    def known(self, name: KubeName) -> KubeNode | None:
+        """The last known version of a Node."""
+        with self._lock:
+            return self._nodes.get(name)
 
     def update(self, node: KubeNode) -> None:
         """Store a Node from the answer to a write, before the watch reports it."""
@@ -80,7 +90,7 @@ class NodeWatch:
         listed, version = self._kube.list_nodes()
         with self._lock:
             self._nodes = {node.name: node for node in listed}
-            self._current = True
+            self._listed, self._current = None, True
         self._wake.set()
         log.info("watching", nodes=len(listed))
         while not self._stopped.is_set():
@@ -104,6 +114,7 @@ class NodeWatch:
                 changed = known is not None and known.uid == seen.node.uid
                 if changed:
                     del self._nodes[seen.node.name]
+                    self._listed = None
             else:
                 changed = self._store(seen.node)
         if changed:
@@ -115,6 +126,9 @@ class NodeWatch:
         if known is not None and known.uid == node.uid and _newer(known.version, node.version):
             return False
         self._nodes[node.name] = node
+        if known is not None and known.same_content(node):
+            return False  # a heartbeat: only the version is new
+        self._listed = None
         return known is None or known.facts != node.facts
 
 

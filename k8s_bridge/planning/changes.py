@@ -103,12 +103,16 @@ class UndrainInSlurm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateStatus:
-    """Write the changed conditions and the label (``None``: unchanged), and create Events for transitions."""
+    """Write the changed conditions and the label (``None``: unchanged), and create Events for transitions.
+
+    ``slurm`` is the node that they report; ``None``: Slurm does not know it, or cannot be read.
+    """
 
     kube: KubeNode
     conditions: tuple[Condition, ...]
     label: str | None
     events: tuple[NodeEvent, ...]
+    slurm: SlurmNode | None = None
 
 
 Change = Isolate | Release | WriteRecord | DrainInSlurm | UndrainInSlurm | UpdateStatus

@@ -39,7 +39,8 @@ class Origin(str, Enum):
 class BridgeRecord:
     """What the bridge did on this Node for one drain, in the annotation ``holdfast.dev/record``.
 
-    ``reason``, ``by``, ``at`` identify the Slurm drain: text, user, time (UTC). For ``Origin.SLURM``,
+    ``reason``, ``by``, ``at`` identify the Slurm drain: text, user, time (UTC); ``node`` is its Slurm
+    node, empty in the records of earlier versions. For ``Origin.SLURM``,
     ``cordon`` and ``taint``: the bridge set them, and nobody has changed them since. For
     ``Origin.KUBERNETES`` the drain itself is the mirror, and ``causes`` are ``CORDON`` and the names of
     the rules that held while the node was drained. A cause among them does not drain the node again: a
@@ -53,6 +54,7 @@ class BridgeRecord:
     cordon: bool = False
     taint: bool = False
     causes: tuple[str, ...] = ()
+    node: str = ""
 
     def dump(self) -> str:
         """The annotation's value."""
@@ -63,6 +65,8 @@ class BridgeRecord:
             "by": self.by,
             "at": at,
         }
+        if self.node:
+            values["node"] = self.node
         if self.origin is Origin.SLURM:
             values |= {"cordon": self.cordon, "taint": self.taint}
         elif self.causes not in ((), (CORDON,)):
@@ -85,6 +89,7 @@ class BridgeRecord:
                 cordon=values.get("cordon") is True,
                 taint=values.get("taint") is True,
                 causes=causes if origin is Origin.KUBERNETES else (),
+                node=str(values.get("node", "")),
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -108,6 +113,7 @@ class BridgeRecord:
             cordon=cordon,
             taint=taint,
             causes=causes,
+            node=node.name,
         )
 
 

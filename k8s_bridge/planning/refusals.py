@@ -1,7 +1,7 @@
 """Changes that were rejected, and when each is retried. It affects only the order of writes.
 
-Without it, the same rejected changes would be first in each plan; with ``max_changes`` of them no other
-change would ever be written.
+Each Node waits for itself. Without the waits, the same rejected changes would be first in each plan and
+take the time of the others.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from k8s_bridge.planning.plan import Change, UpdateStatus
 
 FIRST = timedelta(seconds=5)
 """The wait before a rejected change is retried; it doubles with each rejection."""
+LONGEST_FAILURE = timedelta(seconds=20)
+"""The longest wait after a temporary error of the API server."""
 LONGEST = timedelta(minutes=5)
 """The longest wait: after it, a corrected admission policy takes effect."""
 AFTER_CONFLICT = timedelta(seconds=1)
@@ -30,6 +32,8 @@ class Refusals:
 
     def due(self, changes: Iterable[Change], now: datetime) -> list[Change]:
         """The changes to write now, in their order."""
+        if not self._rows:
+            return list(changes)
         rows: dict[Key, tuple[int, datetime]] = {}
         due = []
         for change in changes:
@@ -43,17 +47,19 @@ class Refusals:
         self._rows = rows
         return due
 
-    def refused(self, change: Change, now: datetime) -> timedelta:
-        """Record a rejection. Returns the wait until the retry."""
-        times = self._rows.get(_key(change), (0, now))[0]
-        wait = min(FIRST * (1 << min(times, 16)), LONGEST)
-        self._rows[_key(change)] = (times + 1, now + wait)
+    def refused(self, change: Change, now: datetime, longest: timedelta = LONGEST) -> timedelta:
+        """Record a rejection. Returns the wait until the retry, ``longest`` at most."""
+        key = _key(change)
+        times = self._rows.get(key, (0, now))[0]
+        wait = min(FIRST * (1 << min(times, 16)), longest)
+        self._rows[key] = (times + 1, now + wait)
         return wait
 
     def conflicted(self, change: Change, now: datetime) -> None:
         """Record a conflict with another client."""
-        times = self._rows.get(_key(change), (0, now))[0]
-        self._rows[_key(change)] = (times, now + AFTER_CONFLICT)
+        key = _key(change)
+        times = self._rows.get(key, (0, now))[0]
+        self._rows[key] = (times, now + AFTER_CONFLICT)
 
 
 def _key(change: Change) -> Key:

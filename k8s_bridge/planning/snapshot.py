@@ -17,6 +17,7 @@ from holdfast.vocabulary import KubeName
 from k8s_bridge.names import (
     CONDITIONS,
     FIELD_MANAGER,
+    KEEP_CORDONED,
     ORIGIN,
     PREFIX,
     RECORD,
@@ -58,9 +59,12 @@ class Condition:
 class KubeNode:
     """One Node.
 
-    ``cordoned_by`` is the field manager that set ``spec.unschedulable``; empty when it is not set
-    or the API server did not record it. ``taint`` is the value of the bridge's taint, ``None``
-    without it. ``conditions`` are the bridge's, by type. ``other_taints`` are all other taints as JSON,
+    ``cordoned_by`` is the field manager that set ``spec.unschedulable``, or ``KEEP_CORDONED`` where a
+    person asked with that annotation that the cordon stays; empty when it is not set or the API server
+    did not record it. ``taint`` is the value of the bridge's taint, ``None``
+    without it; ``tainted_by`` then is the field manager that last wrote the taints. ``record`` is that of
+    the annotation, or what the field managers prove if the annotation is lost. ``conditions`` are the
+    bridge's, by type. ``other_taints`` are all other taints as JSON,
     ``other_conditions`` all other conditions as one text (as objects, those of 10,000 Nodes would take
     16 MB), ``labels`` those that rules and budget read. ``causes`` (the rules that hold),
     ``not_isolated`` (why policy does not isolate it) and ``gone`` (it was deleted) come from ``signals``.
@@ -72,6 +76,7 @@ class KubeNode:
     unschedulable: bool = False
     cordoned_by: str = ""
     taint: str | None = None
+    tainted_by: str = ""
     label: str | None = None
     record: BridgeRecord | None = None
     record_text: str | None = None
@@ -127,9 +132,19 @@ class KubeNode:
             self.unschedulable,
             self.cordoned_by,
             self.taint,
+            self.tainted_by,
             self.record_text,
             self.origin,
         )
+
+    def same_content(self, other: KubeNode) -> bool:
+        """Equal except for the version."""
+        return self._content == other._content
+
+    @property
+    def _content(self) -> tuple[object, ...]:
+        rules = (self.other_taints, self.other_conditions, self.labels)
+        return (self.facts, self.label, self.conditions, *rules)
 
 
 @functools.lru_cache(maxsize=256)
@@ -143,20 +158,27 @@ def project(node: Mapping[str, Any]) -> KubeNode:
     meta, spec = node.get("metadata") or {}, node.get("spec") or {}
     notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
     unschedulable = spec.get("unschedulable") is True
+    managers = meta.get("managedFields") or ()
+    taints = spec.get("taints") or ()
+    own = next((str(t.get("value", "")) for t in taints if is_own_taint(t)), None)
+    others = [t for t in taints if not is_own_taint(t)]
+    cordoned_by = _manager(managers, "f:unschedulable") if unschedulable else ""
+    if unschedulable and KEEP_CORDONED in notes:
+        cordoned_by = KEEP_CORDONED
+    tainted_by = _manager(managers, "f:taints") if own is not None else ""
     text = notes.get(RECORD)
-    others = [taint for taint in spec.get("taints") or () if not is_own_taint(taint)]
     conditions = (node.get("status") or {}).get("conditions") or ()
+    record = BridgeRecord.load(text) if text is not None else None
     return KubeNode(
         name=KubeName(str(meta.get("name", ""))),
         uid=str(meta.get("uid", "")),
         version=str(meta.get("resourceVersion", "")),
         unschedulable=unschedulable,
-        cordoned_by=_manager(meta.get("managedFields") or ()) if unschedulable else "",
-        taint=next(
-            (str(t.get("value", "")) for t in spec.get("taints") or () if is_own_taint(t)), None
-        ),
+        cordoned_by=cordoned_by,
+        taint=own,
+        tainted_by=tainted_by,
         label=labels.get(STATE_LABEL),
-        record=BridgeRecord.load(text) if text is not None else None,
+        record=record or _rebuilt(cordoned_by, tainted_by, own),
         record_text=text,
         origin=notes.get(ORIGIN),
         conditions=_conditions(conditions),
@@ -181,11 +203,22 @@ def _others(raw: Any) -> str:
     return "".join("\n" + "\t".join(" ".join(word.split()) for word in row) for row in rows)
 
 
-def _manager(entries: Any) -> str:
-    """The manager of ``spec.unschedulable``, from ``metadata.managedFields``."""
+def _rebuilt(cordoned_by: str, tainted_by: str, taint: str | None) -> BridgeRecord | None:
+    """The record of an isolation whose annotation somebody removed or broke: the bridge writes it together
+    with the cordon and the taint, and the API server recorded that these two are the bridge's.
+    """
+    cordon = cordoned_by == FIELD_MANAGER
+    if not cordon and tainted_by != FIELD_MANAGER:
+        return None
+    # With the cordon its own, so is the taint, even if another client wrote the list of taints since.
+    return BridgeRecord(origin=Origin.SLURM, reason="", cordon=cordon, taint=taint is not None)
+
+
+def _manager(entries: Any, field: str) -> str:
+    """The manager of that field of ``spec``, from ``metadata.managedFields``."""
     for entry in entries:
         spec = (entry.get("fieldsV1") or {}).get("f:spec") or {}
-        if "f:unschedulable" in spec:
+        if field in spec:
             return str(entry.get("manager", ""))
     return ""
 

@@ -46,6 +46,10 @@ _EVENTS = {
 }
 
 
+_SWITCHED = frozenset({"PoweredDown", "PoweringDown", "PoweringUp"})
+"""Reasons of a node that Slurm's power saving has off or switches: no fault, so no Event."""
+
+
 def _event_for(new: Condition, old: Condition | None) -> Iterator[NodeEvent]:
     """No Event for the first view of a node in service, nor for the status Unknown."""
     event = _EVENTS.get((new.type, new.status))
@@ -53,6 +57,8 @@ def _event_for(new: Condition, old: Condition | None) -> Iterator[NodeEvent]:
         return
     reason, warning = event
     if not warning and (old is None or old.status == "Unknown"):
+        return
+    if new.reason in _SWITCHED:
         return
     yield NodeEvent(
         reason=reason, note=new.message, warning=warning, since=old.since if old else ""

@@ -122,7 +122,7 @@ class AgentConfig:
     """After this many returns within `return_window_s` for the same code a node stays drained until
     a person resumes it. 0: the wait grows, but no person is required.
     """
-    clock_interval_s: float = 60.0
+    clock_interval_s: float = 900.0
     """Between two reads of slurmctld's clock, the agent's only regular Slurm calls."""
     slow_interval_s: float = 60.0
     """Between two reads of what changes slowly: services, kernel modules, sleeping tasks, slurmd.
@@ -134,7 +134,9 @@ class AgentConfig:
     """Between two reads of the bit error rates of the InfiniBand links, one program run per link.
     """
     act_retry_s: float = 2.0
-    """Time until a failed write to Slurm is tried again."""
+    """Time until a failed write to Slurm is tried again, on average; it doubles with each failure, to a
+    minute.
+    """
     return_test: ReturnTestMode = ReturnTestMode.OFF
     """Whether an active check (a job that loads the node) runs before a node's return: off, observe
     (it runs and is recorded), require (the node returns only if it passed; if its program is

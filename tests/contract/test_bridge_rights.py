@@ -99,7 +99,7 @@ def reset(admin: ApiServer, taints: list[dict[str, str]]) -> None:
 
 def from_rest(admin: ApiServer, kube: KubeApi, decide: Callable[[KubeNode], Edit]) -> None:
     reset(admin, TAINTS)
-    kube.edit(NODE, decide)
+    kube.edit(kube.node(NODE), decide)
 
 
 def until_denied(write: Callable[[], object]) -> None:
@@ -130,16 +130,16 @@ def test_the_bridge_cannot_write_anything_else(admin: ApiServer, kube: KubeApi, 
 
 def test_what_is_the_bridges_it_writes(admin: ApiServer, kube: KubeApi) -> None:
     before = node(admin)
-    kube.edit(NODE, lambda _: Edit(unschedulable=True, taint="XID79", record=RECORD))
+    kube.edit(kube.node(NODE), lambda _: Edit(unschedulable=True, taint="XID79", record=RECORD))
     rows = [
         Condition(type=t, status="True", reason="A", message="m", since=SINCE) for t in CONDITIONS
     ]
-    kube.patch_conditions(NODE, rows)
-    kube.patch_label(NODE, "drained")
+    kube.patch_status(NODE, rows, "drained")
     during = node(admin)
     assert during["spec"]["unschedulable"] is True
     assert {row["type"] for row in during["status"]["conditions"]} >= set(CONDITIONS)
-    kube.edit(NODE, lambda _: Edit(unschedulable=False, untaint=True, forget=True))
+    assert during["metadata"]["labels"]["holdfast.dev/slurm-state"] == "drained"
+    kube.edit(kube.node(NODE), lambda _: Edit(unschedulable=False, untaint=True, forget=True))
     assert node(admin)["spec"] == before["spec"]
 
 
@@ -170,11 +170,11 @@ def test_what_the_site_does_not_allow_is_refused_and_read_as_a_refusal(
         until_denied(lambda: from_rest(admin, kube, decide))
         asked.clear()
         with pytest.raises(KubeRefused, match="holdfast render rbac"):
-            kube.edit(NODE, decide)
+            kube.edit(kube.node(NODE), decide)
         assert len(asked) == 1
         # The other one of the two still passes.
         other = Edit(taint="XID79") if "cordon" in values else Edit(unschedulable=True)
-        kube.edit(NODE, lambda _: other)
+        kube.edit(kube.node(NODE), lambda _: other)
     finally:
         admin.kubectl("apply", "-f", "-", stdin=render_text("rbac"))
         reset(admin, TAINTS)
@@ -214,7 +214,7 @@ def test_a_denial_with_422_is_a_rejection_and_a_late_patch_is_a_conflict(
         until_denied(lambda: from_rest(admin, kube, decide))
         asked.clear()
         with pytest.raises(KubeRefused, match=r"422: .*nobody cordons here"):
-            kube.edit(NODE, decide)
+            kube.edit(kube.node(NODE), decide)
         assert len(asked) == 1
     finally:
         admin.kubectl("delete", "-f", "-", stdin=OTHERS_POLICY)
@@ -224,5 +224,5 @@ def test_a_denial_with_422_is_a_rejection_and_a_late_patch_is_a_conflict(
         return Edit(taint="XID79")
 
     with pytest.raises(KubeConflict, match="written by others 5 times in a row"):
-        kube.edit(NODE, overtaken)
+        kube.edit(kube.node(NODE), overtaken)
     admin.kubectl("label", "node", NODE, "late-")

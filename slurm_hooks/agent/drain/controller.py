@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.history.event import RETURNED
+from holdfast.history.event import DRAINED, RETURNED
 from holdfast.policy.flap_damping import next_change_at
 from holdfast.policy.node_inputs import DrainInputs
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
+from slurm_hooks.agent.drain.pace import Pace
 from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.agent.drain.return_test import ReturnTest
 from slurm_hooks.agent.drain.slurm_update import Step
@@ -58,7 +59,8 @@ class DrainController:
         self._done: object = None
         self._sent = self._inputs
         self._looked = False
-        self._failures = 0
+        self._pace = Pace(config.agent)
+        self._recount = False
         self._failed_key: object = None
         self._reload = False
         self._next = float("inf")
@@ -111,7 +113,9 @@ class DrainController:
         if self._confirm_at and now >= self._confirm_at[0]:
             del self._confirm_at[0]
             self._looked = False
-        if self._is_new(inputs) and (not self._failures or inputs.key != self._failed_key):
+        if self._is_new(inputs, now) and (
+            not self._pace.failures or inputs.key != self._failed_key
+        ):
             self._next = now  # a failed step waits for its retry, unless the inputs have changed
         if self._return_test.busy and inputs.worst is not None:
             log.warning("active check aborted", node=self._node, code=inputs.worst.code)
@@ -173,22 +177,33 @@ class DrainController:
     def _with_record(self, slurm_status: SlurmStatus) -> SlurmStatus:
         return replace(slurm_status, made=self._drained.record if self._drained else None)
 
-    def _is_new(self, inputs: DrainInputs) -> bool:
+    def _is_new(self, inputs: DrainInputs, now: float) -> bool:
         involved = (
             inputs.reportable
             or self._drained is not None
             or self.slurm_status.commented
             or self.unwritten
         )
-        return not self._looked or (bool(involved) and self._key(inputs) != self._done)
+        if not self._looked:
+            return True
+        due = now >= self._pace.look_at
+        return bool(involved) and (due or self._key(inputs) != self._done)
 
     def _key(self, inputs: DrainInputs) -> object:
         """What a step's result depends on. The number of passes is part of it while the node may
-        return to service, while Holdfast's comment is out of date, and while the disk lacks the
-        record.
+        return to service soon, while the budget has to be counted again, while Holdfast's comment is
+        out of date, and while the disk lacks the record. While a fault stays open, nothing is asked at
+        each pass: ``Pace``.
         """
-        again = self.unwritten or (self.slurm_status.commented and not inputs.reportable)
-        return (inputs.key, inputs.passes if self._drained or inputs.worst or again else 0)
+        outdated = self.slurm_status.commented and not inputs.reportable
+        returning = self._drained is not None and inputs.worst is None and not self._pace.waits
+        again = self.unwritten or outdated or returning or self._recount
+        return (
+            inputs.key,
+            inputs.worst is None,
+            frozenset(inputs.recovered.items()),
+            inputs.passes if again else 0,
+        )
 
     def _start_if_due(self, now: float) -> None:
         # During a return test the node is undrained on purpose; the next step waits for its result.
@@ -200,7 +215,10 @@ class DrainController:
         self._sent = self._inputs
         may_comment = self._comment_at(now) <= now
         inputs = replace(
-            self._inputs, test_result=self._return_test.test_result, may_comment=may_comment
+            self._inputs,
+            test_result=self._return_test.test_result,
+            may_comment=may_comment,
+            recount=self._recount or not self._looked,
         )
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
@@ -230,12 +248,12 @@ class DrainController:
         and the disk may not answer. If that step fails too, the one after it does not read them.
         """
         self._reload = not self._reload
-        self._failures += 1
+        self._next = self._pace.failed(now)
         self._failed_key = self._sent.key
-        if self._failures in (1, 10, 100) or self._failures % 1000 == 0:
-            log.error("step in Slurm failed", why=why, tries=self._failures)
+        tries = self._pace.failures
+        if tries in (1, 10, 100) or tries % 1000 == 0:
+            log.error("step in Slurm failed", why=why, tries=tries)
         self.slurm_status = self.slurm_status.failed(why)
-        self._next = now + self._config.agent.act_retry_s
 
     def _take_records(self, outcome: StepResult, now: float) -> None:
         self._ended = outcome.ended
@@ -256,24 +274,28 @@ class DrainController:
         if not isinstance(outcome, StepResult) or not answer.complete:
             self._failed(answer.error or "no outcome", now)
             return
-        self._failures, self._looked, self._reload = 0, True, False
+        self._looked, self._reload = True, False
         self._take_records(outcome, now)
         if self._restore == self._restore_sent:
             self._restore = ""
-        self._done = self._key(self._sent)
         self._acknowledged = self._acknowledged or outcome.acknowledged
         for entry in outcome.entries:
             log.warning(entry.text, node=self._node)
         self._audit_entries += outcome.entries
         self._returned += tuple(entry.code for entry in outcome.entries if entry.event == RETURNED)
         self._commented = (*self._commented, *[now] * outcome.comments)[-_COMMENTS_KEPT:]
-        self.slurm_status = self._with_record(outcome.slurm_status)
+        status = self._with_record(outcome.slurm_status)
+        self._pace.done(self.slurm_status, status, now)
+        self.slurm_status = status
+        # Several agents may drain in one second, and the order within it is that of the names.
+        self._recount = any(entry.event == DRAINED for entry in outcome.entries)
         if outcome.test_reason and self._drained is not None:
             self._return_test.start(self._drained.record.code, outcome.test_reason)
         elif self._drained is None:
             self._return_test.forget()
         if outcome.comment_waits:
             self._next = self._comment_at(now)
+        self._done = self._key(self._sent)
         if self._inputs is not self._sent and self._key(self._inputs) != self._done:
             self._next = now
 

@@ -5,6 +5,7 @@ fail a test in which the bridge undoes a change of somebody else. The bridge can
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -24,8 +25,9 @@ from k8s_bridge.kube.api import (
     KubeRefused,
     WatchEvent,
 )
-from k8s_bridge.names import FIELD_MANAGER, STATE_LABEL, TAINT
-from k8s_bridge.planning.plan import Change, NodeEvent, plan
+from k8s_bridge.names import FIELD_MANAGER, TAINT
+from k8s_bridge.planning.plan import Change, NodeEvent
+from k8s_bridge.planning.planner import Planner
 from k8s_bridge.planning.snapshot import Condition, KubeNode, project
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
@@ -79,6 +81,9 @@ class FakeSlurm:
             raise Refused(["scontrol"], f"Slurm knows no node {min(unknown)}")
         return [self.by_name[name] for name in names or sorted(self.by_name)]
 
+    def nodes_fast(self) -> list[SlurmNode]:
+        return [replace(node, instance_id="", boot_at=None) for node in self.nodes()]
+
     def set_drain(self, name: SlurmName, reason: str, user: str) -> None:
         node = self.by_name[name]
         self.by_name[name] = replace(
@@ -100,6 +105,12 @@ class FakeSlurm:
             reason_at=None,
         )
         self.drained_by.pop(name, None)
+
+    def set_state(self, name: SlurmName, *words: str) -> None:
+        """The states, without a change of the reason."""
+        self.by_name[name] = replace(
+            self.by_name[name], states=frozenset(NodeState[word] for word in words)
+        )
 
     def note(self, name: SlurmName, text: str, user: str) -> None:
         """``scontrol update reason=…`` without a state."""
@@ -172,6 +183,8 @@ class FakeKube:
         self.asked: list[str] = []
         """The Nodes that the bridge tried to write, one entry for each attempt."""
         self.cordoned_by: dict[str, str] = {}
+        self.tainted_by: dict[str, str] = {}
+        self._lock = threading.RLock()
         self.before_patch: Callable[[], None] = lambda: None
         self._version = 0
 
@@ -198,9 +211,21 @@ class FakeKube:
         self._touch(name)
 
     def taint(self, name: str, key: str, *, on: bool) -> None:
-        taints = self.raw[name]["spec"]["taints"]
+        taints = self.raw[name]["spec"].setdefault("taints", [])
         taints[:] = [taint for taint in taints if taint["key"] != key]
         taints += [{"key": key, "effect": "NoExecute"}] if on else []
+        self.tainted_by[name] = "kubectl"
+        self._touch(name)
+
+    def retaint(self, name: str, value: str) -> None:
+        """A person gives the bridge's taint another value."""
+        taints = self.raw[name]["spec"]["taints"]
+        next(taint for taint in taints if taint["key"] == TAINT)["value"] = value
+        self.tainted_by[name] = "kubectl"
+        self._touch(name)
+
+    def annotate(self, name: str, key: str, value: str | None) -> None:
+        _merge(self.raw[name], {"metadata": {"annotations": {key: value}}})
         self._touch(name)
 
     def untaint(self, name: str) -> None:
@@ -217,71 +242,69 @@ class FakeKube:
             raise KubeNotFound(name)
         return project(self.raw[name])
 
-    def edit(self, name: KubeName, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
-        if name not in self.raw:
-            raise KubeNotFound(name)
+    def edit(self, seen: KubeNode, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        name = seen.name
         for _ in range(3):
-            raw = copy.deepcopy(self.raw[name])
-            edit = decide(project(raw))
-            patch = patches.edit_patch(raw, edit) if edit else []
+            edit = decide(seen)
+            patch = patches.edit_patch(seen, edit) if edit else {}
             if not patch:
-                return project(raw)
+                return seen
             self.before_patch()
-            self._admit(name)
-            try:
-                self._clock.write(lambda ops=patch: self._patch(name, ops))  # type: ignore[misc]
-            except KubeConflict:
-                continue
-            return self.node(name)
+            with self._lock:
+                self._admit(name)
+                try:
+                    self._clock.write(lambda body=patch: self._patch(name, body))  # type: ignore[misc]
+                except KubeConflict:
+                    seen = self.node(name)
+                    continue
+                return self.node(name)
         raise KubeConflict(name)
 
     def _admit(self, name: str) -> None:
-        self.asked.append(name)
         if name not in self.raw:
             raise KubeNotFound(name)
+        self.asked.append(name)
         if name in self.denied:
             raise KubeInvalid(f'PATCH: 422: nodes "{name}" is forbidden: denied request: not these')
 
-    def patch_conditions(self, name: KubeName, conditions: Sequence[Condition]) -> KubeNode:
-        self._admit(name)
+    def patch_status(
+        self, name: KubeName, conditions: Sequence[Condition], label: str | None
+    ) -> KubeNode:
+        with self._lock:
+            self._admit(name)
+            patch = patches.status_patch(conditions, label, self._clock.now)
+            self._clock.write(lambda: self._patch_status(name, patch))
+            return self.node(name)
 
-        def act() -> None:
-            rows = self.raw[name]["status"]["conditions"]
-            patch = patches.conditions_patch(conditions, self._clock.now)
-            for new in patch["status"]["conditions"]:
-                rows[:] = [row for row in rows if row["type"] != new["type"]] + [new]
-            self._touch(name)
+    def _patch_status(self, name: str, patch: dict[str, Any]) -> None:
+        rows = self.raw[name]["status"]["conditions"]
+        for new in patch.get("status", {}).get("conditions", ()):
+            rows[:] = [row for row in rows if row["type"] != new["type"]] + [new]
+        labels = patch.get("metadata", {}).get("labels", {})
+        self.raw[name]["metadata"].setdefault("labels", {}).update(labels)
+        self._touch(name)
 
-        self._clock.write(act)
-        return self.node(name)
-
-    def patch_label(self, name: KubeName, value: str) -> KubeNode:
-        self._admit(name)
-
-        def act() -> None:
-            self.raw[name]["metadata"].setdefault("labels", {})[STATE_LABEL] = value
-            self._touch(name)
-
-        self._clock.write(act)
-        return self.node(name)
-
-    def create_events(self, node: KubeNode, events: Iterable[NodeEvent]) -> None:
+    def create_events(self, node: KubeNode | None, events: Iterable[NodeEvent]) -> None:
         for new in events:
             event = patches.event(node, new, "pod", self._clock.now)
-            self._clock.write(lambda e=event: self._create(e))  # type: ignore[misc]
+            with self._lock:
+                self._clock.write(lambda e=event: self._create(e))  # type: ignore[misc]
 
     def _create(self, event: dict[str, Any]) -> None:
         if self.refuses_events or len(event["note"].encode()) > 1024:
             raise KubeRefused("POST events: 422: can have at most 1024 characters")
         self.events.setdefault(event["metadata"]["name"], event)
 
-    def _patch(self, name: str, patch: list[dict[str, Any]]) -> None:
+    def _patch(self, name: str, patch: dict[str, Any]) -> None:
         document = copy.deepcopy(self.raw[name])
-        for op in patch:
-            _apply(document, op)
+        if patch["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
+            raise KubeConflict(name)
+        _merge(document, patch)
         was, is_now = (d["spec"].get("unschedulable") for d in (self.raw[name], document))
         if was and not is_now and self.cordoned_by[name] != BRIDGE:
             raise Violation(f"{name}: undid the cordon of {self.cordoned_by[name]}")
+        if "taints" in patch.get("spec", {}):
+            self.tainted_by[name] = FIELD_MANAGER
         if is_now and not was:
             self.cordoned_by[name] = BRIDGE
         if was and not is_now:
@@ -297,29 +320,22 @@ class FakeKube:
             by = self.cordoned_by.get(name)
             manager = FIELD_MANAGER if by == BRIDGE else "kubectl-cordon"
             fields: dict[str, Any] = {"f:spec": {"f:unschedulable": {}}} if by else {}
-            meta["managedFields"] = [{"manager": manager, "fieldsV1": fields}]
+            taints: dict[str, Any] = {"f:spec": {"f:taints": {}}}
+            meta["managedFields"] = [
+                {"manager": manager, "fieldsV1": fields},
+                {"manager": self.tainted_by.get(name, "kubectl"), "fieldsV1": taints},
+            ]
 
 
-def _apply(document: dict[str, Any], op: dict[str, Any]) -> None:
-    parts = [p.replace("~1", "/").replace("~0", "~") for p in op["path"].split("/")[1:]]
-    parent: Any = document
-    for part in parts[:-1]:
-        parent = parent[int(part)] if isinstance(parent, list) else parent[part]
-    last = parts[-1]
-    if op["op"] == "test":
-        if parent.get(last) != op["value"]:
-            raise KubeConflict(op["path"])
-    elif isinstance(parent, list):
-        if op["op"] == "remove":
-            del parent[int(last)]
-        elif last == "-":
-            parent.append(op["value"])
+def _merge(document: dict[str, Any], patch: dict[str, Any]) -> None:
+    """RFC 7396."""
+    for key, value in patch.items():
+        if value is None:
+            document.pop(key, None)
+        elif isinstance(value, dict):
+            _merge(document.setdefault(key, {}), value)
         else:
-            parent[int(last)] = op["value"]
-    elif op["op"] == "remove":
-        del parent[last]
-    else:
-        parent[last] = op["value"]
+            document[key] = value
 
 
 class FakeCluster:
@@ -334,7 +350,8 @@ class FakeCluster:
             self.kube.add(f"computeinstance-{i}")
 
     def plan(self) -> list[Change]:
-        return plan(self.slurm.nodes(), self.kube.list_nodes()[0], self.policy, self.clock.now)
+        kube = self.kube.list_nodes()[0]
+        return Planner(self.policy).plan(self.slurm.nodes(), kube, self.clock.now)
 
     def round(self) -> int:
         """One pass of a bridge that has just started. Returns the number of writes."""

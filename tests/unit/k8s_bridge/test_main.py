@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from holdfast.config.load import load_section
 from holdfast.errors import ConfigError, Refused, Unavailable
 from holdfast.slurm.client import SlurmNode
-from holdfast.vocabulary import SlurmName
+from holdfast.vocabulary import KubeName, SlurmName
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.kube.api import KubeFailed
 from k8s_bridge.main import Bridge, main
 from k8s_bridge.metrics import BridgeMetrics
 from k8s_bridge.names import DRAINED
@@ -93,30 +96,78 @@ def test_with_the_kill_switch_it_reports_and_does_not_act(
 def test_a_storm_is_taken_in_parts_the_urgent_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = FakeCluster(20, BridgeConfig(max_changes=5))
+    cluster = FakeCluster(20, BridgeConfig(connections=1))
     bridge = bridge_over(cluster, tmp_path, monkeypatch)
     cluster.slurm.set_drain(SlurmName("worker-13"), "holdfast:XID79: x", AGENT)
-    assert bridge.step(NOON) == 5
+    time_is_up_after(cluster, monkeypatch, nodes=1)
+    assert bridge.step(NOON) == 2
     assert cluster.view(13).unschedulable
     assert cluster.view(13).conditions[DRAINED].status == "True"
-    for _ in range(4):
-        bridge.step(NOON)
+    assert bridge.wake.is_set(), "the rest is written without a pause"
+    monkeypatch.undo()
+    bridge = bridge_over(cluster, tmp_path, monkeypatch)
+    assert bridge.step(NOON) == 19
     assert bridge.step(NOON) == 0
 
 
-@pytest.mark.parametrize("max_changes", [1, 2, 200])
-def test_nodes_that_a_policy_guards_do_not_hold_up_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_changes: int
+def time_is_up_after(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:
+    """The slice of a pass ends when this many Nodes were written."""
+
+    def now() -> float:
+        return 1000.0 if len(set(cluster.kube.asked)) >= nodes else 0.0
+
+    for module in ("main", "connections"):
+        monkeypatch.setattr(f"k8s_bridge.{module}.time", SimpleNamespace(monotonic=now))
+
+
+def test_denied_nodes_do_not_take_the_time_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = FakeCluster(6, BridgeConfig(max_changes=max_changes))
+    """A slice in which only the denied Nodes come: the next one begins with the others."""
+    cluster = FakeCluster(6, BridgeConfig(connections=1))
     bridge = bridge_over(cluster, tmp_path, monkeypatch)
     cluster.kube.denied = {"computeinstance-0", "computeinstance-1"}
     for name in cluster.slurm.by_name:
         cluster.slurm.set_drain(name, "holdfast:XID79: x", AGENT)
-    for _ in range(24):
+    for _ in range(6):
+        cluster.kube.asked.clear()
+        time_is_up_after(cluster, monkeypatch, nodes=1)
         bridge.step(NOON)
     assert [cluster.view(i).unschedulable for i in range(6)] == [False] * 2 + [True] * 4
     assert all(cluster.view(i).conditions[DRAINED].status == "True" for i in range(2, 6))
+
+
+def test_a_temporary_error_for_one_node_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(3)
+    bridge = bridge_over(cluster, tmp_path, monkeypatch)
+    write = cluster.kube.patch_status
+
+    def broken_for_one(name: KubeName, *rest: Any) -> KubeNode:
+        if name == "computeinstance-0":
+            raise KubeFailed("PATCH: 500: failed calling webhook")
+        return write(name, *rest)
+
+    monkeypatch.setattr(cluster.kube, "patch_status", broken_for_one)
+    assert bridge.step(NOON) == 2
+    assert bridge.step(NOON) == 0
+    monkeypatch.setattr(cluster.kube, "patch_status", write)
+    assert bridge.step(NOON + timedelta(seconds=6)) == 1
+
+
+def test_nothing_is_planned_while_neither_side_changed(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge = bridge_over(cluster, tmp_path, monkeypatch)
+    bridge.step(NOON)
+    nodes, kube = cluster.slurm.nodes_fast(), cluster.kube.list_nodes()[0]
+    monkeypatch.setattr(cluster.slurm, "nodes_fast", lambda: nodes)
+    monkeypatch.setattr(bridge.watch, "nodes", lambda: kube)
+    bridge.step(NOON)
+    monkeypatch.setattr("k8s_bridge.planning.planner.plan", None)
+    monkeypatch.setattr(cluster.slurm, "nodes", None)
+    assert bridge.step(NOON) == 0
 
 
 def test_a_denied_write_is_logged_and_retried_with_growing_waits(
@@ -147,7 +198,7 @@ def test_a_denied_write_is_logged_and_retried_with_growing_waits(
 def test_a_refused_drain_in_slurm_does_not_hold_up_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = FakeCluster(3, BridgeConfig(max_changes=1))
+    cluster = FakeCluster(3)
     bridge = bridge_over(cluster, tmp_path, monkeypatch)
     write = cluster.slurm.drain
 

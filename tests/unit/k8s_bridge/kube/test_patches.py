@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from k8s_bridge.kube import patches
 from k8s_bridge.kube.api import Edit, KubeGone, KubeUnavailable
+from k8s_bridge.names import ORIGIN, TAINT
+from k8s_bridge.names import RECORD as ANNOTATION
 from k8s_bridge.planning.ownership import BridgeRecord, Origin
-from k8s_bridge.planning.snapshot import project
+from k8s_bridge.planning.snapshot import Condition, project
 from tests.unit.k8s_bridge.fake_cluster import NOON
 
 RECORD = BridgeRecord(
@@ -52,23 +54,47 @@ def test_a_bookmark_moves_the_version_and_nothing_else() -> None:
 
 
 def test_a_patch_names_the_version_it_was_made_for() -> None:
-    raw = {"metadata": {"name": "c0", "resourceVersion": "5"}, "spec": {"taints": [{"key": "a"}]}}
-    patch = patches.edit_patch(raw, Edit(unschedulable=True, taint="XID79", record=RECORD))
-    assert patch[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "5"}
-    assert [op["path"] for op in patch[1:]] == [
-        "/spec/unschedulable",
-        "/spec/taints/-",
-        "/metadata/annotations",
-    ]
+    theirs = {"key": "a", "effect": "NoExecute", "timeAdded": "2026-11-20T12:00:00Z"}
+    raw = {"metadata": {"name": "c0", "resourceVersion": "5"}, "spec": {"taints": [theirs]}}
+    edit = Edit(unschedulable=True, taint="XID79", record=RECORD)
+    own = {"key": TAINT, "value": "XID79", "effect": "NoSchedule"}
+    assert patches.edit_patch(project(raw), edit) == {
+        "metadata": {
+            "resourceVersion": "5",
+            "annotations": {ORIGIN: "slurm", ANNOTATION: RECORD.dump()},
+        },
+        "spec": {"unschedulable": True, "taints": [theirs, own]},
+    }
+
+
+def test_the_last_taint_and_the_record_are_removed() -> None:
+    own = {"key": TAINT, "value": "XID79", "effect": "NoSchedule"}
+    notes = {ANNOTATION: RECORD.dump()}
+    raw = {
+        "metadata": {"name": "c0", "resourceVersion": "6", "annotations": notes},
+        "spec": {"unschedulable": True, "taints": [own]},
+    }
+    edit = Edit(unschedulable=False, untaint=True, forget=True)
+    assert patches.edit_patch(project(raw), edit) == {
+        "metadata": {"resourceVersion": "6", "annotations": {ANNOTATION: None}},
+        "spec": {"unschedulable": None, "taints": None},
+    }
 
 
 def test_no_change_is_no_patch() -> None:
-    assert patches.edit_patch({"metadata": {}}, Edit(unschedulable=False, untaint=True)) == []
+    bare = project({"metadata": {"name": "c0"}})
+    assert patches.edit_patch(bare, Edit(unschedulable=False, untaint=True)) == {}
 
 
-def test_the_condition_patch_has_only_the_bridges_conditions() -> None:
-    patch = patches.conditions_patch([], NOON)
-    assert patch == {"status": {"conditions": []}}
+def test_the_status_patch_has_only_the_bridges_conditions_and_label() -> None:
+    assert patches.status_patch([], "idle", NOON) == {
+        "metadata": {"labels": {"holdfast.dev/slurm-state": "idle"}}
+    }
+    patch = patches.status_patch(
+        [Condition(type="A", status="True", reason="r", message="m")], None, NOON
+    )
+    assert [row["type"] for row in patch["status"]["conditions"]] == ["A"]
+    assert "metadata" not in patch
 
 
 @settings(deadline=None)

@@ -11,7 +11,7 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState as S
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig, Join
-from k8s_bridge.names import ALWAYS, BUSY, DRAINED, READY, TAINT
+from k8s_bridge.names import ALWAYS, BUSY, DRAINED, KEEP_CORDONED, READY, RECORD, TAINT
 from k8s_bridge.planning import conditions
 from k8s_bridge.planning.node_mapping import map_nodes
 from k8s_bridge.planning.ownership import BridgeRecord, Origin
@@ -259,20 +259,72 @@ def test_our_taint_overwritten_by_a_person_is_theirs() -> None:
     cluster = FakeCluster()
     cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
     cluster.settle()
-    taints = cluster.kube.raw["computeinstance-0"]["spec"]["taints"]
-    next(taint for taint in taints if taint["key"] == TAINT)["value"] = "burn-in"
+    cluster.kube.retaint("computeinstance-0", "burn-in")
     cluster.settle()
     cluster.slurm.clear_drain(W0)
     cluster.settle()
     assert cluster.view().taint == "burn-in"
 
 
-def test_a_record_edited_by_hand_proves_nothing() -> None:
+def test_a_broken_record_without_field_managers_proves_nothing() -> None:
+    cluster = FakeCluster(tracked=False)
+    cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    cluster.settle()
+    cluster.kube.annotate("computeinstance-0", RECORD, "{")
+    cluster.slurm.clear_drain(W0)
+    cluster.settle()
+    assert cluster.view().unschedulable, (
+        "whose cordon it is cannot be proved: it counts as a person's"
+    )
+
+
+def test_a_lost_record_does_not_keep_a_node_isolated() -> None:
+    """Defect 3 of the scale test: cordon and taint stayed for ever, without a word."""
+    for value in (None, "broken"):
+        cluster = FakeCluster()
+        cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+        cluster.settle()
+        cluster.kube.annotate("computeinstance-0", RECORD, value)
+        cluster.slurm.clear_drain(W0)
+        cluster.settle()
+        assert (cluster.view().unschedulable, cluster.view().taint) == (False, None)
+
+
+def test_a_lost_record_is_written_again_while_the_drain_stands() -> None:
     cluster = FakeCluster()
     cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
     cluster.settle()
-    cluster.kube.raw["computeinstance-0"]["metadata"]["annotations"]["holdfast.dev/record"] = "{"
-    cluster.slurm.clear_drain(W0)
+    before = cluster.view().record
+    cluster.kube.annotate("computeinstance-0", RECORD, None)
     cluster.settle()
-    assert cluster.view().unschedulable, "whose cordon it is cannot be proved: left"
-    assert not cluster.node().drained_flag, "and our own mirror is no source"
+    assert cluster.view().record == before
+
+
+def test_a_cordon_that_a_person_marked_survives_the_end_of_ours() -> None:
+    """Defect 5 of the scale test: ``kubectl cordon`` on top of ours says "already cordoned" and was lost."""
+    cluster = FakeCluster()
+    cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    cluster.settle()
+    cluster.kube.annotate("computeinstance-0", KEEP_CORDONED, "anna: new cables")
+    cluster.settle()
+    cluster.slurm.clear_drain(W0)
+    cluster.settle(3)
+    assert cluster.view().unschedulable
+    assert cluster.view().taint is None
+    assert cluster.node().drained_flag, "a cordon by a person is followed by a drain"
+    cluster.kube.cordon("computeinstance-0", False)
+    cluster.kube.annotate("computeinstance-0", KEEP_CORDONED, None)
+    cluster.settle()
+    assert not cluster.node().drained_flag
+
+
+def test_power_saving_is_no_event() -> None:
+    """Defect 9 of the scale test: a powered-down node at first sight was a warning."""
+    cluster = FakeCluster()
+    cluster.slurm.set_state(W0, "IDLE", "POWERED_DOWN")
+    cluster.settle()
+    assert cluster.view().conditions[READY].status == "False"
+    assert cluster.kube.events == {}
+    cluster.slurm.set_state(W0, "DOWN")
+    cluster.settle()
+    assert [event["reason"] for event in cluster.kube.events.values()] == []

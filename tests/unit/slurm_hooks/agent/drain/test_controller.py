@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.config.schema import ClusterConfig, PathsConfig
+from holdfast.findings import Finding, Verdict
+from holdfast.history.event import DRAINED
 from holdfast.policy.node_inputs import DrainInputs
-from holdfast.vocabulary import SlurmName
+from holdfast.vocabulary import Action, Mode, Severity, SlurmName
 from slurm_hooks.agent.drain.controller import DrainController
-from slurm_hooks.agent.drain.messages import SlurmStatus, StepResult
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
+from slurm_hooks.agent.drain.pace import Pace
 from slurm_hooks.agent.drain.record import Records
 from slurm_hooks.settings.sections import AgentConfig, NodeConfig
 from slurm_hooks.settings.settings import Settings
@@ -59,13 +64,93 @@ def test_records_are_read_by_every_second_step_while_steps_fail(
     monkeypatch.setattr(Records, "load", lambda _: pytest.fail("the agent read the disk"))
     monkeypatch.setattr(Records, "load_return", lambda _: pytest.fail("the agent read the disk"))
     controller.consider(DrainInputs(), 0.0)
-    for now in (2.0, 4.0, 6.0):
+    for now in (2.0, 202.0, 402.0):
         requests.answer = Answer(error="no answer in 60 s", hung=True)
         controller.turn(now)
-        controller.turn(now + 1.5)
+        controller.turn(now + 100)
     assert [reload for *_, reload in requests.sent] == [False, True, False, True]
     requests.answer = Answer(items=(StepResult(slurm_status=SlurmStatus()),))
-    controller.turn(8.0)
+    controller.turn(600.0)
     controller._looked = False
-    controller.consider(DrainInputs(), 10.0)
+    controller.consider(DrainInputs(), 610.0)
     assert requests.sent[-1][-1] is False
+
+
+FAULT = DrainInputs(
+    verdict=Verdict(
+        findings=(
+            Finding(
+                check="xid",
+                code="XID79",
+                severity=Severity.FATAL,
+                subject="gpu 3",
+                detail="fell off",
+                action=Action.REBOOT,
+            ),
+        )
+    ),
+    modes={"xid": Mode.DRAIN},
+)
+
+
+def asked(
+    controller: DrainController, requests: Requests, status: SlurmStatus, passes: int
+) -> list[int]:
+    """The passes (one each 10 s) after which Slurm was asked; each answer is ``status``."""
+    at = []
+    for number in range(1, passes + 1):
+        before = len(requests.sent)
+        controller.consider(replace(FAULT, passes=number), number * 10.0)
+        if len(requests.sent) > before:
+            at.append(number)
+            requests.answer = Answer(items=(StepResult(slurm_status=status),))
+            controller.turn(number * 10.0 + 1)
+    return at
+
+
+def test_while_a_fault_stays_open_slurm_is_asked_every_third_pass(
+    controller: DrainController, requests: Requests
+) -> None:
+    """A node whose fault stayed open asked for the whole node table at each pass."""
+    at = asked(controller, requests, SlurmStatus(action="drain", drained=True), 60)
+    assert at[0] == 1
+    pauses = [later - first for first, later in pairwise(at)]
+    assert len(at) > 5
+    assert all(3 <= pause <= 4 for pause in pauses)
+
+
+def test_a_node_over_the_budget_asks_less_and_less(
+    controller: DrainController, requests: Requests
+) -> None:
+    at = asked(controller, requests, SlurmStatus(action="over-budget"), 300)
+    pauses = [later - first for first, later in pairwise(at)]
+    assert len(at) <= 11
+    assert pauses[0] <= 8
+    assert 45 <= pauses[-1] <= 76
+
+
+def test_failed_steps_are_repeated_later_and_later_and_not_all_at_once(tmp_path: Path) -> None:
+    waits = []
+    for _ in range(50):
+        pace = Pace(AgentConfig(act_retry_s=2.0))
+        waits.append([pace.failed(0.0) for _ in range(8)])
+    assert all(1 <= wait[0] <= 3 and 30 <= wait[-1] <= 90 for wait in waits)
+    assert len({wait[0] for wait in waits}) > 40
+
+
+def test_after_a_drain_the_budget_is_counted_once_more(
+    controller: DrainController, requests: Requests
+) -> None:
+    """Agents that drain in one second are ordered by name: the first to count may be the surplus."""
+    controller.consider(FAULT, 0.0)
+    drained = SlurmStatus(action="drain", drained=True)
+    entry = AuditEntry(text="drained", event=DRAINED)
+    requests.answer = Answer(items=(StepResult(slurm_status=drained, entries=(entry,)),))
+    controller.turn(1.0)
+    recounts = []
+    for number in range(1, 4):
+        controller.consider(replace(FAULT, passes=number), number * 10.0)
+        recounts = [inputs.recount for inputs, *_ in requests.sent]
+        requests.answer = Answer(items=(StepResult(slurm_status=drained),))
+        controller.turn(number * 10.0 + 1)
+    assert recounts == [True, True]

@@ -831,3 +831,36 @@ def test_a_person_who_drains_while_the_record_is_saved_keeps_the_reason(
     assert bench.records.load() == (None, ""), "the drain is not Holdfast's"
     bench.run(fault())
     assert bench.slurm.mine.reason == "ticket 9 | ask Anna"
+
+
+def test_the_node_table_is_read_to_drain_and_not_while_the_fault_stays(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1,000 nodes out of service cost slurmctld 1.5 cores: each read the table at each pass."""
+    tables = []
+    every = bench.slurm.nodes_fast
+
+    def counted() -> list[SlurmNode]:
+        tables.append(1)
+        return every()
+
+    monkeypatch.setattr(bench.slurm, "nodes_fast", counted)
+    bench.run(fault())
+    assert bench.slurm.mine.drained_flag
+    assert len(tables) == 2, "before and after the drain"
+    for _ in range(5):
+        bench.run(fault())
+    assert len(tables) == 2
+    bench.run(replace(fault(), recount=True))
+    assert len(tables) == 3
+
+
+def test_of_two_drains_in_one_second_the_recount_withdraws_the_surplus(bench: Bench) -> None:
+    """The other one's drain came after this agent's count, in the same second, with an earlier name."""
+    bench.run(fault())
+    mine = bench.slurm.table[ME]
+    bench.slurm.table["aaa"] = replace(mine, name=SlurmName("aaa"))
+    bench.run(fault())
+    assert bench.slurm.mine.drained_flag
+    bench.run(replace(fault(), recount=True))
+    assert not bench.slurm.mine.drained_flag

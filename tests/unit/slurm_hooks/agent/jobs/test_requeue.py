@@ -90,6 +90,9 @@ class FakeSlurm:
     def nodes(self, names: object = ()) -> list[SlurmNode]:
         raise AssertionError("not the job's business")
 
+    def nodes_fast(self) -> list[SlurmNode]:
+        raise AssertionError("not the job's business either")
+
     def drain(self, names: object, reason: str) -> None:
         raise AssertionError("not the job's business")
 

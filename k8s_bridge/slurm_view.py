@@ -1,0 +1,103 @@
+"""Slurm's nodes, read cheaply: grouped by sinfo at each look, and whole at a full read now and then.
+
+sinfo prints 10,000 equal nodes as one record, but not what each node has for itself: the InstanceId and
+the times of its boot and its slurmd. These come from the last full read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+from holdfast.slurm.client import SlurmClient, SlurmNode
+from holdfast.vocabulary import NodeState, SlurmName
+
+_S = NodeState
+_AWAY = frozenset(
+    {
+        _S.UNKNOWN, _S.DOWN, _S.NOT_RESPONDING, _S.FUTURE, _S.POWERED_DOWN, _S.POWERING_DOWN,
+        _S.POWERING_UP, _S.REBOOT_ISSUED,
+    }
+)  # fmt: skip
+"""States after which a node may return as another machine."""
+
+
+class SlurmView:
+    """The nodes at each look. A node that is equal to the one of the look before is the same object, and
+    without any change so is the list.
+    """
+
+    def __init__(
+        self,
+        slurm: SlurmClient,
+        full_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """``full_s``: the longest time between two full reads."""
+        self._slurm, self._full_s, self._clock = slurm, full_s, clock
+        self._full_at = float("-inf")
+        self._whole: dict[SlurmName, SlurmNode] = {}
+        self._fast: dict[SlurmName, SlurmNode] = {}
+        self._fast_list: list[SlurmNode] = []
+        self._nodes: list[SlurmNode] = []
+
+    def read(self) -> list[SlurmNode]:
+        """All nodes now. Raises ``CommandError``."""
+        now = self._clock()
+        if now - self._full_at >= self._full_s:
+            return self._read_whole(now)
+        fast = self._slurm.nodes_fast()
+        if fast is self._fast_list:
+            return self._nodes
+        by_name = {node.name: node for node in fast}
+        if by_name.keys() != self._whole.keys() or self._returned(by_name):
+            return self._read_whole(now)
+        # sinfo reports these three of a group; everything else is the node's own.
+        merged = {name: self._merged(name, node) for name, node in by_name.items()}
+        self._fast, self._fast_list = by_name, fast
+        return self._take(merged)
+
+    def _merged(self, name: SlurmName, node: SlurmNode) -> SlurmNode:
+        old = self._whole[name]
+        known = self._fast.get(name)
+        if known is not None and (known is node or known == node):
+            return old
+        merged = dataclasses.replace(
+            old,
+            states=node.states,
+            unknown_states=node.unknown_states,
+            reason=node.reason,
+            reason_user=node.reason_user,
+            reason_at=node.reason_at,
+            comment=node.comment,
+        )
+        return old if merged == old else merged
+
+    def _returned(self, fast: dict[SlurmName, SlurmNode]) -> bool:
+        """Did a node return that was away? It may be another machine now."""
+        return any(
+            old.states & _AWAY and not fast[name].states & _AWAY
+            for name, old in self._whole.items()
+        )
+
+    def _read_whole(self, now: float) -> list[SlurmNode]:
+        found = {node.name: node for node in self._slurm.nodes()}
+        self._full_at = now
+        # The next look compares with nothing: sinfo may leave out a node, which is then read whole.
+        self._fast, self._fast_list = {}, []
+        return self._take(
+            {
+                name: old if (old := self._whole.get(name)) == node else node
+                for name, node in found.items()
+            }
+        )
+
+    def _take(self, nodes: dict[SlurmName, SlurmNode]) -> list[SlurmNode]:
+        same = len(nodes) == len(self._whole) and all(
+            self._whole.get(name) is node for name, node in nodes.items()
+        )
+        self._whole = nodes
+        if not same:
+            self._nodes = list(nodes.values())
+        return self._nodes

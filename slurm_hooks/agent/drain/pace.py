@@ -1,0 +1,58 @@
+"""How often the agent asks slurmctld: at transitions, and seldom while nothing changes.
+
+Ten thousand agents share one slurmctld. A fault that stays open changes nothing in Slurm, and a thousand
+agents that failed together must not try again together.
+"""
+
+from __future__ import annotations
+
+import random
+
+from slurm_hooks.agent.drain.messages import SlurmStatus
+from slurm_hooks.settings.sections import AgentConfig
+
+UNCHANGED_PASSES = 3
+"""A node whose fault stays open is read again after so many passes: only other users can change it."""
+WAITING_PASSES = 30
+"""A drained node without an open fault is read at each of so many passes, and after them less often."""
+OVER_BUDGET_PASSES = 60
+"""The most passes between two counts of the budget while the node is over it."""
+LONGEST_RETRY_S = 60.0
+
+
+class Pace:
+    """``failures``: steps that failed in a row. ``look_at``: the monotonic time at which Slurm is asked
+    again though nothing changed here."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+        self._unchanged = 0
+        self.failures = 0
+        self.look_at = float("inf")
+
+    @property
+    def waits(self) -> bool:
+        """The last steps led to the same state again and again."""
+        return self._unchanged >= WAITING_PASSES
+
+    def done(self, before: SlurmStatus, after: SlurmStatus, now: float) -> None:
+        """A step succeeded."""
+        self.failures = 0
+        same = (after.action, after.drained) == (before.action, before.drained)
+        self._unchanged = self._unchanged + 1 if same else 0
+        passes = UNCHANGED_PASSES
+        if after.action == "over-budget":
+            passes = min(passes << min(self._unchanged, 8), OVER_BUDGET_PASSES)
+        self.look_at = now + passes * self._config.interval_s * _spread(0.25)
+
+    def failed(self, now: float) -> float:
+        """A step failed. The monotonic time of the next one."""
+        self.failures += 1
+        retry_s = self._config.act_retry_s
+        wait_s = retry_s * 2.0 ** min(self.failures - 1, 16)
+        return now + min(wait_s, max(LONGEST_RETRY_S, retry_s)) * _spread(0.5)
+
+
+def _spread(part: float) -> float:
+    """A factor around 1: agents that start together must not all ask together."""
+    return random.uniform(1 - part, 1 + part)

@@ -1,0 +1,79 @@
+"""The cheap look at Slurm shows what a full read would show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.slurm.client import SlurmNode
+from holdfast.vocabulary import NodeState, SlurmName
+from k8s_bridge.slurm_view import SlurmView
+from tests.unit.k8s_bridge.fake_cluster import AGENT, FakeCluster
+
+W0, W1 = SlurmName("worker-0"), SlurmName("worker-1")
+
+
+class Bench:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster = FakeCluster(3)
+        self.now = 0.0
+        self.full = 0
+        whole = self.cluster.slurm.nodes
+
+        def nodes() -> list[SlurmNode]:
+            self.full += 1
+            return whole()
+
+        monkeypatch.setattr(
+            self.cluster.slurm,
+            "nodes_fast",
+            lambda: [replace(n, instance_id="", boot_at=None) for n in whole()],
+        )
+        monkeypatch.setattr(self.cluster.slurm, "nodes", nodes)
+        self.view = SlurmView(self.cluster.slurm, 60, lambda: self.now)
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
+def test_without_a_change_it_is_the_same_list(bench: Bench) -> None:
+    first = bench.view.read()
+    assert bench.view.read() is first
+    assert bench.full == 1
+    bench.now = 61
+    assert bench.view.read() is first, "nor does a full read change it"
+    assert bench.full == 2
+
+
+def test_a_drain_is_seen_without_a_full_read_and_keeps_the_machine(bench: Bench) -> None:
+    before = {node.name: node for node in bench.view.read()}
+    bench.cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    after = {node.name: node for node in bench.view.read()}
+    assert after[W0] == bench.cluster.slurm.by_name[W0]
+    assert after[W0].instance_id == "computeinstance-0"
+    assert after[W1] is before[W1]
+    assert bench.full == 1
+
+
+def test_a_node_that_returns_is_read_whole_at_once(bench: Bench) -> None:
+    """It may be another machine, with another InstanceId."""
+    bench.view.read()
+    bench.cluster.slurm.set_state(W0, "DOWN")
+    bench.view.read()
+    bench.cluster.slurm.set_state(W0, "IDLE")
+    moved = replace(bench.cluster.slurm.by_name[W0], instance_id="computeinstance-9")
+    bench.cluster.slurm.by_name[W0] = moved
+    assert {node.name: node.instance_id for node in bench.view.read()}[W0] == "computeinstance-9"
+
+
+def test_a_new_node_and_one_that_sinfo_leaves_out_are_read_whole(bench: Bench) -> None:
+    bench.view.read()
+    bench.cluster.slurm.add("worker-7", "computeinstance-7")
+    assert len(bench.view.read()) == 4
+    fast = bench.cluster.slurm.nodes_fast
+    bench.cluster.slurm.nodes_fast = lambda: fast()[1:]  # type: ignore[method-assign]
+    bench.cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    assert NodeState.DRAIN in {node.name: node.states for node in bench.view.read()}[W0]
