@@ -31,8 +31,11 @@ def for_drain(
 
 def for_state(view: KubeNode, state: NodeState, wanted: Isolation) -> Iterator[Change]:
     """Isolate the Node because policy says so for ``state``. What another cause had isolated is released
-    first: the two may isolate it in different ways."""
+    first: the two may isolate it in different ways. Not where the record says that a person undrained the
+    node in spite of a cordon or a rule: that would be lost."""
     record = view.record
+    if record and record.origin is Origin.KUBERNETES:
+        return
     cause = state_cause(state)
     if record and record.origin is Origin.SLURM:
         same = is_state_record(record) and record.reason == cause.reason

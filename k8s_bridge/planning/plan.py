@@ -181,8 +181,8 @@ def _when_drained_by_bridge(node: SlurmNode, view: KubeNode, rules: Rules) -> It
 def _may_return(node: SlurmNode) -> bool:
     """Would an undrain return the node, and has its agent no fatal fault to report? While the node is drained
     by others, the agent writes such a fault into the Comment (``policy.comments``)."""
-    told = Reason.parse(node.comment)
-    masked = told is not None and severity_of(told.code) is Severity.FATAL
+    comment = Reason.parse(node.comment)
+    masked = comment is not None and severity_of(comment.code) is Severity.FATAL
     return not masked and not node.states & CANNOT_RETURN
 
 
@@ -240,7 +240,7 @@ def _rule_withheld(node: SlurmNode, view: KubeNode) -> Withheld | None:
     if cause.withheld:
         return Withheld("RuleWithheld", f"{cause.text}; not drained: {cause.withheld}")
     if new is None:
-        why = f"{cause.text}; undrained in Slurm meanwhile: in service until the rule holds anew"
+        why = f"{cause.text}; undrained in Slurm meanwhile: in service until the rule holds again"
         return Withheld("RuleNotFollowed", why)
     if may_overwrite_reason(node):
         return None

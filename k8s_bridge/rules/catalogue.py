@@ -20,7 +20,7 @@ _ROWS = (
         name="not-ready", condition="Ready", bad=_FALSE, hold_s=300, clear_s=120,
         about="the kubelet does not report, or reports an error",
     ),
-    Rule(name=GONE, hold_s=120, clear_s=0, about="the Node was deleted while the bridge was running"),
+    Rule(name=GONE, hold_s=120, clear_s=0, about="deleted, or left `bridge.node_selector`, while the bridge ran"),
     Rule(
         name="out-of-service", taint="node.kubernetes.io/out-of-service", clear_s=60,
         about="a person or controller declares the machine lost",

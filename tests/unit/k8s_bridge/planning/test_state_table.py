@@ -168,6 +168,18 @@ def test_a_person_uncordons_a_node_that_policy_isolates_and_it_stays_so() -> Non
     assert cluster.view().taint == "DOWN"
 
 
+def test_a_person_who_undrained_a_cordoned_node_is_heeded_after_it_was_down() -> None:
+    cluster = isolating(DOWN=Isolation.CORDON)
+    cluster.kube.cordon("computeinstance-0", True)
+    cluster.settle()
+    cluster.slurm.clear_drain(W0)
+    cluster.settle()
+    for states in ({S.DOWN}, {S.IDLE}):
+        set_states(cluster, *states)
+        cluster.settle()
+    assert not cluster.node().drained_flag
+
+
 def test_a_fault_and_then_a_state_isolate_one_after_the_other() -> None:
     cluster = isolating(DOWN=Isolation.TAINT)
     cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
