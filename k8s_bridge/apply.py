@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from holdfast.adapters.log import Log
+from holdfast.adapters.log_limit import LimitedLog
 from holdfast.errors import HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.vocabulary import SlurmName
@@ -25,7 +26,7 @@ from k8s_bridge.planning.plan import (
 )
 from k8s_bridge.planning.snapshot import KubeNode
 
-log = Log("bridge")
+log = LimitedLog(Log("bridge"))
 
 GROUP = 1000
 """The maximum number of nodes in one write to Slurm."""

@@ -23,6 +23,10 @@ class KubeUnavailable(KubeError):
     """No answer, or a temporary error. The same call may succeed later."""
 
 
+class KubeUnauthorized(KubeUnavailable):
+    """The credentials were rejected (401): a token that has expired may be renewed meanwhile."""
+
+
 class KubeRefused(KubeError):
     """The request was rejected (rights, validity). The same call will be rejected again."""
 

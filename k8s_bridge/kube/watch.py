@@ -30,6 +30,8 @@ class NodeWatch:
         self._nodes: dict[KubeName, KubeNode] = {}
         self._current = False
         self._stopped = threading.Event()
+        self.problem = ""
+        """Why the API server cannot be watched now, as far as it is known."""
 
     def start(self) -> None:
         """Watch until ``stop`` or the end of the process."""
@@ -61,6 +63,7 @@ class NodeWatch:
             except KubeGone as error:
                 log.info("the watch expired: listing again", why=error)
             except HoldfastError as error:
+                self.problem = str(error)
                 failed = 1 if time.monotonic() - begun > 30 else failed + 1
                 if failed in (1, 3) or failed % 20 == 0:
                     log.warning("Kubernetes cannot be watched", tries=failed, why=error)
@@ -81,6 +84,7 @@ class NodeWatch:
         with self._lock:
             self._nodes = {node.name: node for node in listed}
             self._current = True
+        self.problem = ""
         self._wake.set()
         log.info("watching", nodes=len(listed))
         while not self._stopped.is_set():
