@@ -159,12 +159,17 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._named_well():
             text = b"this host name is not served; use an address, localhost or bridge.page_names\n"
             return Response(body=text, status=403)
-        url = urlsplit(self.path)
+        try:
+            url = urlsplit(self.path)
+            query = {
+                name: found[0] for name, found in parse_qs(url.query, max_num_fields=8).items()
+            }
+        except ValueError:
+            return Response(body=b"this query cannot be read\n", status=400)
         route = self.server.routes.get(url.path)
         if route is None:
             paths = "\n".join(sorted(self.server.routes))
             return Response(body=f"not found; the paths here:\n{paths}\n".encode(), status=404)
-        query = {name: values[0] for name, values in parse_qs(url.query, max_num_fields=8).items()}
         try:
             return route(Request(query=query, accept=self.headers.get("Accept", "")))
         except Exception as error:

@@ -177,7 +177,7 @@ class Service:
             limits=_limits(self._path),
         )
         routes = web.routes(sections, cluster=parts.cluster.cluster)
-        names = (policy.page_host, *policy.page_names)
+        names = (policy.page_host, *policy.page_names)  # besides addresses and localhost
         self._put("page", policy.page_host, policy.page_port, routes, names)
 
     def _put(

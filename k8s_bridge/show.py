@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.cli.console import complain, say, say_json
+from holdfast.cli.console import complain, say, say_json, screen_width
+from holdfast.cli.explain.text import kubernetes_lines
 from holdfast.config.kill_switches import described
 from holdfast.config.location import ALL, switches_off
 from holdfast.slurm.client import SlurmClient, SlurmNode
@@ -111,7 +112,8 @@ def show_node(found: Look, name: str, *, as_json: bool) -> int:
     if as_json:
         say_json(report)
     else:
-        say("\n".join(node_lines(report)))
+        say(f"{report['slurm'] or 'not in Slurm'}")
+        say(kubernetes_lines(report, width=screen_width()))
     return 0
 
 
@@ -167,25 +169,6 @@ def _undo(view: KubeNode) -> str:
     if record is not None and record.origin is Origin.SLURM and (record.cordon or record.taint):
         return "The bridge removes its cordon and taint when the drain in Slurm ends."
     return ""
-
-
-def node_lines(report: dict[str, Any]) -> Iterator[str]:
-    """The report as lines, for ``--node`` and ``holdfast explain``."""
-    if report["kubernetes"] is None:
-        target = f"Node {report['mapped_to']} does not exist" if report["mapped_to"] else "no Node"
-        yield f"  kubernetes {target} (is the InstanceId set, and bridge.join right?)"
-        return
-    cordon = f"cordoned by {report['cordoned_by']}" if report["cordoned"] else "not cordoned"
-    taint = f", taint {report['taint']}" if report["taint"] is not None else ""
-    yield f"  kubernetes {report['kubernetes']}: {cordon}{taint}"
-    if len(report["claimed_by"]) > 1:
-        yield f"  ignored   several Slurm nodes map to it: {', '.join(report['claimed_by'])}"
-    for each in report["conditions"]:
-        yield f"  condition {each['type']}={each['status']}: {each['message']}"
-    for row in report["changes"]:
-        yield f"  pending   {_line(row)}"
-    if report["undo"]:
-        yield f"  uncordon  {report['undo']}"
 
 
 def _plain(value: Any) -> Any:

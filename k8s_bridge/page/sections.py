@@ -37,6 +37,8 @@ AT_MOST_EACH_S = 1.0
 MOST_OUT = 2000
 _MOST_EVENT_NAMES = 50
 
+_RANKS = {"fatal": 0, "warn": 1, "info": 2}
+
 _Made = tuple[int, bytes]
 
 
@@ -180,7 +182,7 @@ class Sections:
 
 
 def _faults(out: Sequence[cells.Out]) -> list[dict[str, Any]]:
-    """Each fault that nodes have now, with what to do, the most frequent first."""
+    """Each fault that nodes have now, with what to do, the worst and most frequent first."""
     counts = Counter(row.code for row in out if row.code and row.owner == "holdfast-agent")
     found = []
     for code, count in counts.most_common():
@@ -195,6 +197,7 @@ def _faults(out: Sequence[cells.Out]) -> list[dict[str, Any]]:
                 "nodes": count,
             }
         )
+    found.sort(key=lambda row: _RANKS[row["severity"]])
     return found
 
 

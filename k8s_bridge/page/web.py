@@ -42,7 +42,7 @@ def routes(sections: Sections, *, cluster: str) -> Mapping[str, Route]:
 
 def page(cluster: str) -> str:
     """The page's HTML. The name of the cluster is the only value in it; the browser asks for the rest."""
-    return render("k8s_bridge", "page.html.j2", {"cluster": cluster, "kinds": KINDS})
+    return render("k8s_bridge", "page.html.j2", {"cluster": cluster, "kinds": list(KINDS.items())})
 
 
 def policy(text: str) -> str:
