@@ -20,6 +20,7 @@ from k8s_bridge.names import FIELD_MANAGER
 from k8s_bridge.planning.node_mapping import kube_name, map_nodes
 from k8s_bridge.planning.ownership import Origin
 from k8s_bridge.planning.plan import Change, UpdateStatus, is_cordoned_by_others, plan
+from k8s_bridge.planning.signals import Signals
 from k8s_bridge.planning.snapshot import KubeNode
 
 SWITCH = "bridge"
@@ -45,8 +46,10 @@ def look(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, path: Path) -> Lo
 
 def show_plan(found: Look, *, as_json: bool) -> int:
     """The pending changes. Returns 1 if there are any, else 0."""
-    kube = found.kube.list_nodes()[0]
-    changes = plan(found.slurm, kube, found.policy, datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc)
+    listed = found.kube.list_nodes()[0]
+    kube = Signals(found.policy).look(found.slurm, listed, now)
+    changes = plan(found.slurm, kube, found.policy, now)
     rows = _rows(changes, found)
     if as_json:
         say_json(rows, indent=None)
