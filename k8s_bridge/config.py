@@ -95,13 +95,7 @@ class BridgeConfig:
     def __post_init__(self) -> None:
         within(self, poll_s=(0.1, 300), timeout_s=(0.5, 120))
         within(self, unreadable_polls=(1, 1000), max_changes=(1, 100_000))
-        for name in ("metrics", "page"):
-            if getattr(self, f"{name}_port") is not None:
-                within(self, **{f"{name}_port": (1, 65535)})
-            if not getattr(self, f"{name}_host"):
-                raise ValueError(f"{name}_host must not be empty")
-        if self.page_port is not None and self.page_port == self.metrics_port:
-            raise ValueError("page_port must differ from metrics_port")
+        _check_ports(self)
         if self.slurm_token_file and not Path(self.slurm_token_file).is_absolute():
             raise ValueError(f"slurm_token_file must be absolute, got {self.slurm_token_file!r}")
         _check_states(self.isolate)
@@ -120,6 +114,16 @@ class BridgeConfig:
         twice = _first_twice(self.nodes)
         if twice:
             raise ValueError(f"nodes names the Kubernetes Node {twice!r} twice")
+
+
+def _check_ports(config: BridgeConfig) -> None:
+    for name in ("metrics", "page"):
+        if getattr(config, f"{name}_port") is not None:
+            within(config, **{f"{name}_port": (1, 65535)})
+        if not getattr(config, f"{name}_host"):
+            raise ValueError(f"{name}_host must not be empty")
+    if config.page_port is not None and config.page_port == config.metrics_port:
+        raise ValueError("page_port must differ from metrics_port")
 
 
 def _check_states(isolate: Mapping[str, Isolation]) -> None:

@@ -184,7 +184,7 @@ class Sections:
 def _faults(out: Sequence[cells.Out]) -> list[dict[str, Any]]:
     """Each fault that nodes have now, with what to do, the worst and most frequent first."""
     counts = Counter(row.code for row in out if row.code and row.owner == "holdfast-agent")
-    found = []
+    found: list[dict[str, Any]] = []
     for code, count in counts.most_common():
         row = fault_of(code)
         found.append(

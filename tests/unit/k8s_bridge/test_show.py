@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.vocabulary import SlurmName
 from k8s_bridge import show
-from tests.unit.k8s_bridge.fake_cluster import AGENT, FakeCluster, SlurmName
+from tests.unit.k8s_bridge.fake_cluster import AGENT, FakeCluster
 
 W0 = SlurmName("worker-0")
 

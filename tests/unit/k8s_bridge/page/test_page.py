@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.slurm.cli import natural
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.topology import Group
 from holdfast.vocabulary import SlurmName
@@ -198,10 +199,10 @@ def test_the_page_may_load_and_run_nothing_but_itself(fleet: Fleet) -> None:
 
 def test_nodes_without_a_topology_are_in_order_of_their_names() -> None:
     names = ["gpu-b-2", "gpu-a-10", "gpu-a-9", "login"]
-    found = cells.layout(names, (), sections.natural)
+    found = cells.layout(names, (), natural)
     assert found.names == ["gpu-a-9", "gpu-a-10", "gpu-b-2", "login"]
     assert found.groups == [("gpu-a", "", 2), ("gpu-b", "", 1), ("login", "", 1)]
-    partly = cells.layout(names, [Group(name="s0", nodes=("login", "gone"))], sections.natural)
+    partly = cells.layout(names, [Group(name="s0", nodes=("login", "gone"))], natural)
     assert partly.groups == [("s0", "", 1), ("in no group", "", 3)]
 
 
