@@ -88,8 +88,7 @@ def test_a_new_configuration_starts_the_loop_again_and_moves_the_servers(file: P
         answers["readyz"] = status(first, "/readyz")
         file.write_text("bridge: {poll_s: 0}\n")
         assert running._watch is not None
-        assert not running._watch.look(), "what cannot be used changes nothing"
-        assert not loop.stopped
+        assert (running._watch.look(), loop.stopped) == (False, False), "it cannot be used"
         file.write_text(f"bridge: {{poll_s: 7, metrics_port: {second}, page_port: {page}}}\n")
         assert running._watch.look()
         assert loop.stopped
