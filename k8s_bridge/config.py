@@ -85,7 +85,7 @@ class BridgeConfig:
     page_port: int | None = None
     """Serve the status page over HTTP on this port, at /. null: it is not served."""
     page_host: str = "127.0.0.1"
-    """The address to serve it on. The page has no password: with another address than the default, whoever
+    """The address to serve it on. The page has no password: with another address than the default, anyone who
     reaches the port can read it.
     """
     page_names: tuple[str, ...] = ()
