@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 
 from holdfast.adapters.log import Log
+from holdfast.adapters.log_limit import LimitedLog
 from holdfast.errors import CommandError, HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.slurm.hostlist import compress
@@ -34,7 +35,7 @@ from k8s_bridge.planning.plan import (
 )
 from k8s_bridge.planning.snapshot import KubeNode
 
-log = Log("bridge")
+log = LimitedLog(Log("bridge"))
 
 GROUP = 1000
 """The maximum number of nodes in one write to Slurm: a hostlist is one argument, of 128 KiB at most."""

@@ -23,6 +23,15 @@ class Join(str, Enum):
     """From the mapping ``nodes``."""
 
 
+class LogFormat(str, Enum):
+    """The form of the log's lines."""
+
+    TEXT = "text"
+    """Time, level, event, then ``key=value``."""
+    JSON = "json"
+    """One JSON object."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeConfig:
     """What the bridge does, and how often it reads Slurm."""
@@ -80,18 +89,26 @@ class BridgeConfig:
     node stays busy. Its first job, and the end of the last one of a draining node, are written at once.
     """
     metrics_port: int | None = None
-    """Serve the metrics over HTTP on this port, at /metrics. null: they are not served."""
+    """Serve the metrics over HTTP on this port, at /metrics, and /healthz and /readyz for probes. null:
+    they are not served.
+    """
     metrics_host: str = "127.0.0.1"
     """The address to serve them on. In a pod: 0.0.0.0, because Prometheus asks the pod's address."""
+    page_port: int | None = None
+    """Serve the status page over HTTP on this port, at /. null: it is not served."""
+    page_host: str = "127.0.0.1"
+    """The address to serve it on. The page has no password: with another address than the default, anyone who
+    reaches the port can read it.
+    """
+    page_names: tuple[str, ...] = ()
+    """Host names under which the page may be asked for, besides localhost and IP addresses: those of a proxy."""
+    log_format: LogFormat = LogFormat.TEXT
 
     def __post_init__(self) -> None:
         within(self, poll_s=(0.1, 300), timeout_s=(0.5, 120))
         within(self, unreadable_polls=(1, 1000), connections=(1, 64), full_read_s=(1, 3600))
         within(self, hold_unknown_s=(0, 3600), hold_free_s=(0, 3600))
-        if self.metrics_port is not None:
-            within(self, metrics_port=(1, 65535))
-        if not self.metrics_host:
-            raise ValueError("metrics_host must not be empty")
+        _check_ports(self)
         if self.slurm_token_file and not Path(self.slurm_token_file).is_absolute():
             raise ValueError(f"slurm_token_file must be absolute, got {self.slurm_token_file!r}")
         _check_states(self.isolate)
@@ -110,6 +127,16 @@ class BridgeConfig:
         twice = _first_twice(self.nodes)
         if twice:
             raise ValueError(f"nodes names the Kubernetes Node {twice!r} twice")
+
+
+def _check_ports(config: BridgeConfig) -> None:
+    for name in ("metrics", "page"):
+        if getattr(config, f"{name}_port") is not None:
+            within(config, **{f"{name}_port": (1, 65535)})
+        if not getattr(config, f"{name}_host"):
+            raise ValueError(f"{name}_host must not be empty")
+    if config.page_port is not None and config.page_port == config.metrics_port:
+        raise ValueError("page_port must differ from metrics_port")
 
 
 def _check_states(isolate: Mapping[str, Isolation]) -> None:

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import signal
+import math
 import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.adapters.log import Log
-from holdfast.cli.console import complain, say, say_json
+from holdfast.adapters.log_limit import LimitedLog
+from holdfast.cli.console import complain
 from holdfast.config.location import ALL, config_path, switches_off
-from holdfast.errors import CommandError, HoldfastError, Refused, UsageError
+from holdfast.errors import CommandError, HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
+from k8s_bridge import show
 from k8s_bridge.apply import Applier, Listener
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.health import Health
 from k8s_bridge.kube.api import Kube, KubeError, KubeFailed, KubeRefused
 from k8s_bridge.kube.watch import NodeWatch
 from k8s_bridge.names import KUBERNETES, SLURM
+from k8s_bridge.page.board import Board
 from k8s_bridge.planning.holds import Holds
 from k8s_bridge.planning.node_mapping import NodeMapping
 from k8s_bridge.planning.plan import Change, UpdateStatus, plan_unreadable
@@ -37,10 +41,9 @@ from k8s_bridge.slurm_view import SlurmView
 if TYPE_CHECKING:
     from k8s_bridge.metrics import BridgeMetrics
 
-log = Log("bridge")
+log = LimitedLog(Log("bridge"))
 
-SWITCH = "bridge"
-"""``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge reports only and takes no action."""
+SWITCH = show.SWITCH
 SLICE_S = 1.0
 """The longest time of writing between two looks: in a storm, a new drain is seen after it, and goes first."""
 SHORTEST_PAUSE_S = 0.1
@@ -65,7 +68,7 @@ class Bridge:
             known=self.watch.known,
             seen=self.watch.update,
             failed=self._failed,
-            wrote=metrics.wrote,
+            wrote=self._wrote,
         )
         self._applier = Applier(slurm, kube, policy.slurm_user, listener, policy.connections)
         self._view = SlurmView(slurm, policy.full_read_s)
@@ -75,6 +78,7 @@ class Bridge:
         self._holds = Holds(policy.hold_unknown_s, policy.hold_free_s)
         self._failing = threading.Lock()
         self.verbose = False
+        self.health, self.board = Health(math.inf), Board()
         self._now = datetime.now(timezone.utc)
         self._misses = 0
         self._warned: frozenset[str] = frozenset()
@@ -95,6 +99,7 @@ class Bridge:
             self._metrics.passed(failed=failed)
             time.sleep(SHORTEST_PAUSE_S)
             self.wake.wait(self._policy.poll_s)
+        self.watch.stop()
 
     def stop(self) -> None:
         """End after the present call; each call is bounded in time."""
@@ -103,13 +108,18 @@ class Bridge:
 
     def step(self, now: datetime) -> int:
         """One pass: read both sides, plan, apply. Returns the number of changes written."""
+        self.health.alive()
         slurm = self._read_slurm()
         kube = self.watch.nodes()
         if kube is None:
+            self.health.silent(KUBERNETES, self.watch.problem or "its Nodes are not listed yet")
+            self.board.seen(slurm, None, (), now)
             return 0  # the state of Kubernetes is unknown: change nothing
+        self.health.seen(KUBERNETES)
         self._metrics.seen(KUBERNETES, len(kube))
         if slurm is None:
             if self._misses < self._policy.unreadable_polls:
+                self.board.seen(None, kube, (), now)
                 return 0
             changes = plan_unreadable(kube, now, "slurmctld does not answer")
         else:
@@ -119,6 +129,7 @@ class Bridge:
             changes = self._planner.plan(slurm, kube, now)
             self._warn(self._planner.mapping, bool(slurm and kube))
         changes = self._allowed(self._holds.due(changes, time.monotonic()))
+        self.board.seen(slurm, kube, changes, now, switched_off=self._is_off())
         for change in changes if self.verbose else ():
             log.info("planned", node=change.kube.name, change=change)
         due = self._refusals.due(changes, now)
@@ -132,6 +143,7 @@ class Bridge:
         return done
 
     def _failed(self, change: Change, error: HoldfastError) -> None:
+        self.health.alive()
         with self._failing:  # called on each connection's thread
             self._postpone(change, error)
 
@@ -150,12 +162,14 @@ class Bridge:
             nodes = self._view.read()
         except CommandError as error:
             self._misses += 1
+            self.health.silent(SLURM, error)
             if self._misses in (1, self._policy.unreadable_polls) or self._misses % 30 == 0:
                 log.warning("Slurm cannot be read", tries=self._misses, why=error)
             return None
         if self._misses:
             log.info("Slurm can be read again")
         self._misses = 0
+        self.health.seen(SLURM)
         self._metrics.seen(SLURM, len(nodes))
         return nodes
 
@@ -165,11 +179,18 @@ class Bridge:
                 dataclasses.replace(c, events=()) if isinstance(c, UpdateStatus) else c
                 for c in changes
             ]
-        switched_off = bool(switches_off(self._config) & {ALL, SWITCH})
+        switched_off = self._is_off()
         if switched_off:
             changes = [change for change in changes if isinstance(change, UpdateStatus)]
         self._metrics.planned(changes, switched_off=switched_off)
         return changes
+
+    def _is_off(self) -> bool:
+        return bool(switches_off(self._config) & {ALL, SWITCH})
+
+    def _wrote(self, change: type[Change], count: int = 1) -> None:
+        self.health.alive()
+        self._metrics.wrote(change, count)
 
     def _warn(self, joined: NodeMapping, some: bool) -> None:
         """Warn about nodes that cannot be mapped, once for each change. ``some``: both sides have nodes."""
@@ -189,26 +210,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Exit status 0, 1 (``--plan``: there are changes), 2 (cannot run).
     """
+    from k8s_bridge import service  # noqa: PLC0415 - not needed for ``--help``
+
     arguments = parser().parse_args(argv)
-    try:
-        path = config_path(arguments.config)
-        slurm, kube, policy = _compose(path)
-        if arguments.plan:
-            return _show(slurm, kube, policy, arguments.json)
-        metrics = _metrics()
-        bridge = Bridge(slurm, kube, policy, path, metrics)
+    path = config_path(arguments.config)
+
+    def make(parts: service.Parts, tools: service.Tools) -> Bridge:
+        bridge = Bridge(parts.slurm, parts.kube, parts.policy, path, tools.metrics)
+        bridge.health, bridge.board = tools.health, tools.board
         bridge.verbose = arguments.verbose
+        return bridge
+
+    try:
+        if arguments.plan or arguments.node:
+            parts = service.compose(path)
+            look = show.look(parts.slurm, parts.kube, parts.policy, path)
+            if arguments.node:
+                return show.show_node(look, arguments.node, as_json=arguments.json)
+            return show.show_plan(look, as_json=arguments.json)
+        return service.Service(path, make).run()
     except HoldfastError as error:
-        complain(f"holdfast bridge: {error}")
+        for line in str(error).splitlines():
+            complain(f"holdfast bridge: {line}")
         return 2
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: bridge.stop())
-    log.info("started", poll_s=policy.poll_s, cordon=policy.cordon, taint=policy.taint)
-    if policy.metrics_port is not None:
-        metrics.serve(policy.metrics_host, policy.metrics_port)
-    bridge.run()
-    log.info("stopped")
-    return 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -228,67 +252,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--plan", action="store_true", help="print the pending changes and exit; status 0: none"
     )
-    parser.add_argument("--json", action="store_true", help="with --plan: as JSON")
+    parser.add_argument(
+        "--node",
+        metavar="NAME",
+        help="print both sides of one node, named as in Slurm or Kubernetes",
+    )
+    parser.add_argument("--json", action="store_true", help="with --plan and --node: as JSON")
     parser.add_argument("--verbose", action="store_true", help="log each change")
     return parser
-
-
-def _compose(path: Path) -> tuple[SlurmClient, Kube, BridgeConfig]:
-    from holdfast.config.load import load_section  # noqa: PLC0415 - not needed for ``--help``
-    from holdfast.config.schema import load_cluster  # noqa: PLC0415
-    from holdfast.slurm.adapter import open_slurm  # noqa: PLC0415 - see the next line
-    from k8s_bridge.kube.client import KubeApi  # noqa: PLC0415 - 0.5 s
-
-    policy = load_section(path, "bridge", BridgeConfig)
-    slurm = load_cluster(path).slurm
-    return open_slurm(slurm, policy.slurm_token_file), KubeApi(policy), policy
-
-
-def _metrics() -> BridgeMetrics:
-    try:
-        from k8s_bridge.metrics import BridgeMetrics  # noqa: PLC0415 - 0.1 s, not needed for --plan
-    except ImportError:
-        raise UsageError(
-            "the bridge needs the package prometheus_client; pip install 'holdfast[bridge]'"
-        ) from None
-    return BridgeMetrics()
-
-
-def _show(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, as_json: bool) -> int:
-    now = datetime.now(timezone.utc)
-    nodes = slurm.nodes()
-    views = Signals(policy).look(nodes, kube.list_nodes()[0], now)
-    changes = Planner(policy).plan(nodes, views, now)
-    rows = [_row(change) for change in changes]
-    if as_json:
-        say_json(rows, indent=None)
-    else:
-        for row in rows:
-            details = " ".join(
-                f"{key}={value}" for key, value in row.items() if key not in ("node", "change")
-            )
-            say(f"{row['node']}: {row['change']} {details}".rstrip())
-        if not rows:
-            say("Slurm and Kubernetes are consistent: no changes")
-    return 1 if rows else 0
-
-
-def _row(change: Change) -> dict[str, Any]:
-    """One planned change as JSON, with stable keys: ``node`` (Kubernetes), ``change``, and what it writes."""
-    row: dict[str, Any] = {"node": change.kube.name, "change": type(change).__name__}
-    for field in dataclasses.fields(change):
-        value = getattr(change, field.name)
-        if field.name == "kube":
-            continue
-        row[field.name] = value.name if isinstance(value, SlurmNode) else _plain(value)
-    return row
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

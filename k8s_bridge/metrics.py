@@ -1,18 +1,11 @@
-"""The bridge's metrics, served over HTTP. The only module that imports prometheus_client.
-
-The server has one thread and serves one client at a time, each read with a time limit. A client that is
-slow delays other scrapes and never the bridge.
-"""
+"""The bridge's metrics. The only module that imports prometheus_client."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter as Count
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,19 +14,12 @@ from prometheus_client import (
     Info,
     ProcessCollector,
     disable_created_metrics,
-    make_wsgi_app,
 )
+from prometheus_client.exposition import choose_encoder
 
-from holdfast.adapters.log import Log
 from holdfast.version import VERSION
 from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.planning.plan import CHANGES, Change
-
-log = Log("bridge")
-
-_PATIENCE_S = 5.0
-"""How long one read from a client may take."""
-
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter
 
@@ -63,6 +49,13 @@ class BridgeMetrics:
         self._nodes = self._gauge("nodes", "Nodes in the last snapshot.", "side")
         self._switched_off = self._gauge(
             "switched_off", "Whether a kill switch stops all actions of the bridge."
+        )
+        self._reloads = self._counter(
+            "reloads", "Changes of the configuration that were applied since the start."
+        )
+        self._invalid = self._gauge(
+            "configuration_invalid",
+            "Whether the configuration's file cannot be used, and the previous one is.",
         )
         age = self._gauge(
             "snapshot_age_seconds", "Time since the bridge last had the current state.", "side"
@@ -101,24 +94,19 @@ class BridgeMetrics:
     def conflicted(self, change: type[Change]) -> None:
         self._conflicts.labels(change.__name__).inc()
 
-    def serve(self, host: str, port: int) -> WSGIServer | None:
-        """Serve the metrics at any path of this port until the process ends. None, and one line in the
-        log, if the port cannot be used: the bridge runs without metrics.
-        """
-        try:
-            server = make_server(
-                host,
-                port,
-                make_wsgi_app(self.registry),
-                _Server,
-                handler_class=_Handler,
-            )
-        except OSError as error:
-            log.error("metrics not served", at=f"{host}:{port}", why=error.strerror or error)
-            return None
-        threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-        log.info("metrics served", at=f"http://{host}:{server.server_port}/metrics")
-        return server
+    def reloaded(self) -> None:
+        """A change of the configuration was applied."""
+        self._reloads.inc()
+
+    def invalid(self, invalid: bool) -> None:
+        """Whether the configuration's file cannot be used at the moment."""
+        self._invalid.set(invalid)
+
+    def exposition(self, accept: str = "") -> tuple[str, bytes]:
+        """Content type and text, in the format that the client accepts."""
+        encode, kind = choose_encoder(accept)
+        text: bytes = encode(self.registry)
+        return kind, text
 
     def _age_s(self, side: str) -> float:
         return time.monotonic() - self._seen_at[side]
@@ -128,15 +116,3 @@ class BridgeMetrics:
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"holdfast_bridge_{name}", text, labels, registry=self.registry)
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = _PATIENCE_S
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """A scrape is not logged."""
-
-
-class _Server(WSGIServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves or is too slow. It is not logged."""

@@ -17,6 +17,8 @@ _WRITTEN_BY_THE_SERVER = ("labels", "annotations", "managedFields", "resourceVer
 """Fields of a Node's metadata that may differ: two have their own rules, the server sets the rest."""
 
 _DNS = 53
+_PAGE_PORT = "9647"
+"""The port of the status page, as the template has it."""
 
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 
@@ -44,6 +46,8 @@ def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
         raise UsageError("deployment: adapter=rest and rest_url belong together")
     if values["adapter"] == "rest" and values["auth"] != "jwt":
         raise UsageError("deployment: adapter=rest needs auth=jwt: slurmrestd takes a token")
+    if values["metrics_port"] == _PAGE_PORT:
+        raise UsageError(f"deployment: metrics_port: {_PAGE_PORT} is that of the status page")
     return {
         "token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else "",
         "pairs": _pairs(values["nodes"]),

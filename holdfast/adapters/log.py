@@ -1,11 +1,12 @@
 """The log: one line of ``key=value`` pairs for each event, on standard error.
 
-``2026-11-21T03:04:05.678Z warning agent: drained node=worker-1 code=XID79``. Nothing is buffered.
-An error while writing (a closed pipe, a full disk) is ignored.
+``2026-11-21T03:04:05.678Z warning agent: drained node=worker-1 code=XID79``, or after ``use_json`` one
+JSON object with the same content. Nothing is buffered. An error while writing (a closed pipe, a full disk) is ignored.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +16,20 @@ from typing import TextIO
 
 from holdfast.text.printable import folded
 
+_Line = Callable[[datetime, str, str, str, "dict[str, object]"], str]
+
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
+
+
+class _Format:
+    line: _Line
+
+
+def use_json(on: bool = True) -> None:
+    """The form of the lines of every log of this process: JSON, or text again."""
+    _Format.line = staticmethod(json_line if on else line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +60,7 @@ class Log:
         self.error(event, **facts, error=what, trace=" ".join(reversed(frames)))
 
     def _write(self, level: str, event: str, facts: dict[str, object]) -> None:
-        text = line(self.clock(), level, self.name, event, facts)
+        text = _Format.line(self.clock(), level, self.name, event, facts)
         try:
             stream = self.stream or sys.stderr
             stream.write(text + "\n")
@@ -59,9 +71,30 @@ class Log:
 
 def line(at: datetime, level: str, name: str, event: str, facts: dict[str, object]) -> str:
     """One log line without a line feed; values with blanks are quoted, ``None`` is left out. Pure."""
-    stamp = at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     pairs = [f"{key}={_value(value)}" for key, value in facts.items() if value is not None]
-    return " ".join([stamp, level, f"{name}:", *folded(event).split(), *pairs])
+    return " ".join([_stamp(at), level, f"{name}:", *folded(event).split(), *pairs])
+
+
+def json_line(at: datetime, level: str, name: str, event: str, facts: dict[str, object]) -> str:
+    """The same as one JSON object: ``time``, ``level``, ``logger``, ``message``, and the facts. Pure."""
+    row: dict[str, object] = {
+        "time": _stamp(at),
+        "level": level,
+        "logger": name,
+        "message": folded(event),
+    }
+    for key, value in facts.items():
+        if value is not None:
+            plain = isinstance(value, (bool, int, float))
+            row[f"fact_{key}" if key in row else key] = value if plain else str(value)
+    return json.dumps(row)
+
+
+def _stamp(at: datetime) -> str:
+    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+_Format.line = staticmethod(line)
 
 
 def _value(value: object) -> str:

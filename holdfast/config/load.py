@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.config.convert import Converter, Problem
+from holdfast.config.located import Located
 from holdfast.config.nodes import is_null
 from holdfast.config.sections import SECTIONS
 from holdfast.errors import ConfigError
@@ -62,6 +63,21 @@ def check(path: Path, sections: Mapping[str, Any]) -> list[str]:
     return document.lines()
 
 
+def located(path: Path) -> Located | None:
+    """The YAML document of another program. Raises ``ConfigError`` with file, line and problem.
+
+    None: the file is empty.
+    """
+    document = YamlDocument(path, text="")
+    text = document.read()
+    if text is None:
+        document.problems = document.problems or [Problem(1, "", "no such file")]
+        document.refuse()
+    node = document.parse(text or "")
+    document.refuse()
+    return Located(node) if node is not None else None
+
+
 def _too_deep(yaml: Any, text: str, loader: Any) -> int | None:
     """The line in which the text exceeds the maximum nesting depth. None if no line does.
 
@@ -90,9 +106,9 @@ class YamlDocument:
         self.path = path
         self.problems: list[Problem] = []
         self.convert = Converter(self.problems.append)
-        self.text = self._read() if text is None else text
+        self.text = self.read() if text is None else text
         """None: there is no file, or it cannot be read."""
-        root = self._parse(self.text) if self.text is not None else None
+        root = self.parse(self.text) if self.text is not None else None
         # The keys are checked by name only: the classes of other sections are not imported.
         table = dict.fromkeys((*SECTIONS, *names))
         self.nodes: dict[str, Node] = {}
@@ -122,7 +138,8 @@ class YamlDocument:
         if self.problems:
             raise ConfigError("\n".join(self.lines()))
 
-    def _read(self) -> str | None:
+    def read(self) -> str | None:
+        """The file's text; None: there is no file, or a problem was noted."""
         try:
             return self.path.read_bytes().decode("utf-8")
         except FileNotFoundError:
@@ -134,7 +151,8 @@ class YamlDocument:
             self.problems.append(Problem(1, "", f"cannot be read: {error.strerror or error}"))
         return None
 
-    def _parse(self, text: str) -> Node | None:
+    def parse(self, text: str) -> Node | None:
+        """The root of the document; None: it is empty, or a problem was noted."""
         import yaml  # noqa: PLC0415 - costs 10 ms; only this module imports it
 
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -20,7 +20,7 @@ from typing import TypeVar
 from holdfast.adapters.command import run
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.policy.ownership import PastDrain
-from holdfast.slurm import accounting, parse
+from holdfast.slurm import accounting, parse, topology
 from holdfast.slurm import commands as argv_of
 from holdfast.slurm.client import QueuedJob, RunningJob, SlurmJob, SlurmNode
 from holdfast.text.printable import folded
@@ -197,6 +197,18 @@ class SlurmCli:
         """The last run of a job (a number or ``ARRAY_TASK``) in accounting, which answers also while
         slurmctld does not."""
         return accounting.past_job(self._run(accounting.job_argv(job)))
+
+    def topology(self) -> list[topology.Group]:
+        """The leaf switches or blocks of the cluster."""
+        return topology.groups(self._run(topology.argv()))
+
+    def restarts(self, jobs: Sequence[str]) -> Mapping[str, accounting.Restarts]:
+        """What accounting knows of the runs of these jobs (numbers), by number."""
+        return accounting.restarts(self._run(accounting.runs_argv(jobs)))
+
+    def failures(self, since: datetime) -> Mapping[str, accounting.Failures]:
+        """How often each node was drained or down since then, in accounting."""
+        return accounting.failures(self._run(accounting.failures_argv(since)))
 
     def _nodes_json(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
         argv = argv_of.show_nodes(self._checked(names), json=True)

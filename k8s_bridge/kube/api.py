@@ -27,6 +27,10 @@ class KubeFailed(KubeUnavailable):
     """The API server answered with a temporary error (429, 5xx), for this object at least."""
 
 
+class KubeUnauthorized(KubeUnavailable):
+    """The credentials were rejected (401): a token that has expired may be renewed meanwhile."""
+
+
 class KubeRefused(KubeError):
     """The request was rejected (rights, validity). The same call will be rejected again."""
 

@@ -7,18 +7,17 @@ reduced to the needed fields, so that ten thousand Nodes take tens of megabytes,
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UsageError
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.kube import patches
+from k8s_bridge.kube import kubeconfig, patches
+from k8s_bridge.kube.access import Right
 from k8s_bridge.kube.api import (
     Edit,
     KubeConflict,
@@ -28,6 +27,7 @@ from k8s_bridge.kube.api import (
     KubeInvalid,
     KubeNotFound,
     KubeRefused,
+    KubeUnauthorized,
     KubeUnavailable,
     WatchEvent,
 )
@@ -47,9 +47,9 @@ ATTEMPTS = 5
 CONNECTIONS_KEPT = 32
 """Connections that stay open between requests."""
 
-_DEFAULT_KUBECONFIG = Path("/etc/holdfast/kubeconfig")
 _NODES = "/api/v1/nodes"
 _EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _JSON = "application/json"
 _MERGE, _STRATEGIC = (
     f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch")
@@ -130,6 +130,17 @@ class KubeApi:
             except KubeConflict:
                 pass  # created before the bridge was last killed
 
+    def may(self, right: Right) -> bool:
+        """Has this account the right? A SelfSubjectAccessReview, which every account may create."""
+        wanted = {name: value for name, value in right._asdict().items() if value}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": wanted},
+        }
+        answer = self._call("POST", _REVIEWS, body=body)
+        return (answer.get("status") or {}).get("allowed") is True
+
     def _selector(self) -> dict[str, str]:
         return {"labelSelector": self._policy.node_selector} if self._policy.node_selector else {}
 
@@ -193,8 +204,11 @@ class KubeApi:
         text = f"{what}: {error.status or 'no answer'}: {message}"
         if error.status == 401:
             # The token has expired or was changed: read it again for the next call.
-            self._client = _client(self._policy.kubeconfig)
-            return KubeUnavailable(text)
+            try:
+                self._client = _client(self._policy.kubeconfig)
+            except UsageError as broken:  # it is being replaced just now
+                text = f"{text}; {broken}"
+            return KubeUnauthorized(text)
         if error.status == 410:
             return KubeGone(text)
         if error.status == 404:
@@ -218,18 +232,8 @@ def _message(error: Any) -> str:
         return str(error.body or error.reason or "")
 
 
-def kubeconfig(setting: str) -> Path | None:
-    """The file to use, ``None`` for the pod's service account.
-
-    First the setting, then ``KUBECONFIG``, then Holdfast's default path.
-    """
-    named = setting or os.environ.get("KUBECONFIG", "")
-    if named:
-        return Path(named)
-    return _DEFAULT_KUBECONFIG if _DEFAULT_KUBECONFIG.exists() else None
-
-
 def _client(setting: str) -> Any:
+    kubeconfig.require(setting)
     try:
         from kubernetes import client, config  # noqa: PLC0415 - 0.5 s, 40 MiB; imported only here
     except ImportError:
@@ -238,7 +242,7 @@ def _client(setting: str) -> Any:
         ) from None
 
     settings = client.Configuration()
-    path = kubeconfig(setting)
+    path = kubeconfig.path_of(setting)
     try:
         if path is None:
             config.load_incluster_config(client_configuration=settings)
@@ -246,8 +250,8 @@ def _client(setting: str) -> Any:
             config.load_kube_config(
                 config_file=str(path), client_configuration=settings, persist_config=False
             )
-    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
-        where = path or "no kubeconfig, and this is no pod (set bridge.kubeconfig or KUBECONFIG)"
+    except Exception as error:  # noqa: BLE001 - whatever a mistake in the file leads to
+        where = path or "the pod's service account"
         raise UsageError(f"{where}: {' '.join(str(error).split())[:200]}") from None
     # The bridge retries itself: it knows what may be sent twice.
     settings.retries = False

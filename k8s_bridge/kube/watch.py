@@ -31,6 +31,8 @@ class NodeWatch:
         self._listed: list[KubeNode] | None = None
         self._current = False
         self._stopped = threading.Event()
+        self.problem = ""
+        """Why the API server cannot be watched now, as far as it is known."""
 
     def start(self) -> None:
         """Watch until ``stop`` or the end of the process."""
@@ -71,6 +73,7 @@ class NodeWatch:
             except KubeGone as error:
                 log.info("the watch expired: listing again", why=error)
             except HoldfastError as error:
+                self.problem = str(error)
                 failed = 1 if time.monotonic() - begun > 30 else failed + 1
                 if failed in (1, 3) or failed % 20 == 0:
                     log.warning("Kubernetes cannot be watched", tries=failed, why=error)
@@ -91,6 +94,7 @@ class NodeWatch:
         with self._lock:
             self._nodes = {node.name: node for node in listed}
             self._listed, self._current = None, True
+        self.problem = ""
         self._wake.set()
         log.info("watching", nodes=len(listed))
         while not self._stopped.is_set():

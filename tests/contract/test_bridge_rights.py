@@ -14,6 +14,7 @@ from testbed.kube.local import ApiServer
 from holdfast.cli.render import render_text
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.kube.access import Right, needed, require
 from k8s_bridge.kube.api import Edit, KubeConflict, KubeRefused
 from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.names import CONDITIONS
@@ -226,3 +227,12 @@ def test_a_denial_with_422_is_a_rejection_and_a_late_patch_is_a_conflict(
     with pytest.raises(KubeConflict, match="written by others 5 times in a row"):
         kube.edit(kube.node(NODE), overtaken)
     admin.kubectl("label", "node", NODE, "late-")
+
+
+def test_the_check_at_the_start_finds_every_right_and_knows_a_missing_one(
+    kube: KubeApi, bridge_policy: BridgeConfig
+) -> None:
+    assert [right for right in needed(bridge_policy) if not kube.may(right)] == []
+    require(kube, bridge_policy, "kubeconfig")
+    for right in (Right("delete", "nodes"), Right("get", "secrets", namespace="default")):
+        assert not kube.may(right)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from holdfast import incidents
 from holdfast.cli import settings
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.cli.explain import history as explain_history
+from holdfast.cli.explain import kubernetes as explain_kubernetes
 from holdfast.cli.explain.files import (
     Journal,
     agent_report,
@@ -26,7 +28,7 @@ from holdfast.cli.explain.files import (
     local_verdict,
     read_journal,
 )
-from holdfast.cli.explain.text import job_page, node_page, past_lines
+from holdfast.cli.explain.text import job_page, kubernetes_lines, node_page, past_lines
 from holdfast.cli.nodes import as_json
 from holdfast.config.schema import PathsConfig
 from holdfast.drain_owner import drain_status
@@ -61,7 +63,11 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", metavar="NODE|JOB", help="a node's name or a job's number")
+    parser.add_argument(
+        "what",
+        metavar="NODE|JOB",
+        help="a node (its name in Slurm or Kubernetes) or a job's number",
+    )
     parser.add_argument(
         "--checkpoints",
         metavar="DIR",
@@ -83,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
         folder = Path(arguments.checkpoints) if arguments.checkpoints else None
         report = job_report(slurm, arguments.what, folder, found.cluster.paths.run)
     else:
-        report = node_report(slurm, SlurmName(arguments.what), found.cluster.paths)
+        report = node_with_kubernetes(slurm, SlurmName(arguments.what), found.cluster.paths)
     if report is None:
         complain(f"holdfast explain: Slurm knows no {kind} {arguments.what}{_hint(kind)}")
         return 1
@@ -101,6 +107,7 @@ def _show(report: dict[str, Any], width: int | None, *, as_one_json: bool) -> No
         return
     if not as_one_json:
         say(node_page(report, width))
+        say(kubernetes_lines(report["kubernetes"], report["kubernetes_problem"], width))
     past, problem = explain_history.look(report["name"])
     report["history"] = past
     if as_one_json:
@@ -113,6 +120,21 @@ def _hint(kind: str) -> str:
     if kind == "node":
         return "; `holdfast nodes` lists them"
     return " any more; --checkpoints DIR reads its journal"
+
+
+def node_with_kubernetes(
+    slurm: SlurmCli, name: SlurmName, paths: PathsConfig
+) -> dict[str, Any] | None:
+    """As ``node_report``, with the Kubernetes side; ``name`` may be that of the Kubernetes Node."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        asked = pool.submit(explain_kubernetes.look, name)
+        report = node_report(slurm, name, paths)
+        kubernetes, problem = asked.result()
+    if report is None and kubernetes is not None and kubernetes.get("slurm"):
+        report = node_report(slurm, SlurmName(str(kubernetes["slurm"])), paths)
+    if report is None:
+        return None
+    return {**report, "kubernetes": kubernetes, "kubernetes_problem": problem}
 
 
 def node_report(slurm: SlurmCli, name: SlurmName, paths: PathsConfig) -> dict[str, Any] | None:

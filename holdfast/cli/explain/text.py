@@ -116,6 +116,35 @@ def _until(finding: Report, at: Any) -> str:
     return f"; counts until {_when(at + left_s)}, or until the node is resumed in Slurm"
 
 
+def kubernetes_lines(kubernetes: Report | None, problem: str = "", width: int | None = None) -> str:
+    """The node's Kubernetes side, as of ``holdfast bridge --node``, or why it is not known here."""
+    lines = _kubernetes_lines(values(kubernetes), values(problem))
+    return fitted("\n".join(lines), width)
+
+
+def _kubernetes_lines(report: Report | None, problem: str) -> Iterator[str]:
+    if report is None:
+        yield f"  kubernetes not known here: {problem}"
+        return
+    if report["kubernetes"] is None:
+        wanted = report["mapped_to"]
+        why = f"Node {wanted} does not exist" if wanted else "no Node is mapped to it"
+        yield f"  kubernetes {why} (InstanceId in Slurm, bridge.join)"
+        return
+    cordon = f"cordoned by {report['cordoned_by']}" if report["cordoned"] else "not cordoned"
+    taint = f", taint {report['taint']}" if report["taint"] is not None else ""
+    yield f"  kubernetes Node {report['kubernetes']}: {cordon}{taint}"
+    if len(report["claimed_by"]) > 1:
+        yield f"  ignored   several Slurm nodes map to it: {', '.join(report['claimed_by'])}"
+    for each in report["conditions"]:
+        yield f"  condition {each['type']}={each['status']}: {each['message']}"
+    for row in report["changes"]:
+        held = " (held by a kill switch)" if row["held"] else ""
+        yield f"  pending   {row['change']}{held}; it stays: does the bridge run?"
+    if report["undo"]:
+        yield f"  uncordon  {report['undo']}"
+
+
 def past_lines(report: Report, past: Report | None, problem: str, width: int | None = None) -> str:
     """The node's history, or where it can be read."""
     return fitted("\n".join(_past_lines(report, past, problem)), width)

@@ -138,10 +138,10 @@ def bridge_plan() -> tuple[int | None, str]:
     argv = [sys.executable, "-I", "-m", "holdfast", "bridge", "--plan", "--json"]
     try:
         done = complete(argv, timeout_s=_BRIDGE_S)
-        return len(json.loads(done.out)), ""
+        return sum(not row.get("held") for row in json.loads(done.out)), ""
     except CommandError as error:
         return None, error.problem
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError):
         lines = done.err.strip().splitlines() or ["no output"]
         return None, lines[-1].removeprefix("holdfast bridge: ")
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.adapters.log import Log
+from holdfast.adapters.log_limit import LimitedLog
 from holdfast.config.load import load_section
 from holdfast.errors import ConfigError, Refused, Unavailable
 from holdfast.slurm.client import SlurmNode
@@ -176,6 +178,7 @@ def test_a_denied_write_is_logged_and_retried_with_growing_waits(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr("k8s_bridge.apply.log", LimitedLog(Log("bridge")))
     bridge = bridge_over(cluster, tmp_path, monkeypatch)
     cluster.kube.denied = {"computeinstance-0"}
     cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)

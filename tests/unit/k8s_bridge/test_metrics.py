@@ -17,9 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from holdfast.errors import Refused, Unavailable
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import SlurmName
-from k8s_bridge import metrics as metrics_module
+from k8s_bridge import http_server, service
+from k8s_bridge.health import Health
 from k8s_bridge.main import Bridge
 from k8s_bridge.metrics import BridgeMetrics
+from k8s_bridge.page.board import Board
+from k8s_bridge.service import Tools
 from tests.unit.k8s_bridge.fake_cluster import AGENT, NOON, FakeCluster
 
 W0 = SlurmName("worker-0")
@@ -141,17 +144,16 @@ def test_the_kill_switch_and_failed_passes_show(
 
 
 @pytest.fixture
-def port(metrics: BridgeMetrics, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr(metrics_module._Handler, "timeout", 0.2)
-    server = metrics.serve("127.0.0.1", 0)
+def port(metrics: BridgeMetrics) -> Iterator[int]:
+    routes = service._probes(Tools(metrics, Health(60), Board()))
+    server = http_server.serve(routes, "127.0.0.1", 0)
     assert server is not None
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    yield server.port
+    server.stop()
 
 
 def scraped(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
         text: bytes = answer.read()
     return text.decode()
 
@@ -169,14 +171,6 @@ def test_prometheus_reads_what_is_served_whatever_other_clients_do(
     assert {"holdfast_bridge_passes", "holdfast_bridge_snapshot_age_seconds"} <= found
     assert "holdfast_bridge_process_resident_memory_bytes" in found
     assert capfd.readouterr().err == "", "no traceback, and no line for each scrape"
-
-
-def test_a_port_in_use_does_not_stop_the_bridge(
-    port: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert BridgeMetrics().serve("127.0.0.1", port) is None
-    assert "error bridge: metrics not served" in (error := capfd.readouterr().err)
-    assert f'at=127.0.0.1:{port} why="Address already in use"' in error
 
 
 def test_the_reference_page_lists_each_metric_with_its_meaning(metrics: BridgeMetrics) -> None:

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
+from holdfast.cli.explain.command import node_with_kubernetes
 from holdfast.cli.explain.files import local_verdict, read_journal
-from holdfast.cli.explain.text import job_page, node_page
+from holdfast.cli.explain.text import job_page, kubernetes_lines, node_page
 from holdfast.cli.nodes import as_json
 from holdfast.cli.tables import table
+from holdfast.config.schema import PathsConfig
 from holdfast.drain_owner import AgentReport, Owner, drain_status, required_action_in
 from holdfast.policy.ownership import DrainRecord
 from holdfast.reason import Reason
@@ -562,3 +564,51 @@ def test_nodes_with_their_lemon_scores(cluster: Path, capsys: pytest.CaptureFixt
     assert rows["n2"]["rating"] == "lemon"
     _, out, _ = run(capsys, "nodes", "--json")
     assert "lemon" not in json.loads(out)[0]
+
+
+KUBE = {
+    "slurm": "worker-1",
+    "kubernetes": "computeinstance-1",
+    "mapped_to": "computeinstance-1",
+    "kill_switches": [],
+    "claimed_by": ["worker-1"],
+    "cordoned": True,
+    "cordoned_by": "kubectl-cordon",
+    "taint": None,
+    "record": None,
+    "conditions": [
+        {"type": "HoldfastSlurmReady", "status": "True", "reason": "x", "message": "a\x1bb"}
+    ],
+    "changes": [{"change": "DrainInSlurm", "held": True}],
+    "undo": "kubectl uncordon computeinstance-1 ends the cordon of kubectl-cordon.",
+}
+
+
+def test_the_kubernetes_side_of_a_node() -> None:
+    assert kubernetes_lines(KUBE).splitlines() == [
+        "  kubernetes Node computeinstance-1: cordoned by kubectl-cordon",
+        r"  condition HoldfastSlurmReady=True: a\x1bb",
+        "  pending   DrainInSlurm (held by a kill switch); it stays: does the bridge run?",
+        "  uncordon  kubectl uncordon computeinstance-1 ends the cordon of kubectl-cordon.",
+    ]
+    gone = {**KUBE, "kubernetes": None}
+    assert "Node computeinstance-1 does not exist" in kubernetes_lines(gone)
+    assert kubernetes_lines(None, "no kubeconfig") == "  kubernetes not known here: no kubeconfig"
+
+
+def test_a_node_is_found_by_its_name_in_kubernetes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def node_report(slurm: object, name: str, paths: object) -> dict[str, Any] | None:
+        asked.append(name)
+        return {"kind": "node", "name": name} if name == "worker-1" else None
+
+    monkeypatch.setattr("holdfast.cli.explain.command.node_report", node_report)
+    monkeypatch.setattr("holdfast.cli.explain.kubernetes.look", lambda name: (KUBE, ""))
+    found = node_with_kubernetes(None, "computeinstance-1", PathsConfig())  # type: ignore[arg-type]
+    assert asked == ["computeinstance-1", "worker-1"]
+    assert found == {
+        "kind": "node", "name": "worker-1", "kubernetes": KUBE, "kubernetes_problem": "",
+    }  # fmt: skip

@@ -1,0 +1,152 @@
+"""The process: a new start with a new configuration, its servers, and its end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.load import load_section
+from holdfast.config.schema import ClusterConfig
+from holdfast.errors import ConfigError, UsageError
+from k8s_bridge import service
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.kube.access import Right
+from k8s_bridge.names import KUBERNETES, SLURM
+from k8s_bridge.service import Parts, Service, Tools
+
+
+class AllRights:
+    allowed = True
+
+    def may(self, right: Right) -> bool:
+        return self.allowed
+
+
+class Loop:
+    """Runs ``work`` once; ``stopped``: it was asked to end."""
+
+    def __init__(self, work: Callable[[Loop], None]):
+        self._work = work
+        self.stopped = False
+
+    def run(self) -> None:
+        self._work(self)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "holdfast.yaml"
+
+    def compose(path: Path) -> Parts:
+        policy = load_section(path, "bridge", BridgeConfig)
+        return Parts(ClusterConfig(), policy, None, AllRights())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(service, "compose", compose)
+    monkeypatch.setattr("k8s_bridge.reload.LOOK_S", 3600.0)
+    return path
+
+
+def free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as found:
+        return int(found.getsockname()[1])
+
+
+def status(port: int, path: str) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_new_configuration_starts_the_loop_again_and_moves_the_servers(file: Path) -> None:
+    first, second, page = free_port(), free_port(), free_port()
+    seen: list[float] = []
+    answers: dict[str, int] = {}
+
+    def one(loop: Loop) -> None:
+        answers["healthz"] = status(first, "/healthz")
+        answers["readyz"] = status(first, "/readyz")
+        file.write_text("bridge: {poll_s: 0}\n")
+        assert running._watch is not None
+        assert (running._watch.look(), loop.stopped) == (False, False), "it cannot be used"
+        file.write_text(f"bridge: {{poll_s: 7, metrics_port: {second}, page_port: {page}}}\n")
+        assert running._watch.look()
+        assert loop.stopped
+
+    def two(_: Loop) -> None:
+        answers["second"] = status(second, "/metrics")
+        answers["page"] = status(page, "/")
+        answers["page of the metrics"] = status(second, "/")
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(f"http://127.0.0.1:{first}/healthz", timeout=20)
+        running.stop()
+
+    work = iter((one, two))
+
+    def make(parts: Parts, tools: Tools) -> Loop:
+        seen.append(parts.policy.poll_s)
+        if len(seen) == 2:
+            tools.health.seen(SLURM)
+            tools.health.seen(KUBERNETES)
+        return Loop(next(work))
+
+    file.write_text(f"bridge: {{poll_s: 3, metrics_port: {first}}}\n")
+    running = Service(file, make)
+    assert running.run() == 0
+    assert seen == [3, 7]
+    assert answers == {
+        "healthz": 200,
+        "readyz": 503,
+        "second": 200,
+        "page": 200,
+        "page of the metrics": 404,
+    }
+
+
+def test_sigterm_ends_it_and_sighup_looks_at_the_file(file: Path) -> None:
+    looked: list[bool] = []
+
+    def work(loop: Loop) -> None:
+        assert running._watch is not None
+        running._watch.ask = lambda: looked.append(True)  # type: ignore[method-assign]
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)
+        assert loop.stopped
+
+    running = Service(file, lambda *_: Loop(work))
+    assert running.run() == 0
+    assert looked == [True]
+
+
+def test_missing_rights_and_a_wrong_configuration_stop_only_the_first_start(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(parts: Parts, tools: Tools) -> Loop:
+        raise AssertionError("it must not start")
+
+    monkeypatch.setattr(AllRights, "allowed", False)
+    with pytest.raises(UsageError, match=r"may not get nodes, .*holdfast render rbac"):
+        Service(file, never).run()
+    file.write_text("bridge: {page_port: 9646, metrics_port: 9646}\n")
+    with pytest.raises(ConfigError, match=r"holdfast\.yaml:1: bridge\.page_port: must differ"):
+        Service(file, never).run()
