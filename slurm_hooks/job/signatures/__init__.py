@@ -15,9 +15,9 @@ from slurm_hooks.job.signatures import (
     resources,
     scheduler,
 )
-from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect
+from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect, Weight
 
-__all__ = ["SIGNATURES", "Kind", "Retry", "Signature", "Suspect"]
+__all__ = ["SIGNATURES", "Kind", "Retry", "Signature", "Suspect", "Weight"]
 
 SIGNATURES: tuple[Signature, ...] = (
     *kernel.ROWS,
