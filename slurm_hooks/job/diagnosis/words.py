@@ -7,7 +7,6 @@ a run of letters).
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 NEEDS: dict[str, str] = {
@@ -179,21 +178,23 @@ PROGRESS = frozenset(
 
 
 @lru_cache(maxsize=1)
-def _by_word() -> tuple[tuple[bytes, frozenset[str]], ...]:
+def _by_start() -> dict[bytes, list[tuple[bytes, frozenset[str]]]]:
+    """First two letters → the words that begin so, each with the codes that need it."""
     codes: dict[str, set[str]] = {}
     for code, words in NEEDS.items():
         for word in words.split():
             codes.setdefault(word, set()).add(code)
-    return tuple((word.encode(), frozenset(found)) for word, found in codes.items())
-
-
-@lru_cache(maxsize=1)
-def _any_word() -> re.Pattern[bytes]:
-    return re.compile(b"|".join(word for word, _ in _by_word()))
+    starts: dict[bytes, list[tuple[bytes, frozenset[str]]]] = {}
+    for word, found in codes.items():
+        starts.setdefault(word[:2].encode(), []).append((word.encode(), frozenset(found)))
+    return starts
 
 
 def codes_of(word: bytes) -> frozenset[str]:
     """The signatures that a line with this word may match."""
-    if not _any_word().search(word):
-        return frozenset()
-    return frozenset().union(*(codes for needed, codes in _by_word() if needed in word))
+    starts, codes = _by_start(), frozenset[str]()
+    for index in range(len(word) - 1):
+        for needed, found in starts.get(word[index : index + 2], ()):
+            if word.startswith(needed, index):
+                codes |= found
+    return codes

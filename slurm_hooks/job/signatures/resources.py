@@ -116,6 +116,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.NEVER,
         r"ERROR: Invalid metadata file|WARNING: could not find the metadata file \S+",
+        Weight.WEAK,
     ),
     Signature(
         "D01",
