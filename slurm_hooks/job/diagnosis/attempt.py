@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -82,10 +82,9 @@ class Attempt:
 
     def report(self, cause: Cause) -> None:
         """Notes which ranks wait for a collective, and which work they had enqueued."""
-        if cause.signature.code in self.REPORTS and cause.rank is not None:
-            if len(self._reports) < _MAX_RANKS:
-                found = _ENQUEUED.search(cause.line.text)
-                self._reports[cause.rank] = int(found["work"]) if found else None
+        if cause.rank is not None and len(self._reports) < _MAX_RANKS:
+            found = _ENQUEUED.search(cause.line.text)
+            self._reports[cause.rank] = int(found["work"]) if found else None
 
     def awaited(self, places: Places) -> tuple[int, ...]:
         """The ranks that the others wait for, empty if they are not known."""
@@ -105,14 +104,16 @@ class Attempt:
         if step not in self._recent:
             self._recent.append(step)
             self._steps += 1
-            self._drop(lambda hit: self._steps - hit.steps >= _STEPS_AFTER)
+            self._drop(_STEPS_AFTER)
 
     def finished(self) -> None:
         """The training printed that it is done."""
-        self._drop(lambda hit: True)
+        self._drop(0)
 
-    def _drop(self, passed: Callable[[Hit], bool]) -> None:
-        self._hits = [hit for hit in self._hits if not (hit.may_pass and passed(hit))]
+    def _drop(self, steps: int) -> None:
+        """Drops the lines that so many steps have followed."""
+        newest = self._steps - steps
+        self._hits = [hit for hit in self._hits if not hit.may_pass or hit.steps > newest]
 
     @property
     def strength(self) -> int:

@@ -86,7 +86,8 @@ class Engine:
         self._order += 1
         line = LogLine(file=file, number=found.number, text=text)
         cause = self._cause(row, line)
-        attempt.report(cause)
+        if row.code in attempt.REPORTS:
+            attempt.report(cause)
         if attempt.wants(row.code):
             attempt.add(cause, _when(text, found.before, at), self._order)
 

@@ -1,4 +1,4 @@
-"""When a line was printed, by the time stamps of kernels, Slurm and frameworks. Pure.
+"""When a line was printed, by the time stamps of kernels, Slurm and frameworks.
 
 Many stamps lack the year, and no log tells its time zone, so the answer only serves to order the lines of
 the logs of one job.
@@ -7,9 +7,9 @@ the logs of one job.
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timezone
 
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MONTH = "|".join(_MONTHS)
 _CLOCK = r"(?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
 _STAMPS = (
@@ -24,6 +24,8 @@ _STAMPS = (
 )
 _YEARLESS = 1972
 """A leap year before any log."""
+_ZONE = timezone.utc
+"""Stands for the zone of the log, which is not known."""
 
 
 def time_in(text: str) -> datetime | None:
@@ -42,9 +44,15 @@ def _time(year: str | None, month: int, day: int, clock: str) -> datetime | None
     hour, minute, second = (int(part) for part in whole.split(":"))
     micros = int((fraction + "000000")[:6])
     try:
-        return datetime(int(year or _YEARLESS), month, day, hour, minute, second, micros)
+        found = datetime(int(year or _YEARLESS), month, day, hour, minute, second, tzinfo=_ZONE)
+        return found.replace(microsecond=micros)
     except ValueError:
         return None
+
+
+def local_now() -> datetime:
+    """The present time as the logs of this machine print it."""
+    return datetime.now(_ZONE).astimezone().replace(tzinfo=_ZONE)
 
 
 def last_time_before(before: bytes) -> datetime | None:

@@ -48,3 +48,8 @@ class Diagnosis:
     cause: Cause | None
     suspects: tuple[str, ...]
     others: dict[str, int]
+
+    @classmethod
+    def none(cls) -> Diagnosis:
+        """No line matched."""
+        return cls(cause=None, suspects=(), others={})

@@ -10,7 +10,7 @@ line feed that they belong to. A very long line is read in pieces.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from slurm_hooks.job.diagnosis.launcher_lines import ATTEMPT, PREFIX, node_fault_in
@@ -27,8 +27,8 @@ _TAIL_BYTES = 4 << 10
 _TRIES = 16
 """So many lines with the same letters and other numbers are looked at before all are taken as equal."""
 _MAX_NUMBERS = 256
-_MEMORY_BYTES = 1 << 20
-_MAX_WORDS = 20_000
+_MEMORY_BYTES = 512 << 10
+_MAX_WORDS = 8_000
 _MAX_WORD = 100
 
 _UPPER, _LOWER = bytes(range(65, 91)), bytes(range(97, 123))
@@ -142,7 +142,7 @@ class Scanner:
         self._lines_before = 0
 
     def feed(self, data: bytes, *, progress: bool) -> Iterator[Found]:
-        """The lines that match. ``progress``: also those that show progress."""
+        """The lines that match; those that show progress only if ``progress`` or beside failures."""
         block = self._rest + data if self._rest else data
         cut = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
         if cut:
@@ -174,7 +174,7 @@ class Scanner:
             lines = block.translate(_ENDS).split(b"\n")
             memory.learn(_first_lines(unknown, letters, lines))
         wanted = distinct & memory.failures
-        if progress:
+        if progress or wanted:
             wanted |= distinct & memory.progress
         if wanted:
             lines = lines or block.translate(_ENDS).split(b"\n")

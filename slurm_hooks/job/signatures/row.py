@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-
 AT_START = (
     r"^(?:(?:\[[^\]]{1,80}\]|<[^>]{1,80}>|\([\w ]{1,40}pid=[^)]{1,80}\)):?\s*"
     r"|\d{1,6}:\s*|[\w.-]*\d[\w.-]{0,60}:\s+|\|\s*){0,4}"

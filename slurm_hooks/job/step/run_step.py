@@ -11,14 +11,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 
 from holdfast.vocabulary import DO_NOT_REQUEUE
+from slurm_hooks.job.diagnosis.causes import Engine
+from slurm_hooks.job.diagnosis.line import Diagnosis
 from slurm_hooks.job.step.child import FORWARDED, Child
+from slurm_hooks.job.step.listen import Listener
 from slurm_hooks.job.step.srun_output import TaskFailure
 
 KILL_ON_BAD_EXIT = "SLURM_KILL_BAD_EXIT"
+_SETTLED_S = 600.0
+_PRINTS_S = 30.0
+_SKIP = 5
 _DRAIN_S = 0.3
 """Time to read standard error after the child's exit. A descendant may keep it open for ever."""
 
@@ -34,7 +40,7 @@ class StepEnd:
                         preemption).
     ``cancelled_step``  number of the step that a user cancelled (``scancel JOB.STEP``, ``scancel -s
                         TERM JOB``) while the job continues; empty: none, or srun had other errors.
-    ``tail``            the last lines of its standard error.
+    ``found``           the cause in its output.
     """
 
     status: int
@@ -44,7 +50,7 @@ class StepEnd:
     ended_why: str = ""
     terminated: bool = False
     cancelled_step: str = ""
-    tail: tuple[str, ...] = ()
+    found: Diagnosis = field(default_factory=Diagnosis.none)
 
     @property
     def exit_code(self) -> int:
@@ -73,6 +79,7 @@ class StepPlan:
     ``watch`` is called every ``poll_s`` in its own thread and returns why the step must end, or an
     empty string. ``end_tasks`` starts the SIGKILL of the tasks of these steps (empty: of all) and
     returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost nodes.
+    ``rank_hosts``: rank → node, where the job's options tell it.
     """
 
     argv: Sequence[str]
@@ -82,6 +89,7 @@ class StepPlan:
     poll_s: float
     end_grace_s: float
     last_kill_s: float = 10.0
+    rank_hosts: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def tolerates_failures(self) -> bool:
@@ -139,21 +147,41 @@ class StepSignals:
 class Watch:
     """Calls ``look`` every ``poll_s`` in a thread, so that a slow slurmctld delays neither signals nor
     output.
+
+    After ten minutes a look costs more than it finds while the job prints something (``heard_at``,
+    ``time.monotonic``): then only every sixth is done.
     """
 
-    def __init__(self, look: Callable[[], str], poll_s: float, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        look: Callable[[], str],
+        poll_s: float,
+        wake: Callable[[], None],
+        heard_at: Callable[[], float],
+    ) -> None:
         self.why = ""
         self._look, self._poll_s, self._wake = look, poll_s, wake
+        self._heard_at, self._started_at = heard_at, time.monotonic()
+        self._skipped = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
         self._thread.start()
 
     def _run(self) -> None:
         while not self._stop.wait(self._poll_s):
+            if self._may_skip(time.monotonic()):
+                self._skipped += 1
+                continue
+            self._skipped = 0
             self.why = self._look()
             if self.why:
                 self._wake()
                 return
+
+    def _may_skip(self, now: float) -> bool:
+        settled = now - self._started_at > _SETTLED_S
+        prints = now - self._heard_at() < max(_PRINTS_S, 2 * self._poll_s)
+        return settled and prints and self._skipped < _SKIP
 
     def stop(self) -> None:
         self._stop.set()
@@ -220,8 +248,10 @@ class _Termination:
 def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     """Runs the step and returns when it has ended. Raises OSError when it cannot be started."""
     started_at = time.time()
-    child = Child(plan.argv, plan.env, time.time)
-    watch = Watch(plan.watch, plan.poll_s, signals.wake)
+    listener = Listener(Engine(launcher=False, rank_hosts=plan.rank_hosts), plan.argv, plan.env)
+    child = Child(plan.argv, plan.env, time.time, listener.stderr)
+    listener.start(child.pid)
+    watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at)
     ending = _Termination(child, plan)
     try:
         status = _follow(child, watch, ending, signals)
@@ -236,7 +266,7 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
         ended_why="" if child.failures and not watch.why else ending.why,
         terminated=signals.terminated,
         cancelled_step=_cancelled_step(child),
-        tail=tuple(child.tail),
+        found=listener.finish(),
     )
 
 

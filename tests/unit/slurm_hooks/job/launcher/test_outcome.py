@@ -12,6 +12,7 @@ from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
+from slurm_hooks.job.diagnosis.causes import Diagnosis, LogLine, diagnose
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
 from slurm_hooks.job.step.run_step import StepEnd
@@ -40,10 +41,17 @@ srun: error: worker-[0-1]: tasks 0-1: Exited with exit code 2
 """
 
 
+def _diagnosed(lines: tuple[str, ...]) -> Diagnosis:
+    return diagnose(
+        LogLine(file="stderr", number=number, text=text)
+        for number, text in enumerate(lines, start=1)
+    )
+
+
 def ended(output: str, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
     tail = tuple(output.splitlines())
     failures = tuple(filter(None, (task_failure_in(line, 1.0) for line in tail)))
-    end = StepEnd(status=2, started_at=0.0, ended_at=1.0, failures=failures, tail=tail)
+    end = StepEnd(status=2, started_at=0.0, ended_at=1.0, failures=failures, found=_diagnosed(tail))
     return attempt_end(end, Choice(chosen=None), None, nodes)
 
 

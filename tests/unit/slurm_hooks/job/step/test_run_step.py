@@ -58,7 +58,7 @@ def test_standard_error_is_copied_unchanged(capfd: pytest.CaptureFixture[str]) -
     output = capfd.readouterr()
     assert output.out == "out"
     assert output.err == "one\ntwo\0\ufffd half"
-    assert end.tail == ("one",) or end.tail[0] == "one"
+    assert end.status == 0
 
 
 def test_the_exit_code_of_the_first_failed_task_counts_not_sruns_highest() -> None:
