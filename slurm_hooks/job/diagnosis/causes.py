@@ -93,11 +93,13 @@ class Engine:
 
     def _progress(self, row: Signature, text: str) -> None:
         found = search(row, text)
+        named = found.groupdict() if found else {}
+        step = named.get("step") or named.get("n") or text
         for output in self._outputs.values():
             if row.code == _DONE:
                 output.attempt.finished()
             else:
-                output.attempt.progressed((found and found["step"]) or text)
+                output.attempt.progressed(step)
 
     def _cause(self, row: Signature, line: LogLine) -> Cause:
         found = search(row, line.text)

@@ -1,7 +1,8 @@
 """The failure catalogue: patterns of log lines, and what each means for the failed job.
 
-Each pattern is tested on a line from a real log (tests/data/signatures.tsv). To add one, add a row to
-one of the modules below and an example to that file.
+Each pattern is tested on an example (tests/data/signatures.tsv). To add one, add a row to one of the
+modules below, an example to that file, and the words that each matching line contains to
+diagnosis/words.py.
 """
 
 from __future__ import annotations
