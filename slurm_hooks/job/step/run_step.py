@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,11 +19,9 @@ from slurm_hooks.job.diagnosis.line import Diagnosis
 from slurm_hooks.job.step.child import FORWARDED, Child
 from slurm_hooks.job.step.listen import Listener
 from slurm_hooks.job.step.srun_output import TaskFailure
+from slurm_hooks.job.step.watch import Watch
 
 KILL_ON_BAD_EXIT = "SLURM_KILL_BAD_EXIT"
-_SETTLED_S = 600.0
-_PRINTS_S = 30.0
-_SKIP = 5
 _DRAIN_S = 0.3
 """Time to read standard error after the child's exit. A descendant may keep it open for ever."""
 
@@ -142,49 +139,6 @@ class StepSignals:
             pass
         taken, self.pending = self.pending, []
         return taken
-
-
-class Watch:
-    """Calls ``look`` every ``poll_s`` in a thread, so that a slow slurmctld delays neither signals nor
-    output.
-
-    After ten minutes a look costs more than it finds while the job prints something (``heard_at``,
-    ``time.monotonic``): then only every sixth is done.
-    """
-
-    def __init__(
-        self,
-        look: Callable[[], str],
-        poll_s: float,
-        wake: Callable[[], None],
-        heard_at: Callable[[], float],
-    ) -> None:
-        self.why = ""
-        self._look, self._poll_s, self._wake = look, poll_s, wake
-        self._heard_at, self._started_at = heard_at, time.monotonic()
-        self._skipped = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._poll_s):
-            if self._may_skip(time.monotonic()):
-                self._skipped += 1
-                continue
-            self._skipped = 0
-            self.why = self._look()
-            if self.why:
-                self._wake()
-                return
-
-    def _may_skip(self, now: float) -> bool:
-        settled = now - self._started_at > _SETTLED_S
-        prints = now - self._heard_at() < max(_PRINTS_S, 2 * self._poll_s)
-        return settled and prints and self._skipped < _SKIP
-
-    def stop(self) -> None:
-        self._stop.set()
 
 
 class _Termination:

@@ -99,7 +99,7 @@ def test_a_lost_peer_is_the_cause_only_if_nothing_else_is() -> None:
 
 def test_what_explains_a_timeout_is_its_cause() -> None:
     flap = "w-1:1:2 [3] NCCL WARN NET/IB : mlx5_7:1 Got non-fatal async event: port error(10)\n"
-    timeout = "[rank3]:[E801 10:00:00.1 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)\n"
+    timeout = "[rank3]:[E801 10:00:00.1 x.cpp:607] [Rank 3] Watchdog caught collective operation timeout\n"
     assert code(flap + timeout) == "N11"
     assert code(flap + steps(1, 9) + timeout) == "N01"
 
@@ -125,7 +125,7 @@ def test_addresses_and_ranks_become_hosts_by_what_nccl_prints() -> None:
     broken = "w-0:1:2 [3] NCCL WARN NET/IB: Got completion from peer 10.0.0.3<456> with status=12 opcode=0\n"
     assert diagnosed(start + broken).suspects == ("w-0", "w-3")
     timeouts = "".join(
-        f"[rank{r}]:[E801 10:00:00.1 x.cpp:6] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)\n"
+        f"[rank{r}]:[E801 10:00:00.1 x.cpp:6] [Rank {r}] Watchdog caught collective operation timeout\n"
         for r in range(32)
         if r // 8 != 2
     )
