@@ -60,6 +60,7 @@ class Listener:
         self._lock = threading.Lock()
         self._files: dict[str, _Followed] = {}
         self._patterns: dict[tuple[str, Path], bool] = {}
+        self._pending = bytearray()
         self._pid = 0
         self._stop = threading.Event()
         self.heard_at = time.monotonic()
@@ -78,8 +79,12 @@ class Listener:
     def stderr(self, data: bytes) -> None:
         """What came through the pipe. In a file that is followed anyway it would count twice."""
         self.heard_at = time.monotonic()
-        if not self._stderr_is_in_file:
-            self._feed(STDERR, data)
+        if self._stderr_is_in_file:
+            return
+        with self._lock:
+            self._pending += data
+            if len(self._pending) >= _BLOCK_BYTES:
+                self._take_pending()
 
     def finish(self) -> Diagnosis:
         """Reads the rest and returns the cause. Waits a few seconds at most."""
@@ -87,13 +92,16 @@ class Listener:
         if self._pid:
             self._thread.join(_LAST_ROUND_S + 1.0)
         with self._lock:
+            self._take_pending()
             for name in (STDERR, *list(self._files)):
                 self._engine.end(name)
             return self._engine.diagnosis()
 
     def _run(self) -> None:
         while not self._stop.wait(_EVERY_S):
-            self._round(lambda: self._stop.is_set())
+            with self._lock:
+                self._take_pending()
+            self._round(self._stop.is_set)
         end = time.monotonic() + _LAST_ROUND_S
         self._round(lambda: time.monotonic() > end)
         for followed in self._files.values():
@@ -112,6 +120,11 @@ class Listener:
                     left -= len(data)
             except OSError:
                 continue  # it can be read again when the filesystem answers
+
+    def _take_pending(self) -> None:
+        """Many small pieces cost more than one."""
+        self._engine.feed(STDERR, bytes(self._pending), local_now())
+        self._pending.clear()
 
     def _feed(self, name: str, data: bytes) -> None:
         with self._lock:
