@@ -86,6 +86,11 @@ class Attempt:
             found = _ENQUEUED.search(cause.line.text)
             self._reports[cause.rank] = int(found["work"]) if found else None
 
+    @property
+    def recorded(self) -> tuple[int, ...]:
+        """The ranks that the others wait for according to flight recorders."""
+        return next((h.cause.ranks for h in self._hits if h.cause.signature.code == "N31"), ())
+
     def awaited(self, places: Places) -> tuple[int, ...]:
         """The ranks that the others wait for, empty if they are not known."""
         silent = sorted(places.rank_hosts.keys() - self._reports.keys())
@@ -167,7 +172,7 @@ def diagnosis_of(attempts: list[Attempt], places: Places) -> Diagnosis:
     awaited: list[str] = []
     for attempt in attempts:
         others.update(attempt.counts)
-        awaited += hosts_of(attempt.awaited(places), places.rank_hosts)
+        awaited += hosts_of(attempt.recorded or attempt.awaited(places), places.rank_hosts)
     if cause:
         others[cause.signature.code] -= 1
     suspects = list(_suspects(cause, possible, places)) if cause else []

@@ -6,11 +6,13 @@ import argparse
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
 from holdfast.adapters import safe_file
 from holdfast.cli.console import complain, say, say_json
+from slurm_hooks.job.diagnosis import flight_recorder
 from slurm_hooks.job.diagnosis.causes import CLASS_OF, RETRY_OF, Diagnosis, Engine
 from slurm_hooks.job.signatures import Kind
 
@@ -27,6 +29,7 @@ retry: same (on the same nodes), exclude (on other nodes), hold (a person must d
 Exit status: 0 a cause was found, 1 no cause was found, 2 a LOG cannot be read."""
 
 _READ_BYTES = 256 << 10
+_MAX_DUMP_BYTES = 32 << 20
 _MAX_BYTES = 16 << 30
 """Takes minutes to read. A user can create a sparse file of any size."""
 _OWN_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
@@ -57,14 +60,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Prints the cause of a failure."""
     args = parser().parse_args(argv)
     engine = Engine()
+    dumps: dict[int, flight_recorder.Pending] = {}
     for name in args.logs:
         try:
-            for block in _blocks(name):
+            blocks = _blocks(name)
+            first = next(blocks, b"")
+            rank = flight_recorder.rank_of(name)
+            if first.startswith(flight_recorder.FIRST_BYTES) and rank is not None:
+                found_in_dump = flight_recorder.pending(_whole(first, blocks))
+                if found_in_dump is not None:
+                    dumps[rank] = found_in_dump
+                continue
+            for block in chain((first,), blocks):
                 engine.feed(name, block)
             engine.end(name)
         except OSError as error:
             complain(f"holdfast diagnose: {name}: {error.strerror}; give a log that you can read")
             return 2
+    awaited = flight_recorder.awaited(dumps)
+    if awaited:
+        engine.feed("flight recorder", f"{flight_recorder.line(awaited)}\n".encode())
     found = engine.diagnosis()
     say_json(record(found)) if args.json else say(_text(found))
     return 0 if found.cause else 1
@@ -87,6 +102,16 @@ def _blocks(name: str) -> Iterator[bytes]:
         while left > 0 and (block := file.read(min(left, _READ_BYTES))):
             left -= len(block)
             yield block
+
+
+def _whole(first: bytes, blocks: Iterator[bytes]) -> bytes:
+    """A dump; of one that is too large only the beginning, which is none."""
+    data = bytearray(first)
+    for block in blocks:
+        data += block
+        if len(data) > _MAX_DUMP_BYTES:
+            break
+    return bytes(data)
 
 
 def _own_descriptor(name: str) -> int | None:

@@ -76,6 +76,7 @@ NEEDS: dict[str, str] = {
     "N23": "completion flush",
     "N24": "unhandled",
     "N25": "internal",
+    "N31": "flight",
     "N30": "bootstrap ncclcomminitrank",
     "G01": "error gloo imed timeout unable",
     "G02": "transport",

@@ -272,4 +272,12 @@ ROWS: tuple[Signature, ...] = (
         r"NCCL INFO (?:ncclCommInitRank\S* comm \S+ rank \d+ nranks|Bootstrap ?: Using )",
         Weight.NONE,
     ),
+    Signature(
+        "N31",
+        Kind.COLLECTIVE_TIMEOUT,
+        Suspect.NAMED_RANK,
+        Retry.ONCE,
+        r"^flight recorder: the others wait for ranks (?P<ranks>[\d, ]+)",
+        Weight.POSSIBLE,
+    ),
 )
