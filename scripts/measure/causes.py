@@ -103,7 +103,9 @@ def speed() -> None:
 
 def main(argv: list[str]) -> int:
     """See the module."""
-    parser = argparse.ArgumentParser(prog="measure.causes", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="measure.causes", description=__doc__.splitlines()[0], allow_abbrev=False
+    )
     parser.add_argument("folder", nargs="?", type=Path, help="logs and labels.tsv")
     parser.add_argument("--speed", action="store_true", help="measure speed on a synthetic log")
     args = parser.parse_args(argv)
