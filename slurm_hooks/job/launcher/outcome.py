@@ -17,8 +17,13 @@ from slurm_hooks.job.step.run_step import StepEnd
 
 _INFRASTRUCTURE = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
 _CAUSES = frozenset(
-    row.code for row in SIGNATURES if row.kind not in (Kind.CASCADE, Kind.PROGRESS, Kind.SCHEDULER)
+    row.code
+    for row in SIGNATURES
+    if row.kind not in (Kind.CASCADE, Kind.PROGRESS, Kind.SCHEDULER)
+    and row.weight.value > Weight.CONSEQUENCE.value
 )
+_SAYS_NOTHING = frozenset({"L05", "L10"})
+"""A task failed, or the step was ended. Neither adds to the fingerprint, which holds the task's exit code."""
 _NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instruction"})
 """Crashes that faulty host memory may cause. The second on the same node counts against the node
 (recovery.md 3.1)."""
@@ -66,8 +71,9 @@ def attempt_end(
     """How the attempt ended. ``newest_step``: step of the newest complete checkpoint now; ``nodes``:
     the job's nodes."""
     found = end.found
-    # L05 (a task failed) adds nothing to the fingerprint, which holds the task's exit code.
-    cause = found.cause if found.cause and found.cause.signature.code != "L05" else None
+    cause = found.cause
+    if cause and cause.signature.code in _SAYS_NOTHING:
+        cause = None
     only_node = _only_failing_node(cause, end, nodes)
     progressed = _progressed(choice, newest_step)
     kind = _kind_of_attempt(found, cause, end, progressed)
@@ -110,8 +116,11 @@ def _kind_of_attempt(
 def _kind(cause: Cause | None) -> FailureKind:
     if cause is None:
         return FailureKind.UNKNOWN
-    if cause.signature.weight.value <= Weight.CONSEQUENCE.value:
+    weight = cause.signature.weight
+    if weight.value <= Weight.CONSEQUENCE.value:
         return FailureKind.UNKNOWN  # a peer was lost, and nothing tells why
+    if weight is Weight.WEAK and cause.signature.kind is not Kind.NETWORK:
+        return FailureKind.UNKNOWN  # a process was killed, and nothing tells why
     if cause.signature.kind in _INFRASTRUCTURE:
         return FailureKind.INFRASTRUCTURE
     return FailureKind.USER if cause.signature.retry is Retry.NEVER else FailureKind.UNKNOWN

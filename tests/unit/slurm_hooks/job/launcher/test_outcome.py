@@ -118,3 +118,22 @@ def test_a_known_lost_mount_takes_precedence_over_the_missing_program(output: st
     gone = NodeFault(node=NODES[1], code="MOUNT_GONE", detail="", fatal=True)
     moved = after(ended(output), 2, (gone,))
     assert (moved.next, moved.why) == (Next.REQUEUE, "bad node worker-1 (MOUNT_GONE)")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "w-1:1:2 [3] NCCL WARN socketProgress: Connection closed by remote peer w-2<47247>\n",
+        "slurmstepd: error: *** STEP 7.0 ON worker-1 CANCELLED AT 2026-08-01T10:00:00 ***\n",
+        "/var/spool/slurmd/job7/slurm_script: line 4:  8156 Killed                  python3 x.py\n",
+    ],
+)
+def test_what_does_not_tell_why_is_not_taken_for_infrastructure(output: str) -> None:
+    this = ended(f"{output}srun: error: worker-1: task 1: Exited with exit code 1\n")
+    assert this.kind is FailureKind.UNKNOWN
+
+
+def test_only_nodes_of_the_job_are_suspect_also_by_their_full_names() -> None:
+    line = "{}:1:2 [3] NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n"
+    assert ended(line.format("worker-1.cluster.local")).suspects == {"worker-1"}
+    assert ended(line.format("other-1")).suspects == frozenset()
