@@ -5,6 +5,7 @@ srun(1), "FILENAME PATTERN". What differs from task to task (``%t``, ``%n``, ``%
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -48,6 +49,10 @@ def names(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
 def files(pattern: str, env: Mapping[str, str], folder: Path, most: int) -> list[Path]:
     """The files that match a pattern now, at most ``most``. Never raises."""
     path = folder / pattern
+    if all(_value(found, env) is not None for found in _FIELD.finditer(path.name)):
+        whole = _FIELD.sub(lambda found: _value(found, env) or "", path.name)
+        only = _folder(path.parent, env) / whole
+        return [only] if os.path.exists(only) else []  # noqa: PTH110 (never raises)
     expression = re.compile("".join(_parts(path.name, env)))
     try:
         entries = safe_file.scan(_folder(path.parent, env), most=_MAX_ENTRIES)
