@@ -38,6 +38,7 @@ _TITLES = {
     Kind.SCHEDULER: "an event of the scheduler",
     Kind.CASCADE: "a consequence of another failure",
     Kind.PROGRESS: "training progress, not a failure",
+    Kind.PLACE: "the host of a rank, not a failure",
 }
 
 

@@ -6,13 +6,14 @@ import argparse
 import os
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
 from holdfast.adapters import safe_file
 from holdfast.cli.console import complain, say, say_json
-from slurm_hooks.job.diagnosis.causes import CLASS_OF, RETRY_OF, Diagnosis, LogLine, diagnose
+from slurm_hooks.job.diagnosis import flight_recorder
+from slurm_hooks.job.diagnosis.causes import CLASS_OF, RETRY_OF, Diagnosis, Engine
 from slurm_hooks.job.signatures import Kind
 
 _EPILOG = """example:
@@ -27,14 +28,12 @@ retry: same (on the same nodes), exclude (on other nodes), hold (a person must d
 
 Exit status: 0 a cause was found, 1 no cause was found, 2 a LOG cannot be read."""
 
-_MAX_LINE_BYTES = 64 << 10
-"""The rest of a longer line is ignored."""
-_READ_BYTES = 1 << 20
+_READ_BYTES = 256 << 10
+_MAX_DUMP_BYTES = 32 << 20
 _MAX_BYTES = 16 << 30
 """Takes minutes to read. A user can create a sparse file of any size."""
 _OWN_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
 
-_TIME = re.compile(r"\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
 _ENDED = re.compile(r"DUE TO (?:TIME LIMIT|PREEMPTION|JOB REQUEUE)")
 
 
@@ -60,35 +59,59 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the cause of a failure."""
     args = parser().parse_args(argv)
-    found: list[Diagnosis] = []
+    engine = Engine()
+    dumps: dict[int, flight_recorder.Pending] = {}
     for name in args.logs:
         try:
-            found.append(diagnose(_lines(name)))
+            blocks = _blocks(name)
+            first = next(blocks, b"")
+            rank = flight_recorder.rank_of(name)
+            if first.startswith(flight_recorder.FIRST_BYTES) and rank is not None:
+                found_in_dump = flight_recorder.pending(_whole(first, blocks))
+                if found_in_dump is not None:
+                    dumps[rank] = found_in_dump
+                continue
+            for block in chain((first,), blocks):
+                engine.feed(name, block)
+            engine.end(name)
         except OSError as error:
             complain(f"holdfast diagnose: {name}: {error.strerror}; give a log that you can read")
             return 2
-    merged = merge(found)
-    say_json(record(merged)) if args.json else say(_text(merged))
-    return 0 if merged.cause else 1
+    awaited = flight_recorder.awaited(dumps)
+    if awaited:
+        engine.feed("flight recorder", f"{flight_recorder.line(awaited)}\n".encode())
+    found = engine.diagnosis()
+    say_json(record(found)) if args.json else say(_text(found))
+    return 0 if found.cause else 1
 
 
-def _lines(name: str) -> Iterator[LogLine]:
-    """The lines of a log. Raises ``OSError``. A pipe is read only if it is an open file of the caller."""
+def _blocks(name: str) -> Iterator[bytes]:
+    """The content of a log. Raises ``OSError``. A pipe is read only if it is an open file of the caller."""
     file: IO[bytes]
-    size_bytes: int | None
+    left = _MAX_BYTES
     descriptor = _own_descriptor(name)
     if descriptor is not None:
-        file, size_bytes = os.fdopen(os.dup(descriptor), "rb"), None
+        file = os.fdopen(os.dup(descriptor), "rb", buffering=0)
     else:
-        file, size_bytes, _ = safe_file.open_regular(Path(name), buffer_bytes=_READ_BYTES)
-        if size_bytes > _MAX_BYTES:
+        file, left, _ = safe_file.open_regular(Path(name), buffer_bytes=0)
+        if left > _MAX_BYTES:
             file.close()
             raise safe_file.not_readable(f"larger than {_MAX_BYTES >> 30} GiB", Path(name))
     with file:
-        found = safe_file.lines(file, max_line_bytes=_MAX_LINE_BYTES, max_bytes=size_bytes)
-        for number, raw in enumerate(found, start=1):
-            text = raw.decode("utf-8", "replace")
-            yield LogLine(file=name, number=number, text=text.rstrip("\r\n"))
+        # Not more than there was at first: somebody else may append faster than this reads.
+        while left > 0 and (block := file.read(min(left, _READ_BYTES))):
+            left -= len(block)
+            yield block
+
+
+def _whole(first: bytes, blocks: Iterator[bytes]) -> bytes:
+    """A dump; of one that is too large only the beginning, which is none."""
+    data = bytearray(first)
+    for block in blocks:
+        data += block
+        if len(data) > _MAX_DUMP_BYTES:
+            break
+    return bytes(data)
 
 
 def _own_descriptor(name: str) -> int | None:
@@ -97,37 +120,6 @@ def _own_descriptor(name: str) -> int | None:
         return 0
     match = _OWN_DESCRIPTOR.fullmatch(name)
     return int(match[1]) if match else None
-
-
-def merge(found: Sequence[Diagnosis]) -> Diagnosis:
-    """Merges the diagnoses of several logs: the earliest cause if all causes have a time, else that of
-    the first log.
-    """
-    causes = [diagnosis.cause for diagnosis in found if diagnosis.cause]
-    times = [_time_in(cause.line.text) for cause in causes]
-    order = list(range(len(causes)))
-    if all(times):
-        order.sort(key=lambda index: str(times[index]))
-    cause = causes[order[0]] if causes else None
-    others: dict[str, int] = {}
-    for diagnosis in found:
-        for code, count in diagnosis.others.items():
-            others[code] = others.get(code, 0) + count
-        if diagnosis.cause and diagnosis.cause is not cause:
-            code = diagnosis.cause.signature.code
-            others[code] = others.get(code, 0) + 1
-    suspects = next((other.suspects for other in found if other.cause is cause), ())
-    return Diagnosis(cause=cause, suspects=suspects, others=others)
-
-
-def _time_in(text: str) -> datetime | None:
-    match = _TIME.search(text)
-    if not match:
-        return None
-    try:
-        return datetime.fromisoformat(f"{match[1]}T{match[2]}")
-    except ValueError:
-        return None
 
 
 def retry_of(found: Diagnosis) -> str:

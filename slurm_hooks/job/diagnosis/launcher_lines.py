@@ -15,6 +15,8 @@ from slurm_hooks.job.signatures import Kind, Retry, Signature, Suspect
 
 PREFIX = "holdfast: "
 
+ATTEMPT = re.compile(r"^holdfast: attempt \d+ of job \d+ starts ")
+
 _BAD_NODE = re.compile(
     r"^holdfast: (?:step ended|not started|decision: \w+): "
     r"bad node(?::| in this job:)? (?P<host>[A-Za-z0-9][\w.-]{0,252}) "

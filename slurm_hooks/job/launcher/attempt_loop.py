@@ -36,6 +36,7 @@ from slurm_hooks.job.launcher.past_attempts import JournalAttempt, lost_launcher
 from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.node_steps import EXTERN, steps_here, steps_on
 from slurm_hooks.job.step.overlap_step import environment, overlapping
+from slurm_hooks.job.step.rank_hosts import rank_hosts
 from slurm_hooks.job.step.run_step import StepEnd, StepPlan, run_step
 
 _QUERY_TIMEOUT_S = 15.0
@@ -122,6 +123,7 @@ class AttemptLoop:
             end_tasks=self._end_tasks,
             poll_s=config.poll_s,
             end_grace_s=config.end_grace_s,
+            rank_hosts=rank_hosts(os.environ, self._nodes),
         )
         journal.add("step_start", attempt=self._number, command=shlex.join(self._job.command))
         self.started = True

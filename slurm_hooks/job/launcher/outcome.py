@@ -9,16 +9,21 @@ from datetime import datetime, timezone
 from holdfast.policy.job import FailureKind, JobFacts, NodeEvidence, PastAttempt
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
-from slurm_hooks.job.diagnosis.causes import Cause, Diagnosis, LogLine, diagnose
+from slurm_hooks.job.diagnosis.line import Cause, Diagnosis
 from slurm_hooks.job.launcher.node_faults import JobSnapshot
 from slurm_hooks.job.launcher.past_attempts import JournalAttempt, is_newer
-from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Suspect
+from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Suspect, Weight
 from slurm_hooks.job.step.run_step import StepEnd
 
 _INFRASTRUCTURE = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
 _CAUSES = frozenset(
-    row.code for row in SIGNATURES if row.kind not in (Kind.CASCADE, Kind.PROGRESS, Kind.SCHEDULER)
+    row.code
+    for row in SIGNATURES
+    if row.kind not in (Kind.CASCADE, Kind.PROGRESS, Kind.SCHEDULER)
+    and row.weight.value > Weight.CONSEQUENCE.value
 )
+_SAYS_NOTHING = frozenset({"L05", "L10"})
+"""A task failed, or the step was ended. Neither adds to the fingerprint, which holds the task's exit code."""
 _NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instruction"})
 """Crashes that faulty host memory may cause. The second on the same node counts against the node
 (recovery.md 3.1)."""
@@ -65,12 +70,10 @@ def attempt_end(
 ) -> AttemptEnd:
     """How the attempt ended. ``newest_step``: step of the newest complete checkpoint now; ``nodes``:
     the job's nodes."""
-    found = diagnose(
-        LogLine(file="stderr", number=number, text=text)
-        for number, text in enumerate(end.tail, start=1)
-    )
-    # L05 (a task failed) adds nothing to the fingerprint, which holds the task's exit code.
-    cause = found.cause if found.cause and found.cause.signature.code != "L05" else None
+    found = end.found
+    cause = found.cause
+    if cause and cause.signature.code in _SAYS_NOTHING:
+        cause = None
     only_node = _only_failing_node(cause, end, nodes)
     progressed = _progressed(choice, newest_step)
     kind = _kind_of_attempt(found, cause, end, progressed)
@@ -79,7 +82,7 @@ def attempt_end(
         fingerprint=cause.fingerprint if cause else _plain_fingerprint(end),
         progressed=progressed,
         kind=FailureKind.UNKNOWN if only_node else kind,
-        suspects=(_suspects(found, end) | only_node) & frozenset(nodes),
+        suspects=_suspects(found, end, nodes) | only_node & frozenset(nodes),
         cause=cause,
     )
 
@@ -113,15 +116,22 @@ def _kind_of_attempt(
 def _kind(cause: Cause | None) -> FailureKind:
     if cause is None:
         return FailureKind.UNKNOWN
+    weight = cause.signature.weight
+    if weight.value <= Weight.CONSEQUENCE.value:
+        return FailureKind.UNKNOWN  # a peer was lost, and nothing tells why
+    if weight is Weight.WEAK and cause.signature.kind is not Kind.NETWORK:
+        return FailureKind.UNKNOWN  # a process was killed, and nothing tells why
     if cause.signature.kind in _INFRASTRUCTURE:
         return FailureKind.INFRASTRUCTURE
     return FailureKind.USER if cause.signature.retry is Retry.NEVER else FailureKind.UNKNOWN
 
 
-def _suspects(found: Diagnosis, end: StepEnd) -> frozenset[SlurmName]:
+def _suspects(found: Diagnosis, end: StepEnd, nodes: Sequence[SlurmName]) -> frozenset[SlurmName]:
+    """Nodes of the job only: any name can stand in its output. NCCL prints full host names."""
     hosts = set(found.suspects)
     hosts |= {task.host for task in end.failures[:1] if task.how in _NATIVE_CRASH}
-    return frozenset(SlurmName(host) for host in hosts)
+    hosts |= {host.partition(".")[0] for host in hosts}
+    return frozenset(map(SlurmName, hosts)) & frozenset(nodes)
 
 
 def _only_failing_node(

@@ -1,7 +1,8 @@
 """The failure catalogue: patterns of log lines, and what each means for the failed job.
 
-Each pattern is tested on a line from a real log (tests/data/signatures.tsv). To add one, add a row to
-one of the modules below and an example to that file.
+Each pattern is tested on an example (tests/data/signatures.tsv). To add one, add a row to one of the
+modules below, an example to that file, and the words that each matching line contains to
+diagnosis/words.py.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from slurm_hooks.job.signatures import (
     cuda,
     frameworks,
     kernel,
+    processes,
     program,
     resources,
     scheduler,
 )
-from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect
+from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect, Weight
 
-__all__ = ["SIGNATURES", "Kind", "Retry", "Signature", "Suspect"]
+__all__ = ["SIGNATURES", "Kind", "Retry", "Signature", "Suspect", "Weight"]
 
 SIGNATURES: tuple[Signature, ...] = (
     *kernel.ROWS,
     *cuda.ROWS,
     *collectives.ROWS,
+    *processes.ROWS,
     *resources.ROWS,
     *program.ROWS,
     *frameworks.ROWS,

@@ -1,8 +1,8 @@
-"""NCCL, torch.distributed and its launcher."""
+"""NCCL, torch.distributed and its rendezvous."""
 
 from __future__ import annotations
 
-from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect
+from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect, Weight
 
 ROWS: tuple[Signature, ...] = (
     Signature(
@@ -10,145 +10,151 @@ ROWS: tuple[Signature, ...] = (
         Kind.COLLECTIVE_TIMEOUT,
         Suspect.NAMED_RANK,
         Retry.ONCE,
-        r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+"
-        r"), OpType=(?P<op>\w+).*?Timeout\(ms\)=(?P<to>\d+)\) ran for (?P<ran>\d+) m"
-        r"illiseconds",
+        r"[Cc]aught collective operation timeout|Timed out waiting \d+ms for (?:recv|sen"
+        r"d) operation|Work\w*\((?:SeqNum|OpType)=.{0,300} ran for \d+ milliseconds befo"
+        r"re timing out",
     ),
     Signature(
         "N02",
         Kind.COLLECTIVE_TIMEOUT,
         Suspect.NAMED_RANK,
         Retry.ONCE,
-        r"\[PG ID (?P<pg>\S+) .*Rank (?P<rank>\d+)\].*failure detected by watchdog a"
-        r"t work sequence id: (?P<seq>\d+) PG status: last enqueued work: (?P<enq>-?"
-        r"\d+), last completed work: (?P<done>-?\d+)",
+        r"(?:failure|Exception \(either an error or timeout\)) detected by watchdog at w"
+        r"ork|Timeout at NCCL work",
     ),
     Signature(
         "N03",
         Kind.HANG,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"(?:ProcessGroupNCCL.s watchdog got stuck for (?P<s>\d+) seconds|Heartbeat "
-        r"monitor timed out! Process will be terminated)",
+        r"watchdog got stuck for (?P<s>\d+) seconds|Heartbeat monitor timed out",
     ),
     Signature(
         "N04",
-        Kind.CASCADE,
+        Kind.NETWORK,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"Some NCCL operations have failed or timed out|To avoid data inconsistency,"
-        r" we are taking the entire process down|watchdog thread terminated with exc"
-        r"eption|NCCL communicator was aborted on rank|Observed flight recorder dump"
-        r" signal from another rank",
+        r"Some NCCL operations have failed or timed out|taking the entire process down|w"
+        r"e are taking the entire process down|watchdog thread terminated with exception"
+        r"|NCCL communicator was aborted|Observed flight recorder dump signal|Received a"
+        r" (?:dump signal|timeout signal)|Process group watchdog thread|terminate called"
+        r" after throwing an instance of 'c10::",
+        Weight.CONSEQUENCE,
     ),
     Signature(
         "N05",
         Kind.COLLECTIVE_TIMEOUT,
         Suspect.NAMED_RANK,
         Retry.EXCLUDING,
-        r"(?:lagging|dead|mismatched) ranks that caused the desync are: \[(?P<ranks>"
-        r"[\d, ]+)",
+        r"(?:lagging|dead|mismatched) ranks that caused the desync are: \[(?P<ranks>[\d,"
+        r" ]+)",
     ),
     Signature(
         "N06",
         Kind.CODE,
         Suspect.NO,
         Retry.NEVER,
-        r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+)",
+        r"Detected mismatch between collectives on ranks?\b(?:\. Rank (?P<rank>\d+))?|mi"
+        r"smatch in (?:collectives|the number of collective)",
     ),
     Signature(
         "N07",
         Kind.COLLECTIVE_TIMEOUT,
         Suspect.NAMED_RANK,
         Retry.ONCE,
-        r"\[Rank (?P<rank>\d+)\].*(?:failed to pass monitoredBarrier|did not (?:reac"
-        r"h|respond))",
+        r"(?P<ranks>\d+) failed to pass monitoredBarrier|[Rr]anks? (?P<rank>\d+).{0,60}d"
+        r"id not reach|monitoredBarrier: .*timed out",
     ),
     Signature(
         "N08",
         Kind.NETWORK,
         Suspect.BOTH_ENDS,
         Retry.EXCLUDING,
-        r"NET/IB ?: ?Got completion from peer (?P<peer>\S+) with error (?P<st>\d+)",
+        r"Got completion from peer (?P<peer>\S+) with (?:error |status=)(?!5\b)\d+|Got c"
+        r"ompletion with error (?!5\b)\d+",
     ),
     Signature(
         "N09",
         Kind.NETWORK,
         Suspect.BOTH_ENDS,
         Retry.EXCLUDING,
-        r"NET/IB ?: ?Got completion from peer (?P<peer>\S+) with status=(?P<nm>\w+)"
-        r"\((?P<st>\d+)\).*?hca (?P<hca>\w+)",
+        r"Got completion from peer (?P<peer>\S+) with status=IBV_WC_(?!WR_FLUSH)\w+",
     ),
     Signature(
         "N10",
         Kind.NETWORK,
         Suspect.YES,
         Retry.EXCLUDING,
-        r"NET/IB ?: ?(?P<hca>mlx5_\d+)(?::\d+)? .*async fatal event",
+        r"async fatal event|Got async event : .*(?:fatal|catastrophic)",
     ),
     Signature(
         "N11",
         Kind.NETWORK,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"NET/IB ?: ?(?P<hca>mlx5_\d+)(?::\d+)? .*Got non-fatal async event: (?P<ev>"
-        r"port error|port active|GID table change|client reregistration)[^\n]*",
+        r"Got (?:non-fatal )?async event ?: .*(?:port error|port active|GID table change"
+        r"|client reregistration|port ERR)",
+        Weight.POSSIBLE,
     ),
     Signature(
         "N12",
         Kind.NETWORK,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"Call to ibv_\w+ failed(?: with (?:error )?(?P<err>.+))?",
+        r"Call to (?:wrap_)?ibv_\w+ failed|ibv_\w+ failed with (?:error|return)",
     ),
     Signature(
         "N13",
-        Kind.CASCADE,
+        Kind.NETWORK,
         Suspect.NAMED_RANK,
         Retry.ONCE,
-        r"socketProgress\w*: Connection closed by remote peer (?P<peer>\S+)|ncclRemo"
-        r"teError: A call failed possibly due to a network error|remote process exit"
-        r"ed or there was a network error",
+        r"Connection closed by remote peer (?P<peer>\S+)|ncclRemoteError|remote process "
+        r"exited or there was a network error|Socket recv failed while polling|socketPro"
+        r"gress\w*: (?!Connection closed)|Accept failed|connection closed by peer",
+        Weight.CONSEQUENCE,
     ),
     Signature(
         "N14",
         Kind.NETWORK,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"(?:connect\w* to \S+ (?:failed|returned)|socketPollConnect|socketStartConn"
-        r"ect).*(?:Connection refused|Connection timed out|No route to host)",
+        r"(?:socketStartConnect|socketPollConnect|socketFinalizeConnect|[Cc]onnect\w*):?"
+        r" .{0,30}to (?P<peer>\S+) (?:failed|returned)(?!.*Connection refused)|No route "
+        r"to host|Network is unreachable|Name or service not known",
+        Weight.POSSIBLE,
     ),
     Signature(
         "N15",
         Kind.ENVIRONMENT,
         Suspect.IF_REPEATED,
         Retry.NEVER,
-        r"Bootstrap : no socket interface found|Mismatched NCCL version detected|Cou"
-        r"ld not find NIC for rank|Plugin .* not found.*fatal",
+        r"no socket interface found|Mismatched NCCL version detected|Could not find NIC "
+        r"for rank|Plugin .* not found.*fatal|ranks has already checked in|Bootstrap Roo"
+        r"t : mismatch",
     ),
     Signature(
         "N16",
         Kind.STORAGE,
         Suspect.IF_REPEATED,
         Retry.AFTER_A_WHILE,
-        r"(?:creating|attaching to) shared memory segment (?P<shm>/dev/shm/\S+)|fail"
-        r"ed to extend /dev/shm/nccl-",
+        r"(?:creating|attaching to|extend\w*|open\w*) shared memory segment|failed to ex"
+        r"tend /dev/shm/nccl-|Call to (?:posix_fallocate|shm_open|mmap|ftruncate) failed",
     ),
     Signature(
         "N17",
         Kind.GPU,
         Suspect.YES,
         Retry.EXCLUDING,
-        r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory|NVLS multicast.*(?:f"
-        r"ail|not)|peer mapping resources exhausted",
+        r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory|NVLS multicast.*(?:fail|"
+        r"not)|peer mapping resources exhausted",
     ),
     Signature(
         "N18",
         Kind.GPU,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"NCCL WARN (?:\[\w+\] )?Cuda failure (?:\d+ )?'(?!out of memory)(?P<e>[^']+"
-        r")'",
+        r"NCCL WARN (?:\[\w+\] )?Cuda failure (?:\d+ )?'(?!out of memory)(?P<e>[^']+)'",
+        Weight.POSSIBLE,
     ),
     Signature(
         "N19",
@@ -159,50 +165,119 @@ ROWS: tuple[Signature, ...] = (
     ),
     Signature(
         "N20",
-        Kind.CASCADE,
+        Kind.NETWORK,
         Suspect.NO,
         Retry.ONCE,
-        r"nccl(?:UnhandledCudaError|SystemError|InternalError|InvalidUsage|InvalidAr"
-        r"gument)\b|DistBackendError: NCCL error in",
+        r"\bDistBackendError\b|NCCL error in: |ProcessGroupNCCL\.cpp:\d+, (?:unhandled|i"
+        r"nternal|invalid|remote)",
+        Weight.CONSEQUENCE,
     ),
     Signature(
         "R01",
-        Kind.CASCADE,
+        Kind.NETWORK,
         Suspect.NAMED_RANK,
         Retry.ONCE,
-        r"Failed to recv, got 0 bytes\. Connection was likely closed|recvValue faile"
-        r"d on|(?:TCPStore|store).*(?:Broken pipe|Connection reset by peer)",
+        r"Failed to recv, got 0 bytes|Connection was likely closed|recvValue failed|send"
+        r"Bytes failed|recvBytes failed|(?:TCPStore|store).{0,80}(?:Broken pipe|Connecti"
+        r"on reset by peer)|Connection reset by peer|Broken pipe",
+        Weight.CONSEQUENCE,
     ),
     Signature(
         "R02",
         Kind.NETWORK,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"The client socket has timed out after (?P<t>\d+)\w* while trying to connec"
-        r"t to|Rendezvous(?:Timeout|Connection|Closed)Error",
+        r"client socket has timed out after|Rendezvous(?:Timeout|Connection|Closed)Error"
+        r"|Timed out after \d+ seconds waiting for clients|wait timeout after \d+ms|time"
+        r"d out in .{0,40}store|DistNetworkError|DistStoreError|Socket Timeout|failed to"
+        r" connect to all addresses|Connection refused",
+        Weight.WEAK,
+        general=True,
     ),
     Signature(
         "R03",
         Kind.ENVIRONMENT,
         Suspect.NO,
         Retry.ONCE,
-        r"The server socket has failed to (?:bind|listen)|EADDRINUSE|[Aa]ddress alre"
-        r"ady in use",
+        r"server socket has failed to (?:bind|listen)|EADDRINUSE|[Aa]ddress already in u"
+        r"se|Errno 98\b",
     ),
     Signature(
         "R04",
         Kind.CASCADE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"failed \(exitcode: (?P<rc>-?\d+)\) local_rank: (?P<lr>\d+) \(pid: (?P<pid>"
-        r"\d+)\)|Signal (?P<sig>\d+) \(SIG\w+\) received by PID|ChildFailedError",
+        r"failed \(exitcode: (?!-9\b|-11\b|-7\b)-?\d+\)|ChildFailedError|exits with retu"
+        r"rn code = (?!-9\b|-11\b|-7\b)",
+        Weight.NONE,
     ),
     Signature(
         "R05",
         Kind.CASCADE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"Root Cause \(first observed failure\)|time\s+: (?P<ts>\S+)\s+host\s+: (?P<"
-        r"host>\S+)\s+rank\s+: (?P<rank>\d+)",
+        r"Root Cause \(first observed failure\)|time\s+: (?P<ts>\S+)\s+host\s+: (?P<host"
+        r">\S+)\s+rank\s+: (?P<rank>\d+)",
+        Weight.NONE,
+    ),
+    Signature(
+        "N21",
+        Kind.ENVIRONMENT,
+        Suspect.NO,
+        Retry.NEVER,
+        r"Duplicate GPU detected|ncclInvalidUsage|NCCL.{0,60}invalid usage",
+    ),
+    Signature(
+        "N22",
+        Kind.NETWORK,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"ncclSystemError|unhandled system error|Net plugin .* failed|NET/OFI .*(?:error"
+        r"|failed)|Request completed with error",
+        Weight.WEAK,
+        general=True,
+    ),
+    Signature(
+        "N23",
+        Kind.NETWORK,
+        Suspect.NO,
+        Retry.ONCE,
+        r"Got completion from peer (?P<peer>\S+) with (?:error |status=(?:\w+\()?)5\b|IB"
+        r"V_WC_WR_FLUSH_ERR",
+        Weight.CONSEQUENCE,
+    ),
+    Signature(
+        "N24",
+        Kind.GPU,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"ncclUnhandledCudaError|unhandled cuda error",
+        Weight.WEAK,
+        general=True,
+    ),
+    Signature(
+        "N25",
+        Kind.NETWORK,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"ncclInternalError|internal error - please report this issue to the NCCL",
+        Weight.WEAK,
+        general=True,
+    ),
+    Signature(
+        "N30",
+        Kind.PLACE,
+        Suspect.NO,
+        Retry.UNDECIDED,
+        r"NCCL INFO (?:ncclCommInitRank\S* comm \S+ rank \d+ nranks|Bootstrap ?: Using )",
+        Weight.NONE,
+    ),
+    Signature(
+        "N31",
+        Kind.COLLECTIVE_TIMEOUT,
+        Suspect.NAMED_RANK,
+        Retry.ONCE,
+        r"^flight recorder: the others wait for ranks (?P<ranks>[\d, ]+)",
+        Weight.POSSIBLE,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect
+from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect, Weight
 
 ROWS: tuple[Signature, ...] = (
     Signature(
@@ -10,105 +10,147 @@ ROWS: tuple[Signature, ...] = (
         Kind.CODE,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"CUDA error: an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_AD"
-        r"DRESS",
+        r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS|cudaErrorI"
+        r"llegalAddress",
     ),
     Signature(
         "C02",
         Kind.CODE,
         Suspect.NO,
         Retry.NEVER,
-        r"CUDA error: device-side assert triggered|CUDA_ERROR_ASSERT",
+        r"device-side assert triggered|CUDA_ERROR_ASSERT|cudaErrorAssert",
     ),
     Signature(
         "C03",
         Kind.CODE,
         Suspect.NO,
         Retry.NEVER,
-        r"(?:Assertion `[^`\']*(?:index|srcIndex|target|t >= 0)[^`\']*\'? ?failed|in"
-        r"dexSelect\w*: block: )",
+        r"\.(?:cu|cuh|h):\d+: .{0,200}block: \[\d+,\d+,\d+\], thread: |Assertion `[^`']*"
+        r"(?:index|srcIndex|target|t >= 0)[^`']*'? ?failed|indexSelect\w*: block: ",
     ),
     Signature(
         "C04",
         Kind.GPU,
         Suspect.YES,
         Retry.EXCLUDING,
-        r"CUDA error: (?:uncorrectable (?:NVLink|ECC) error|uncorrectable ECC error "
-        r"encountered|uncorrectable NVLink error detected)|CUDA_ERROR_(?:ECC_UNCORRE"
-        r"CTABLE|NVLINK_UNCORRECTABLE)",
+        r"uncorrectable (?:NVLink|ECC) error|CUDA_ERROR_(?:ECC_UNCORRECTABLE|NVLINK_UNCO"
+        r"RRECTABLE)|cudaError(?:ECC|Nvlink)Uncorrectable|Invalid access of peer GPU mem"
+        r"ory over nvlink or a hardware error",
     ),
     Signature(
         "C05",
         Kind.CODE,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"CUDA error: (?:unspecified launch failure|the launch timed out and was ter"
-        r"minated|misaligned address|an illegal instruction was encountered|invalid "
-        r"program counter|hardware stack error)",
+        r"unspecified launch failure|the launch timed out and was terminated|CUDA error:"
+        r" (?:misaligned address|an illegal instruction was encountered|invalid program "
+        r"counter|hardware stack error|invalid resource handle)|CUDA_ERROR_(?:LAUNCH_FAI"
+        r"LED|LAUNCH_TIMEOUT|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS)|cudaError(?:LaunchF"
+        r"ailure|LaunchTimeout|IllegalInstruction|MisalignedAddress)",
     ),
     Signature(
         "C06",
         Kind.GPU,
         Suspect.IF_REPEATED,
         Retry.EXCLUDING,
-        r"No CUDA GPUs are available|CUDA_ERROR_NO_DEVICE|no CUDA-capable device is "
-        r"detected|CUDA error: (?:device not ready|all CUDA-capable devices are busy"
-        r" or unavailable|invalid device ordinal)",
+        r"No CUDA GPUs are available|CUDA_ERROR_NO_DEVICE|no CUDA-capable device is dete"
+        r"cted|CUDA error: (?:device not ready|all CUDA-capable devices are busy or unav"
+        r"ailable)|torch\.cuda\.is_available\(\) is False|No NVIDIA GPU found|no GPUs? f"
+        r"ound|No visible GPU devices",
+        Weight.POSSIBLE,
     ),
     Signature(
         "C07",
         Kind.GPU,
         Suspect.IF_REPEATED,
         Retry.EXCLUDING,
-        r"CUDA driver error: |CUDA error: unknown error|CUDA_ERROR_UNKNOWN|cuInit re"
-        r"turned error 999|Found no NVIDIA driver|Failed to initialize NVML|Driver/l"
-        r"ibrary version mismatch|system not yet initialized",
+        r"CUDA driver error: |CUDA error: (?:unknown error|initialization error|system n"
+        r"ot yet initialized|system driver mismatch)|CUDA unknown error|CUDA_ERROR_(?:UN"
+        r"KNOWN|SYSTEM_NOT_READY|SYSTEM_DRIVER_MISMATCH|NOT_INITIALIZED)|cuInit returned"
+        r" error|Found no NVIDIA driver|Failed to initialize NVML|Driver/library version"
+        r" mismatch|system not yet initialized|NVIDIA-SMI has failed",
+        Weight.POSSIBLE,
     ),
     Signature(
         "C08",
         Kind.GPU,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED)",
+        r"CUBLAS_STATUS_(?!ALLOC_FAILED)\w+|CUSOLVER_STATUS_\w+|CUSPARSE_STATUS_\w+|Fail"
+        r"ed to create cu(?:BLAS|SOLVER) handle",
     ),
     Signature(
         "C09",
         Kind.GPU_MEMORY,
         Suspect.NO,
         Retry.NEVER,
-        r"CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_ST"
-        r"ATUS_(?:NOT_INITIALIZED)",
+        r"CU(?:BLAS|DNN|SOLVER|SPARSE)_STATUS_ALLOC_FAILED|CUDNN_STATUS_NOT_INITIALIZED|"
+        r"Could not create cudnn handle",
     ),
     Signature(
         "C10",
         Kind.CODE,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"cuDNN error: CUDNN_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|BAD_PARAM|NOT"
-        r"_SUPPORTED|MAPPING_ERROR)\w*",
+        r"CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED|SUCCESS)\w+|Unable to find a vali"
+        r"d cuDNN algorithm|Failed to get convolution algorithm|No valid engine configs "
+        r"for|GET was unable to find an engine",
     ),
     Signature(
         "C11",
         Kind.GPU_MEMORY,
         Suspect.NO,
         Retry.NEVER,
-        r"(?:torch\.(?:cuda\.)?OutOfMemoryError|CUDA out of memory\. Tried to alloca"
-        r"te (?P<n>[\d.]+ [KMGT]iB))",
+        r"\bOutOfMemoryError\b|(?:CUDA|HIP|cuda) (?:error: )?out of memory|CUDA_ERROR_OU"
+        r"T_OF_MEMORY|cudaErrorMemoryAllocation|CUDA error: out of memory|XPU out of mem"
+        r"ory",
     ),
     Signature(
         "C12",
         Kind.GPU_MEMORY,
         Suspect.IF_REPEATED,
         Retry.EXCLUDING,
-        r"GPU \d+ has a total capac\w+ of [\d.]+ GiB of which .*?Process (?P<pid>\d+"
-        r") has (?P<used>[\d.]+) GiB memory in use",
+        r"GPU \d+ has a total capac\w+ of [\d.]+ GiB of which .*?Process (?P<pid>\d+) ha"
+        r"s (?P<used>[\d.]+) GiB memory in use",
+        Weight.POSSIBLE,
     ),
     Signature(
         "C13",
         Kind.CASCADE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"CUDA kernel errors might be asynchronously reported|For debugging consider"
-        r" passing CUDA_LAUNCH_BLOCKING|Compile with `TORCH_USE_CUDA_DSA`",
+        r"CUDA kernel errors might be asynchronously reported|For debugging consider pas"
+        r"sing CUDA_LAUNCH_BLOCKING|Compile with `TORCH_USE_CUDA_DSA`",
+        Weight.NONE,
+    ),
+    Signature(
+        "C14",
+        Kind.ENVIRONMENT,
+        Suspect.IF_REPEATED,
+        Retry.NEVER,
+        r"no kernel image is available for execution|CUDA driver version is insufficient"
+        r"|Torch not compiled with CUDA enabled|is not compatible with the current PyTor"
+        r"ch installation|forward compatibility was attempted on non supported HW|provid"
+        r"ed PTX was compiled with an unsupported toolchain",
+        Weight.POSSIBLE,
+    ),
+    Signature(
+        "C15",
+        Kind.CODE,
+        Suspect.NO,
+        Retry.NEVER,
+        r"CUDA error: (?:invalid device ordinal|invalid argument|invalid configuration a"
+        r"rgument|too many resources requested)|cudaErrorInvalidConfiguration|CUDA_ERROR"
+        r"_INVALID_(?:VALUE|DEVICE|CONTEXT)|Invalid device id",
+    ),
+    Signature(
+        "C16",
+        Kind.GPU,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"(?:RuntimeError|AcceleratorError|Error): CUDA (?:runtime )?error|CUDA runtime "
+        r"error|cudaError_t|Cuda error: ",
+        Weight.FATAL,
+        general=True,
     ),
 )

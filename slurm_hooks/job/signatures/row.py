@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+AT_START = (
+    r"^(?:(?:\[[^\]]{1,80}\]|<[^>]{1,80}>|\([\w ]{1,40}pid=[^)]{1,80}\)):?\s*"
+    r"|\d{1,6}:\s*|[\w.-]*\d[\w.-]{0,60}:\s+|\|\s*){0,4}"
+)
+"""The beginning of a line, after what tells the rank or the host: ``[rank3]:``, ``12:``, ``worker-1:``."""
+
 
 class Kind(Enum):
-    """What failed. ``CASCADE`` is a consequence, never a cause; ``PROGRESS`` is not a failure."""
+    """What failed. ``CASCADE`` is a consequence, never a cause; ``PROGRESS`` and ``PLACE`` are no
+    failure."""
 
     GPU = "gpu"
     NETWORK = "network"
@@ -25,6 +32,8 @@ class Kind(Enum):
     SCHEDULER = "scheduler"
     CASCADE = "cascade"
     PROGRESS = "progress"
+    PLACE = "place"
+    """Tells the host of a rank or of an address."""
 
 
 class Suspect(Enum):
@@ -57,12 +66,32 @@ class Retry(Enum):
     UNDECIDED = "undecided"
 
 
+class Weight(Enum):
+    """How much a line says about the end of the job. Of two lines, the heavier one is the cause."""
+
+    FATAL = 4
+    """The program, the step or the node cannot go on after it."""
+    POSSIBLE = 3
+    """Programs also print it and go on. It explains a timeout that follows."""
+    WEAK = 2
+    """A task failed, or was ended: any line that says why is a better cause."""
+    CONSEQUENCE = 1
+    """A peer was lost, which has a cause elsewhere: the cause if nothing else was printed."""
+    NONE = 0
+    """Says nothing about the cause."""
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A pattern for one line (``re.search``) and the meaning of a line that matches."""
+    """A pattern for one line (``re.search``) and the meaning of a line that matches.
+
+    ``general``: tried after all others, since most lines that match it also match a better one.
+    """
 
     code: str
     kind: Kind
     suspect: Suspect
     retry: Retry
     pattern: str
+    weight: Weight = Weight.FATAL
+    general: bool = False

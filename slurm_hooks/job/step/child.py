@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import subprocess
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +24,6 @@ from slurm_hooks.node.process import send
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STAT = re.compile(r"\d+ \((?P<comm>.*)\) \S (?P<parent>\d+) (?P<group>\d+) ", re.DOTALL)
-_TAIL_LINES = 400
 _MAX_LINE_BYTES = 16384
 
 FORWARDED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
@@ -60,22 +58,25 @@ class Child:
     ``ended_steps``     steps that srun ends because of them.
     ``cancelled_step``  the step that a user cancelled.
     ``srun_error``      srun reported an error that is not a task's failure.
-    ``tail``            the last lines.
+    ``heard``           is given what was copied.
     ``ending_step``     set it before ending the step: a cancelled step is then the launcher's doing.
     """
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], now: Callable[[], float]
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        now: Callable[[], float],
+        heard: Callable[[bytes], None],
     ) -> None:
         """Starts the command. Raises OSError when it cannot be started."""
-        self._now = now
+        self._now, self._heard = now, heard
         self.failures: list[TaskFailure] = []
         self.ended_steps: set[str] = set()
         self.cancelled_step = ""
         self._aborted = False
         self.srun_error = False
         self.ending_step = False
-        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._partial = b""
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(read_end, False)
@@ -147,13 +148,13 @@ class Child:
                 return False
             _write_all(data)
             self._parse(data)
+            self._heard(data)
 
     def _parse(self, data: bytes) -> None:
         *lines, rest = (self._partial + data).split(b"\n")
         self._partial = rest[-_MAX_LINE_BYTES:]
         for raw in lines:
             line = raw[:_MAX_LINE_BYTES].decode("utf-8", "replace")
-            self.tail.append(line)
             if "srun: error:" in line:
                 failure = task_failure_in(line, self._now())
                 if failure:

@@ -7,16 +7,19 @@ from __future__ import annotations
 import os
 import select
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 
 from holdfast.vocabulary import DO_NOT_REQUEUE
+from slurm_hooks.job.diagnosis.causes import Engine
+from slurm_hooks.job.diagnosis.line import Diagnosis
 from slurm_hooks.job.step.child import FORWARDED, Child
+from slurm_hooks.job.step.listen import Listener
 from slurm_hooks.job.step.srun_output import TaskFailure
+from slurm_hooks.job.step.watch import Watch
 
 KILL_ON_BAD_EXIT = "SLURM_KILL_BAD_EXIT"
 _DRAIN_S = 0.3
@@ -34,7 +37,7 @@ class StepEnd:
                         preemption).
     ``cancelled_step``  number of the step that a user cancelled (``scancel JOB.STEP``, ``scancel -s
                         TERM JOB``) while the job continues; empty: none, or srun had other errors.
-    ``tail``            the last lines of its standard error.
+    ``found``           the cause in its output.
     """
 
     status: int
@@ -44,7 +47,7 @@ class StepEnd:
     ended_why: str = ""
     terminated: bool = False
     cancelled_step: str = ""
-    tail: tuple[str, ...] = ()
+    found: Diagnosis = field(default_factory=Diagnosis.none)
 
     @property
     def exit_code(self) -> int:
@@ -73,6 +76,7 @@ class StepPlan:
     ``watch`` is called every ``poll_s`` in its own thread and returns why the step must end, or an
     empty string. ``end_tasks`` starts the SIGKILL of the tasks of these steps (empty: of all) and
     returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost nodes.
+    ``rank_hosts``: rank → node, where the job's options tell it.
     """
 
     argv: Sequence[str]
@@ -82,6 +86,7 @@ class StepPlan:
     poll_s: float
     end_grace_s: float
     last_kill_s: float = 10.0
+    rank_hosts: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def tolerates_failures(self) -> bool:
@@ -134,29 +139,6 @@ class StepSignals:
             pass
         taken, self.pending = self.pending, []
         return taken
-
-
-class Watch:
-    """Calls ``look`` every ``poll_s`` in a thread, so that a slow slurmctld delays neither signals nor
-    output.
-    """
-
-    def __init__(self, look: Callable[[], str], poll_s: float, wake: Callable[[], None]) -> None:
-        self.why = ""
-        self._look, self._poll_s, self._wake = look, poll_s, wake
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._poll_s):
-            self.why = self._look()
-            if self.why:
-                self._wake()
-                return
-
-    def stop(self) -> None:
-        self._stop.set()
 
 
 class _Termination:
@@ -220,8 +202,10 @@ class _Termination:
 def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     """Runs the step and returns when it has ended. Raises OSError when it cannot be started."""
     started_at = time.time()
-    child = Child(plan.argv, plan.env, time.time)
-    watch = Watch(plan.watch, plan.poll_s, signals.wake)
+    listener = Listener(Engine(launcher=False, rank_hosts=plan.rank_hosts), plan.argv, plan.env)
+    child = Child(plan.argv, plan.env, time.time, listener.stderr)
+    listener.start(child.pid)
+    watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at)
     ending = _Termination(child, plan)
     try:
         status = _follow(child, watch, ending, signals)
@@ -236,7 +220,7 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
         ended_why="" if child.failures and not watch.why else ending.why,
         terminated=signals.terminated,
         cancelled_step=_cancelled_step(child),
-        tail=tuple(child.tail),
+        found=listener.finish(),
     )
 
 

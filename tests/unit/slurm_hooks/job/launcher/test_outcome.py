@@ -12,6 +12,7 @@ from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
+from slurm_hooks.job.diagnosis.causes import Diagnosis, LogLine, diagnose
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
 from slurm_hooks.job.step.run_step import StepEnd
@@ -40,10 +41,17 @@ srun: error: worker-[0-1]: tasks 0-1: Exited with exit code 2
 """
 
 
+def _diagnosed(lines: tuple[str, ...]) -> Diagnosis:
+    return diagnose(
+        LogLine(file="stderr", number=number, text=text)
+        for number, text in enumerate(lines, start=1)
+    )
+
+
 def ended(output: str, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
     tail = tuple(output.splitlines())
     failures = tuple(filter(None, (task_failure_in(line, 1.0) for line in tail)))
-    end = StepEnd(status=2, started_at=0.0, ended_at=1.0, failures=failures, tail=tail)
+    end = StepEnd(status=2, started_at=0.0, ended_at=1.0, failures=failures, found=_diagnosed(tail))
     return attempt_end(end, Choice(chosen=None), None, nodes)
 
 
@@ -110,3 +118,22 @@ def test_a_known_lost_mount_takes_precedence_over_the_missing_program(output: st
     gone = NodeFault(node=NODES[1], code="MOUNT_GONE", detail="", fatal=True)
     moved = after(ended(output), 2, (gone,))
     assert (moved.next, moved.why) == (Next.REQUEUE, "bad node worker-1 (MOUNT_GONE)")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "w-1:1:2 [3] NCCL WARN socketProgress: Connection closed by remote peer w-2<47247>\n",
+        "slurmstepd: error: *** STEP 7.0 ON worker-1 CANCELLED AT 2026-08-01T10:00:00 ***\n",
+        "/var/spool/slurmd/job7/slurm_script: line 4:  8156 Killed                  python3 x.py\n",
+    ],
+)
+def test_what_does_not_tell_why_is_not_taken_for_infrastructure(output: str) -> None:
+    this = ended(f"{output}srun: error: worker-1: task 1: Exited with exit code 1\n")
+    assert this.kind is FailureKind.UNKNOWN
+
+
+def test_only_nodes_of_the_job_are_suspect_also_by_their_full_names() -> None:
+    line = "{}:1:2 [3] NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n"
+    assert ended(line.format("worker-1.cluster.local")).suspects == {"worker-1"}
+    assert ended(line.format("other-1")).suspects == frozenset()

@@ -1,0 +1,111 @@
+"""Gloo, UCX and MPI, and how processes ended according to their launchers."""
+
+from __future__ import annotations
+
+from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect, Weight
+
+ROWS: tuple[Signature, ...] = (
+    Signature(
+        "G01",
+        Kind.NETWORK,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"Gloo connectFullMesh failed|[Gg]loo.{0,200}(?:[Tt]imed out|timeout|unable to ("
+        r"?:connect|resolve)|no error)|\bgloo::EnforceNotMet|Unable to find address for",
+    ),
+    Signature(
+        "G02",
+        Kind.NETWORK,
+        Suspect.NAMED_RANK,
+        Retry.ONCE,
+        r"gloo/transport/\w+/\w+\.cc:\d+\] .*(?:Connection closed by peer|Connection res"
+        r"et|Broken pipe|Read error|Write error)(?: \[(?P<peer>[\d.]+)\])?",
+        Weight.CONSEQUENCE,
+    ),
+    Signature(
+        "X01",
+        Kind.NETWORK,
+        Suspect.YES,
+        Retry.EXCLUDING,
+        r"Transport retry count exceeded on (?P<hca>\w+)|(?:Remote|Local) (?:access|prot"
+        r"ection|operation|QP) error.* on (?:mlx5|bnxt|ib)\w*|\bIBV_EVENT_(?:DEVICE|QP)_"
+        r"FATAL",
+    ),
+    Signature(
+        "X02",
+        Kind.NETWORK,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"UCX +ERROR|[Dd]estination is unreachable|Endpoint timeout|ucp_ep_create\S* fai"
+        r"led|Failed to resolve UCX endpoint",
+        Weight.POSSIBLE,
+    ),
+    Signature(
+        "X03",
+        Kind.NETWORK,
+        Suspect.NAMED_RANK,
+        Retry.ONCE,
+        r"ORTE has lost communication with|ORTE daemon has unexpectedly failed|PRTE has "
+        r"lost communication|lost connection to (?:the )?(?:daemon|node)",
+        Weight.WEAK,
+    ),
+    Signature(
+        "X04",
+        Kind.CODE,
+        Suspect.NO,
+        Retry.ONCE,
+        r"mpirun (?:noticed that|detected that one or more) process|MPI_ABORT was invoke"
+        r"d|prterun noticed that process",
+        Weight.NONE,
+    ),
+    Signature(
+        "R06",
+        Kind.HOST_MEMORY,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"exitcode *: -9\b|return code = -9\b|Signal 9 \(SIGKILL\) received|died with <S"
+        r"ignals\.SIGKILL|terminated with signal SIGKILL|exited on signal 9\b|killed by "
+        r"signal: Killed|exit code: 137\b|exited with (?:exit )?(?:code|status) 137\b",
+        Weight.WEAK,
+        general=True,
+    ),
+    Signature(
+        "R07",
+        Kind.CODE,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"exitcode *: -11\b|return code = -11\b|Signal 11 \(SIGSEGV\) received|Caught si"
+        r"gnal 11|died with <Signals\.SIGSEGV|terminated with signal SIGSEGV|exited on s"
+        r"ignal 11\b|[Ss]egmentation fault|Signal: Segmentation fault",
+        Weight.WEAK,
+        general=True,
+    ),
+    Signature(
+        "R08",
+        Kind.STORAGE,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"exitcode *: -7\b|return code = -7\b|Signal 7 \(SIGBUS\) received|Caught signal"
+        r" 7|died with <Signals\.SIGBUS|terminated with signal SIGBUS|\bBus error\b",
+        Weight.WEAK,
+        general=True,
+    ),
+    Signature(
+        "R09",
+        Kind.SCHEDULER,
+        Suspect.NO,
+        Retry.ONCE,
+        r"Signal 15 \(SIGTERM\) received by PID|[Rr]eceived (?:Signals\.)?(?:15 death si"
+        r"gnal|SIGTERM|signal 15)|died with <Signals\.SIGTERM|SignalException: .*got sig"
+        r"nal: 15",
+        Weight.CONSEQUENCE,
+    ),
+    Signature(
+        "R10",
+        Kind.PLACE,
+        Suspect.NO,
+        Retry.UNDECIDED,
+        r"^.{0,80}?(?:host +: \S+|rank +: \d+ \(local_rank: )",
+        Weight.NONE,
+    ),
+)

@@ -1,0 +1,55 @@
+"""Looks at the job's nodes now and then while a step runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+_SETTLED_S = 600.0
+_PRINTS_S = 30.0
+_SKIP = 5
+
+
+class Watch:
+    """Calls ``look`` every ``poll_s`` in a thread, so that a slow slurmctld delays neither signals nor
+    output.
+
+    After ten minutes a look costs more than it finds while the job prints something (``heard_at``,
+    ``time.monotonic``): then only every sixth is done.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], str],
+        poll_s: float,
+        wake: Callable[[], None],
+        heard_at: Callable[[], float],
+    ) -> None:
+        self.why = ""
+        self._look, self._poll_s, self._wake = look, poll_s, wake
+        self._heard_at, self._started_at = heard_at, time.monotonic()
+        self.skipped = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._poll_s):
+            if self.may_skip(time.monotonic()):
+                self.skipped += 1
+                continue
+            self.skipped = 0
+            self.why = self._look()
+            if self.why:
+                self._wake()
+                return
+
+    def may_skip(self, now: float) -> bool:
+        """Whether the next look can be left out; ``skipped``: how many were, in a row."""
+        settled = now - self._started_at > _SETTLED_S
+        prints = now - self._heard_at() < max(_PRINTS_S, 2 * self._poll_s)
+        return settled and prints and self.skipped < _SKIP
+
+    def stop(self) -> None:
+        self._stop.set()
