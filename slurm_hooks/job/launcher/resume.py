@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice, last_good
+from slurm_hooks.job.checkpoints.torch_parts import some
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.log import say
 from slurm_hooks.job.launcher.past_attempts import JournalAttempt, checkpoints_to_avoid
@@ -55,7 +56,7 @@ def newest(folder: Path) -> Checkpoint | None:
 def report(choice: Choice, folder: Path, title: str) -> None:
     """Writes to the log what is resumed and why newer checkpoints were rejected, in a few lines."""
     for checkpoint in choice.rejected[:_MAX_SHOWN]:
-        say(f"rejected {checkpoint.path.name}: {checkpoint.reason}")
+        say(f"rejected {_name(checkpoint.path, folder)}: {checkpoint.reason}")
     if len(choice.rejected) > _MAX_SHOWN:
         more = len(choice.rejected) - _MAX_SHOWN
         say(f"rejected {more} more checkpoints; list them with: holdfast checkpoints {folder}")
@@ -66,10 +67,21 @@ def report(choice: Choice, folder: Path, title: str) -> None:
         step = "" if choice.chosen.step is None else f" (step {choice.chosen.step})"
         where = f"from {choice.chosen.path}{step}"
     else:
-        where = (
-            f"from the beginning: no {'valid checkpoint' if choice.rejected else 'checkpoint yet'}"
-        )
+        where = f"from the beginning: {_why_none(choice)}"
     say(f"{title} starts {where}")
+
+
+def _why_none(choice: Choice) -> str:
+    if choice.rejected:
+        return "no valid checkpoint"
+    if choice.unrecognised:
+        return f"no checkpoint is recognised among {some(choice.unrecognised)}"
+    return "no checkpoint yet"
+
+
+def _name(path: Path, folder: Path) -> str:
+    """The path below ``folder``, so that checkpoints of several runs differ."""
+    return str(path.relative_to(folder)) if folder in path.parents else path.name
 
 
 def _record(checkpoint: Checkpoint) -> dict[str, object]:
