@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from slurm_hooks.job.checkpoints.bisection import NEWER, NO_EVIDENCE, REASON, Evidence, Plan, plan
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
-from slurm_hooks.job.checkpoints.survey import framework_of, survey
+from slurm_hooks.job.checkpoints.survey import Survey, framework_of, survey
 
 RECENT_S = 5.0
 """A checkpoint younger than this may still be written (by an old run on an isolated node), so it is
@@ -78,12 +79,20 @@ class Choice:
     """The last good checkpoint, and the newer ones that were rejected, newest first.
 
     ``chosen`` None with ``rejected`` empty: the folder holds none yet. ``unrecognised``: the names in
-    the folder that belong to no checkpoint.
+    the folder that belong to no checkpoint. ``newer_untested``: the checkpoints newer than the chosen
+    one of which it is not known whether they are bad, newest first. ``known``: every path in the folder
+    with the time of its last change.
     """
 
     chosen: Checkpoint | None
     rejected: tuple[Checkpoint, ...] = ()
     unrecognised: tuple[str, ...] = ()
+    newer_untested: tuple[Candidate, ...] = ()
+    known: Mapping[Path, float] = field(default_factory=dict)
+
+    def is_new(self, candidate: Candidate) -> bool:
+        """True when it was written after this choice."""
+        return candidate.changed_at > self.known.get(candidate.path, -1.0)
 
     @property
     def unreadable(self) -> bool:
@@ -98,40 +107,51 @@ def last_good(
     *,
     now: float,
     sleep: Callable[[float], None],
-    avoid: Collection[str] = (),
+    evidence: Evidence = NO_EVIDENCE,
 ) -> Choice:
     """The newest complete checkpoint of ``folder``. Checks no more candidates than necessary.
 
-    ``avoid``: paths from which attempts failed repeatedly; skipped as long as there is an older
-    checkpoint. A folder that does not exist holds none. Raises OSError when it exists and cannot be
-    listed.
+    ``evidence``: from which checkpoints earlier attempts failed. These, and those written after them,
+    are skipped as long as there is another one. A folder that does not exist holds none. Raises OSError
+    when it exists and cannot be listed.
     """
     try:
         seen = survey(folder)
     except FileNotFoundError:
         return Choice(chosen=None)
-    found, others = newest_first(seen.candidates), seen.unrecognised
+    planned = plan(newest_first(seen.candidates), evidence)
+    avoided = [_avoided(candidate, evidence) for candidate in planned.avoided]
     rejected: list[Checkpoint] = []
-    fallback: Checkpoint | None = None
-    for checkpoint in _judged(found, now, sleep):
-        if not checkpoint.valid:
-            rejected.append(checkpoint)
-        elif str(checkpoint.path) in avoid:
-            fallback = fallback or checkpoint
-            rejected.append(
-                replace(
-                    checkpoint, reason="attempts that resumed from it failed without a new step"
-                )
-            )
-        else:
-            return Choice(chosen=checkpoint, rejected=tuple(rejected), unrecognised=others)
-    if fallback:
-        rejected = [other for other in rejected if other.path != fallback.path]
-    return Choice(chosen=fallback, rejected=tuple(rejected), unrecognised=others)
+    for checkpoint in _judged(planned.order, now, sleep):
+        if checkpoint.valid:
+            return _choice(checkpoint, [*avoided, *rejected], seen, planned)
+        rejected.append(checkpoint)
+    for checkpoint in _judged(planned.avoided, now, sleep):
+        if checkpoint.valid:
+            others = [other for other in avoided if other.path != checkpoint.path]
+            return _choice(checkpoint, [*others, *rejected], seen, planned)
+    return _choice(None, [*avoided, *rejected], seen, planned)
+
+
+def _choice(
+    chosen: Checkpoint | None, rejected: list[Checkpoint], seen: Survey, planned: Plan
+) -> Choice:
+    return Choice(
+        chosen=chosen,
+        rejected=tuple(rejected),
+        unrecognised=seen.unrecognised,
+        known={candidate.path: candidate.changed_at for candidate in seen.candidates},
+        newer_untested=planned.newer_untested(str(chosen.path)) if chosen else (),
+    )
+
+
+def _avoided(candidate: Candidate, evidence: Evidence) -> Checkpoint:
+    failed = any(trial.path == str(candidate.path) for trial in evidence.bad)
+    return judge(replace(candidate, rejected=candidate.rejected or (REASON if failed else NEWER)))
 
 
 def _judged(
-    found: list[Candidate], now: float, sleep: Callable[[float], None]
+    found: Iterable[Candidate], now: float, sleep: Callable[[float], None]
 ) -> Iterator[Checkpoint]:
     for candidate in found:
         checkpoint = judge(candidate)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
-from slurm_hooks.job.checkpoints.find import Choice, last_good
+from slurm_hooks.job.checkpoints.find import Choice, judge, last_good, newest_first
+from slurm_hooks.job.checkpoints.survey import survey
 from slurm_hooks.job.checkpoints.torch_parts import some
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.log import say
-from slurm_hooks.job.launcher.past_attempts import JournalAttempt, checkpoints_to_avoid
+from slurm_hooks.job.launcher.past_attempts import JournalAttempt, evidence_on_checkpoints
 
 _MAX_SHOWN = 5
 
@@ -23,7 +24,7 @@ def choose(
     unreadable checkpoint."""
     try:
         choice = last_good(
-            folder, now=time.time(), sleep=time.sleep, avoid=checkpoints_to_avoid(history)
+            folder, now=time.time(), sleep=time.sleep, evidence=evidence_on_checkpoints(history)
         )
     except OSError as error:
         unreadable = Checkpoint(
@@ -44,13 +45,18 @@ def choose(
     return choice
 
 
-def newest(folder: Path) -> Checkpoint | None:
-    """The newest complete checkpoint, ``None`` when there is none or the folder cannot be listed."""
+def newest(folder: Path, choice: Choice) -> Checkpoint | None:
+    """The newest complete checkpoint that was written since ``choice``, else the chosen one. ``None``
+    when there is none or the folder cannot be listed.
+
+    An attempt that resumed from an old checkpoint has not made the newer ones.
+    """
     try:
-        # No task is writing any more, so no checkpoint needs a second look.
-        return last_good(folder, now=time.time() + 3600, sleep=time.sleep).chosen
+        found = newest_first(survey(folder).candidates)
     except OSError:
         return None
+    judged = (judge(candidate) for candidate in found if choice.is_new(candidate))
+    return next((checkpoint for checkpoint in judged if checkpoint.valid), choice.chosen)
 
 
 def report(choice: Choice, folder: Path, title: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ JOB = {
     "SLURMD_NODENAME": "worker-0",
 }
 PYTHON = sys.executable
+RECORDED = Path(__file__).parents[4] / "data" / "checkpoints"
 
 
 @pytest.fixture
@@ -52,6 +54,8 @@ def _events(folder: Path) -> list[str]:
         (["--", "true"], "no checkpoint folder; add --checkpoints DIR"),
         (["--checkpoints", "", "--", "true"], "is a variable of the script unset?"),
         (["--checkpoints", "c", "--", "A=1", "true"], "put env before"),
+        (["--checkpoints", "c", "--path-map", "a:b", "--", "true"], "give two absolute paths"),
+        (["--checkpoints", "c", "--", "sh", "-c", "x {resume}"], "use $HOLDFAST_RESUME_FROM"),
         (["--checkpoints", "c", "--", __file__], "not executable; run chmod +x"),
     ],
 )
@@ -230,3 +234,25 @@ def test_a_journal_that_cannot_be_written_does_not_stop_the_command(
     (folder / ".holdfast").write_text("in the way")
     assert command.main(["--checkpoints", str(folder), "--", "true"]) == 0
     assert "job.max_attempts does not apply" in capfd.readouterr().err
+
+
+def test_a_poisoned_checkpoint_is_found_without_a_change_of_the_program(
+    job: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of eight complete checkpoints those from step 4 on are bad. The program only sees the path."""
+    folder = job / "checkpoints"
+    folder.mkdir()
+    for step in range(1, 9):
+        target = folder / f"step_{step}.pt"
+        shutil.copy(RECORDED / "checkpoint_epoch_2.pt", target)
+        os.utime(target, (1000.0 * step, 1000.0 * step))
+    program = job / "train.py"
+    program.write_text(
+        "import sys\nstep = int(sys.argv[2].split('_')[-1][0])\n"
+        "print(step, flush=True)\nsys.exit(step > 3)\n"
+    )
+    argv = ["--", PYTHON, str(program), "--resume", "{resume}"]
+    assert command.main(["--checkpoints", str(folder), *argv]) == 0
+    message = capfd.readouterr()
+    assert message.out.split() == ["8", "8", "4", "2"]
+    assert "decision: restart: the checkpoint may be bad; next: step_4.pt" in message.err
