@@ -63,8 +63,8 @@ def _data_bytes(header: bytes) -> int | None:
         return max(ends, default=0) if (opened, closed) == (b"{", b"}") else None
     try:
         tensors = json.loads(header)
-        ends = (tensor["data_offsets"][1] for name, tensor in tensors.items() if name[:2] != "__")
-        return max(map(int, ends), default=0)
+        found = (tensor["data_offsets"][1] for name, tensor in tensors.items() if name[:2] != "__")
+        return max(map(int, found), default=0)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         return None
 

@@ -85,7 +85,8 @@ def _tensors(data: bytes) -> tuple[int, dict[int, int]]:
     """
     at, _, _ = _handle(data[-_FOOTER_BYTES:], 0)
     _, offset, size = _handle(data[-_FOOTER_BYTES:], at)
-    shards, needed = 0, {}
+    shards = 0
+    needed: dict[int, int] = {}
     for _, handle in _entries(data, offset, size):
         _, start, length = _handle(handle, 0)
         for key, value in _entries(data, start, length):

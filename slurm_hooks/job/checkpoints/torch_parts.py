@@ -36,7 +36,7 @@ def part_fault(path: Path) -> str:
     try:
         file, size_bytes, _ = safe_file.open_regular(path, buffer_bytes=0)
     except NotReadable as error:
-        return error.strerror
+        return str(error.strerror)
     except FileNotFoundError:
         return "missing"
     with file:

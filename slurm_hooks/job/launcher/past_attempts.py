@@ -129,7 +129,9 @@ def evidence_on_checkpoints(history: Sequence[JournalAttempt]) -> Evidence:
     on one failure is enough, unless an attempt has made progress from it.
     """
     counts: Counter[str] = Counter()
-    bad, good, longest_s = [], [], 0.0
+    bad: list[Trial] = []
+    good: list[Trial] = []
+    longest_s = 0.0
     for index, attempt in enumerate(history):
         if not attempt.resumed_path:
             continue

@@ -7,8 +7,6 @@ safetensors 0.8. Left out: code that frameworks put beside a checkpoint, ``train
 all but one or two steps.
 """
 
-
-
 from __future__ import annotations
 
 import os
@@ -46,7 +44,7 @@ def torch_ranks(out: Path) -> None:
 def hf_trainer(out: Path) -> None:
     from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
-    class Model(PreTrainedModel):
+    class Model(PreTrainedModel):  # type: ignore[misc]
         config_class = PretrainedConfig
 
         def __init__(self, config: Any) -> None:
@@ -74,7 +72,7 @@ def lightning(out: Path) -> None:
     import lightning as pl
     from lightning.pytorch.callbacks import ModelCheckpoint
 
-    class Model(pl.LightningModule):
+    class Model(pl.LightningModule):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.net = _net()
