@@ -126,7 +126,9 @@ def _numbered_fault(names: list[str]) -> str:
 
 
 def _files(listing: Listing) -> list[Found]:
-    return [Found(name) for name in listing.ending(END, f"{END}.tmp")]
+    """A shard of a model is none: its number is no step."""
+    names = listing.ending(END, f"{END}.tmp")
+    return [Found(name) for name in names if not _SHARD.search(name)]
 
 
 def _parts(listing: Listing) -> frozenset[str]:

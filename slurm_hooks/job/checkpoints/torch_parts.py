@@ -24,8 +24,10 @@ _DIRECTORY = b"PK\x01\x02"
 _END, _END_BYTES = b"PK\x05\x06", 22
 _END64, _LOCATOR64 = b"PK\x06\x06", b"PK\x06\x07"
 _LOCATOR64_BYTES, _END64_BYTES = 20, 56
+_LENGTH_AT = 20
+"""In an entry of the central directory: how many bytes are stored (APPNOTE.TXT, 4.3.12)."""
 _UNKNOWN = 0xFFFFFFFF
-_MAX_PICKLE_BYTES = 4 << 20
+_MAX_PICKLE_BYTES = 16 << 20
 _MAX_NAMED = 3
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """The magic number, pickled: the format before torch 1.6."""
@@ -51,23 +53,33 @@ def part_fault(path: Path) -> str:
 
 
 def _end_fault(file: IO[bytes], size_bytes: int) -> str:
+    where = _directory_at(file, size_bytes)
+    if where is None:
+        return "truncated: no central directory at its end"
+    if where > size_bytes:
+        return "truncated: its central directory is beyond its end"
+    file.seek(where)
+    return "" if file.read(4) == _DIRECTORY else "its central directory is damaged"
+
+
+def _directory_at(file: IO[bytes], size_bytes: int) -> int | None:
+    """Where the zip's central directory begins; beyond the end where it would not fit; None: there is
+    none at the end of the file.
+    """
     keep = min(size_bytes, _END_BYTES + _LOCATOR64_BYTES + _END64_BYTES)
     file.seek(-keep, os.SEEK_END)
     tail = file.read(keep)
     end = tail[-_END_BYTES:]
     if not end.startswith(_END):
-        return "truncated: no central directory at its end"
+        return None
     length, offset = struct.unpack("<12xLL2x", end)
     if _UNKNOWN in (length, offset) or tail[-_END_BYTES - _LOCATOR64_BYTES :].startswith(
         _LOCATOR64
     ):
         if not tail.startswith(_END64):
-            return ""  # written by another program: its directory is elsewhere
+            return None
         length, offset = struct.unpack("<40xQQ", tail[:_END64_BYTES])
-    if offset + length > size_bytes:
-        return "truncated: its central directory is beyond its end"
-    file.seek(offset)
-    return "" if file.read(4) == _DIRECTORY else "its central directory is damaged"
+    return int(offset) if offset + length <= size_bytes else size_bytes + 1
 
 
 def faults(folder: Path, names: Iterable[str]) -> str:
@@ -103,16 +115,22 @@ def whole_numbers(path: Path, *keys: str) -> dict[str, int]:
 def _pickle_in(path: Path) -> bytes:
     """The bytes of ``data.pkl``, which torch stores as the first entry of the zip."""
     try:
-        with safe_file.open_regular(path).file as file:
+        file, size_bytes, _ = safe_file.open_regular(path, buffer_bytes=0)
+        with file:
             head = file.read(30)
             if not head.startswith(_LOCAL_HEADER):
                 return b""
             method, name_bytes, extra_bytes = struct.unpack("<8xH16xHH", head)
             name = file.read(name_bytes)
-            file.read(extra_bytes)
             if method != zipfile.ZIP_STORED or not name.endswith(b"/data.pkl"):
                 return b""
-            # The pickle ends where the next entry begins: its own header may not tell its length.
-            return file.read(_MAX_PICKLE_BYTES)
-    except OSError:
+            # The local header may not tell the length; the first one of the directory does.
+            where = _directory_at(file, size_bytes)
+            if where is None or where > size_bytes:
+                return b""
+            file.seek(where + _LENGTH_AT)
+            (length,) = struct.unpack("<L", file.read(4))
+            file.seek(len(head) + name_bytes + extra_bytes)
+            return file.read(min(length, _MAX_PICKLE_BYTES))
+    except (OSError, struct.error):
         return b""

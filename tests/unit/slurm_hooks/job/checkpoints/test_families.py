@@ -294,6 +294,16 @@ def test_shards_without_an_index_say_how_many_there_are(tmp_path: Path) -> None:
     assert only(tmp_path).reason == "1 of 2 shards"
 
 
+def test_the_final_model_beside_checkpoints_is_not_chosen(tmp_path: Path) -> None:
+    """The Trainer of Hugging Face saves it there; its shards have numbers in their names."""
+    folder = tmp_path / "out"
+    safetensors_shards(folder)
+    shutil.copytree(RECORDED / "hf-trainer" / "checkpoint-2", folder / "checkpoint-2")
+    chosen = choice(folder).chosen
+    assert chosen is not None
+    assert chosen.path == folder / "checkpoint-2"
+
+
 @pytest.mark.parametrize("length", [0xFFFF_FFFF_FFFF_FFFF, 100_000_001, 50_000_000])
 def test_a_huge_safetensors_header_is_not_read(length: int, tmp_path: Path) -> None:
     path = tmp_path / "step_1.safetensors"
