@@ -92,7 +92,7 @@ class AttemptLoop:
         if choice.unreadable:
             # A start from the beginning might overwrite checkpoints that could not be read.
             return self._finish(1, "checkpoints cannot be read")
-        self._search = search(choice, history)
+        self._search, self._proved = search(choice, history), ""
         end = self._run_step(choice)
         return self._after(end, choice, history)
 
@@ -152,7 +152,7 @@ class AttemptLoop:
         if self._switched_off:
             return ""
         if not fatal:
-            self._proved = self._search.proved(time.monotonic() - self._step_began)
+            self._proved = self._proved or self._search.proved(time.monotonic() - self._step_began)
             return self._proved
         return f"bad node: {', '.join(map(str, fatal))}"
 
