@@ -78,14 +78,23 @@ class _Sighting(NamedTuple):
 @dataclass(slots=True)
 class _Walk:
     root: Path
-    folders: int = 0
+    folders: set[tuple[int, int]] = field(default_factory=set)
     seen: list[_Sighting] = field(default_factory=list)
+
+    def has_seen(self, path: Path) -> bool:
+        """True for a folder that was listed before: links can lead to it again. Raises OSError."""
+        facts = path.stat()
+        key = (facts.st_dev, facts.st_ino)
+        known = key in self.folders
+        self.folders.add(key)
+        return known
 
 
 def survey(folder: Path) -> Survey:
     """Looks through ``folder``. Raises OSError when it cannot be listed."""
     top = list_folder(folder, most=MAX_ENTRIES)
     walk = _Walk(folder)
+    walk.has_seen(folder)
     _look_at(walk, top, depth=0)
     owner = _owner(top)
     if owner and not any(sighting.candidate.step is not None for sighting in walk.seen):
@@ -142,10 +151,11 @@ def _files(listing: Listing) -> Iterator[tuple[Framework, Found]]:
 
 
 def _look_into(walk: _Walk, path: Path, beside: frozenset[str], depth: int) -> None:
-    walk.folders += 1
-    if depth > _MAX_DEPTH or walk.folders > _MAX_FOLDERS:
+    if depth > _MAX_DEPTH or len(walk.folders) > _MAX_FOLDERS:
         return
     try:
+        if walk.has_seen(path):
+            return
         listing = list_folder(path, beside)
     except OSError as error:
         _add_unreadable(walk, path, error)

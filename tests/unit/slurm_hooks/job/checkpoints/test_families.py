@@ -329,6 +329,15 @@ def test_checkpoints_in_the_folder_of_a_run_are_found(family: str, tmp_path: Pat
     assert choice(tmp_path).chosen
 
 
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    inside = tmp_path / "run" / "saved"
+    inside.mkdir(parents=True)
+    shutil.copy(PT, inside / "step_1.pt")
+    for name in ("a", "b", "c"):
+        (inside / name).symlink_to(tmp_path)
+    assert only(tmp_path).step == 1
+
+
 def test_a_folder_that_is_itself_a_checkpoint_is_found(tmp_path: Path) -> None:
     folder = tmp_path / "saved"
     shutil.copytree(DCP, folder)
