@@ -94,6 +94,8 @@ class JobFacts:
     ``past``         earlier attempts, oldest first.
     ``node_count``   nodes of the allocation.
     ``job_fault``    an application fault that the nodes' agents found; empty: none.
+    ``next_checkpoint``  another checkpoint, which the next attempt tries because attempts from one or
+                     more failed; empty: no checkpoint is suspected, or there is no other.
     """
 
     exit_code: int | None
@@ -105,6 +107,7 @@ class JobFacts:
     kind: FailureKind = FailureKind.UNKNOWN
     node_count: int = 1
     job_fault: str = ""
+    next_checkpoint: str = ""
 
 
 class RetryLimits(Protocol):
@@ -180,6 +183,11 @@ def _same_nodes(facts: JobFacts, limits: RetryLimits) -> JobDecision:
     if facts.kind is FailureKind.PROGRAM:
         why = "user error: the program has a syntax error or cannot import a module"
         return JobDecision(next=Next.FAIL, why=why)
+    if facts.next_checkpoint and facts.kind is FailureKind.UNKNOWN:
+        # Each attempt halves the checkpoints in question, so this ends. A job that fails from all of
+        # them is held.
+        why = f"the checkpoint may be bad; next: {facts.next_checkpoint}"
+        return JobDecision(next=Next.RESTART, why=_with_job_fault(why, facts))
     same = same_failures(facts)
     most = limits.max_same_failure
     if facts.kind is FailureKind.USER:

@@ -12,12 +12,15 @@ from typing import Any
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.cli.tables import table
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
-from slurm_hooks.job.checkpoints.find import candidates, judge, unjudged
+from slurm_hooks.job.checkpoints.find import judge, newest_first, unjudged
+from slurm_hooks.job.checkpoints.survey import Survey, survey
+from slurm_hooks.job.checkpoints.torch_parts import some
 from slurm_hooks.worker.child import Serve
 from slurm_hooks.worker.worker import Answer, Worker, call
 
 _ONE_S, _ALL_S = 20.0, 300.0
-"""Time limits: for the listing and for each checkpoint, and for all of them."""
+"""Time limits: for the listing and for a batch of checkpoints, and for all of them."""
+_BATCH = 64
 _MEMORY_BYTES = 4 << 30
 """Address space. A pickle of a few bytes can allocate more than the machine has."""
 
@@ -51,44 +54,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = parser().parse_args(argv)
     try:
-        found = all_judged(args.dir)
+        found, others = all_judged(args.dir)
     except OSError as error:
         complain(f"holdfast checkpoints: {args.dir}: {error.strerror}; {_remedy(error)}")
         return 2
     if args.json:
         say_json([_record(checkpoint) for checkpoint in found], indent=None)
     else:
-        say(_page(args.dir, found))
+        say(_page(args.dir, found, others))
     return 0 if any(checkpoint.valid for checkpoint in found) else 1
 
 
-def all_judged(folder: Path) -> list[Checkpoint]:
-    """Every checkpoint of ``folder``, newest first. Raises OSError when it cannot be listed.
+def all_judged(folder: Path) -> tuple[list[Checkpoint], tuple[str, ...]]:
+    """Every checkpoint of ``folder``, newest first, and the names that belong to none. Raises OSError
+    when it cannot be listed.
 
     A worker process reads the files, with a time limit and a memory limit, so no file can make this
     hang.
     """
     worker = Worker("checkpoints", _open)
     try:
-        return list(_judged(folder, worker))
+        listed = call(worker, folder, deadline_s=_ONE_S)
+        if not listed.complete:
+            raise OSError(0, _why(listed))
+        (seen,) = listed.items
+        if isinstance(seen, OSError):
+            raise seen
+        found = newest_first(seen.candidates)
+        return list(_judged(found, worker)), seen.unrecognised
     finally:
         worker.close()
 
 
-def _judged(folder: Path, worker: Worker) -> Iterator[Checkpoint]:
-    until = time.monotonic() + _ALL_S
-    listed = call(worker, folder, deadline_s=_ONE_S)
-    if not listed.complete:
-        raise OSError(0, _why(listed))
-    for found in listed.items:
-        if isinstance(found, OSError):
-            raise found
-    for candidate in listed.items:
+def _judged(found: list[Candidate], worker: Worker) -> Iterator[Checkpoint]:
+    """Many in one request: on a busy machine each round trip costs milliseconds."""
+    until, at = time.monotonic() + _ALL_S, 0
+    while at < len(found):
         left_s = until - time.monotonic()
         answer = Answer(error=f"no time left: the limit for all checkpoints is {_ALL_S:g} s")
         if left_s > 0:
-            answer = call(worker, candidate, deadline_s=min(_ONE_S, left_s))
-        yield answer.items[0] if answer.complete else unjudged(candidate, _why(answer))
+            batch = found[at : at + _BATCH]
+            answer = call(worker, batch, deadline_s=min(_ONE_S, left_s))
+        yield from answer.items
+        at += len(answer.items)
+        if not answer.complete and at < len(found):
+            yield unjudged(found[at], _why(answer))  # the one that the worker was at
+            at += 1
 
 
 def _why(answer: Answer) -> str:
@@ -102,13 +113,13 @@ def _open() -> Serve:
     return _serve
 
 
-def _serve(request: Any) -> Iterator[Candidate | Checkpoint | OSError]:
-    """Yields the candidates of a folder, or the error of listing it; for a candidate its checkpoint."""
-    if isinstance(request, Candidate):
-        yield judge(request)
+def _serve(request: Any) -> Iterator[Survey | Checkpoint | OSError]:
+    """Yields the survey of a folder, or the error of listing it; for candidates their checkpoints."""
+    if isinstance(request, list):
+        yield from map(judge, request)
         return
     try:
-        yield from candidates(request)
+        yield survey(request)
     except OSError as error:
         yield error
 
@@ -131,14 +142,25 @@ def _record(checkpoint: Checkpoint) -> dict[str, object]:
     }
 
 
-def _page(folder: Path, found: list[Checkpoint]) -> str:
+def _page(folder: Path, found: list[Checkpoint], others: tuple[str, ...]) -> str:
+    if not found and others:
+        return f"no checkpoint is recognised in {folder}; it holds {some(others)}"
     if not found:
-        return f"no checkpoints in {folder}"
+        return f"no checkpoints in {folder}: it is empty"
     resumed = next((checkpoint for checkpoint in found if checkpoint.valid), None)
     rows = [("CHECKPOINT", "STEP", "FRAMEWORK", "VALID")]
     for checkpoint in found:
         yes = "yes, resumes from here" if checkpoint is resumed else "yes"
         step = "-" if checkpoint.step is None else str(checkpoint.step)
         valid = yes if checkpoint.valid else f"no: {checkpoint.reason}"
-        rows.append((checkpoint.path.name, step, checkpoint.framework, valid))
+        rows.append((_name(checkpoint, folder), step, checkpoint.framework, valid))
     return table(rows, screen_width())
+
+
+def _name(checkpoint: Checkpoint, folder: Path) -> str:
+    """The path below ``folder``, so that checkpoints of several runs differ."""
+    return (
+        checkpoint.path.name
+        if checkpoint.path == folder
+        else str(checkpoint.path.relative_to(folder))
+    )

@@ -6,25 +6,22 @@ inside the folder are not followed: the checkpoints themselves show which one is
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from holdfast.adapters import safe_file
-from slurm_hooks.job.checkpoints import torch_dcp, torch_file
-from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint, Framework
-from slurm_hooks.job.checkpoints.names import is_temporary, step_in
-
-FRAMEWORKS: tuple[Framework, ...] = (torch_dcp.FRAMEWORK, torch_file.FRAMEWORK)
+from slurm_hooks.job.checkpoints.bisection import NEWER, NO_EVIDENCE, REASON, Evidence, Plan, plan
+from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
+from slurm_hooks.job.checkpoints.survey import Survey, framework_of, survey
 
 RECENT_S = 5.0
 """A checkpoint younger than this may still be written (by an old run on an isolated node), so it is
 checked twice.
 """
 SETTLE_S = 0.25
-MAX_ENTRIES = 100_000
-"""Entries of the checkpoint folder. A folder with more holds something else."""
+_MAX_STATS = 20_000
 
 
 def candidates(folder: Path) -> list[Candidate]:
@@ -33,15 +30,11 @@ def candidates(folder: Path) -> list[Candidate]:
     Newest means the highest step if all names have the same unit, else the last change. Raises
     OSError when ``folder`` cannot be listed.
     """
-    found = []
-    for entry in safe_file.scan(folder, most=MAX_ENTRIES):
-        candidate = _candidate(folder, entry)
-        if candidate:
-            found.append(candidate)
-    return _newest_first(found)
+    return newest_first(survey(folder).candidates)
 
 
-def _newest_first(found: list[Candidate]) -> list[Candidate]:
+def newest_first(found: Collection[Candidate]) -> list[Candidate]:
+    """By step, or by age where steps cannot be compared."""
     units = {
         candidate.unit
         for candidate in found
@@ -57,75 +50,13 @@ def _step_and_age(candidate: Candidate) -> tuple[int, float]:
     return (-1 if candidate.step is None else candidate.step, candidate.changed_at)
 
 
-def _candidate(folder: Path, entry: os.DirEntry[str]) -> Candidate | None:
-    path = folder / entry.name
-    try:
-        if _is_inner_link(path, entry):
-            return None
-        is_folder = entry.is_dir()
-        framework = _framework_of(entry.name, _names_in(path) if is_folder else None)
-        changed_at = entry.stat().st_mtime
-    except OSError as error:
-        return _unreadable(path, entry, error)
-    if framework is None:
-        return None
-    step, unit = step_in(path.name if is_folder else path.stem)
-    return Candidate(
-        path=path,
-        framework=framework.name,
-        step=step,
-        unit=unit,
-        changed_at=changed_at,
-        rejected="temporary name: never finished" if is_temporary(entry.name) else "",
-    )
-
-
-def _names_in(folder: Path) -> frozenset[str]:
-    return frozenset(entry.name for entry in safe_file.scan(folder, most=torch_dcp.MAX_ENTRIES))
-
-
-def _framework_of(name: str, inside: frozenset[str] | None) -> Framework | None:
-    if inside is not None:
-        return next((framework for framework in FRAMEWORKS if framework.owns_folder(inside)), None)
-    # x.pt.tmp counts as x.pt, which its writer would have made of it.
-    names, stem = [name], name
-    while is_temporary(stem) and "." in stem.strip("."):
-        stem = stem.rpartition(".")[0]
-        names.append(stem)
-    owners = (one for one in FRAMEWORKS if any(map(one.owns_file, names)))
-    return next(owners, None)
-
-
-def _is_inner_link(path: Path, entry: os.DirEntry[str]) -> bool:
-    """True for a link to a sibling (``last.pt``), which would count its target twice."""
-    if not entry.is_symlink():
-        return False
-    return Path(os.path.realpath(path)).parent == Path(os.path.realpath(path.parent))
-
-
-def _unreadable(path: Path, entry: os.DirEntry[str], error: OSError) -> Candidate | None:
-    """A candidate for an unreadable file with the name of a checkpoint; ``None`` for other names."""
-    step, unit = step_in(path.stem)
-    framework = _framework_of(entry.name, None)
-    if framework is None and (unit in ("", "number") or not step):
-        return None
-    return Candidate(
-        path=path,
-        framework=framework.name if framework else torch_dcp.FRAMEWORK.name,
-        step=step,
-        unit=unit,
-        changed_at=0.0,
-        rejected=f"cannot be read: {error.strerror}",
-    )
-
-
 def judge(candidate: Candidate) -> Checkpoint:
     """Checks one candidate. Never raises: a candidate that cannot be read is rejected as such."""
     reason, unreadable = candidate.rejected, candidate.rejected.startswith("cannot be read")
-    if not reason:
-        framework = next(one for one in FRAMEWORKS if one.name == candidate.framework)
+    framework = framework_of(candidate)
+    if not reason and framework:
         try:
-            reason = framework.fault(candidate.path)
+            reason = framework.fault(candidate)
         except OSError as error:
             reason, unreadable = f"cannot be read: {error.strerror}", True
     return Checkpoint(
@@ -147,11 +78,21 @@ def unjudged(candidate: Candidate, why: str) -> Checkpoint:
 class Choice:
     """The last good checkpoint, and the newer ones that were rejected, newest first.
 
-    ``chosen`` None with ``rejected`` empty: the folder holds none yet.
+    ``chosen`` None with ``rejected`` empty: the folder holds none yet. ``unrecognised``: the names in
+    the folder that belong to no checkpoint. ``newer_untested``: the checkpoints newer than the chosen
+    one of which it is not known whether they are bad, newest first. ``known``: every path in the folder
+    with the time of its last change.
     """
 
     chosen: Checkpoint | None
     rejected: tuple[Checkpoint, ...] = ()
+    unrecognised: tuple[str, ...] = ()
+    newer_untested: tuple[Candidate, ...] = ()
+    known: Mapping[Path, float] = field(default_factory=dict)
+
+    def is_new(self, candidate: Candidate) -> bool:
+        """True when it was written after this choice."""
+        return candidate.changed_at > self.known.get(candidate.path, -1.0)
 
     @property
     def unreadable(self) -> bool:
@@ -166,39 +107,51 @@ def last_good(
     *,
     now: float,
     sleep: Callable[[float], None],
-    avoid: Collection[str] = (),
+    evidence: Evidence = NO_EVIDENCE,
 ) -> Choice:
     """The newest complete checkpoint of ``folder``. Checks no more candidates than necessary.
 
-    ``avoid``: paths from which attempts failed repeatedly; skipped as long as there is an older
-    checkpoint. A folder that does not exist holds none. Raises OSError when it exists and cannot be
-    listed.
+    ``evidence``: from which checkpoints earlier attempts failed. These, and those written after them,
+    are skipped as long as there is another one. A folder that does not exist holds none. Raises OSError
+    when it exists and cannot be listed.
     """
     try:
-        found = candidates(folder)
+        seen = survey(folder)
     except FileNotFoundError:
         return Choice(chosen=None)
+    planned = plan(newest_first(seen.candidates), evidence)
+    avoided = [_avoided(candidate, evidence) for candidate in planned.avoided]
     rejected: list[Checkpoint] = []
-    fallback: Checkpoint | None = None
-    for checkpoint in _judged(found, now, sleep):
-        if not checkpoint.valid:
-            rejected.append(checkpoint)
-        elif str(checkpoint.path) in avoid:
-            fallback = fallback or checkpoint
-            rejected.append(
-                replace(
-                    checkpoint, reason="attempts that resumed from it failed without a new step"
-                )
-            )
-        else:
-            return Choice(chosen=checkpoint, rejected=tuple(rejected))
-    if fallback:
-        rejected = [other for other in rejected if other.path != fallback.path]
-    return Choice(chosen=fallback, rejected=tuple(rejected))
+    for checkpoint in _judged(planned.order, now, sleep):
+        if checkpoint.valid:
+            return _choice(checkpoint, [*avoided, *rejected], seen, planned)
+        rejected.append(checkpoint)
+    for checkpoint in _judged(planned.avoided, now, sleep):
+        if checkpoint.valid:
+            others = [other for other in avoided if other.path != checkpoint.path]
+            return _choice(checkpoint, [*others, *rejected], seen, planned)
+    return _choice(None, [*avoided, *rejected], seen, planned)
+
+
+def _choice(
+    chosen: Checkpoint | None, rejected: list[Checkpoint], seen: Survey, planned: Plan
+) -> Choice:
+    return Choice(
+        chosen=chosen,
+        rejected=tuple(rejected),
+        unrecognised=seen.unrecognised,
+        known={candidate.path: candidate.changed_at for candidate in seen.candidates},
+        newer_untested=planned.newer_untested(str(chosen.path)) if chosen else (),
+    )
+
+
+def _avoided(candidate: Candidate, evidence: Evidence) -> Checkpoint:
+    failed = any(trial.path == str(candidate.path) for trial in evidence.bad)
+    return judge(replace(candidate, rejected=candidate.rejected or (REASON if failed else NEWER)))
 
 
 def _judged(
-    found: list[Candidate], now: float, sleep: Callable[[float], None]
+    found: Iterable[Candidate], now: float, sleep: Callable[[float], None]
 ) -> Iterator[Checkpoint]:
     for candidate in found:
         checkpoint = judge(candidate)
@@ -213,11 +166,20 @@ def _judged(
 
 def signature(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Name, size and time of change of the file, or of every file in the folder; empty if it does not
-    exist.
+    exist. For a TensorFlow prefix: of its files.
     """
     try:
-        paths = sorted(path.iterdir()) if path.is_dir() else [path]
-        stats = [(file.name, file.stat()) for file in paths]
+        stats = [(str(file), file.stat()) for file in sorted(_files(path))[:_MAX_STATS]]
     except OSError:
         return ()
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        for folder, _, names in os.walk(path):
+            yield from (Path(folder, name) for name in names)
+    elif path.exists():
+        yield path
+    else:
+        yield from path.parent.glob(f"{glob.escape(path.name)}.*")

@@ -14,23 +14,29 @@ from typing import IO, cast
 
 from holdfast.adapters import safe_file
 from holdfast.adapters.safe_file import Limited, NotReadable
-from slurm_hooks.job.checkpoints.candidate import Framework
+from slurm_hooks.job.checkpoints.candidate import Candidate, Framework
 from slurm_hooks.job.checkpoints.inert_pickle import Reader, Truncated, attributes
+from slurm_hooks.job.checkpoints.listing import MAX_ENTRIES, Listing
+from slurm_hooks.job.checkpoints.torch_parts import some
 
 _METADATA = ".metadata"
 _SHARD = ".distcp"
-_MAX_NAMED = 3
 _MAX_METADATA_BYTES = 512 << 20
 """About two million stored items."""
-MAX_ENTRIES = 200_000
-"""Entries of one checkpoint's folder: each rank writes one shard or a few."""
 
 
-def _owns_folder(names: frozenset[str]) -> bool:
-    return _METADATA in names or any(name.endswith(_SHARD) for name in names)
+def owns(listing: Listing) -> bool:
+    """True for a folder with shards, or with their metadata."""
+    return _METADATA in listing.files or any(name.endswith(_SHARD) for name in listing.files)
 
 
-def _fault(path: Path) -> str:
+def fault(candidate: Candidate) -> str:
+    """Why the checkpoint is not complete. Raises OSError."""
+    return folder_fault(candidate.path)
+
+
+def folder_fault(path: Path) -> str:
+    """As ``fault``, for a folder inside another framework's checkpoint."""
     sizes: dict[str, int] = {}
     has_metadata = False
     for entry in safe_file.scan(path, most=MAX_ENTRIES):
@@ -53,18 +59,18 @@ def _fault(path: Path) -> str:
 def _shard_fault(file: IO[bytes], sizes: dict[str, int]) -> str:
     empty = sorted(name for name, size in sizes.items() if not size)
     if empty:
-        return f"empty shard {_some(empty)}"
+        return f"empty shard {some(empty)}"
     try:
         needed = _needed_bytes(file)
     except Truncated as error:
         return f"{_METADATA} cannot be read ({error})"
     missing = sorted(name for name in needed if name not in sizes)
     if missing:
-        return f"missing shard {_some(missing)}"
+        return f"missing shard {some(missing)}"
     short = sorted(name for name, end in needed.items() if sizes[name] < end)
     if short:
         texts = [f"{name} ({sizes[name]} of {needed[name]} bytes)" for name in short]
-        return f"truncated shard {_some(texts)}"
+        return f"truncated shard {some(texts)}"
     return "" if sizes else "no shard"
 
 
@@ -81,14 +87,16 @@ def _needed_bytes(file: IO[bytes]) -> dict[str, int]:
     return needed
 
 
-def _some(names: list[str]) -> str:
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+def mentions(path: Path, key: bytes) -> bool:
+    """True when the metadata contain these bytes. Nothing is unpickled. Raises OSError."""
+    try:
+        return key in safe_file.read_bytes(path / _METADATA, max_bytes=_MAX_METADATA_BYTES)
+    except (FileNotFoundError, NotReadable):
+        return False
 
 
 FRAMEWORK = Framework(
     name="torch-dcp",
-    owns_file=lambda _: False,
-    owns_folder=_owns_folder,
-    fault=_fault,
+    owns_folder=owns,
+    fault=fault,
 )

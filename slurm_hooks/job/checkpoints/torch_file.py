@@ -14,7 +14,9 @@ from typing import IO, cast
 from holdfast.adapters import safe_file
 from holdfast.adapters.safe_file import Limited, NotReadable, TooLarge
 from slurm_hooks.job.checkpoints import torch_legacy
-from slurm_hooks.job.checkpoints.candidate import Framework
+from slurm_hooks.job.checkpoints.candidate import Found, Framework
+from slurm_hooks.job.checkpoints.listing import Listing
+from slurm_hooks.job.checkpoints.names import is_temporary
 
 _LOCAL_HEADER = b"PK\x03\x04"
 _MAX_PICKLE_BYTES = 64 << 20
@@ -24,7 +26,11 @@ _UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Other methods may expand a kilobyte to gigabytes in one call; torch uses the first."""
 
 
-def _fault(path: Path) -> str:
+ENDS = (".pt", ".pth")
+
+
+def fault(path: Path) -> str:
+    """Why this file is not complete, or an empty string. Raises OSError."""
     try:
         file, size_bytes, _ = safe_file.open_regular(path)
     except NotReadable as error:
@@ -83,9 +89,15 @@ def _content_fault(
     return ""
 
 
-FRAMEWORK = Framework(
-    name="torch",
-    owns_file=lambda name: name.endswith((".pt", ".pth")),
-    owns_folder=lambda _: False,
-    fault=_fault,
-)
+def _files(listing: Listing) -> list[Found]:
+    return [Found(name) for name in listing.files if is_one(name)]
+
+
+def is_one(name: str) -> bool:
+    """True for the name of a ``.pt`` file. x.pt.tmp counts as x.pt, which its writer would have made of it."""
+    while is_temporary(name) and not name.endswith(ENDS) and "." in name.strip("."):
+        name = name.rpartition(".")[0]
+    return name.endswith(ENDS)
+
+
+FRAMEWORK = Framework(name="torch", files=_files, fault=lambda candidate: fault(candidate.path))

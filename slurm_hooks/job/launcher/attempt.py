@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from holdfast.slurm.client import SlurmClient
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
+from slurm_hooks.job.launcher.resume_argument import NO_CONTAINER, PathMap
 from slurm_hooks.job.step.run_step import KILL_ON_BAD_EXIT, StepSignals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The command line of ``holdfast run`` in a job."""
+    """The command line of ``holdfast run`` in a job. ``paths``: how paths differ in its container."""
 
     context: JobContext
     command: tuple[str, ...]
     checkpoints: Path
+    paths: PathMap = NO_CONTAINER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,11 @@ _EXPORT = "SLURM_EXPORT_ENV"
 
 
 def child_environment(
-    environ: Mapping[str, str], choice: Choice, number: int, journal: Path
+    environ: Mapping[str, str],
+    choice: Choice,
+    number: int,
+    journal: Path,
+    paths: PathMap = NO_CONTAINER,
 ) -> dict[str, str]:
     """The job environment (design.md section 4) on top of the launcher's own.
 
@@ -51,7 +57,7 @@ def child_environment(
     # srun must not inherit this one.
     own = {name: value for name, value in environ.items() if name not in _STEP}
     ours = {
-        "HOLDFAST_RESUME_FROM": str(chosen.path) if chosen else "",
+        "HOLDFAST_RESUME_FROM": str(paths.inside(PurePosixPath(chosen.path))) if chosen else "",
         "HOLDFAST_RESUME_STEP": str(chosen.step) if chosen and chosen.step is not None else "",
         "HOLDFAST_ATTEMPT": str(number),
         "HOLDFAST_JOURNAL": str(journal),

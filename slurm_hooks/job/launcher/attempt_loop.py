@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +34,8 @@ from slurm_hooks.job.launcher.node_faults import (
 )
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, AttemptEnd, attempt_end, facts
 from slurm_hooks.job.launcher.past_attempts import JournalAttempt, lost_launchers, past
+from slurm_hooks.job.launcher.resume_argument import filled
+from slurm_hooks.job.launcher.search import Search, next_checkpoint, search
 from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.node_steps import EXTERN, steps_here, steps_on
 from slurm_hooks.job.step.overlap_step import environment, overlapping
@@ -59,6 +62,8 @@ class AttemptLoop:
             lambda nodes: steps_on(job_id, nodes, _QUERY_TIMEOUT_S),
             contained=EXTERN in steps_here(job_id),
         )
+        self._search = Search(choice=Choice(chosen=None), failed_after_s=0.0)
+        self._proved, self._step_began = "", 0.0
         self.started = False
         self.last_code = 0
 
@@ -88,6 +93,7 @@ class AttemptLoop:
         if choice.unreadable:
             # A start from the beginning might overwrite checkpoints that could not be read.
             return self._finish(1, "checkpoints cannot be read")
+        self._search, self._proved = search(choice, history), ""
         end = self._run_step(choice)
         return self._after(end, choice, history)
 
@@ -115,18 +121,19 @@ class AttemptLoop:
         return history
 
     def _run_step(self, choice: Choice) -> StepEnd:
-        journal, config = self._tools.journal, self._tools.config
+        journal, config, paths = self._tools.journal, self._tools.config, self._job.paths
+        argv = filled(self._job.command, choice.chosen, paths)
         plan = StepPlan(
-            argv=self._job.command,
-            env=child_environment(os.environ, choice, self._number, journal.path),
+            argv=argv,
+            env=child_environment(os.environ, choice, self._number, journal.path, paths),
             watch=self._watch,
             end_tasks=self._end_tasks,
             poll_s=config.poll_s,
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._nodes),
         )
-        journal.add("step_start", attempt=self._number, command=shlex.join(self._job.command))
-        self.started = True
+        journal.add("step_start", attempt=self._number, command=shlex.join(argv))
+        self.started, self._step_began = True, time.monotonic()
         end = run_step(plan, self._tools.signals)
         self.last_code = end.exit_code
         journal.add(
@@ -144,8 +151,11 @@ class AttemptLoop:
         """Why the step must end now, empty if it may go on. The agents normally end the tasks on a
         bad node; this covers an agent that cannot."""
         fatal = [fault for fault in self._look_with_incidents().faults or () if fault.fatal]
-        if not fatal or self._switched_off:
+        if self._switched_off:
             return ""
+        if not fatal:
+            self._proved = self._proved or self._search.proved(time.monotonic() - self._step_began)
+            return self._proved
         return f"bad node: {', '.join(map(str, fatal))}"
 
     def _end_tasks(self, steps: frozenset[str]) -> None:
@@ -198,7 +208,11 @@ class AttemptLoop:
         if end.cancelled_step and self._nodes_are_healthy(snapshot):
             why = f"{self._cancelled(end)}; not restarted"
             return self._finish(end.exit_code or 143, why, cancelled=True)
-        newest = resume.newest(self._job.checkpoints)
+        if self._proved and end.ended_why == self._proved:
+            journal = self._tools.journal
+            journal.add("proved", attempt=self._number, why=self._proved)
+            return self._act(JobDecision(next=Next.RESTART, why=self._proved), code=end.exit_code)
+        newest = resume.newest(self._job.checkpoints, choice)
         ended = attempt_end(end, choice, newest.step if newest else None, self._nodes)
         if ended.cause:
             say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")
@@ -290,6 +304,8 @@ class AttemptLoop:
         )
         node_count = max(1, self._job.context.node_count)
         known = facts(snapshot, ended, history, node_count, reported.job_fault)
+        tried = past(journal.events())
+        known = replace(known, next_checkpoint=next_checkpoint(self._job.checkpoints, tried))
         decision = decide(known, self._tools.config, datetime.now(timezone.utc))
         if self._switched_off:
             decision = JobDecision(next=Next.FAIL, why="Holdfast is switched off (off/all)")

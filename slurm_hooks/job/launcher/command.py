@@ -9,7 +9,7 @@ import stat
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from holdfast.config.load import load_section
 from holdfast.config.location import config_path
@@ -21,13 +21,24 @@ from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal, path_for
 from slurm_hooks.job.launcher.attempt import Job, Tools
 from slurm_hooks.job.launcher.attempt_loop import AttemptLoop
+from slurm_hooks.job.launcher.log import say
+from slurm_hooks.job.launcher.resume_argument import (
+    PathMap,
+    filled,
+    mounts_in,
+    parse_pair,
+    refusal,
+    starts_container,
+)
 from slurm_hooks.job.step.run_step import StepSignals
 
 _EPILOG = """example, in a script for sbatch --requeue:
   holdfast run --checkpoints /mnt/training/checkpoints -- srun python train.py
 
 Environment of the command: HOLDFAST_RESUME_FROM (path of the last good checkpoint, empty if there
-is none), HOLDFAST_RESUME_STEP, HOLDFAST_ATTEMPT and HOLDFAST_JOURNAL. When the command fails, Holdfast
+is none), HOLDFAST_RESUME_STEP, HOLDFAST_ATTEMPT and HOLDFAST_JOURNAL. In arguments of the command,
+{resume} is that path, {resume_parent} its folder, {resume_name} its name and {resume_step} its step;
+without a checkpoint the argument is left out, and so is the option before it. When the command fails, Holdfast
 restarts it on the same nodes, requeues the job, holds it or lets it fail; lines in the job's log
 that begin with "holdfast:" state which and why. Exit code 93 of the command means: do not restart.
 
@@ -50,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast run",
-        usage="holdfast run [--checkpoints DIR] [--spares K] -- CMD …",
+        usage="holdfast run [--checkpoints DIR] [--path-map HOST:CONTAINER] [--spares K] -- CMD …",
         description="Run a job's command, and restart it elsewhere when a node fails.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -59,6 +70,13 @@ def parser() -> argparse.ArgumentParser:
         "--checkpoints",
         metavar="DIR",
         help="folder that the command saves its checkpoints to (default: HOLDFAST_CHECKPOINTS)",
+    )
+    parser.add_argument(
+        "--path-map",
+        metavar="HOST:CONTAINER",
+        action="append",
+        default=[],
+        help="where a container has a folder; may be repeated (default: srun's --container-mounts)",
     )
     parser.add_argument(
         "--spares", metavar="K", type=int, default=0, help="hot spares: not available yet"
@@ -77,6 +95,9 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
         raise UsageError(
             f"--spares {args.spares}: hot spares are not available yet; leave the option out"
         )
+    misused = refusal(command)
+    if misused:
+        raise UsageError(misused)
     if shutil.which(command[0]) is None:
         raise UsageError(f"{command[0]}: {_why_not_runnable(command[0])}")
     if args.checkpoints == "":
@@ -93,7 +114,20 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
     problem = _folder_problem(checkpoints)
     if problem:
         raise UsageError(f"--checkpoints {checkpoints}: {problem}")
-    return Job(context=context, command=tuple(command), checkpoints=checkpoints)
+    paths = _paths(args.path_map, command)
+    if starts_container(command) and not paths.covers(PurePosixPath(checkpoints)):
+        say(f"{checkpoints} is not among the container's mounts (--container-mounts, --path-map)")
+    return Job(context=context, command=tuple(command), checkpoints=checkpoints, paths=paths)
+
+
+def _paths(given: Sequence[str], command: Sequence[str]) -> PathMap:
+    pairs = {text: parse_pair(text) for text in given}
+    for text, pair in pairs.items():
+        if pair is None:
+            raise UsageError(f"--path-map {text}: give two absolute paths, HOST:CONTAINER")
+    if pairs:
+        return PathMap(pairs=tuple(pair for pair in pairs.values() if pair))
+    return mounts_in(command)
 
 
 def _folder_problem(folder: Path) -> str:
@@ -160,7 +194,8 @@ def _run_without_holdfast(job: Job, run: AttemptLoop, error: Exception) -> int: 
     if run.started:
         return run.last_code or 1
     sys.stderr.write("holdfast: starting the command without Holdfast\n")
-    os.execvp(job.command[0], job.command)  # noqa: S606 - the user's own command, as given
+    argv = filled(job.command, None, job.paths)
+    os.execvp(argv[0], argv)  # noqa: S606 - the user's own command, as given
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from holdfast.policy.job import FailureKind
+from slurm_hooks.job.checkpoints.bisection import Evidence, Trial
 from slurm_hooks.job.journal import Event, attempts, last
 
 MAX_FAILED_RESUMES = 2
@@ -24,7 +26,9 @@ class JournalAttempt:
     ``fingerprint``   equal for failures that look alike.
     ``progressed``    it left a newer checkpoint than it started from; None: not known.
     ``node_fault``    a node was at fault: no evidence against the checkpoint or the code.
-    ``ended_at``      epoch seconds of its last event.
+    ``ended_at``      epoch seconds of its last event; ``wall_s``: how long its step ran.
+    ``kind``          what its output attributes the failure to (``FailureKind``).
+    ``proved``        the launcher ended it to try a newer checkpoint: this one works.
     """
 
     number: int
@@ -39,11 +43,15 @@ class JournalAttempt:
     node_fault: bool
     suspects: tuple[str, ...]
     ended_at: float
+    wall_s: float = 0.0
+    kind: str = ""
+    proved: bool = False
 
     @property
     def failed(self) -> bool:
         """It ran and failed by itself."""
-        return self.started and not self.terminated and (not self.ended or bool(self.exit_code))
+        own = self.started and not self.terminated and not self.proved
+        return own and (not self.ended or bool(self.exit_code))
 
     @property
     def launcher_lost(self) -> bool:
@@ -75,10 +83,13 @@ def _past(group: Sequence[Event]) -> JournalAttempt:
         resumed_path=str(chosen.get("path", "")),
         resumed_step=_integer(chosen.get("step")),
         fingerprint=str(evidence.get("fingerprint", "")),
-        progressed=_bool(evidence.get("progressed")),
+        progressed=last(group, "proved") is not None or _bool(evidence.get("progressed")),
         node_fault=bool(evidence.get("faults")),
         suspects=tuple(map(str, _items(evidence.get("suspects")))),
         ended_at=_timestamp(group[-1].get("t")),
+        wall_s=_timestamp(end.get("wall_s")),
+        kind=str(evidence.get("kind", "")),
+        proved=last(group, "proved") is not None,
     )
 
 
@@ -111,17 +122,37 @@ def is_newer(step: int | None, than: int | None) -> bool:
     return step is not None and (than is None or step > than)
 
 
-def checkpoints_to_avoid(history: Sequence[JournalAttempt]) -> frozenset[str]:
-    """Checkpoints from which ``MAX_FAILED_RESUMES`` attempts failed without writing a newer one."""
+def evidence_on_checkpoints(history: Sequence[JournalAttempt]) -> Evidence:
+    """What the attempts so far say about the checkpoints that they resumed from.
+
+    The first is bad after ``MAX_FAILED_RESUMES`` failures, since other causes are as likely. From then
+    on one failure is enough, unless an attempt has made progress from it.
+    """
     counts: Counter[str] = Counter()
+    bad: list[Trial] = []
+    good: list[Trial] = []
+    longest_s = 0.0
     for index, attempt in enumerate(history):
-        excused = attempt.node_fault or attempt.progressed
-        if not attempt.resumed_path or not attempt.failed or excused:
+        if not attempt.resumed_path:
             continue
-        later = history[index + 1 :]
-        if not any(is_newer(after.resumed_step, attempt.resumed_step) for after in later):
+        trial = Trial(
+            path=attempt.resumed_path, step=attempt.resumed_step, ended_at=attempt.ended_at
+        )
+        if attempt.progressed:
+            good.append(trial)
+        elif _counts_against_checkpoint(attempt, history[index + 1 :]):
             counts[attempt.resumed_path] += 1
-    return frozenset(path for path, count in counts.items() if count >= MAX_FAILED_RESUMES)
+            longest_s = max(longest_s, attempt.wall_s)
+            worked = any(other.path == trial.path for other in good)
+            if (bad and not worked) or counts[attempt.resumed_path] >= MAX_FAILED_RESUMES:
+                bad.append(trial)
+    return Evidence(bad=tuple(bad), good=tuple(good), failed_after_s=longest_s)
+
+
+def _counts_against_checkpoint(attempt: JournalAttempt, later: Sequence[JournalAttempt]) -> bool:
+    if not attempt.failed or attempt.node_fault or attempt.kind == FailureKind.INFRASTRUCTURE.value:
+        return False
+    return not any(is_newer(after.resumed_step, attempt.resumed_step) for after in later)
 
 
 def lost_launchers(history: Sequence[JournalAttempt]) -> int:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
-from slurm_hooks.job.checkpoints.find import Choice, last_good
+from slurm_hooks.job.checkpoints.find import Choice, judge, last_good, newest_first
+from slurm_hooks.job.checkpoints.survey import survey
+from slurm_hooks.job.checkpoints.torch_parts import some
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.log import say
-from slurm_hooks.job.launcher.past_attempts import JournalAttempt, checkpoints_to_avoid
+from slurm_hooks.job.launcher.past_attempts import JournalAttempt, evidence_on_checkpoints
 
 _MAX_SHOWN = 5
 
@@ -22,7 +24,7 @@ def choose(
     unreadable checkpoint."""
     try:
         choice = last_good(
-            folder, now=time.time(), sleep=time.sleep, avoid=checkpoints_to_avoid(history)
+            folder, now=time.time(), sleep=time.sleep, evidence=evidence_on_checkpoints(history)
         )
     except OSError as error:
         unreadable = Checkpoint(
@@ -43,19 +45,24 @@ def choose(
     return choice
 
 
-def newest(folder: Path) -> Checkpoint | None:
-    """The newest complete checkpoint, ``None`` when there is none or the folder cannot be listed."""
+def newest(folder: Path, choice: Choice) -> Checkpoint | None:
+    """The newest complete checkpoint that was written since ``choice``, else the chosen one. ``None``
+    when there is none or the folder cannot be listed.
+
+    An attempt that resumed from an old checkpoint has not made the newer ones.
+    """
     try:
-        # No task is writing any more, so no checkpoint needs a second look.
-        return last_good(folder, now=time.time() + 3600, sleep=time.sleep).chosen
+        found = newest_first(survey(folder).candidates)
     except OSError:
         return None
+    judged = (judge(candidate) for candidate in found if choice.is_new(candidate))
+    return next((checkpoint for checkpoint in judged if checkpoint.valid), choice.chosen)
 
 
 def report(choice: Choice, folder: Path, title: str) -> None:
     """Writes to the log what is resumed and why newer checkpoints were rejected, in a few lines."""
     for checkpoint in choice.rejected[:_MAX_SHOWN]:
-        say(f"rejected {checkpoint.path.name}: {checkpoint.reason}")
+        say(f"rejected {_name(checkpoint.path, folder)}: {checkpoint.reason}")
     if len(choice.rejected) > _MAX_SHOWN:
         more = len(choice.rejected) - _MAX_SHOWN
         say(f"rejected {more} more checkpoints; list them with: holdfast checkpoints {folder}")
@@ -66,10 +73,21 @@ def report(choice: Choice, folder: Path, title: str) -> None:
         step = "" if choice.chosen.step is None else f" (step {choice.chosen.step})"
         where = f"from {choice.chosen.path}{step}"
     else:
-        where = (
-            f"from the beginning: no {'valid checkpoint' if choice.rejected else 'checkpoint yet'}"
-        )
+        where = f"from the beginning: {_why_none(choice)}"
     say(f"{title} starts {where}")
+
+
+def _why_none(choice: Choice) -> str:
+    if choice.rejected:
+        return "no valid checkpoint"
+    if choice.unrecognised:
+        return f"no checkpoint is recognised among {some(choice.unrecognised)}"
+    return "no checkpoint yet"
+
+
+def _name(path: Path, folder: Path) -> str:
+    """The path below ``folder``, so that checkpoints of several runs differ."""
+    return str(path.relative_to(folder)) if folder in path.parents else path.name
 
 
 def _record(checkpoint: Checkpoint) -> dict[str, object]:

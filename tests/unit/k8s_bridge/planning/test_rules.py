@@ -227,7 +227,7 @@ def test_a_persons_drain_and_note_stand() -> None:
         {"states": frozenset({S.IDLE, S.DRAIN, S.REBOOT_REQUESTED})},
         {"comment": "holdfast:XID79: GPU 0 has fallen off the bus"},
     ],
-    ids=str,
+    ids=("not responding", "down", "reboot", "faulty"),
 )
 def test_an_undrain_waits_until_nothing_else_keeps_the_node(masked: dict[str, Any]) -> None:
     cluster = RuleCluster(draining("nebius-gpu-error"))

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from slurm_hooks.job.journal import Journal, attempts, path_for
-from slurm_hooks.job.launcher.past_attempts import checkpoints_to_avoid, lost_launchers, past
+from slurm_hooks.job.launcher.past_attempts import (
+    evidence_on_checkpoints,
+    lost_launchers,
+    past,
+)
 
 
 def _journal(folder: Path, **run: float) -> Journal:
@@ -82,16 +86,16 @@ def test_attempts_of_one_run_count_together(tmp_path: Path) -> None:
 def test_a_checkpoint_is_avoided_after_two_failures(tmp_path: Path) -> None:
     journal = _journal(tmp_path)
     _attempt(journal, 1, path="/c/5", step=5)
-    assert checkpoints_to_avoid(past(journal.events())) == frozenset()
+    assert not evidence_on_checkpoints(past(journal.events())).bad
     _attempt(journal, 2, path="/c/5", step=5)
-    assert checkpoints_to_avoid(past(journal.events())) == {"/c/5"}
+    assert [trial.path for trial in evidence_on_checkpoints(past(journal.events())).bad] == ["/c/5"]
 
 
 def test_node_faults_do_not_count_against_a_checkpoint(tmp_path: Path) -> None:
     journal = _journal(tmp_path)
     for number in (1, 2, 3):
         _attempt(journal, number, path="/c/5", step=5, node=True)
-    assert checkpoints_to_avoid(past(journal.events())) == frozenset()
+    assert not evidence_on_checkpoints(past(journal.events())).bad
 
 
 def test_a_newer_checkpoint_resets_the_count(tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_a_newer_checkpoint_resets_the_count(tmp_path: Path) -> None:
     _attempt(journal, 1, path="/c/5", step=5)
     _attempt(journal, 2, path="/c/5", step=5)
     _attempt(journal, 3, path="/c/9", step=9)
-    assert checkpoints_to_avoid(past(journal.events())) == frozenset()
+    assert not evidence_on_checkpoints(past(journal.events())).bad
 
 
 def test_lost_launchers_are_counted_in_a_row(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.adapters import safe_file
 from slurm_hooks.job.checkpoints import command
+from slurm_hooks.job.checkpoints.bisection import Evidence, Trial
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice, candidates, judge, last_good
 from slurm_hooks.job.checkpoints.inert_pickle import Reader
@@ -235,11 +236,12 @@ def test_a_checkpoint_with_failed_attempts_is_skipped_if_there_is_an_older_one(
     tmp_path: Path,
 ) -> None:
     failing = _put(tmp_path, ZIP, "step_2.pt")
-    assert (
-        _choose(tmp_path, avoid={str(failing)}).chosen is not None
-    )  # the only one: better than none
+    at = time.time()
+    evidence = Evidence(bad=(Trial(path=str(failing), step=2, ended_at=at),))
+    alone = _choose(tmp_path, evidence=evidence).chosen
+    assert alone is not None  # the only one: better than none
     _put(tmp_path, ZIP, "step_1.pt")
-    choice = _choose(tmp_path, avoid={str(failing)})
+    choice = _choose(tmp_path, evidence=evidence)
     assert choice.chosen is not None
     assert choice.chosen.step == 1
     assert "failed" in choice.rejected[0].reason

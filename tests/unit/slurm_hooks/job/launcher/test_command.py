@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job.launcher import command, losses
+from slurm_hooks.job.launcher import command, losses, search
 
 JOB = {
     "SLURM_JOB_ID": "42",
@@ -19,6 +20,7 @@ JOB = {
     "SLURMD_NODENAME": "worker-0",
 }
 PYTHON = sys.executable
+RECORDED = Path(__file__).parents[4] / "data" / "checkpoints"
 
 
 @pytest.fixture
@@ -52,6 +54,8 @@ def _events(folder: Path) -> list[str]:
         (["--", "true"], "no checkpoint folder; add --checkpoints DIR"),
         (["--checkpoints", "", "--", "true"], "is a variable of the script unset?"),
         (["--checkpoints", "c", "--", "A=1", "true"], "put env before"),
+        (["--checkpoints", "c", "--path-map", "a:b", "--", "true"], "give two absolute paths"),
+        (["--checkpoints", "c", "--", "sh", "-c", "x {resume}"], "use $HOLDFAST_RESUME_FROM"),
         (["--checkpoints", "c", "--", __file__], "not executable; run chmod +x"),
     ],
 )
@@ -230,3 +234,44 @@ def test_a_journal_that_cannot_be_written_does_not_stop_the_command(
     (folder / ".holdfast").write_text("in the way")
     assert command.main(["--checkpoints", str(folder), "--", "true"]) == 0
     assert "job.max_attempts does not apply" in capfd.readouterr().err
+
+
+def _poisoned(job: Path, first_bad: int, program: str) -> list[str]:
+    """Arguments for a job with eight hourly checkpoints, whose program prints the step it resumes from
+    and fails from ``first_bad`` on."""
+    folder = job / "checkpoints"
+    folder.mkdir()
+    for step in range(1, 9):
+        target = folder / f"step_{step}.pt"
+        shutil.copy(RECORDED / "checkpoint_epoch_2.pt", target)
+        os.utime(target, (3600.0 * step, 3600.0 * step))
+    script = job / "train.py"
+    script.write_text(
+        "import sys, time\nstep = int(sys.argv[2].split('_')[-1][0])\n"
+        f"print(step, flush=True)\nif step >= {first_bad}:\n    sys.exit(1)\n{program}\n"
+    )
+    argv = ["--", PYTHON, str(script), "--resume", "{resume}"]
+    return ["--checkpoints", str(folder), *argv]
+
+
+def test_a_poisoned_checkpoint_is_found_without_a_change_of_the_program(
+    job: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(_poisoned(job, 4, "")) == 0
+    message = capfd.readouterr()
+    assert message.out.split() == ["8", "8", "4", "2"]
+    assert "decision: restart: the checkpoint may be bad; next: step_4.pt" in message.err
+
+
+def test_an_attempt_that_works_makes_room_for_a_newer_checkpoint(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It would run for ever; hours of work are between it and the newer ones."""
+    monkeypatch.setattr(search, "_MIN_PROOF_S", 0.5)
+    config = job / "holdfast.yaml"
+    config.write_text(config.read_text().replace("job: {", "job: {poll_s: 0.5, end_grace_s: 0, "))
+    assert command.main(_poisoned(job, 6, "if step < 5:\n    time.sleep(600)")) == 0
+    message = capfd.readouterr()
+    assert message.out.split() == ["8", "8", "4", "6", "5"]
+    assert "step ended: step_4.pt works; 3 newer checkpoints are not tested yet" in message.err
+    assert _events(job / "checkpoints").count("proved") == 1
