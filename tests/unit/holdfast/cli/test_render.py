@@ -98,6 +98,7 @@ def test_without_jinja2_the_error_names_it() -> None:
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 YAML = (
     "soperator", "slinky", "daemonset", "configuration", "inspection-cronjob", "rbac", "deployment",
+    "prometheus-rules", "pod-monitor", "agent-pod-monitor",
 )  # fmt: skip
 ODD = (
     "null", "true", "1e3", "~", "a: b", "a\nb: c", "a\u2028b: c", "a #b", "a,b", '"', "'", "\\", "*a", "&a", "!a",
@@ -108,6 +109,7 @@ ODD = (
 
 SET = {
     "image": IMAGE, "mounts": "/mnt/a", "history": "/mnt/h", "state_claim": "reports", "off": "all",
+    "pods": "a=b", "pods_namespace": "slurm",
 }  # fmt: skip
 """For values without a default, or whose empty default leaves a part of the document out."""
 
