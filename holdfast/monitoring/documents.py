@@ -9,6 +9,7 @@ from holdfast.document import NAME, REQUIRED, Document, Value
 from holdfast.monitoring import PACKAGE
 from holdfast.monitoring.alerts import agent_alerts, bridge_alerts
 from holdfast.monitoring.dashboards import DASHBOARDS, json_of
+from holdfast.version import VERSION
 
 _LABEL = r"[\w./-]+=[\w.-]*"
 LABELS = rf"({_LABEL}(,{_LABEL})*)?"
@@ -27,7 +28,12 @@ def pairs(text: str) -> Mapping[str, str]:
 
 def own(name: str, more: str) -> Mapping[str, str]:
     """Holdfast's labels, which win, and the ones that a person added."""
-    return {**pairs(more), "app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "holdfast"}
+    return {
+        **pairs(more),
+        "app.kubernetes.io/name": name,
+        "app.kubernetes.io/part-of": "holdfast",
+        "app.kubernetes.io/version": VERSION,
+    }
 
 
 def rule_groups(of: str, drained_percent: str, labels: str = "") -> list[Mapping[str, object]]:

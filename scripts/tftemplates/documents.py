@@ -13,6 +13,7 @@ from holdfast import templates
 from holdfast.document import Document
 from holdfast.monitoring import documents as monitoring
 from holdfast.monitoring.dashboards import DASHBOARDS
+from holdfast.version import VERSION
 from k8s_bridge import render as bridge
 from slurm_hooks import checks
 from slurm_hooks.deploy import (
@@ -219,6 +220,11 @@ def soperator_values() -> str:
 def catalogue() -> str:
     """The names of all checks, in JSON."""
     return json.dumps({"checks": list(checks.CATALOGUE)}, indent=2) + "\n"
+
+
+def version() -> str:
+    """The version of Holdfast, in JSON: a label of objects whose labels Terraform sets."""
+    return json.dumps({"version": VERSION}, indent=2) + "\n"
 
 
 def agent_script() -> str:

@@ -28,7 +28,11 @@ locals {
   # Holdfast's own labels win.
   labels = { for name in ["agent", "bridge", "dashboard-cluster", "dashboard-job", "dashboard-node"] : name => merge(
     try(var.monitoring.labels, {}),
-    { "app.kubernetes.io/name" = "holdfast-${name}", "app.kubernetes.io/part-of" = "holdfast" },
+    {
+      "app.kubernetes.io/name"    = "holdfast-${name}"
+      "app.kubernetes.io/part-of" = "holdfast"
+      "app.kubernetes.io/version" = jsondecode(file("${path.module}/version.json")).version
+    },
   ) }
   monitoring = {
     namespace       = var.namespace
