@@ -13,11 +13,15 @@ from collections.abc import Mapping
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from holdfast.version import VERSION
+
 _JSON_BUT_NOT_YAML = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\x7f")
 
 
 def render(package: str, template: str, values: Mapping[str, object]) -> str:
     """The text of ``template``, a file below the folder ``templates`` of ``package``.
+
+    Templates also know ``version``, that of Holdfast: manifests have it as a label.
 
     Raises ``jinja2.TemplateError`` for a template that does not exist or names an unknown value.
     """
@@ -34,6 +38,7 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["version"] = VERSION
     environment.filters["toyaml"] = to_yaml
     environment.filters["roff"] = to_roff
     return environment

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.document import BOOL, IMAGE_BY_DIGEST, NAME, NUMBER, PATH, REQUIRED, Document, Value
 from holdfast.errors import UsageError
+from k8s_bridge.config import Join
 from k8s_bridge.names import CONDITIONS, PREFIX
 
 _PACKAGE = "k8s_bridge"
@@ -23,6 +24,8 @@ _PAGE_PORT = "9647"
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 
 _PAIR = r"[A-Za-z0-9._-]+=[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+_LABEL = r"[\w./-]+=[\w.-]*"
+_TIMEOUT = r"[1-9][0-9]?|1[01][0-9]|120"
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
 
@@ -50,7 +53,9 @@ def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
         raise UsageError(f"deployment: metrics_port: {_PAGE_PORT} is that of the status page")
     return {
         "token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else "",
+        "join": Join.TABLE.value if values["nodes"] else Join.INSTANCE_ID.value,
         "pairs": _pairs(values["nodes"]),
+        "runs_on": dict(pair.split("=", 1) for pair in values["runs_on"].split(",") if pair),
     }
 
 
@@ -111,6 +116,25 @@ DEPLOYMENT = Document(
         ),
         "rest_url": Value(
             r"(https?://[A-Za-z0-9.-]+:[0-9]{1,5})?", "", "adapter=rest: where slurmrestd listens"
+        ),
+        "events": Value(BOOL, "true", "the bridge makes Events on Nodes for transitions"),
+        "node_selector": Value(
+            r"[\w./,=!() -]*", "", "a label selector: the bridge ignores all other Nodes"
+        ),
+        "unreadable_polls": Value(
+            r"[1-9][0-9]{0,2}|1000", "3", "failed reads of Slurm until conditions become Unknown"
+        ),
+        "connections": Value(r"[1-9]|[1-5][0-9]|6[0-4]", "8", "requests to the API server at once"),
+        "timeout_s": Value(_TIMEOUT, "10", "limit for one call to the API server, 1 to 120"),
+        "runs_on": Value(
+            rf"({_LABEL}(,{_LABEL})*)?",
+            "",
+            "NAME=VALUE,…: labels of the Nodes on which the pod may run; empty: any",
+        ),
+        "memory_limit_mib": Value(
+            r"12[89]|1[3-9][0-9]|[2-9][0-9]{2}|[1-9][0-9]{3,4}",
+            "512",
+            "memory limit of the pod; at least 128",
         ),
     },
 )

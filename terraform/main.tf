@@ -41,6 +41,7 @@ module "cluster" {
   create_namespace     = var.create_namespace
   bridge               = var.bridge
   agent                = var.agent
+  monitoring           = var.monitoring
   kill_switches        = setintersection(var.kill_switches, ["bridge", "all"])
   network_policy       = var.network_policy
   network_policy_ports = var.network_policy_ports

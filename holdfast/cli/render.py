@@ -31,6 +31,10 @@ TABLE: Mapping[str, str] = {
     "deployment": "k8s_bridge.render:DEPLOYMENT",
     "network-policy": "k8s_bridge.render:NETWORK_POLICY",
     "off": "k8s_bridge.render:OFF",
+    "prometheus-rules": "holdfast.monitoring.documents:RULES",
+    "pod-monitor": "holdfast.monitoring.documents:BRIDGE_MONITOR",
+    "agent-pod-monitor": "holdfast.monitoring.documents:AGENT_MONITOR",
+    "dashboard": "holdfast.monitoring.documents:DASHBOARD",
     "bash-completion": "holdfast.cli.completion.documents:BASH",
     "man-page": "holdfast.cli.completion.documents:MAN",
 }

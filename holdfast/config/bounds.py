@@ -1,4 +1,4 @@
-"""The range check for numbers of the configuration."""
+"""Checks of single values of the configuration."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ def within(values: Any, /, **bounds: tuple[float, float]) -> None:
             raise ValueError(
                 f"{name} must be between {_shown(low)} and {_shown(high)}, got {_shown(value)}"
             )
+
+
+def is_ipv4(text: str) -> bool:
+    """Whether ``text`` is an IPv4 address: four numbers from 0 to 255."""
+    parts = text.split(".")
+    return len(parts) == 4 and all(
+        part.isascii() and part.isdigit() and len(part) <= 3 and int(part) <= 255 for part in parts
+    )
 
 
 def _shown(number: float) -> str:

@@ -11,6 +11,9 @@ import yaml
 
 from holdfast import templates
 from holdfast.document import Document
+from holdfast.monitoring import documents as monitoring
+from holdfast.monitoring.dashboards import DASHBOARDS
+from holdfast.version import VERSION
 from k8s_bridge import render as bridge
 from slurm_hooks import checks
 from slurm_hooks.deploy import (
@@ -50,13 +53,19 @@ class Source:
         )
 
 
+def _rules(of: str) -> list[Mapping[str, object]]:
+    (group,) = monitoring.rule_groups(of, mark("drained_percent"))
+    return [{**group, "labels": mark("labels")}]
+
+
 OBJECTS = (
     Source(document=bridge.RBAC, path=f"{CLUSTER}/rights"),
     Source(
         document=bridge.DEPLOYMENT,
         path=f"{CLUSTER}/bridge",
-        fixed={"nodes": "", "adapter": "commands", "rest_url": ""},
-        given={"token_file": mark("token_file")},
+        fixed={"nodes": "", "runs_on": "", "rest_url": ""},
+        given={name: mark(name) for name in ("token_file", "join", "runs_on")}
+        | {"pairs": mark("nodes")},
     ),
     Source(
         document=bridge.NETWORK_POLICY,
@@ -79,6 +88,41 @@ OBJECTS = (
             "silent_periods": mark("silent_periods"),
         },
         own_context=False,
+    ),
+    *(
+        Source(
+            document=monitoring.RULES,
+            path=f"{CLUSTER}/{folder}",
+            given={"operator": True, "groups": _rules(of)},
+            own_context=False,
+        )
+        for of, folder in (("agent", "alerts"), ("bridge", "bridge_alerts"))
+    ),
+    Source(
+        document=monitoring.BRIDGE_MONITOR,
+        path=f"{CLUSTER}/bridge_scrape",
+        given={"labels": mark("labels")},
+        own_context=False,
+    ),
+    Source(
+        document=monitoring.AGENT_MONITOR,
+        path=f"{CLUSTER}/agent_scrape",
+        given={"labels": mark("labels"), "pods": mark("pods")},
+        own_context=False,
+    ),
+    *(
+        Source(
+            document=monitoring.DASHBOARD,
+            path=f"{CLUSTER}/dashboards",
+            fixed={"which": which},
+            given={
+                "configmap": True,
+                "labels": mark(f"labels.{which}"),
+                "json": monitoring.dashboard_json(which),
+            },
+            own_context=False,
+        )
+        for which in DASHBOARDS
     ),
 )
 """Kubernetes objects of modules/cluster."""
@@ -176,6 +220,11 @@ def soperator_values() -> str:
 def catalogue() -> str:
     """The names of all checks, in JSON."""
     return json.dumps({"checks": list(checks.CATALOGUE)}, indent=2) + "\n"
+
+
+def version() -> str:
+    """The version of Holdfast, in JSON: a label of objects whose labels Terraform sets."""
+    return json.dumps({"version": VERSION}, indent=2) + "\n"
 
 
 def agent_script() -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from holdfast.config.bounds import within
+from holdfast.config.bounds import is_ipv4, within
 from holdfast.policy.return_test import ReturnTestMode
 from holdfast.vocabulary import Mode
 
@@ -151,9 +151,11 @@ class AgentConfig:
     removed. An event takes about 300 bytes.
     """
     metrics_port: int | None = None
-    """Serve the metrics on this port of 127.0.0.1, at /metrics. null: only the file `metrics.prom`
-    in `paths.run`, for node_exporter's textfile collector.
+    """Serve the metrics on this port, at /metrics. null: only the file `metrics.prom` in
+    `paths.run`, for node_exporter's textfile collector.
     """
+    metrics_host: str = "127.0.0.1"
+    """The IPv4 address to serve them on. 0.0.0.0, for a Prometheus elsewhere: all addresses."""
 
     def __post_init__(self) -> None:
         within(
@@ -177,6 +179,8 @@ class AgentConfig:
         )
         if self.metrics_port is not None:
             within(self, metrics_port=(1, 65535))
+        if not is_ipv4(self.metrics_host):
+            raise ValueError(f"metrics_host must be an IPv4 address, got {self.metrics_host!r}")
         if self.verdict_ttl_s < self.interval_s + self.probe_deadline_s:
             raise ValueError(
                 f"verdict_ttl_s must be at least interval_s + probe_deadline_s "

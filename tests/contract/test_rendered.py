@@ -8,6 +8,7 @@ import pytest
 from testbed.kube.local import ApiServer, KubectlError
 
 from holdfast.cli.render import render_text
+from holdfast.monitoring.dashboards import DASHBOARDS
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,12 @@ def test_the_network_policy_and_the_kill_switches(server: ApiServer) -> None:
     assert "networkpolicy.networking.k8s.io/holdfast-bridge created" in output
     output = dry_run(server, render_text("off", switches="bridge,all"))
     assert "configmap/holdfast-off created" in output
+
+
+@pytest.mark.parametrize("which", DASHBOARDS)
+def test_the_dashboards(server: ApiServer, which: str) -> None:
+    output = dry_run(server, render_text("dashboard", which=which, **{"as": "configmap"}))
+    assert f"configmap/holdfast-dashboard-{which} created (server dry run)" in output
 
 
 def test_the_daemonset(server: ApiServer) -> None:

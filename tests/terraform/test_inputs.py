@@ -129,6 +129,18 @@ OF_ONE_VARIABLE: list[Case] = [
     ({"bridge": {**BRIDGE, "slurm_conf_configmap": "A_"}}, 'configmap is "A_"', "small letters"),
     ({"bridge": {**BRIDGE, "metrics_port": 0}}, "bridge.metrics_port is 0", "from 1 to 65535"),
     ({"agent": {"image": "debian:13"}}, 'agent.image is "debian:13"', "with its digest"),
+    ({"monitoring": {"labels": {"a b": "c"}}}, '[{"a b":"c"},{}]', "use labels of Kubernetes"),
+    ({"monitoring": {"interval_s": 0.5}}, "interval_s is 0.5", "use 1 to 999 seconds"),
+    (
+        {"monitoring": {"drained_percent": 100}},
+        "drained_percent is 100",
+        "use a whole number from 1 to 99",
+    ),
+    (
+        {"monitoring": {"agent_pods": {"namespace": "soperator", "labels": {}}}},
+        '"namespace":"soperator"',
+        "kubectl get pods --show-labels",
+    ),
 ]
 
 ACROSS: list[Case] = [
@@ -180,6 +192,26 @@ def test_a_wrong_input(root: Terraform, cases: list[Case]) -> None:
     for _, names, remedy in cases:
         assert names in answer.text
         assert remedy in answer.text
+
+
+WRONG_BRIDGE = {
+    **BRIDGE,
+    "adapter": "rest",
+    "nodes": {"worker-0": "node-a", "worker-1": "node-a"},
+    "node_selector": "a;b",
+    "runs_on": {"pool": "a b"},
+    "connections": 0,
+}
+
+
+def test_every_wrong_setting_of_the_bridge_is_named(root: Terraform) -> None:
+    answer = root.run("plan", **{**GOOD, "bridge": WRONG_BRIDGE})
+    assert answer.status == 1
+    assert 'bridge.adapter is "rest": use "commands" or "pyslurm"' in answer.text
+    assert "map each Slurm node to a Kubernetes Node of its own" in answer.text
+    assert 'bridge.node_selector is "a;b": use a label selector' in answer.text
+    assert 'bridge.runs_on is {"pool":"a b"}: use labels' in answer.text
+    assert "bridge.connections 0 (1 to 64)" in answer.text
 
 
 @pytest.mark.parametrize(("given", "names", "remedy"), ACROSS)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from holdfast.cli.render import render_text
+from holdfast.monitoring.dashboards import DASHBOARDS
 from tests.terraform.program import Terraform
 
 IMAGE = f"registry.example.org/holdfast@sha256:{'1' * 64}"
@@ -27,6 +28,40 @@ BRIDGE: Mapping[str, object] = {
     "cordon": True,
     "taint": True,
     "drain_on_cordon": True,
+    "events": True,
+    "nodes": {},
+    "node_selector": "",
+    "adapter": "commands",
+    "unreadable_polls": 3,
+    "connections": 8,
+    "timeout_s": 10,
+    "runs_on": {},
+    "memory_limit_mib": 512,
+}
+
+OTHER_BRIDGE: Mapping[str, object] = {
+    "events": False,
+    "nodes": {"worker-0": "node-a", "worker-1": "node-b"},
+    "node_selector": "pool in (h100, h200),!spot",
+    "adapter": "pyslurm",
+    "unreadable_polls": 7,
+    "connections": 16,
+    "timeout_s": 30,
+    "runs_on": {"pool": "system"},
+    "memory_limit_mib": 1024,
+}
+"""Where it differs from the defaults."""
+
+MONITORING: Mapping[str, Any] = {
+    "labels": {"release": "prometheus", "app.kubernetes.io/part-of": "other"},
+    "interval_s": 15,
+    "drained_percent": 25,
+    "agent_pods": {
+        "namespace": "soperator",
+        "labels": {"slurm.nebius.ai/worker": "true"},
+        "port": 9700,
+    },
+    "dashboards": True,
 }
 
 AGENT: Mapping[str, object] = {
@@ -72,6 +107,7 @@ variable "checks" {{ default = {{}} }}
 variable "namespace" {{ default = "holdfast" }}
 variable "bridge" {{ default = null }}
 variable "agent" {{ default = null }}
+variable "monitoring" {{ default = null }}
 variable "switches" {{ default = [] }}
 variable "ports" {{ default = [443] }}
 variable "off" {{ default = [] }}
@@ -83,6 +119,7 @@ module "manifests" {{
   namespace            = var.namespace
   bridge               = var.bridge
   agent                = var.agent
+  monitoring           = var.monitoring
   kill_switches        = var.switches
   network_policy_ports = var.ports
 }}
@@ -128,7 +165,7 @@ def inside(value: Any) -> Any:
     return value
 
 
-TEXTS = ("# Holdfast's configuration", "healthCheckConfig:", "slurmScripts:")
+TEXTS = ("# Holdfast's configuration", "cluster: ", "healthCheckConfig:", "slurmScripts:")
 """How the documents begin that are texts in other documents."""
 
 EMPTY_PATHS = ("paths", {"history": None})
@@ -149,6 +186,7 @@ def objects(group: Mapping[str, str]) -> Mapping[str, Any]:
 def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
     switch = str(on).lower()
     bridge = {**BRIDGE, "auth": auth, "cordon": on, "taint": not on, "drain_on_cordon": on}
+    bridge |= {} if on else OTHER_BRIDGE
     agent = AGENT if on else {**AGENT, "node_selector": {}, "max_unavailable": "3", "silent_s": 61}
     here.ok(
         "apply",
@@ -160,8 +198,7 @@ def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
     manifests = here.outputs()["manifests"]
     rights = {"namespace": "slurm", "cordon": switch, "taint": str(not on).lower()}
     text = {name: _text(value) for name, value in bridge.items()}
-    labels = ",".join(f"{name}={value}" for name, value in _map(agent["node_selector"]).items())
-    script = {name: _text(value) for name, value in agent.items()} | {"node_selector": labels}
+    script = {name: _text(value) for name, value in agent.items()}
     wanted = {
         "rights": render_text("rbac", **rights),
         "bridge": render_text("deployment", cluster="c-1", namespace="slurm", **text),
@@ -171,19 +208,46 @@ def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
         "off": render_text("off", namespace="slurm", switches="bridge,all"),
         "agent": render_text("daemonset", namespace="slurm", **script),
     }
-    assert manifests.keys() == wanted.keys()
+    assert {group for group, made in manifests.items() if made} == wanted.keys()
     for group, rendered in wanted.items():
         assert objects(manifests[group]) == by_name(rendered), group
 
 
-def _map(value: object) -> dict[str, str]:
-    assert isinstance(value, dict)
-    return value
+@pytest.mark.parametrize("bridge", [BRIDGE, None])
+def test_the_monitoring(here: Terraform, bridge: Mapping[str, object] | None) -> None:
+    here.ok("apply", "-auto-approve", namespace="slurm", bridge=bridge, monitoring=MONITORING)
+    manifests = here.outputs()["manifests"]
+    given = {"namespace": "slurm", "labels": _text(MONITORING["labels"])}
+    pods = {name: _text(value) for name, value in MONITORING["agent_pods"].items()}
+    wanted = {
+        "alerts": render_text("prometheus-rules", of="agent", drained_percent="25", **given),
+        "agent_scrape": render_text(
+            "agent-pod-monitor",
+            interval_s="15",
+            pods=pods["labels"],
+            pods_namespace=pods["namespace"],
+            port=pods["port"],
+            **given,
+        ),
+        "dashboards": "\n---\n".join(
+            render_text("dashboard", which=which, **{"as": "configmap"}, **given)
+            for which in DASHBOARDS
+        ),
+    }
+    if bridge:
+        wanted["bridge_alerts"] = render_text("prometheus-rules", of="bridge", **given)
+        wanted["bridge_scrape"] = render_text("pod-monitor", interval_s="15", **given)
+    here_too = {"rights", "bridge", "network"}
+    assert {group for group, made in manifests.items() if made} - here_too == wanted.keys()
+    for group, rendered in wanted.items():
+        assert objects(manifests[group]) == by_name(rendered), group
 
 
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return ",".join(f"{name}={one}" for name, one in value.items())
     return ",".join(value) if isinstance(value, list) else str(value)
 
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from testbed.debian import unpack
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES, USERS
 
@@ -193,26 +194,7 @@ def _mmdebstrap(scratch: Path) -> str:
     found = shutil.which("mmdebstrap")
     if found:
         return found
-    if shutil.which("apt-get") is None:
-        raise SandboxError(
-            "mmdebstrap: not found, and apt-get is not available; install it and run this again"
-        )
-    fetch = ("download", "-qq", "mmdebstrap")
-    if _apt_get(scratch, *fetch):
-        _apt_get(scratch, "update", "-qq")
-        problem = _apt_get(scratch, *fetch)
-        if problem:
-            raise SandboxError(f"apt-get cannot download mmdebstrap: {problem}")
-    packages = list(scratch.glob("mmdebstrap_*.deb"))
-    subprocess.run(["dpkg", "-x", packages[0], scratch / "x"], check=True)
-    return str(scratch / "x/usr/bin/mmdebstrap")
-
-
-def _apt_get(folder: Path, *words: str) -> str:
-    """Runs apt-get in ``folder``. Empty on success, else its last messages."""
-    argv = ["apt-get", "-o", "DPkg::Lock::Timeout=120", *words]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
-    return " ".join(done.stderr.split())[-300:] if done.returncode else ""
+    return str(unpack("mmdebstrap", scratch) / "usr/bin/mmdebstrap")
 
 
 def _mirror() -> str:

@@ -1,12 +1,13 @@
-"""Serves the metrics over HTTP on loopback, inside the agent's own loop, without threads and
-without waiting.
+"""Serves the metrics over HTTP, by default on loopback, inside the agent's own loop, without threads
+and without waiting.
 
 A client that is slow, silent or invalid costs one file descriptor for a few seconds. Each response
 is the text of the last pass, so a scrape starts no probe.
 
 Any user may connect, but a user has only a few connections: a further one replaces the user's
-oldest. If all connections are in use, the user with the most loses one. The number of connections
-accepted per second is limited, so that a flood leaves the agent time for its work.
+oldest. Clients of other machines count as one user. If all connections are in use, the user with
+the most loses one. The number of connections accepted per second is limited, so that a flood leaves
+the agent time for its work.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _RETRY_S = 60.0
 class MetricsServer:
     """``port`` None: nothing is served. ``text`` returns the page."""
 
-    def __init__(self, port: int | None, text: Callable[[], str]) -> None:
-        self._port, self._text = port, text
+    def __init__(self, port: int | None, text: Callable[[], str], host: str = HOST) -> None:
+        self._port, self._text, self._host = port, text, host
         self._listener: socket.socket | None = None
         self._clients: list[_Client] = []
         self._next_try = 0.0
@@ -84,11 +85,11 @@ class MetricsServer:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setblocking(False)
-            listener.bind((HOST, self._port))
+            listener.bind((self._host, self._port))
             listener.listen(_BACKLOG)
         except OSError as error:
             listener.close()
-            why = f"{HOST}:{self._port}: {error.strerror or error}"
+            why = f"{self._host}:{self._port}: {error.strerror or error}"
             if why != self._last_problem:
                 log.error("metrics not served", why=why)
             self._last_problem = why

@@ -67,7 +67,8 @@ class Telemetry:
             config_problems=len(config.problems),
         )
         self._text = ""
-        self._server = MetricsServer(config.agent.metrics_port, lambda: self._text)
+        agent = config.agent
+        self._server = MetricsServer(agent.metrics_port, lambda: self._text, agent.metrics_host)
         self._problem = ""
         self._next_watchdog = 0.0
 

@@ -8,6 +8,7 @@ module "manifests" {
   namespace            = var.namespace
   bridge               = var.bridge
   agent                = var.agent
+  monitoring           = var.monitoring
   kill_switches        = var.kill_switches
   network_policy_ports = var.network_policy_ports
 }
@@ -47,6 +48,18 @@ resource "kubectl_manifest" "network" {
 
 resource "kubectl_manifest" "off" {
   for_each = local.manifests.off
+
+  yaml_body         = each.value
+  server_side_apply = true
+  force_conflicts   = true
+
+  depends_on = [kubectl_manifest.namespace]
+}
+
+resource "kubectl_manifest" "monitoring" {
+  for_each = merge([
+    for group in ["alerts", "bridge_alerts", "bridge_scrape", "agent_scrape", "dashboards"] : local.manifests[group]
+  ]...)
 
   yaml_body         = each.value
   server_side_apply = true

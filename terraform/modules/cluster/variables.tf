@@ -39,6 +39,15 @@ variable "bridge" {
     - `metrics_port`: port of the bridge's metrics, for Prometheus.
     - `cordon`, `taint`: a node drained in Slurm is cordoned and tainted in Kubernetes.
     - `drain_on_cordon`: a node cordoned by a person is drained in Slurm.
+    - `events`: Events on Nodes for transitions.
+    - `nodes`: Slurm's node name => the Kubernetes Node's; empty: Slurm's InstanceId is the Node's name.
+    - `node_selector`: a label selector: the bridge ignores all other Nodes.
+    - `adapter`: `commands`, or `pyslurm` (the image has the cluster's release of it).
+    - `unreadable_polls`: failed reads of Slurm until conditions become Unknown.
+    - `connections`: requests to the API server at once.
+    - `timeout_s`: limit for one call to the API server.
+    - `runs_on`: labels of the Nodes on which its pod may run; empty: any.
+    - `memory_limit_mib`: memory limit of the pod.
   EOT
   type = object({
     image                = string
@@ -53,6 +62,15 @@ variable "bridge" {
     cordon               = optional(bool, true)
     taint                = optional(bool, true)
     drain_on_cordon      = optional(bool, true)
+    events               = optional(bool, true)
+    nodes                = optional(map(string), {})
+    node_selector        = optional(string, "")
+    adapter              = optional(string, "commands")
+    unreadable_polls     = optional(number, 3)
+    connections          = optional(number, 8)
+    timeout_s            = optional(number, 10)
+    runs_on              = optional(map(string), {})
+    memory_limit_mib     = optional(number, 512)
   })
   default = null
 
@@ -89,6 +107,31 @@ variable "bridge" {
   validation {
     condition     = var.bridge == null ? true : var.bridge.metrics_port >= 1 && var.bridge.metrics_port <= 65535 && floor(var.bridge.metrics_port) == var.bridge.metrics_port
     error_message = "bridge.metrics_port is ${try(var.bridge.metrics_port, 0)}: use a port from 1 to 65535."
+  }
+  validation {
+    condition     = var.bridge == null ? true : contains(["commands", "pyslurm"], var.bridge.adapter)
+    error_message = "bridge.adapter is \"${try(var.bridge.adapter, "")}\": use \"commands\" or \"pyslurm\"."
+  }
+  validation {
+    condition = var.bridge == null ? true : alltrue([
+      for slurm, kube in var.bridge.nodes : can(regex("^[A-Za-z0-9._-]+$", slurm)) && can(regex("^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", kube))
+    ]) && length(distinct(values(var.bridge.nodes))) == length(var.bridge.nodes)
+    error_message = "bridge.nodes is ${try(jsonencode(var.bridge.nodes), "")}: map each Slurm node to a Kubernetes Node of its own, for example { worker-0 = \"node-a\" }."
+  }
+  validation {
+    condition     = var.bridge == null ? true : can(regex("^[\\w./,=!() -]*$", var.bridge.node_selector))
+    error_message = "bridge.node_selector is \"${try(var.bridge.node_selector, "")}\": use a label selector of Kubernetes, for example \"nvidia.com/gpu.present=true\"."
+  }
+  validation {
+    condition     = var.bridge == null ? true : alltrue([for name, value in var.bridge.runs_on : can(regex("^[\\w./-]+$", name)) && can(regex("^[\\w.-]*$", value))])
+    error_message = "bridge.runs_on is ${try(jsonencode(var.bridge.runs_on), "")}: use labels of Kubernetes, for example { pool = \"system\" }."
+  }
+  validation {
+    condition = var.bridge == null ? true : alltrue([
+      for limits in [[var.bridge.unreadable_polls, 1, 1000], [var.bridge.connections, 1, 64], [var.bridge.timeout_s, 1, 120], [var.bridge.memory_limit_mib, 128, 99999]] :
+      limits[0] >= limits[1] && limits[0] <= limits[2] && floor(limits[0]) == limits[0]
+    ])
+    error_message = "bridge.unreadable_polls is ${try(var.bridge.unreadable_polls, 0)} (1 to 1000), bridge.connections ${try(var.bridge.connections, 0)} (1 to 64), bridge.timeout_s ${try(var.bridge.timeout_s, 0)} (1 to 120), bridge.memory_limit_mib ${try(var.bridge.memory_limit_mib, 0)} (at least 128): use whole numbers in these ranges."
   }
 }
 
@@ -149,6 +192,52 @@ variable "agent" {
   validation {
     condition     = var.agent == null ? true : var.agent.silent_s >= 1 && var.agent.silent_s <= 999999 && floor(var.agent.silent_s) == var.agent.silent_s
     error_message = "agent.silent_s is ${try(var.agent.silent_s, 0)}: use a whole number of seconds, at least 1."
+  }
+}
+
+variable "monitoring" {
+  description = <<-EOT
+    Objects for Prometheus' operator and Grafana; null: none. The operator's definitions must exist.
+
+    - `labels`: by which your Prometheus finds its objects, for example `{ release = "kube-prometheus-stack" }`.
+    - `interval_s`: seconds between two scrapes.
+    - `drained_percent`: alert when more nodes than that are drained.
+    - `agent_pods`: the pods in which slurmd runs: `namespace`, `labels`, and the agents' `port`. The agents need
+      `metrics_port` and `metrics_host: 0.0.0.0` in their configuration. null: no PodMonitor for agents.
+    - `dashboards`: ConfigMaps with dashboards for the side-car of Grafana's chart.
+  EOT
+  type = object({
+    labels          = optional(map(string), {})
+    interval_s      = optional(number, 30)
+    drained_percent = optional(number, 10)
+    agent_pods = optional(object({
+      namespace = string
+      labels    = map(string)
+      port      = optional(number, 9645)
+    }))
+    dashboards = optional(bool, false)
+  })
+  default = null
+
+  validation {
+    condition     = var.monitoring == null ? true : alltrue([for name, value in merge(var.monitoring.labels, try(var.monitoring.agent_pods.labels, {})) : can(regex("^[\\w./-]+$", name)) && can(regex("^[\\w.-]*$", value))])
+    error_message = "monitoring.labels and monitoring.agent_pods.labels are ${try(jsonencode([var.monitoring.labels, try(var.monitoring.agent_pods.labels, {})]), "")}: use labels of Kubernetes, for example { release = \"kube-prometheus-stack\" }."
+  }
+  validation {
+    condition     = var.monitoring == null ? true : var.monitoring.interval_s >= 1 && var.monitoring.interval_s <= 999 && floor(var.monitoring.interval_s) == var.monitoring.interval_s
+    error_message = "monitoring.interval_s is ${try(var.monitoring.interval_s, 0)}: use 1 to 999 seconds."
+  }
+  validation {
+    condition     = var.monitoring == null ? true : var.monitoring.drained_percent >= 1 && var.monitoring.drained_percent <= 99 && floor(var.monitoring.drained_percent) == var.monitoring.drained_percent
+    error_message = "monitoring.drained_percent is ${try(var.monitoring.drained_percent, 0)}: use a whole number from 1 to 99."
+  }
+  validation {
+    condition = try(var.monitoring.agent_pods, null) == null ? true : alltrue([
+      can(regex("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", var.monitoring.agent_pods.namespace)),
+      length(var.monitoring.agent_pods.labels) > 0,
+      var.monitoring.agent_pods.port >= 1 && var.monitoring.agent_pods.port <= 65535 && floor(var.monitoring.agent_pods.port) == var.monitoring.agent_pods.port,
+    ])
+    error_message = "monitoring.agent_pods is ${try(jsonencode(var.monitoring.agent_pods), "")}: give the namespace of slurmd's pods, at least one of their labels (kubectl get pods --show-labels), and a port from 1 to 65535."
   }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,38 @@ def test_names_of_nodes_that_differ_are_given_as_a_table(tmp_path: Path) -> None
     bridge = load_section(file, "bridge", BridgeConfig)
     assert bridge.join is Join.TABLE
     assert bridge.nodes == {"worker-0": "node-a", "gpu_1": "node-b.example.org"}
+
+
+def test_every_other_setting_of_the_bridge_reaches_it(tmp_path: Path) -> None:
+    """Only what no single value can say is left to a configuration of one's own."""
+    settings = {
+        "events": "false",
+        "node_selector": "pool in (h100, h200),!spot",
+        "unreadable_polls": "7",
+        "connections": "16",
+        "timeout_s": "30",
+    }
+    config, deployment = yaml.safe_load_all(
+        render_text(
+            "deployment",
+            image=IMAGE,
+            runs_on="pool=system,zone=a",
+            memory_limit_mib="1024",
+            **settings,
+        )
+    )
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(config["data"]["holdfast.yaml"])
+    bridge = load_section(file, "bridge", BridgeConfig)
+    assert bridge.node_selector == "pool in (h100, h200),!spot"
+    assert (bridge.events, bridge.unreadable_polls, bridge.connections) == (False, 7, 16)
+    assert bridge.timeout_s == 30
+    written = yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"].keys()
+    own = {"kubeconfig", "isolate", "show_planned", "rules", "budget"}
+    assert {field.name for field in fields(BridgeConfig)} - written == own
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"pool": "system", "zone": "a"}
+    assert pod["containers"][0]["resources"]["limits"] == {"memory": "1024Mi"}
 
 
 def test_without_a_table_slurms_instance_id_is_the_nodes_name(tmp_path: Path) -> None:

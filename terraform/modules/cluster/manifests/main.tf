@@ -17,6 +17,27 @@ locals {
     off     = length(var.kill_switches) > 0
     bridge  = var.bridge != null
     agent   = var.agent != null
+
+    alerts        = var.monitoring != null
+    bridge_alerts = var.monitoring != null && var.bridge != null
+    bridge_scrape = var.monitoring != null && var.bridge != null
+    agent_scrape  = try(var.monitoring.agent_pods, null) != null
+    dashboards    = try(var.monitoring.dashboards, false)
+  }
+
+  # Holdfast's own labels win.
+  labels = { for name in ["agent", "bridge", "dashboard-cluster", "dashboard-job", "dashboard-node"] : name => merge(
+    try(var.monitoring.labels, {}),
+    {
+      "app.kubernetes.io/name"    = "holdfast-${name}"
+      "app.kubernetes.io/part-of" = "holdfast"
+      "app.kubernetes.io/version" = jsondecode(file("${path.module}/version.json")).version
+    },
+  ) }
+  monitoring = {
+    namespace       = var.namespace
+    interval_s      = try(var.monitoring.interval_s, 30)
+    drained_percent = try(var.monitoring.drained_percent, 10)
   }
 
   values = {
@@ -41,6 +62,19 @@ locals {
       namespace  = var.namespace
       cluster    = var.cluster
       token_file = try(var.bridge.auth == "jwt" ? "${var.bridge.auth_path}/token" : "", "")
+      join       = try(length(var.bridge.nodes) > 0, false) ? "table" : "instance_id"
+    })
+    alerts        = merge(local.monitoring, { labels = local.labels["agent"] })
+    bridge_alerts = merge(local.monitoring, { labels = local.labels["bridge"] })
+    bridge_scrape = merge(local.monitoring, { labels = local.labels["bridge"] })
+    agent_scrape = merge(local.monitoring, {
+      labels         = local.labels["agent"]
+      pods           = try(var.monitoring.agent_pods.labels, {})
+      pods_namespace = try(var.monitoring.agent_pods.namespace, "")
+      port           = try(var.monitoring.agent_pods.port, 9645)
+    })
+    dashboards = merge(local.monitoring, {
+      labels = { for name in ["cluster", "job", "node"] : name => merge(local.labels["dashboard-${name}"], { grafana_dashboard = "1" }) }
     })
     agent = merge(try(merge(var.agent), {}), {
       namespace      = var.namespace

@@ -20,6 +20,11 @@ variable "agent" {
   type        = any
 }
 
+variable "monitoring" {
+  description = "See modules/cluster."
+  type        = any
+}
+
 variable "kill_switches" {
   description = "See modules/cluster."
   type        = set(string)

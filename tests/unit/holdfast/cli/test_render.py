@@ -14,6 +14,7 @@ import yaml
 from holdfast.cli.render import TABLE, document, main, render_text
 from holdfast.document import REQUIRED, Document, Value
 from holdfast.errors import UsageError
+from holdfast.version import VERSION
 
 TREE = Path(__file__).parents[4]
 IMAGE = f"registry.example.org/holdfast@sha256:{'0' * 64}"
@@ -98,6 +99,7 @@ def test_without_jinja2_the_error_names_it() -> None:
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 YAML = (
     "soperator", "slinky", "daemonset", "configuration", "inspection-cronjob", "rbac", "deployment",
+    "prometheus-rules", "pod-monitor", "agent-pod-monitor",
 )  # fmt: skip
 ODD = (
     "null", "true", "1e3", "~", "a: b", "a\nb: c", "a\u2028b: c", "a #b", "a,b", '"', "'", "\\", "*a", "&a", "!a",
@@ -108,6 +110,7 @@ ODD = (
 
 SET = {
     "image": IMAGE, "mounts": "/mnt/a", "history": "/mnt/h", "state_claim": "reports", "off": "all",
+    "pods": "a=b", "pods_namespace": "slurm",
 }  # fmt: skip
 """For values without a default, or whose empty default leaves a part of the document out."""
 
@@ -149,6 +152,24 @@ def test_no_value_changes_the_structure_of_a_document(what: str) -> None:
         assert changed == plain, (name, text)
         accepted += 1
     assert accepted, "some odd text is a valid value"
+
+
+OBJECTS = {
+    "rbac": {}, "deployment": {"image": IMAGE}, "network-policy": {}, "off": {},
+    "daemonset": {"image": IMAGE}, "inspection-cronjob": {"image": IMAGE},
+    "soperator": {"as": "flux"}, "prometheus-rules": {}, "pod-monitor": {},
+    "agent-pod-monitor": {"pods": "a=b", "pods_namespace": "slurm"},
+    "dashboard": {"as": "configmap"},
+}  # fmt: skip
+"""The documents that are Kubernetes objects, and what they need."""
+
+
+@pytest.mark.parametrize("what", OBJECTS)
+def test_every_object_says_which_version_of_holdfast_it_is_of(what: str) -> None:
+    for one in yaml.load_all(render_text(what, **OBJECTS[what]), LOADER):
+        labels = one["metadata"]["labels"]
+        assert labels["app.kubernetes.io/version"] == VERSION
+        assert labels["app.kubernetes.io/part-of"] == "holdfast"
 
 
 def test_a_value_without_a_default_may_be_allowed_to_stay_empty(

@@ -46,6 +46,7 @@ from slurm_hooks.facts import (
     NvmlFacts,
     PortFacts,
 )
+from slurm_hooks.settings.sections import AgentConfig
 
 XID79 = Finding(
     code="XID79",
@@ -391,8 +392,23 @@ def test_without_a_port_nothing_listens() -> None:
     assert list(server.fds()) == []
 
 
-def test_only_loopback_is_served() -> None:
-    with serving("") as (server, port):
-        get(port)
-        listener: Callable[[], tuple[str, int]] = server._listener.getsockname  # type: ignore[union-attr]
-        assert listener()[0] == "127.0.0.1"
+def listening(server: MetricsServer) -> str:
+    server.turn(0.0)
+    name: Callable[[], tuple[str, int]] = server._listener.getsockname  # type: ignore[union-attr]
+    address = name()[0]
+    server.close()
+    return address
+
+
+def test_only_loopback_is_served_unless_another_address_is_set() -> None:
+    with socket.socket() as free:
+        free.bind((http_server.HOST, 0))
+        port = free.getsockname()[1]
+    assert listening(MetricsServer(port, str)) == "127.0.0.1"
+    assert listening(MetricsServer(port, str, "0.0.0.0")) == "0.0.0.0"  # noqa: S104
+
+
+@pytest.mark.parametrize("host", ["", "localhost", "1.2.3", "1.2.3.256", "::1", "1.2.3.٤"])
+def test_an_address_of_the_configuration_is_ipv4(host: str) -> None:
+    with pytest.raises(ValueError, match=r"^metrics_host must be an IPv4 address, got"):
+        AgentConfig(metrics_host=host)

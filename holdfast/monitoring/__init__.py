@@ -1,0 +1,7 @@
+"""What Prometheus and Grafana need to show Holdfast: alert rules, scrape targets, dashboards.
+
+All of it is made from the names of the metrics of the agent and the bridge (docs/reference/metrics.md).
+"""
+
+PACKAGE = "holdfast.monitoring"
+"""Where the templates are."""
