@@ -101,7 +101,7 @@ def _row(change: Change, slurm: str | None, *, off: bool) -> dict[str, Any]:
     }
     for field in dataclasses.fields(change):
         value = getattr(change, field.name)
-        if field.name != "kube":
+        if field.name not in row and field.name != "kube":
             row[field.name] = value.name if isinstance(value, SlurmNode) else _plain(value)
     return row
 

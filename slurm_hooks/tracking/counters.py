@@ -97,6 +97,8 @@ def advance(
         return _begun(value, now, keep_s)
     wrapped = before.wrapped
     if value < before.value:
+        if saturates_at is not None and before.value >= saturates_at:
+            return _begun(value, now, keep_s)  # it was full, so it does not wrap
         turn = (wraps_at or 0) - before.value + value
         if wraps_at is None or not 0 <= turn < wraps_at // 2:
             return _begun(value, now, keep_s)

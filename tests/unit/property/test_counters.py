@@ -87,6 +87,11 @@ def test_a_saturated_counter_that_was_reset_counts_again() -> None:
     assert [counter.new for counter in counters] == [None, None, None, None, 2]
 
 
+def test_a_saturated_counter_does_not_wrap() -> None:
+    counters = run([257, 255, 0, 1], saturates_at=255, wraps_at=256)
+    assert [counter.new for counter in counters] == [None, None, None, 1]
+
+
 # --- reset, first reading, unreadable ---------------------------------------------------------------
 
 
