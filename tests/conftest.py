@@ -64,15 +64,14 @@ def _given_release() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``HOLDFAST_TEST_RETRIES``: how often a failed test on real parts is retried; each failure is shown.
+    """``HOLDFAST_TEST_RETRIES``: how often a failed test is retried; each failure is shown.
 
     For unattended, shared machines (.ci/run). The default is 0: a test that fails sometimes has found
     a fault that occurs sometimes.
     """
     retries = int(os.environ.get("HOLDFAST_TEST_RETRIES") or 0)
-    real = {Path(__file__).with_name(name) for name in ("contract", "parts", "terraform")}
     for item in items:
-        if retries and (item.get_closest_marker("e2e") or real & set(item.path.parents)):
+        if retries:
             item.add_marker(pytest.mark.flaky(reruns=retries))
 
 
