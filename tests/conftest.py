@@ -20,7 +20,8 @@ OF_NODES = ("test_detection.py", "test_faults_show.py", "test_not_repaired.py")
 
 GIVEN_ROOT = os.environ.get("HOLDFAST_TEST_ROOT", "")
 """A root made elsewhere (scripts/sandbox up --root): its release is tested as one more."""
-_FAILED = pytest.StashKey[bool]()
+FAILED = pytest.StashKey[bool]()
+"""Whether the test has failed, for the fixtures that it used."""
 NO_PYSLURM = "HOLDFAST_TEST_ROOT names no root with a Slurm and its pyslurm in it"
 
 # pytest-xdist sets it for its workers, and Holdfast's commands wrap their tables at it.
@@ -160,7 +161,7 @@ def clean_box(boxes: Boxes, release: str, request: pytest.FixtureRequest) -> Ite
     After a failure nobody knows what state it is in: the next test, or the retry, gets a new one.
     """
     yield boxes.get(release)
-    if request.node.stash.get(_FAILED, False):
+    if request.node.stash.get(FAILED, False):
         boxes.end(release)
     else:
         boxes.repair(release)
@@ -172,7 +173,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.when == "setup":
-        item.stash[_FAILED] = False
+        item.stash[FAILED] = False
     if report.failed:
-        item.stash[_FAILED] = True
+        item.stash[FAILED] = True
     return report

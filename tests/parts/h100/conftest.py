@@ -12,6 +12,7 @@ import pytest
 from testbed.errors import SandboxError
 from testbed.h100 import build_library, make_node
 
+from tests.conftest import FAILED
 from tests.parts.h100.program import Program
 
 NODE_INDEX = 1
@@ -80,19 +81,31 @@ def sim(folder_box: FolderBox) -> Path:
 
 
 @pytest.fixture(scope="session")
-def _long_running(library: Path, healthy: Path) -> Iterator[Program]:
-    running = Program(library, healthy.with_name("current") / "nvml.state")
-    yield running
-    running.end()
+def _long_running(library: Path, healthy: Path) -> Iterator[list[Program]]:
+    """One process, or none after a failure."""
+    kept: list[Program] = []
+    yield kept
+    for running in kept:
+        running.end()
 
 
 @pytest.fixture
-def program(_long_running: Program, healthy: Path, sim: Path) -> Program:
+def program(
+    _long_running: list[Program],
+    library: Path,
+    healthy: Path,
+    sim: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[Program]:
     """A process that has used NVML for long when the fault comes; this test's node is put under it."""
     link = healthy.with_name("current")
     link.unlink(missing_ok=True)
     link.symlink_to(sim)
-    return _long_running
+    if not _long_running:
+        _long_running.append(Program(library, link / "nvml.state"))
+    yield _long_running[0]
+    if request.node.stash.get(FAILED, False):  # an answer of this test may still come
+        _long_running.pop().end()
 
 
 @pytest.fixture

@@ -32,6 +32,10 @@ for line in sys.stdin:
 """
 
 
+SOON_S = 20.0
+"""At once on a quiet machine."""
+
+
 class Program:
     """``ask`` evaluates there; an NVML error is ``{"nvml": code}``.
 
@@ -69,15 +73,15 @@ class Program:
         return json.loads(self._line())
 
     def sleeps_in(self, state: str) -> bool:
-        """Within two seconds it is in that state (one letter, as ps shows it)."""
-        give_up = time.monotonic() + 2
+        """Within ``SOON_S`` it is in that state (one letter, as ps shows it)."""
+        give_up = time.monotonic() + SOON_S
         while (seen := self._state()) != state and time.monotonic() < give_up:
             time.sleep(0.01)
         return seen == state
 
     def is_held(self) -> bool:
-        """Within two seconds something holds it as a tracer does: a signal cannot end it any more."""
-        give_up = time.monotonic() + 2
+        """Within ``SOON_S`` something holds it as a tracer does: a signal cannot end it any more."""
+        give_up = time.monotonic() + SOON_S
         while "TracerPid:\t0\n" in Path(f"/proc/{self.process.pid}/status").read_text():
             if time.monotonic() > give_up:
                 return False
