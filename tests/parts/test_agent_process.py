@@ -92,7 +92,7 @@ def node(tmp_path: Path, nvml: SimulatedNvml) -> Iterator[Node]:
     made.stop()
 
 
-def wait(what: Callable[[], bool], limit_s: float = 15) -> float:
+def wait(what: Callable[[], bool], limit_s: float = 60) -> float:
     began = time.monotonic()
     while not what():
         assert time.monotonic() - began < limit_s, "it did not happen"

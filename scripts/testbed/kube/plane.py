@@ -208,7 +208,7 @@ def kubectl_argv(kubectl: Path, kubeconfig: Path, args: Sequence[str]) -> list[s
 
 
 def wait_ready(
-    kubectl: Kubectl, *, alive: Callable[[], None] = lambda: None, timeout_s: float = 60.0
+    kubectl: Kubectl, *, alive: Callable[[], None] = lambda: None, timeout_s: float = 180.0
 ) -> None:
     """Wait until the API server is ready, its RBAC roles included.
 

@@ -127,7 +127,6 @@ def test_a_hardware_xid_is_reported_with_node_and_gpu(clean_box: Box) -> None:
     job.wait(
         lambda: f"XID79 node={node} gpu=5" in job.job()["admin_comment"],
         "an entry in the AdminComment",
-        10,
     )
     first = report(box, node, job.job_id)
     assert (first["run"], first["attribution"]) == (0, "node")
