@@ -105,21 +105,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 class Boxes:
-    """One running box of four nodes for the tests of a release. It ends with this process."""
+    """At most one running box of four nodes, for the tests of one release. It ends with this process."""
 
     def __init__(self) -> None:
-        self._running: dict[str, Box] = {}
+        self._release = ""
+        self._box: Box | None = None
 
     def get(self, release: str) -> Box:
-        if release not in self._running:
-            for other in list(self._running):
-                self.end(other)  # tests of one release run one after the other
-            name, owner = f"test-{release}-{os.getpid()}", os.getpid()
-            if release == _given_release():
-                self._running[release] = Box.up(name, root=GIVEN_ROOT, owner_pid=owner)
-            else:
-                self._running[release] = Box.up(name, slurm=release, owner_pid=owner)
-        return self._running[release]
+        if self._box is None or release != self._release:
+            self.end()
+            given = release == _given_release()
+            self._box = Box.up(
+                f"test-{release}-{os.getpid()}",
+                slurm=None if given else release,
+                root=GIVEN_ROOT if given else None,
+                owner_pid=os.getpid(),
+            )
+            self._release = release
+        return self._box
 
     def repair(self, release: str) -> None:
         """No job, no fault, every node in service. A box that cannot be repaired ends."""
@@ -128,12 +131,13 @@ class Boxes:
         try:
             cluster.repair(self.get(release))
         except BaseException:
-            self.end(release)
+            self.end()
             raise
 
-    def end(self, release: str) -> None:
-        if running := self._running.pop(release, None):
-            running.down()
+    def end(self) -> None:
+        box, self._box = self._box, None
+        if box is not None:
+            box.down()
 
 
 @pytest.fixture(scope="session")
@@ -142,10 +146,7 @@ def boxes() -> Iterator[Boxes]:
         pytest.fail("the end-to-end tests need root: run them with sudo", pytrace=False)
     kept = Boxes()
     yield kept
-    for release in RELEASES:
-        kept.end(release)
-    if GIVEN_ROOT:
-        kept.end(_given_release())
+    kept.end()
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def clean_box(boxes: Boxes, release: str, request: pytest.FixtureRequest) -> Ite
     """
     yield boxes.get(release)
     if request.node.stash.get(FAILED, False):
-        boxes.end(release)
+        boxes.end()
     else:
         boxes.repair(release)
 
