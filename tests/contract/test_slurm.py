@@ -112,16 +112,6 @@ class Real(Side):
     def _update(self, *words: str) -> None:
         self._box.run(["scontrol", "update", f"nodename={NODE}", *words])
 
-
-class RealPyslurm(Real):
-    """The adapter over pyslurm; its worker process and its programs are entered into the box."""
-
-    slurm: SlurmPyslurm
-
-    def _adapter(self) -> SlurmPyslurm:
-        worker = ("/opt/holdfast/bin/python", "-I", "-m", "holdfast.slurm.pyslurm_worker")
-        return SlurmPyslurm(self._timeout_s, str(self.tools), worker=self._inside(*worker))
-
     @contextlib.contextmanager
     def job_on(self, node: SlurmName) -> Iterator[None]:
         """A job that runs on one CPU of the node."""
@@ -132,6 +122,16 @@ class RealPyslurm(Real):
             yield
         finally:
             self._box.run(["scancel", job])
+
+
+class RealPyslurm(Real):
+    """The adapter over pyslurm; its worker process and its programs are entered into the box."""
+
+    slurm: SlurmPyslurm
+
+    def _adapter(self) -> SlurmPyslurm:
+        worker = ("/opt/holdfast/bin/python", "-I", "-m", "holdfast.slurm.pyslurm_worker")
+        return SlurmPyslurm(self._timeout_s, str(self.tools), worker=self._inside(*worker))
 
 
 class RealRest(Real):
@@ -146,7 +146,7 @@ class RealRest(Real):
         return self.with_limit(self._timeout_s)
 
     def with_limit(self, timeout_s: float) -> SlurmRest:
-        url = f"unix:/proc/{self._box.pid}/root/run/slurmrestd/socket"
+        url = f"unix:{self._box.path('/run/slurmrestd/socket')}"
         return SlurmRest(timeout_s, url, str(self.token_file), str(self.tools))
 
 
@@ -192,6 +192,29 @@ class Contract:
             side.slurm.nodes([NODE, SlurmName("worker-77")])
 
 
+class AsTheCommands:
+    """What an adapter reports, beside what Slurm's commands print."""
+
+    reason: str
+
+    def test_both_adapters_report_the_same(self, side: RealPyslurm | RealRest) -> None:
+        """Idle, drained by a person, with a comment, and busy."""
+        commands = SlurmCli(30, str(side.tools))
+        side.human_drains(self.reason)
+        commented = SlurmName("worker-2")
+        side.slurm.comment([commented], "a comment, with = and ]")
+        busy = SlurmName("worker-3")
+        with side.job_on(busy):
+            assert side.slurm.nodes() == commands.nodes()
+            assert [side.node] == commands.nodes([NODE])
+            assert side.slurm.nodes([busy]) == commands.nodes([busy])
+            assert side.slurm.nodes([busy])[0].busy
+            assert side.slurm.nodes([commented])[0].comment == "a comment, with = and ]"
+        side.slurm.comment([commented], "")
+        assert side.slurm.nodes([commented])[0].comment == ""
+        assert abs(side.slurm.clock() - commands.clock()) < timedelta(seconds=5)
+
+
 class TestFakes(Contract):
     @pytest.fixture(params=[BridgesFake, AgentsFake])
     def side(self, request: pytest.FixtureRequest) -> Side:
@@ -212,29 +235,15 @@ class TestReal(Contract):
 @pytest.mark.e2e
 @pytest.mark.pyslurm
 @pytest.mark.skipif(os.geteuid() != 0, reason="a sandbox box needs root")
-class TestPyslurm(Contract):
+class TestPyslurm(Contract, AsTheCommands):
+    reason = "None"
+
     @pytest.fixture
     def side(self, clean_box: Box, tmp_path: Path) -> Iterator[RealPyslurm]:
         made = RealPyslurm(clean_box, tmp_path)
         yield made
         made.human_undrains()
         made.slurm.close()
-
-    def test_both_adapters_report_the_same(self, side: RealPyslurm) -> None:
-        """Idle, drained by a person, with a comment, and busy."""
-        commands = SlurmCli(30, str(side.tools))
-        side.human_drains("None")
-        commented = SlurmName("worker-2")
-        side.slurm.comment([commented], "a comment, with = and ]")
-        busy = SlurmName("worker-3")
-        with side.job_on(busy):
-            assert side.slurm.nodes() == commands.nodes()
-            assert [side.node] == commands.nodes([NODE])
-            assert side.slurm.nodes([busy]) == commands.nodes([busy])
-            assert side.slurm.nodes([busy])[0].busy
-        side.slurm.comment([commented], "")
-        assert side.slurm.nodes([commented])[0].comment == ""
-        assert abs(side.slurm.clock() - commands.clock()) < timedelta(seconds=5)
 
     def test_it_is_fit_for_the_cluster_and_a_hung_slurmctld_is_bounded(
         self, side: RealPyslurm, clean_box: Box
@@ -256,24 +265,14 @@ class TestPyslurm(Contract):
 
 @pytest.mark.e2e
 @pytest.mark.skipif(os.geteuid() != 0, reason="a sandbox box needs root")
-class TestRest(Contract):
+class TestRest(Contract, AsTheCommands):
+    reason = "a reason, with = and ]"
+
     @pytest.fixture
     def side(self, clean_box: Box, tmp_path: Path) -> Iterator[RealRest]:
         made = RealRest(clean_box, tmp_path)
         yield made
         made.human_undrains()
-
-    def test_it_reports_what_the_commands_report(self, side: RealRest) -> None:
-        commands = SlurmCli(30, str(side.tools))
-        side.human_drains("a reason, with = and ]")
-        commented = SlurmName("worker-2")
-        side.slurm.comment([commented], "a comment, with = and ]")
-        assert side.slurm.nodes() == commands.nodes()
-        assert [side.node] == commands.nodes([NODE])
-        assert side.slurm.nodes([commented])[0].comment == "a comment, with = and ]"
-        side.slurm.comment([commented], "")
-        assert side.slurm.nodes([commented])[0].comment == ""
-        assert abs(side.slurm.clock() - commands.clock()) < timedelta(seconds=5)
 
     def test_several_nodes_are_one_write_by_the_tokens_user(self, side: RealRest) -> None:
         names = [SlurmName(f"worker-{index}") for index in range(3)]
