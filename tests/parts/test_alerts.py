@@ -8,11 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-from testbed.debian import promtool as find_promtool
-from testbed.errors import SandboxError
-from testbed.paths import cache
-
 from holdfast.cli.render import render_text
 from holdfast.monitoring.alerts import Alert, agent_alerts, bridge_alerts
 from tests.prometheus import MINUTES, Series, agent_page, bridge_page, changed, run, series, written
@@ -125,14 +120,6 @@ OF_A_FINDING = {
         "Accounting has not confirmed the last return of worker-3 to service",
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def promtool() -> Path:
-    try:
-        return find_promtool(cache())
-    except SandboxError as error:
-        pytest.skip(str(error))
 
 
 def fires(case: Case, every: list[Series]) -> dict[str, Any]:

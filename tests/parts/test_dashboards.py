@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testbed.debian import promtool as find_promtool
-from testbed.errors import SandboxError
-from testbed.paths import cache
 
 from holdfast.cli.render import render_text
 from holdfast.monitoring.dashboards import DASHBOARDS
@@ -22,14 +19,6 @@ EVERY: list[Series] = [
     *series(agent_page("worker-4"), job="holdfast", instance="10.0.0.4:9645"),
     *series(bridge_page(), job="bridge", instance="10.0.1.1:9646"),
 ]
-
-
-@pytest.fixture(scope="module")
-def promtool() -> Path:
-    try:
-        return find_promtool(cache())
-    except SandboxError as error:
-        pytest.skip(str(error))
 
 
 def model(which: str) -> dict[str, Any]:
