@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from demonstration.observe import Cluster
 from prometheus_client.parser import text_string_to_metric_families
 from testbed.box import Box
 from testbed.errors import SandboxError
+
+from tests.e2e.verdicts import Verdicts
 
 WORST_WAIT_S = 60.0
 
@@ -147,17 +148,11 @@ def repair(box: Box) -> None:
 def _resume_where_links_flapped(box: Box) -> None:
     """Resume nodes whose links flapped, as after a cable change; by themselves they wait for a day."""
     for node in box.nodes:
-        if reason(box, node.name).startswith("holdfast:") and "IB_FLAP" in codes(box, node.name):
+        if (
+            reason(box, node.name).startswith("holdfast:")
+            and "IB_FLAP" in Verdicts(box, node.name).codes()
+        ):
             box.run(["scontrol", "update", f"nodename={node.name}", "state=resume"])
-
-
-def codes(box: Box, node: str) -> set[str]:
-    """Codes of the open findings in the node's verdict; none while the verdict cannot be read."""
-    try:
-        verdict = Cluster(box).verdict(node) or {}
-    except SandboxError:  # powered off
-        return set()
-    return {finding["code"] for finding in verdict.get("findings") or []}
 
 
 def scene(box: Box) -> str:

@@ -11,6 +11,7 @@ from demonstration.observe import Cluster
 from testbed.box import Box
 
 from tests.e2e import cluster
+from tests.e2e.verdicts import Verdicts
 
 XID = "NVRM: Xid (PCI:0000:53:00): 79, GPU has fallen off the bus."
 _CRASH = "{comm}[4242]: segfault at 0 ip 000055acc5adf1bc sp 00007fff313b47c0 error 6 in {name}[11bc,55acc5adf000+1000]"
@@ -83,7 +84,7 @@ def test_names_in_the_kernel_log_drain_no_node(clean_box: Box, job: int) -> None
     # Records are read in order, so this one is read last.
     clean_box.fault("worker-0", "kernel-log", "nfs-lost")
     cluster.wait_for(
-        lambda: "FS_SERVER_LOST" in cluster.codes(clean_box, "worker-0"), "the last line is read"
+        lambda: "FS_SERVER_LOST" in Verdicts(clean_box, "worker-0").codes(), "the last line is read"
     )
     assert of_the_log(clean_box) == {"FS_SERVER_LOST", "HUNG_TASK", "FS_SHUTDOWN_UNCONFIRMED"}
     cluster.stays(lambda: cluster.in_service(clean_box, "worker-0"), "the node stays in service", 3)
@@ -98,7 +99,7 @@ def test_names_in_the_kernel_log_drain_no_node(clean_box: Box, job: int) -> None
 def test_a_damaged_image_does_not_drain_the_node_but_its_own_disk_does(clean_box: Box) -> None:
     clean_box.fault("worker-1", "kernel-line", IMAGE, "--level", "3")
     cluster.wait_for(
-        lambda: "FS_SHUTDOWN_UNCONFIRMED" in cluster.codes(clean_box, "worker-1"),
+        lambda: "FS_SHUTDOWN_UNCONFIRMED" in Verdicts(clean_box, "worker-1").codes(),
         "the line is read",
     )
     cluster.stays(lambda: cluster.in_service(clean_box, "worker-1"), "a warning does not drain", 3)

@@ -14,8 +14,8 @@ from testbed.box import Box
 from testbed.errors import SandboxError
 
 from tests.e2e import cluster
-from tests.e2e.agents import Verdicts
 from tests.e2e.detection.table import Case, Ends
+from tests.e2e.verdicts import Verdicts
 
 Findings = list[dict[str, Any]]
 T = TypeVar("T")

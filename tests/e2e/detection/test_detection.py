@@ -18,11 +18,11 @@ from testbed.box import Box
 from slurm_hooks.checks import CATALOGUE
 from tests.conftest import Boxes
 from tests.e2e import agents, cluster
-from tests.e2e.agents import Verdicts
 from tests.e2e.detection import run
 from tests.e2e.detection.run import Outcome
 from tests.e2e.detection.switches import OF_THE_MACHINE, SWITCHED, TOGETHER
 from tests.e2e.detection.table import CASES, Case, How
+from tests.e2e.verdicts import Verdicts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 INTERVAL_S = 1.0

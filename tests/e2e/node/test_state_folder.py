@@ -8,6 +8,7 @@ import pytest
 from testbed.box import Box
 
 from tests.e2e import cluster
+from tests.e2e.verdicts import Verdicts
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +24,9 @@ def test_a_faulty_node_is_drained_and_returns(clean_box: Box, node: str, kind: s
     try:
         box.fault(node, "ecc", "--gpu", "2")
         cluster.wait_for(lambda: cluster.drained(box, node), "a drain", 15)
-        cluster.wait_for(lambda: "STATE_UNWRITABLE" in cluster.codes(box, node), "the finding", 15)
+        cluster.wait_for(
+            lambda: "STATE_UNWRITABLE" in Verdicts(box, node).codes(), "the finding", 15
+        )
         explain = ["/opt/holdfast/bin/holdfast", "explain", node]
         assert "STATE_UNWRITABLE" in box.node(node).run(explain, check=False).stdout
         if kind != "state-hung":  # a starting agent reads that folder first
@@ -32,7 +35,9 @@ def test_a_faulty_node_is_drained_and_returns(clean_box: Box, node: str, kind: s
         cluster.wait_for(lambda: cluster.in_service(box, node), "the node back", 40)
     finally:
         box.heal(node)
-    cluster.wait_for(lambda: "STATE_UNWRITABLE" not in cluster.codes(box, node), "writes again", 40)
+    cluster.wait_for(
+        lambda: "STATE_UNWRITABLE" not in Verdicts(box, node).codes(), "writes again", 40
+    )
 
 
 def test_the_record_is_moved_to_the_disk_once_it_is_writable(clean_box: Box) -> None:
@@ -54,7 +59,7 @@ def test_a_node_without_munge_is_drained_once_munge_is_back(clean_box: Box) -> N
     box, node = clean_box, "worker-0"
     box.fault(node, "munge-down")
     box.fault(node, "ecc", "--gpu", "3")
-    cluster.wait_for(lambda: bool(cluster.codes(box, node)), "the verdict", 15)
+    cluster.wait_for(lambda: bool(Verdicts(box, node).codes()), "the verdict", 15)
     assert not cluster.drained(box, node)
     box.heal(node, "munge-down")
     cluster.wait_for(lambda: cluster.drained(box, node), "a drain", 30)
