@@ -14,6 +14,7 @@ from testbed.errors import SandboxError
 from testbed.faults.words import Args
 from testbed.h100.library import shared_object
 from testbed.inside.daemons import SLURMCTLD_STATE
+from testbed.namespaces import enter
 from testbed.paths import cache
 from testbed.shape import OLDER_STATE, kube_name
 
@@ -101,7 +102,7 @@ def _kill(box: RunningBox, node: str, wanted: Callable[[list[str]], bool]) -> bo
             pass  # it has exited
     # A process that is still ending would pass for one that runs, and none would be started.
     end = time.monotonic() + _ENDS_S
-    while set(pids) & set(_pids(box, node, wanted)) and time.monotonic() < end:
+    while any(map(enter.argv_of, pids)) and time.monotonic() < end:
         time.sleep(0.01)
     return bool(pids)
 

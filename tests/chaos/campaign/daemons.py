@@ -47,7 +47,7 @@ class Daemons:
 
     def _launcher(self) -> bool:
         """The launcher of some job. False where none runs that is old enough."""
-        nodes = [node.name for node in self._box.nodes if self._box.node_pid(node.name) is not None]
+        nodes = [node.name for node in self._box.nodes]
         self._chance.shuffle(nodes)
         return any(kill_launcher(self._box, node) for node in nodes)
 

@@ -101,7 +101,7 @@ class Story:
             self._all.count.add("power cycle")
 
     def _agent_dies(self) -> None:
-        if self._box.node_pid(self._node) is not None and kill_agent(self._box, self._node):
+        if kill_agent(self._box, self._node):
             self._all.count.add("agent killed")
 
     def _ticket(self) -> str:

@@ -188,7 +188,7 @@ def test_a_person_undrains_in_spite_of_a_rule_and_a_new_cause_drains_again() -> 
     assert cluster.drained() == []
     cluster.show(GPU, "True")
     cluster.passes(20)
-    assert cluster.drained() == ["worker-0"], "it held anew"
+    assert cluster.drained() == ["worker-0"], "it was true for the hold time again"
 
 
 def test_a_cordon_and_a_rule_end_one_after_the_other() -> None:
