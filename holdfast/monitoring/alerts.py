@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from holdfast.monitoring import JOIN
+
 CRITICAL, WARNING, INFO = "critical", "warning", "info"
 
 _NODE = "{{ $labels.node }}"
@@ -33,7 +35,7 @@ class Alert:
 
 def _of_node(expr: str) -> str:
     """``expr`` with the label ``node``."""
-    return f"({expr}) * on (job, instance) group_left (node) holdfast_agent_info"
+    return f"({expr}) {JOIN}"
 
 
 def agent_alerts(drained_percent: str) -> Iterator[Alert]:
@@ -193,6 +195,14 @@ def bridge_alerts() -> Iterator[Alert]:
         severity=WARNING,
         summary="Slurm or the API server refused changes of the kind {{ $labels.change }}",
         remedy="A right is missing, or an admission policy denies the change. Read the bridge's log.",
+    )
+    yield Alert(
+        name="HoldfastBridgeConfigurationRefused",
+        expr="max(holdfast_bridge_configuration_invalid) == 1",
+        lasts="10m",
+        severity=WARNING,
+        summary="The bridge does not accept its configuration file and uses the last good one",
+        remedy="Read the bridge's log: it names each problem with its line.",
     )
     yield Alert(
         name="HoldfastBridgeSwitchedOff",

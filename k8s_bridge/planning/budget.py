@@ -16,7 +16,6 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName, NodeState
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.planning.isolation import is_state_record, state_cause
-from k8s_bridge.planning.ownership import Origin
 from k8s_bridge.planning.snapshot import KubeNode
 from k8s_bridge.rules.rule import Cause, RuleMode
 from k8s_bridge.state_table import isolating
@@ -89,10 +88,7 @@ def _oldest(causes: Sequence[Cause]) -> str:
 
 def _lifted(view: KubeNode, causes: Sequence[Cause]) -> bool:
     """A person undrained the node while all of these held."""
-    record = view.record
-    if record is None or record.origin is not Origin.KUBERNETES:
-        return False
-    return all(cause.rule.name in record.causes for cause in causes if not cause.withheld)
+    return all(cause.rule.name in view.drained_for for cause in causes if not cause.withheld)
 
 
 def _incidents(

@@ -7,13 +7,7 @@ from datetime import datetime
 from typing import get_args
 
 from holdfast.slurm.client import SlurmNode
-from k8s_bridge.planning.ownership import (
-    CORDON,
-    BridgeRecord,
-    Origin,
-    cordon_reason,
-    rule_reason,
-)
+from k8s_bridge.planning.ownership import CORDON, BridgeRecord, cordon_reason, rule_reason
 from k8s_bridge.planning.snapshot import Condition, KubeNode, is_cordoned_by_others
 from k8s_bridge.rules.rule import Rule
 
@@ -74,9 +68,7 @@ class DrainInSlurm:
             return False
         if self.rule is None:
             return requires_drain(fresh)
-        record = fresh.record
-        lifted = record is not None and self.rule.name in record.causes
-        return self.rule.matches(fresh) and not lifted
+        return self.rule.matches(fresh) and self.rule.name not in fresh.drained_for
 
     def reason(self, clock: datetime) -> str:
         """Slurm's reason; ``clock`` is slurmctld's. The same for all nodes of one rule."""
@@ -125,6 +117,4 @@ def requires_drain(view: KubeNode) -> bool:
 
     If it has, and the drain is gone while the cordon is there, somebody undrained the node on purpose.
     """
-    record = view.record
-    before = record is not None and record.origin is Origin.KUBERNETES and CORDON in record.causes
-    return is_cordoned_by_others(view) and not before
+    return is_cordoned_by_others(view) and CORDON not in view.drained_for

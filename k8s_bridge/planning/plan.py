@@ -208,9 +208,7 @@ def _when_in_service(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> I
 
 def _new_causes(view: KubeNode) -> Iterator[Cause]:
     """Those that call for a drain, and in spite of which nobody has undrained the node."""
-    record = view.record
-    lifted = record.causes if record and record.origin is Origin.KUBERNETES else ()
-    return (c for c in view.causes if not c.withheld and c.rule.name not in lifted)
+    return (c for c in view.causes if not c.withheld and c.rule.name not in view.drained_for)
 
 
 def _withheld(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> Withheld | None:

@@ -17,7 +17,6 @@ from holdfast.vocabulary import KubeName, NodeState
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.planning import budget
 from k8s_bridge.planning.node_mapping import kube_name
-from k8s_bridge.planning.ownership import Origin
 from k8s_bridge.planning.snapshot import KubeNode
 from k8s_bridge.rules.rule import GONE, Cause, Rule, RuleMode
 from k8s_bridge.rules.settings import effective
@@ -114,7 +113,7 @@ class Signals:
             if since is None or since > at:
                 since = memory.first[(rule.name, matches)]
             wait_s = rule.hold_s if matches else rule.clear_s
-            settled = at - since >= wait_s or (matches and rule.name in _drained_for(view))
+            settled = at - since >= wait_s or (matches and rule.name in view.drained_for)
             if settled == matches:
                 found.append(_cause(rule, view, since if matches else None))
         return tuple(found)
@@ -125,14 +124,13 @@ class Signals:
             return memory
         if memory is None or memory.view.uid != view.uid:
             memory = self._known[view.name] = _Memory(view=view)
-        drained_for = _drained_for(view)
         before = {rule.name for rule, matched in memory.hits if matched}
         hits = []
         for rule in self._rules:
             matches = rule.matches(view)
             if matches != (rule.name in before):
                 self._changed(rule, view, memory, at)
-            if matches or rule.name in drained_for:
+            if matches or rule.name in view.drained_for:
                 hits.append((rule, matches))
         memory.hits = tuple(hits)
         keys = [(rule.name, matches) for rule, matches in hits]
@@ -165,11 +163,6 @@ class Signals:
         if memory.shown != shown:
             memory.shown = shown
         return memory.shown or shown
-
-
-def _drained_for(view: KubeNode) -> tuple[str, ...]:
-    record = view.record
-    return record.causes if record is not None and record.origin is Origin.KUBERNETES else ()
 
 
 def _cause(rule: Rule, view: KubeNode, since: float | None) -> Cause:

@@ -95,6 +95,13 @@ class KubeNode:
         return self.labels.get(RULES_LABEL) != "off"
 
     @property
+    def drained_for(self) -> tuple[str, ...]:
+        """The causes for which the bridge drained it in Slurm and that still hold, as in its record."""
+        if self.record is None or self.record.origin is not Origin.KUBERNETES:
+            return ()
+        return self.record.causes
+
+    @property
     def foreign_taints(self) -> tuple[tuple[str, str], ...]:
         """Key and value of each taint but the bridge's own."""
         return _keys_and_values(self.other_taints) if self.other_taints else ()

@@ -108,6 +108,10 @@ CASES = [
         {"change": "Isolate"}, "Slurm or the API server refused changes of the kind Isolate",
     ),
     Case(
+        "HoldfastBridgeConfigurationRefused", "holdfast_bridge_configuration_invalid", {}, "1+0x180",
+        {}, "The bridge does not accept its configuration file and uses the last good one",
+    ),
+    Case(
         "HoldfastBridgeSwitchedOff", "holdfast_bridge_switched_off", {}, "1+0x180",
         {}, "A kill switch stops all actions of the bridge", 70,
     ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.monitoring.dashboards.panel import JOIN, Dashboard, Panel, Query, Row
+from holdfast.monitoring import JOIN
+from holdfast.monitoring.dashboards.panel import Dashboard, Panel, Query, Row
 
 
 def _stat(title: str, expr: str, about: str, *, red_from: float | None = 1) -> Panel:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from holdfast.monitoring.dashboards.panel import JOIN, Dashboard, Panel, Query, Row
+from holdfast.monitoring import JOIN
+from holdfast.monitoring.dashboards.panel import Dashboard, Panel, Query, Row
 
 
-def _of(nodes: str, metric: str, more: str = "") -> str:
-    """``metric`` of the chosen nodes, with the label ``node``."""
-    chosen = f'{{node=~"${nodes}"}}'
-    return f"{metric}{more} {JOIN}{chosen}"
+def _of(metric: str) -> str:
+    """``metric`` of the nodes chosen in the variable ``node``, with that label."""
+    return f'{metric} {JOIN}{{node=~"$node"}}'
 
 
-def _hardware(nodes: str, who: str) -> list[Row]:
+def _hardware(who: str) -> list[Row]:
     """The rows that one node and a job's nodes share. ``who``: the legend's beginning."""
 
     def heat(kind: str) -> Query:
         metric = f"rate(holdfast_gpu_held_by_{kind}_seconds_total[5m])"
-        return Query(expr=_of(nodes, metric), legend=f"{who}GPU {{{{gpu}}}} {kind}")
+        return Query(expr=_of(metric), legend=f"{who}GPU {{{{gpu}}}} {kind}")
 
     def gpu(metric: str) -> Query:
-        return Query(expr=_of(nodes, f"holdfast_gpu_{metric}"), legend=f"{who}GPU {{{{gpu}}}}")
+        return Query(expr=_of(f"holdfast_gpu_{metric}"), legend=f"{who}GPU {{{{gpu}}}}")
 
     def mount(metric: str) -> Query:
-        return Query(expr=_of(nodes, f"holdfast_mount_{metric}"), legend=f"{who}{{{{path}}}}")
+        return Query(expr=_of(f"holdfast_mount_{metric}"), legend=f"{who}{{{{path}}}}")
 
     return [
         Row(
@@ -56,11 +56,11 @@ def _hardware(nodes: str, who: str) -> list[Row]:
                     title="InfiniBand", about="Active ports, and links lost each hour.",
                     queries=[
                         Query(
-                            expr=_of(nodes, "holdfast_infiniband_port_active"),
+                            expr=_of("holdfast_infiniband_port_active"),
                             legend=f"{who}{{{{device}}}} active",
                         ),
                         Query(
-                            expr=_of(nodes, "increase(holdfast_infiniband_link_downed_total[1h])"),
+                            expr=_of("increase(holdfast_infiniband_link_downed_total[1h])"),
                             legend=f"{who}{{{{device}}}} lost",
                         ),
                     ],
@@ -90,22 +90,22 @@ NODE = Dashboard(
                 Panel(
                     title="Verdict",
                     about="1: the verdict at that time.",
-                    queries=[Query(expr=_of("node", "holdfast_node_status"), legend="{{status}}")],
+                    queries=[Query(expr=_of("holdfast_node_status"), legend="{{status}}")],
                 ),
                 Panel(
                     title="In Slurm",
                     about="Drained, over budget, to be resumed by hand, slurmctld answers.",
                     queries=[
-                        Query(expr=_of("node", "holdfast_node_drained"), legend="drained"),
-                        Query(expr=_of("node", "holdfast_node_over_budget"), legend="over budget"),
-                        Query(expr=_of("node", "holdfast_node_resume_by_hand"), legend="by hand"),
-                        Query(expr=_of("node", "holdfast_slurm_reachable"), legend="slurmctld"),
+                        Query(expr=_of("holdfast_node_drained"), legend="drained"),
+                        Query(expr=_of("holdfast_node_over_budget"), legend="over budget"),
+                        Query(expr=_of("holdfast_node_resume_by_hand"), legend="by hand"),
+                        Query(expr=_of("holdfast_slurm_reachable"), legend="slurmctld"),
                     ],
                 ),
                 Panel(
                     title="Probes",
                     about="0: no answer.",
-                    queries=[Query(expr=_of("node", "holdfast_probe_up"), legend="{{probe}}")],
+                    queries=[Query(expr=_of("holdfast_probe_up"), legend="{{probe}}")],
                 ),
                 Panel(
                     title="Open findings",
@@ -113,7 +113,7 @@ NODE = Dashboard(
                     queries=[
                         Query(
                             expr="count by (code, check, subject, severity, mode) ("
-                            + _of("node", "holdfast_finding_open")
+                            + _of("holdfast_finding_open")
                             + ")",
                             legend="{{code}}",
                         )
@@ -126,14 +126,14 @@ NODE = Dashboard(
                     about="Recorded in the history, each hour.",
                     queries=[
                         Query(
-                            expr=_of("node", "increase(holdfast_events_total[1h])"),
+                            expr=_of("increase(holdfast_events_total[1h])"),
                             legend="{{event}}",
                         )
                     ],
                 ),
             ],
         ),
-        *_hardware("node", ""),
+        *_hardware(""),
         Row(
             title="Agent",
             panels=[
@@ -143,7 +143,6 @@ NODE = Dashboard(
                     queries=[
                         Query(
                             expr=_of(
-                                "node",
                                 "(rate(holdfast_agent_pass_seconds_total[5m])"
                                 " / rate(holdfast_agent_passes_total[5m]))",
                             ),
@@ -155,7 +154,7 @@ NODE = Dashboard(
                 Panel(
                     title="Clock",
                     about="This node's clock minus slurmctld's.",
-                    queries=[Query(expr=_of("node", "holdfast_clock_skew_seconds"), legend="skew")],
+                    queries=[Query(expr=_of("holdfast_clock_skew_seconds"), legend="skew")],
                     unit="s",
                 ),
                 Panel(
@@ -163,12 +162,10 @@ NODE = Dashboard(
                     about="Events not written yet, and failed writes in a row.",
                     queries=[
                         Query(
-                            expr=_of("node", "holdfast_history_unwritten_events"),
+                            expr=_of("holdfast_history_unwritten_events"),
                             legend="unwritten",
                         ),
-                        Query(
-                            expr=_of("node", "holdfast_history_write_failures"), legend="failures"
-                        ),
+                        Query(expr=_of("holdfast_history_write_failures"), legend="failures"),
                     ],
                 ),
             ],
@@ -192,7 +189,7 @@ JOB = Dashboard(
                     about="1 while a node has this verdict.",
                     queries=[
                         Query(
-                            expr=_of("node", "holdfast_node_status", '{status!="ok"}'),
+                            expr=_of('holdfast_node_status{status!="ok"}'),
                             legend="{{node}} {{status}}",
                         )
                     ],
@@ -202,9 +199,7 @@ JOB = Dashboard(
                     about="On each node.",
                     queries=[
                         Query(
-                            expr="count by (node, code) ("
-                            + _of("node", "holdfast_finding_open")
-                            + ")",
+                            expr="count by (node, code) (" + _of("holdfast_finding_open") + ")",
                             legend="{{node}} {{code}}",
                         )
                     ],
@@ -215,7 +210,7 @@ JOB = Dashboard(
                     queries=[
                         Query(
                             expr="sum by (node, event) ("
-                            + _of("node", "increase(holdfast_events_total[1h])")
+                            + _of("increase(holdfast_events_total[1h])")
                             + ")",
                             legend="{{node}} {{event}}",
                         )
@@ -223,6 +218,6 @@ JOB = Dashboard(
                 ),
             ],
         ),
-        *_hardware("node", "{{node}} "),
+        *_hardware("{{node}} "),
     ],
 )

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-JOIN = "* on (job, instance) group_left (node) holdfast_agent_info"
-"""The agent's metrics have no label for the node in Slurm: ``holdfast_agent_info`` has it."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
