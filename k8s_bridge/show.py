@@ -17,9 +17,10 @@ from holdfast.text.wording import counted
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.api import Kube, KubeNotFound
 from k8s_bridge.names import FIELD_MANAGER
-from k8s_bridge.planning.node_mapping import kube_name, map_nodes
+from k8s_bridge.planning.node_mapping import kube_name
 from k8s_bridge.planning.ownership import Origin
 from k8s_bridge.planning.plan import Change, UpdateStatus, is_cordoned_by_others, plan
+from k8s_bridge.planning.planner import Planner
 from k8s_bridge.planning.signals import Signals
 from k8s_bridge.planning.snapshot import KubeNode
 
@@ -49,7 +50,8 @@ def show_plan(found: Look, *, as_json: bool) -> int:
     now = datetime.now(timezone.utc)
     listed = found.kube.list_nodes()[0]
     kube = Signals(found.policy).look(found.slurm, listed, now)
-    changes = plan(found.slurm, kube, found.policy, now)
+    planner = Planner(found.policy)
+    changes = planner.plan(found.slurm, kube, now)
     rows = _rows(changes, found)
     if as_json:
         say_json(rows, indent=None)
@@ -58,7 +60,7 @@ def show_plan(found: Look, *, as_json: bool) -> int:
         say(switch)
     for row in rows:
         say(_line(row))
-    say(_last_line(rows, found, kube))
+    say(_last_line(rows, found, kube, len(planner.mapping.pairs)))
     return 1 if rows else 0
 
 
@@ -70,11 +72,12 @@ def _line(row: dict[str, Any]) -> str:
     return f"{names}: {row['change']} {details}".rstrip() + held
 
 
-def _last_line(rows: Sequence[dict[str, Any]], found: Look, kube: Sequence[KubeNode]) -> str:
-    joined = map_nodes(found.slurm, kube, found.policy)
+def _last_line(
+    rows: Sequence[dict[str, Any]], found: Look, kube: Sequence[KubeNode], mapped: int
+) -> str:
     sides = (
         f"{counted(len(found.slurm), 'Slurm node')}, {counted(len(kube), 'Kubernetes Node')}, "
-        f"{len(joined.pairs)} of them mapped"
+        f"{mapped} of them mapped"
     )
     if not rows:
         return f"Slurm and Kubernetes are consistent: no changes ({sides})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,22 @@ def test_rows_name_both_sides_and_what_a_kill_switch_stops(
     assert isolate.startswith("computeinstance-0 (worker-0): Isolate cordon=True taint=XID79")
     assert isolate.endswith("[held by the kill switch]")
     assert last.startswith("2 changes for 1 node, 1 held by the kill switch")
+
+
+def test_the_plan_of_a_worker_that_moved_is_that_of_the_bridge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = FakeCluster()
+    cluster.kube.add("computeinstance-new")
+    cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    cluster.settle()
+    moved = replace(cluster.slurm.by_name[W0], instance_id="computeinstance-new")
+    cluster.slurm.by_name[W0] = moved
+    cluster.settle()
+    assert planned(cluster, tmp_path, capsys) == []
+    cluster.slurm.clear_drain(W0)
+    rows = planned(cluster, tmp_path, capsys)
+    assert ("computeinstance-0", "Release") in [(row["node"], row["change"]) for row in rows]
 
 
 @pytest.mark.parametrize("name", ["worker-0", "computeinstance-0"])
