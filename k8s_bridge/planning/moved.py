@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import SlurmName
+from k8s_bridge.planning.changes import Release
+from k8s_bridge.planning.isolation import release
 from k8s_bridge.planning.ownership import Origin, same_drain
-from k8s_bridge.planning.plan import Release
-from k8s_bridge.planning.snapshot import KubeNode, is_own_cordon
+from k8s_bridge.planning.snapshot import KubeNode
 
 
 class Moved(NamedTuple):
@@ -39,11 +40,5 @@ def moved(slurm: Sequence[SlurmNode], orphans: Iterable[KubeNode]) -> Moved:
         if node is not None and node.drained_flag and same_drain(node, record):
             elsewhere.add(node.name)
         elif record.node:  # without a name, nothing tells whether its drain has ended
-            over.append(
-                Release(
-                    kube=view,
-                    uncordon=record.cordon and is_own_cordon(view),
-                    untaint=record.taint and view.taint is not None,
-                )
-            )
+            over.append(release(view, record))
     return Moved(frozenset(elsewhere), tuple(over))
