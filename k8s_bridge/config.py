@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.config.bounds import within
 from holdfast.text.wording import did_you_mean
 from holdfast.vocabulary import NodeState
-from k8s_bridge.rules.settings import BridgeBudget, RuleSettings, first_twice
+from k8s_bridge.rules.settings import BridgeBudget, RuleSettings
 from k8s_bridge.state_table import ISOLATABLE, Isolation
 
 
@@ -112,10 +112,9 @@ class BridgeConfig:
         if self.slurm_token_file and not Path(self.slurm_token_file).is_absolute():
             raise ValueError(f"slurm_token_file must be absolute, got {self.slurm_token_file!r}")
         _check_states(self.isolate)
-        if first_twice(self.rules):
-            raise ValueError(
-                f"rules must name each rule once, got {first_twice(self.rules)!r} twice"
-            )
+        rule = _first_twice(one.use or one.name for one in self.rules)
+        if rule:
+            raise ValueError(f"rules must name each rule once, got {rule!r} twice")
         if not self.slurm_user:
             raise ValueError("slurm_user must not be empty")
         if self.join is Join.TABLE and not self.nodes:
@@ -124,7 +123,7 @@ class BridgeConfig:
             )
         if self.join is not Join.TABLE and self.nodes:
             raise ValueError("nodes is read only with join: table; set that, or remove nodes")
-        twice = _first_twice(self.nodes)
+        twice = _first_twice(self.nodes.values())
         if twice:
             raise ValueError(f"nodes names the Kubernetes Node {twice!r} twice")
 
@@ -149,10 +148,10 @@ def _check_states(isolate: Mapping[str, Isolation]) -> None:
             )
 
 
-def _first_twice(nodes: Mapping[str, str]) -> str | None:
+def _first_twice(names: Iterable[str]) -> str | None:
     seen: set[str] = set()
-    for kube in nodes.values():
-        if kube in seen:
-            return kube
-        seen.add(kube)
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
     return None

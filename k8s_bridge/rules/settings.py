@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -135,14 +135,3 @@ def effective(settings: Sequence[RuleSettings]) -> tuple[Rule, ...]:
     changed = {one.rule.name: one.rule for one in settings}
     rules = {**BUILT_IN, **changed}
     return tuple(rule for rule in rules.values() if rule.mode is not RuleMode.OFF)
-
-
-def first_twice(settings: Iterable[RuleSettings]) -> str:
-    """The name of a rule that is given twice, or nothing."""
-    seen = set[str]()
-    for one in settings:
-        name = one.use or one.name
-        if name in seen:
-            return name
-        seen.add(name)
-    return ""
