@@ -146,8 +146,9 @@ class Story:
             if rows and _in_service(rows[self._node]):
                 self._all.count.add("node returned")
                 return
-            if rows and str(rows[self._node]["reason"]) == self._ticket():
-                # slurmctld was stopped, and drained the node after the person's command had given up
+            if rows and str(rows[self._node]["reason"]).startswith("ticket "):
+                # slurmctld was stopped, and drained the node after the person's command had given up; or
+                # the agent set an earlier drain again whose end by the person it could not see (decision 19)
                 self._all.count.add("a person's drain that took effect late")
                 self._person_resumes()
             if time.monotonic() - begin > RETURN_S / 2 and not self._slurmd_runs():
