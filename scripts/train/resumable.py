@@ -33,8 +33,25 @@ def dataset(seed: int) -> tuple[Any, Any]:
     """Inputs (SAMPLES, FEATURES) float32, and their classes from a random teacher network."""
     source = torch.Generator().manual_seed(seed)
     inputs = torch.randn(SAMPLES, FEATURES, generator=source)
-    hidden = torch.tanh(inputs @ torch.randn(FEATURES, 64, generator=source))
-    return inputs, (hidden @ torch.randn(64, CLASSES, generator=source)).argmax(1)
+    return inputs, _labels(inputs, *_teacher(source))
+
+
+def held_out(seed: int, samples: int) -> tuple[Any, Any]:
+    """As ``dataset``, and from the same teacher, but inputs that are not in it."""
+    source = torch.Generator().manual_seed(seed)
+    torch.randn(SAMPLES, FEATURES, generator=source)
+    teacher = _teacher(source)
+    inputs = torch.randn(samples, FEATURES, generator=source)
+    return inputs, _labels(inputs, *teacher)
+
+
+def _teacher(source: torch.Generator) -> tuple[Any, Any]:
+    first = torch.randn(FEATURES, 64, generator=source)
+    return first, torch.randn(64, CLASSES, generator=source)
+
+
+def _labels(inputs: Any, first: Any, second: Any) -> Any:
+    return (torch.tanh(inputs @ first) @ second).argmax(1)
 
 
 def network(seed: int) -> Any:
@@ -142,6 +159,10 @@ class Training:
         dist.barrier()
         return path
 
+    def start_from(self, path: Path) -> None:
+        """Begin with another training's final weights instead of random ones."""
+        self.model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+
     def load(self, path: Path) -> None:
         """Resume from ``path``; ``SystemExit`` when it belongs to another kind of run."""
         state = self._load_dcp(path) if path.is_dir() else self._load_pt(path)
@@ -179,7 +200,8 @@ class Training:
 
 
 def write_then_rename(state: object, path: Path) -> None:
-    part = path.with_name(f".{path.name}.part")
+    # Two jobs may write the same file, as the untrained model.
+    part = path.with_name(f".{path.name}.{os.environ.get('SLURM_JOB_ID', '')}.part")
     with part.open("wb") as file:
         torch.save(state, file)
         file.flush()

@@ -16,11 +16,11 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from gpu import gpu_touch
 from ranks import Rank, fork, join
 from resumable import Plan, Training, write_then_rename
 
@@ -34,37 +34,13 @@ def options() -> argparse.Namespace:
     parser.add_argument("--checkpoints", type=Path, required=True, help="folder on a shared mount")
     parser.add_argument("--format", choices=["pt", "dcp"], default="pt", help="checkpoint format")
     parser.add_argument("--output", type=Path, help="final model (default: beside the checkpoints)")
+    parser.add_argument("--original", type=Path, help="keep the untrained model here, once")
+    parser.add_argument("--start-from", type=Path, help="a trained model to fine-tune")
     parser.add_argument("--progress", type=Path, help="file for JSON lines, one per event")
     parser.add_argument("--step-seconds", type=float, default=0.25, help="least time a step takes")
     parser.add_argument("--ranks-per-task", type=int, default=1, help="ranks in each Slurm task")
     parser.add_argument("--seed", type=int, default=1234)
     return parser.parse_args()
-
-
-def gpu_touch(local: int) -> Callable[[], None]:
-    """A call that fails as a CUDA call on a lost GPU would.
-
-    For machines whose GPUs exist for NVML only: torch without CUDA cannot use one, so NVML is called
-    instead. Does nothing without NVML.
-    """
-    try:
-        import pynvml  # noqa: PLC0415 - optional here
-
-        pynvml.nvmlInit()
-    except Exception:  # noqa: BLE001 - no NVML, no GPU to touch
-        return lambda: None
-
-    def touch() -> None:
-        try:
-            pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(local))
-        except pynvml.NVMLError as error:
-            raise RuntimeError(
-                "CUDA error: unspecified launch failure\n"
-                "CUDA kernel errors might be asynchronously reported at some other API call, "
-                f"so the stacktrace below might be incorrect. (GPU {local}: {error})"
-            ) from None
-
-    return touch
 
 
 class Progress:
@@ -114,6 +90,11 @@ def main() -> Training:
     progress = Progress(args.progress, me)
     progress.say("joined", world=me.world)
     run = Training(Plan(args.seed, args.checkpoints, args.format), me)
+    if args.start_from:
+        run.start_from(args.start_from)
+    if args.original and me.first and not args.original.exists():
+        args.original.parent.mkdir(parents=True, exist_ok=True)
+        write_then_rename(run.model.state_dict(), args.original)
     resume = os.environ.get("HOLDFAST_RESUME_FROM", "")
     if resume:
         run.load(Path(resume))
