@@ -37,14 +37,17 @@ LOOK_AFTER_S = 15.0
 GIVE_UP_S = 600.0
 """Seconds after a boot. An agent that starts later looks for no such jobs."""
 _AGAIN_S = 15.0
+"""After a requeue too: slurmctld saves its state seconds later, and one that is killed before that
+starts with the job RUNNING again (seen in a campaign of faults)."""
+REQUEUED = "requeued, because this node's boot ended it"
 _CALLS = 6
 _ROOT = 0
 _STEPD = re.compile(rb"slurmstepd: \[(\d+)\.")
 
 
 class LostJobs:
-    """Looks once after each boot; again if Slurm does not answer. ``runs``: the jobs whose prologs ran
-    on this boot."""
+    """Looks after each boot until it has requeued none. ``runs``: the jobs whose prologs ran on this
+    boot."""
 
     def __init__(self, node: SlurmName, config: Settings, runs: Callable[[], Runs]) -> None:
         self._node, self._config, self._runs = node, config, runs
@@ -70,10 +73,11 @@ class LostJobs:
         if answer is not None:
             for line in answer.items:
                 log.warning("job", did=line)
-            if not answer.complete:
-                self._due = now + _AGAIN_S if now < self._until else NEVER
-                if self._due == NEVER:
-                    log.error("jobs of the last boot not checked", why=answer.error)
+            requeued = any(line.endswith(REQUEUED) for line in answer.items)
+            if (requeued or not answer.complete) and now < self._until:
+                self._due = now + _AGAIN_S
+            elif not answer.complete:
+                log.error("jobs of the last boot not checked", why=answer.error)
         if not self._worker.busy and now >= self._due:
             self._due = NEVER
             if self._config.may_act():
@@ -110,7 +114,7 @@ def requeue_lost(
         except Refused as error:
             yield f"{job.job_id}: ended by this node's boot, and Slurm does not requeue it: {error}"
         else:
-            yield f"{job.job_id}: requeued, because this node's boot ended it"
+            yield f"{job.job_id}: {REQUEUED}"
 
 
 def lost(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.box import Box
+from testbed.errors import SandboxError
 
 FAULTS: tuple[tuple[str, ...], ...] = (
     ("gpu-lost", "--gpu", "3"), ("xid", "79", "--gpu", "1"), ("xid", "48"), ("xid", "94"), ("ecc", "--gpu", "2"),
@@ -129,13 +130,20 @@ class Campaign:
         except (ValueError, KeyError, TypeError):
             return None
 
+    def processes(self, node: str) -> list[tuple[int, list[str]]]:
+        """Those of a node: pid and argv. None of a node that is powered off."""
+        try:
+            return self.box.pids(node)
+        except SandboxError:
+            return []
+
     def scene(self, node: str) -> str:
         """What runs on a node, and what was logged last about it."""
         return "\n".join(
             (
                 *(
                     f"{pid} {kernel_state(pid)} {' '.join(argv)[:160]}"
-                    for pid, argv in self.box.pids(node)
+                    for pid, argv in self.processes(node)
                 ),
                 self.tail(f"/var/log/slurm/slurmd.{node}.log", "", 20),
                 self.tail(f"/var/log/holdfast/agent.{node}.log", "", 20),

@@ -65,7 +65,8 @@ class Story:
         self._returns()
 
     def _slurmd_runs(self) -> bool:
-        return any(argv and argv[0].endswith("slurmd") for _, argv in self._box.pids(self._node))
+        running = self._all.processes(self._node)
+        return any(argv and argv[0].endswith("slurmd") for _, argv in running)
 
     def _lost_its_job(self) -> bool:
         log = self._box.path(f"/var/log/slurm/slurmd.{self._node}.log")

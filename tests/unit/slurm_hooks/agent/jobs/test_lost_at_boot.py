@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,12 +14,19 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import RunningJob
 from holdfast.vocabulary import SlurmName
+from slurm_hooks.agent.component import NEVER
+from slurm_hooks.agent.job_runs.runs import Runs
+from slurm_hooks.agent.jobs import lost_at_boot
 from slurm_hooks.agent.jobs.lost_at_boot import (
+    REQUEUED,
+    LostJobs,
     booted_s_ago,
     jobs_with_step,
     lost,
     requeue_lost,
 )
+from slurm_hooks.settings.settings import Settings
+from slurm_hooks.worker.worker import gather
 
 ME = SlurmName("worker-0")
 BOOT = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
@@ -133,3 +141,25 @@ def test_a_refusal_is_reported_and_the_next_job_is_requeued(procfs: Path) -> Non
 def test_no_answer_is_an_error(procfs: Path) -> None:
     with pytest.raises(Unavailable):
         list(requeue_lost(FakeSlurm([], away=True), ME, procfs, frozenset()))
+
+
+@pytest.mark.parametrize(
+    ("said", "again"),
+    [
+        ([f"7: {REQUEUED}"], True),
+        (["7: ended by this node's boot, and Slurm does not requeue it: no"], False),
+        ([], False),
+    ],
+    ids=["a slurmctld that is killed now forgets the requeue", "refused", "nothing lost"],
+)
+def test_a_requeue_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], again: bool
+) -> None:
+    monkeypatch.setattr(lost_at_boot, "booted_s_ago", lambda _: 20.0)
+    monkeypatch.setattr(LostJobs, "_open", lambda _: lambda _: iter(said))
+    component = LostJobs(ME, Settings(path=tmp_path / "holdfast.yaml"), Runs)
+    component.turn(component.next_at)
+    while component.workers:
+        gather(component.workers, timeout_s=60)
+        component.turn(now := time.monotonic())
+    assert (now < component.next_at < now + 60) if again else component.next_at == NEVER
