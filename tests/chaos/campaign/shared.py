@@ -152,13 +152,14 @@ class Campaign:
         )
 
     def drained_at_once(self, node: str) -> bool:
-        """Whether the last two reasons of a node, a person's and then the agent's, came at one moment."""
-        log = self.tail("/var/log/slurm/slurmctld.log", f"node {node} reason set to: ", 2)
+        """Whether a node's last reason of a person and the agent's own after it came at one moment."""
+        log = self.tail("/var/log/slurm/slurmctld.log", f"node {node} reason set to: ", 4)
         found = re.findall(r"^\[(\S+)\] .* reason set to: (\S+)", log, re.MULTILINE)
-        if [words.startswith("holdfast:") for _, words in found] != [False, True]:
+        times = [datetime.fromisoformat(at) for at, _ in found]
+        persons = [at for at, (_, words) in enumerate(found) if not words.startswith("holdfast:")]
+        if not persons or persons[-1] + 1 >= len(found):
             return False
-        first, second = (datetime.fromisoformat(at) for at, _ in found)
-        return (second - first).total_seconds() < AT_ONCE_S
+        return (times[persons[-1] + 1] - times[persons[-1]]).total_seconds() < AT_ONCE_S
 
     def tail(self, path: str, word: str, lines: int) -> str:
         """The last lines of a log that contain ``word``."""
