@@ -11,7 +11,6 @@ The agent requeues such a job as slurmctld would.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Set
 from datetime import datetime, timedelta
@@ -25,8 +24,7 @@ from holdfast.slurm.client import RunningJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.component import NEVER
 from slurm_hooks.agent.job_runs.runs import Runs
-from slurm_hooks.node import machine
-from slurm_hooks.node.process_scan import uid_of
+from slurm_hooks.node import machine, slurmstepds
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker
 
@@ -41,8 +39,6 @@ _AGAIN_S = 15.0
 starts with the job RUNNING again (seen in a campaign of faults)."""
 REQUEUED = "requeued, because this node's boot ended it"
 _CALLS = 6
-_ROOT = 0
-_STEPD = re.compile(rb"slurmstepd: \[(\d+)\.")
 
 
 class LostJobs:
@@ -130,19 +126,8 @@ def lost(
 
 
 def jobs_with_step(procfs: Path) -> frozenset[int]:
-    """The jobs that have a slurmstepd of root on this node. Processes of other users are not read."""
-    found = set()
-    for name in os.listdir(procfs):  # noqa: PTH208 - names alone are wanted
-        if not name.isdigit() or uid_of(procfs / name) != _ROOT:
-            continue
-        try:
-            title = (procfs / name / "cmdline").read_bytes()[:64]
-        except OSError:
-            continue  # the process has exited
-        match = _STEPD.match(title)
-        if match:
-            found.add(int(match[1]))
-    return frozenset(found)
+    """The jobs that have a slurmstepd on this node."""
+    return frozenset(job for job, _ in slurmstepds.steps(procfs))
 
 
 def booted_s_ago(procfs: Path) -> float:

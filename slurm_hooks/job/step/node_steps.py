@@ -2,11 +2,6 @@
 
 The launcher runs it, by ``srun --overlap``, on nodes of its job whose slurmd has restarted. After a
 restart of slurmd alone each step's slurmstepd still runs; after a boot or in a new pod none does.
-
-The title of a slurmstepd is ``slurmstepd: [4711.0]``; that of the extern step, which runs as long as
-the job (PrologFlags=contain), is ``slurmstepd: [4711.extern]``, followed by ``stepmgr`` on one node
-(src/slurmd/slurmstepd/slurmstepd.c, seen on 24.11.5 and 26.05.5). A task can change its own
-environment and title, but not these.
 """
 
 from __future__ import annotations
@@ -20,27 +15,16 @@ from pathlib import Path
 
 from holdfast.slurm.hostlist import compress
 from slurm_hooks.job.step.overlap_step import environment, overlapping, python_code
+from slurm_hooks.node import slurmstepds
 
 EXTERN = "extern"
-_TITLE = re.compile(rb"slurmstepd: \[(\d+)\.([^\s\]:]+)")
 _ANSWER = re.compile(r"holdfast-steps (\S+) (\S+)")
 _NONE = "-"
 
 
 def steps_here(job_id: int, procfs: Path = Path("/proc")) -> frozenset[str]:
     """The job's steps that have a slurmstepd on this node, e.g. ``{"extern", "0"}``."""
-    steps = set()
-    for entry in procfs.iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            title = (entry / "cmdline").read_bytes()[:256]
-        except OSError:
-            continue  # the process has exited
-        match = _TITLE.match(title)
-        if match and int(match[1]) == job_id:
-            steps.add(match[2].decode("ascii", "replace"))
-    return frozenset(steps)
+    return frozenset(step for job, step in slurmstepds.steps(procfs) if job == job_id)
 
 
 def steps_on(job_id: int, nodes: Collection[str], timeout_s: float) -> Mapping[str, frozenset[str]]:

@@ -63,14 +63,6 @@ def process(procfs: Path, pid: int, title: str, uid: int = 0, started_s: float =
     (folder / "stat").write_text(f"{pid} (a) b) S {' '.join(fields)}\n")
 
 
-def test_only_roots_slurmstepd_shows_that_a_job_is_here(tmp_path: Path) -> None:
-    """A user can give a process any title, and so keep another user's job from its requeue."""
-    process(tmp_path, 10, "slurmstepd: [7.batch]")
-    process(tmp_path, 11, "slurmstepd: [8.extern]", uid=2001)
-    process(tmp_path, 12, "python slurmstepd: [9.0]")
-    assert jobs_with_step(tmp_path) == {7}
-
-
 @pytest.mark.parametrize(
     ("init_started_s", "since_s"),
     [(0.0, 900.0), (840.0, 60.0), (5000.0, 900.0)],

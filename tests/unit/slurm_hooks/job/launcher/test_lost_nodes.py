@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.launcher.lost_nodes import LostNodes
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, faults, with_lost
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
-from slurm_hooks.job.step.node_steps import answer, answers, steps_here
+from slurm_hooks.job.step.node_steps import answer, answers
 from slurm_hooks.job.step.overlap_step import environment, overlapping
 
 T = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -140,22 +139,6 @@ def test_a_drain_takes_precedence_over_a_lost_node() -> None:
     found = lost.among([node(slurmd_s=60)])
     snapshot = with_lost(JobSnapshot(job=None, faults=faults([drained])), found)
     assert [fault.code for fault in snapshot.faults or ()] == ["XID79"]
-
-
-def test_steps_are_found_by_their_slurmstepds(tmp_path: Path) -> None:
-    titles = {
-        "1": b"slurmstepd: [47.extern stepmgr]\0\0",
-        "2": b"slurmstepd: [47.0]",
-        "3": b"slurmstepd: [470.1]",
-        "4": b"slurmstepd: [47.3:namespace]",
-        "5": b"python3\0slurmstepd: [47.7]\0",
-        "self": b"",
-    }
-    for name, title in titles.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "cmdline").write_bytes(title)
-    (tmp_path / "6").mkdir()  # a process that has exited
-    assert steps_here(47, tmp_path) == {"extern", "0", "3"}
 
 
 def test_the_answers_of_several_nodes_are_parsed() -> None:
