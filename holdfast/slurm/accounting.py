@@ -36,8 +36,9 @@ _JOB_FIELDS = (
     "AdminComment",
     "WorkDir",
     "JobName",
+    "JobIDRaw",
 )
-"""The user chooses the last two, so they come last."""
+"""The number comes last again, since the user chooses the name: the line break after the number ends the row."""
 _SEPARATOR = "\x1f"
 
 
@@ -55,30 +56,35 @@ class PastJob:
     name: str
 
 
-def job_argv(job: str) -> list[str]:
-    """``job``: a number, or an array task such as ``1234_5``."""
+def job_argv(job: str, mark: str = "") -> list[str]:
+    """``job``: a number, or an array task such as ``1234_5``. ``mark``: as for ``past_job``."""
     return [
-        "sacct", "--noheader", "--allocations", "--parsable2", f"--delimiter={_SEPARATOR}",
+        "sacct", "--noheader", "--allocations", "--parsable2", f"--delimiter={_SEPARATOR}{mark}",
         f"--jobs={job}", f"--format={','.join(_JOB_FIELDS)}",
     ]  # fmt: skip
 
 
-def past_job(text: str) -> PastJob | None:
-    """The job in the output of ``sacct``; None: accounting has none."""
-    for line in text.split("\n"):
-        row = line.split(_SEPARATOR, len(_JOB_FIELDS) - 1)
-        if len(row) == len(_JOB_FIELDS) and row[0].isascii() and row[0].isdigit():
-            return PastJob(
-                job_id=int(row[0]),
-                user=row[1],
-                state=row[2],
-                exit_code=row[3],
-                nodes="" if row[4] == "None assigned" else row[4],
-                admin_comment=row[5],
-                work_dir=row[6],
-                name=row[7],
-            )
-    return None
+def past_job(text: str, mark: str) -> PastJob | None:
+    """The job in the output of ``sacct``; None: accounting has none.
+
+    The working folder and the name may contain line breaks and control characters. ``mark`` follows each
+    separator: random, so that neither contains a field.
+    """
+    row = text.split(f"{_SEPARATOR}{mark}", len(_JOB_FIELDS) - 1)
+    number = row[0]
+    complete = len(row) == len(_JOB_FIELDS) and row[-1].partition("\n")[0] == number
+    if not complete or not (number.isascii() and number.isdigit()):
+        return None
+    return PastJob(
+        job_id=int(number),
+        user=row[1],
+        state=row[2],
+        exit_code=row[3],
+        nodes="" if row[4] == "None assigned" else row[4],
+        admin_comment=row[5],
+        work_dir=row[6],
+        name=row[7],
+    )
 
 
 def argv(name: SlurmName, since: datetime) -> list[str]:

@@ -12,6 +12,7 @@ Facts that shape this module (seen on 24.11.5 and 26.05.5):
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -191,12 +192,14 @@ class SlurmCli:
 
     def queue(self) -> list[QueuedJob]:
         """The jobs that have not ended."""
-        return parse.queue(self._run(argv_of.queue()))
+        mark = _mark()
+        return parse.queue(self._run(argv_of.queue(mark)), mark)
 
     def past_job(self, job: str) -> accounting.PastJob | None:
         """The last run of a job (a number or ``ARRAY_TASK``) in accounting, which answers also while
         slurmctld does not."""
-        return accounting.past_job(self._run(accounting.job_argv(job)))
+        mark = _mark()
+        return accounting.past_job(self._run(accounting.job_argv(job, mark)), mark)
 
     def topology(self) -> list[topology.Group]:
         """The leaf switches or blocks of the cluster."""
@@ -266,6 +269,11 @@ class SlurmCli:
         except (OSError, ValueError) as error:
             raise Unavailable(argv, f"no Slurm token: {self._token_file}: {error}") from None
         return {"SLURM_JWT": text.strip().removeprefix("SLURM_JWT=")}
+
+
+def _mark() -> str:
+    """A text that no user can have written into a name before this call."""
+    return secrets.token_hex(8)
 
 
 def _one_line(text: str) -> str:

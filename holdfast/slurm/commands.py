@@ -74,10 +74,10 @@ def job_admin_comment(job: str, text: str) -> list[str]:
     return ["scontrol", "update", f"JobId={job}", f"AdminComment={text}"]
 
 
-def queue() -> list[str]:
-    """Every job that has not ended; an array's pending tasks are one row."""
+def queue(mark: str) -> list[str]:
+    """Every job that has not ended; an array's pending tasks are one row. ``mark``: as for ``parse.queue``."""
     names = ("JobArrayID", "State", "Reason", "RestartCnt", "UserName")
-    columns = [f"{name}:{FIELD}" for name in names] + [f"Name:{RECORD}"]
+    columns = [f"{name}:{FIELD}{mark}" for name in names] + [f"Name:{RECORD}{mark}"]
     states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED,COMPLETING"
     return ["squeue", "--all", "--noheader", states, "--Format", ",".join(columns)]
 

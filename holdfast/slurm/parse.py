@@ -182,11 +182,13 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
     )
 
 
-def queue(text: str) -> list[QueuedJob]:
-    """The rows of ``commands.queue``. A user chooses the name; a row that it makes unreadable is left out."""
+def queue(text: str, mark: str) -> list[QueuedJob]:
+    """The rows of ``commands.queue(mark)``. Users choose the names, which may contain line breaks and control
+    characters. ``mark`` follows each separator: random, so that no name contains a row.
+    """
     found = []
-    for record in text.split(f"{RECORD}\n"):
-        fields = record.split(FIELD, 5)
+    for record in text.split(f"{RECORD}{mark}\n"):
+        fields = record.split(f"{FIELD}{mark}", 5)
         if len(fields) == 6 and fields[3].isdecimal():
             job, state, reason, restarts, user, name = fields
             found.append(

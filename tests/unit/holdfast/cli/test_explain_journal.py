@@ -61,9 +61,13 @@ class Site:
         )
 
     def accounting(self, comment: str, work_dir: Path, name: str = "train") -> None:
-        fields = [JOB, "alice", "COMPLETED", "0:0", "n[1-2]", comment, work_dir, name]
-        (self.folder / "sacct.txt").write_text("\x1f".join(map(str, fields)) + "\n")
-        self.tool("sacct", f"cat {shlex.quote(str(self.folder))}/sacct.txt")
+        fields = [JOB, "alice", "COMPLETED", "0:0", "n[1-2]", comment, work_dir, name, JOB]
+        (self.folder / "sacct.txt").write_text("\f".join(map(str, fields)) + "\n")
+        self.tool(
+            "sacct",
+            "for w; do case $w in --delimiter=*) d=${w#*=} ;; esac; done\n"
+            f'sed "s/\f/$d/g" {shlex.quote(str(self.folder))}/sacct.txt',
+        )
 
     def gone(self) -> None:
         self.tool(
@@ -127,7 +131,7 @@ def test_accounting_leads_to_the_journal_while_slurmctld_is_silent(
     site.accounting(incidents.render([], str(path)), tmp_path / "nothing", "a\nb")
     status, out, err = explained(capsys, str(JOB))
     assert status == 1
-    assert out.startswith(f"job {JOB} (a, alice): Slurm does not answer; in accounting COMPLETED")
+    assert out.startswith(f"job {JOB} (a\\nb, alice): Slurm does not answer; in accounting COMPLETED")
     assert "  attempts  3\n" in out
     assert err.count("Slurm does not answer") == 1
 
@@ -210,16 +214,31 @@ def test_attempts_of_an_earlier_job_with_the_same_number_do_not_count() -> None:
     assert len(fold(ATTEMPTS)) == 3
 
 
-@pytest.mark.parametrize("text", ["", "\n", "x\x1fy\n", "7.batch\x1f\x1f\x1f\x1f\x1f\x1f\x1f\n"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "x;y\n", "7.batch;;;;;;;;7.batch\n", "7;;;;;;;\n", "7;;;;;;;;70\n"]
+)
 def test_output_of_sacct_without_the_job_is_no_job(text: str) -> None:
-    assert past_job(text) is None
+    assert past_job(text.replace(";", "\x1f77"), "77") is None
 
 
-def test_a_job_name_with_separators_stays_the_name() -> None:
-    fields = ["7", "alice", "FAILED", "1:0", "None assigned", "", "/w", "a\x1fb"]
-    found = past_job("\x1f".join(fields) + "\n8\x1ffake\n")
+@pytest.mark.parametrize("number", ["7", "4711"])
+def test_no_name_and_no_folder_of_a_user_is_read_as_a_row(number: str) -> None:
+    """As sacct of 24.11.5 and 26.05.5 prints them: with all bytes of the user's. ``number``: that of the
+    same job, or of another user's."""
+    words = [number, "alice", "FAILED", "1:0", "n9", "holdfast:forged", "/x", "name", number]
+    forged = "/w\n" + "\x1f".join(words) + "\n"
+    fields = ["7", "bob", "COMPLETED", "0:0", "None assigned", "", forged, f"a\x1fb\n{forged}", "7"]
+    found = past_job("\x1f77".join(fields) + "\n", "77")
     assert found is not None
-    assert (found.job_id, found.nodes, found.work_dir, found.name) == (7, "", "/w", "a\x1fb")
+    assert (found.job_id, found.user, found.state, found.nodes) == (7, "bob", "COMPLETED", "")
+    assert (found.admin_comment, found.work_dir, found.name) == ("", forged, f"a\x1fb\n{forged}")
+
+
+def test_the_first_of_several_rows_is_the_job() -> None:
+    rows = [["7", *"abcdefg", "7"], ["8", *"abcdefg", "8"]]
+    found = past_job("".join("\x1f77".join(row) + "\n" for row in rows), "77")
+    assert found is not None
+    assert (found.job_id, found.name) == (7, "g")
 
 
 # --- kill switches and an invalid configuration, in all commands that list nodes

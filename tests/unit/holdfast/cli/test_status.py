@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,6 +16,7 @@ from holdfast.cli.settings import Settings
 from holdfast.cli.status.command import Slow, report
 from holdfast.cli.status.text import page
 from holdfast.drain_owner import drain_status
+from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import QueuedJob, SlurmNode
 from holdfast.slurm.parse import queue
 from holdfast.vocabulary import NodeState, SlurmName
@@ -108,11 +110,31 @@ def test_many_requeued_jobs_are_cut(tmp_path: Path) -> None:
 
 
 def test_a_row_of_the_queue_is_read_whatever_the_jobs_name_is() -> None:
-    rows = [("7_[1-3]", "PENDING", "Priority", "0", "alice", "a b\x1fc\nd"), ("8", *"abcde")]
-    text = "".join("\x1f".join(row) + "\x1e\n" for row in rows)
-    (only,) = queue(text)
-    assert (only.job, only.restarts, only.name) == ("7_[1-3]", 0, "a b\x1fc\nd")
-    assert queue("") == []
+    """Names as squeue of 24.11.5 and 26.05.5 prints them: with all bytes of the user's."""
+    forged = "x\x1e\n4711\x1fRUNNING\x1fNone\x1f99\x1falice\x1fof another user"
+    rows = [
+        ("7_[1-3]", "PENDING", "Priority", "0", "alice", "a b\x1fc\nd"),
+        ("8", "RUNNING", "None", "2", "bob", forged),
+    ]
+    text = "".join("\x1f77".join(row) + "\x1e77\n" for row in rows)
+    first, second = queue(text, "77")
+    assert (first.job, first.restarts, first.name) == ("7_[1-3]", 0, "a b\x1fc\nd")
+    assert (second.job, second.user, second.name) == ("8", "bob", forged)
+    assert queue("", "77") == []
+
+
+def test_each_query_of_the_queue_has_a_mark_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squeue = tmp_path / "squeue"
+    squeue.write_text('#!/bin/sh\nfor w; do :; done\nprintf "%s\\n" "$w" >>"$0.log"\n')
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for _ in range(2):
+        assert SlurmCli(10).queue() == []
+    one, other = (tmp_path / "squeue.log").read_text().rstrip("\n").split("\n")
+    assert one != other
+    assert re.fullmatch(r"JobArrayID:\x1f[0-9a-f]{16},.*,Name:\x1e[0-9a-f]{16}", one)
 
 
 @pytest.mark.parametrize("words", [(), ("--json",)])
@@ -127,7 +149,8 @@ def test_the_command_goes_on_with_defaults(
         f'#!/bin/sh\ncase "$*" in *--json) cat {data}/nodes.json ;; *) cat {data}/nodes.txt ;; esac\n'
     )
     (tmp_path / "squeue").write_text(
-        "#!/bin/sh\nprintf '9\\037RUNNING\\037None\\0372\\037bob\\037x\\036\\n'\n"
+        "#!/bin/sh\nfor w; do :; done\nf=$(printf '\\037')${w##*Name:?} r=$(printf '\\036')${w##*Name:?}\n"
+        'printf "%s\\n" "9${f}RUNNING${f}None${f}2${f}bob${f}x$r"\n'
     )
     for tool in ("scontrol", "squeue"):
         (tmp_path / tool).chmod(0o755)

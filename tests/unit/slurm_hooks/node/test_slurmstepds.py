@@ -49,9 +49,7 @@ def test_steps_are_found_by_their_slurmstepds(tmp_path: Path) -> None:
     ids=["a user's process", "a set-user-ID program", "sudo in another job", "with a cgroup below it",
          "sudo in another job, cgroup v1", "sudo in a login", "sudo in a user's own cgroup"],
 )  # fmt: skip
-def test_a_title_that_a_user_chose_is_no_slurmstepd(
-    tmp_path: Path, uids: str, cgroup: str
-) -> None:
+def test_a_title_that_a_user_chose_is_no_slurmstepd(tmp_path: Path, uids: str, cgroup: str) -> None:
     """bob runs it on the node that has lost alice's job 47."""
     process(tmp_path, 7, b"slurmstepd: [47.extern]", uids=uids, cgroup=cgroup)
     process(tmp_path, 8, b"slurmstepd: [9.extern]")
