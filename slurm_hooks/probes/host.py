@@ -79,19 +79,20 @@ def _disk(path: str) -> DiskFacts | None:
 
 def _mounted(procfs: Path, sysfs: Path) -> frozenset[str] | None:
     """Kernel names of the block devices that are mounted in this mount namespace (proc(5),
-    mountinfo). Only names are read; mounts and devices are not accessed.
+    mountinfo). Only names are read; mounts and devices are not accessed. The source of a FUSE mount is
+    not one: any user chooses it (fusermount3 -o fsname=).
     """
     try:
         text = Path(procfs, "self/mountinfo").read_text(errors="replace")
     except OSError:
         return None
     found = set()
-    for line in text.splitlines():
+    for line in text.split("\n"):
         words = line.split(" ")
         if len(words) < 10 or "-" not in words[6:-2]:
             continue
-        source = words[words.index("-", 6) + 2]
-        if source.startswith("/dev/"):
+        kind, source = words[words.index("-", 6) + 1 :][:2]
+        if source.startswith("/dev/") and kind.partition(".")[0] != "fuse":
             found.add(Path(os.path.realpath(source)).name)
         link = f"{sysfs}/dev/block/{words[2]}"
         if os.path.islink(link):  # noqa: PTH114 - Path costs twice as much

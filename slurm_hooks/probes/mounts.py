@@ -66,7 +66,7 @@ def mount_points(procfs: str = "/proc") -> dict[str, tuple[str, str]]:
     """
     text = Path(procfs, "self", "mounts").read_text(errors="surrogateescape")
     found = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):  # users choose names of FUSE mounts, with any other line break
         words = [_plain(word) for word in line.split(" ")]
         if len(words) > 2:
             found[words[1]] = (words[2], words[0])

@@ -97,7 +97,8 @@ def _look(
 
 def is_genuine(folder: str, name: str) -> bool:
     """Whether the process (its folder in /proc) can be the service that its name claims."""
-    for line in files.text(f"{folder}/status").splitlines():
+    # The name is in this file too. The kernel escapes line feeds in it, and no other line break (splitlines).
+    for line in files.text(f"{folder}/status").split("\n"):
         if line.startswith("Uid:"):
             ids = [files.whole(word) for word in line.split()[1:]]
             if len(ids) != 4 or any(uid is None or uid >= _FIRST_USER for uid in ids):

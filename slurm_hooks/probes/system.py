@@ -127,7 +127,7 @@ def _sleeper(procfs: Path, pid: int, tid: int, name: str, start: int) -> DStateT
 def _switches(status: str) -> int | None:
     """Context switches so far. If two scans see the same number, the task did not run in between."""
     total = 0
-    for line in status.splitlines():
+    for line in status.split("\n"):
         name, _, value = line.partition(":")
         if name in ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"):
             count = files.whole(value.strip())

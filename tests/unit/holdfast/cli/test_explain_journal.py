@@ -131,7 +131,9 @@ def test_accounting_leads_to_the_journal_while_slurmctld_is_silent(
     site.accounting(incidents.render([], str(path)), tmp_path / "nothing", "a\nb")
     status, out, err = explained(capsys, str(JOB))
     assert status == 1
-    assert out.startswith(f"job {JOB} (a\\nb, alice): Slurm does not answer; in accounting COMPLETED")
+    assert out.startswith(
+        f"job {JOB} (a\\nb, alice): Slurm does not answer; in accounting COMPLETED"
+    )
     assert "  attempts  3\n" in out
     assert err.count("Slurm does not answer") == 1
 

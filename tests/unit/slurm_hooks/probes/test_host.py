@@ -66,6 +66,9 @@ MOUNTINFO = """\
 23 22 0:31 / /proc rw - proc proc rw
 24 22 0:40 / /mnt/b rw,noatime shared:5 master:7 - btrfs /dev/nvme9n9p9 rw,ssd
 25 22 0:41 / /mnt/x\\040- rw - nfs4 10.0.0.5:/dev/sda rw,addr=10.0.0.5
+26 22 0:42 / /tmp/bob/mnt rw,nosuid,nodev - fuse.sshfs /dev/dm-9 rw,user_id=2002,group_id=2002
+27 22 0:43 / /tmp/bob/mnt2 rw,nosuid,nodev - fuse /dev/dm-9 rw,user_id=2002,group_id=2002
+28 22 8:17 / /mnt/usb rw - fuseblk /dev/sdb1 rw,user_id=0,group_id=0
 garbage - x
 """
 
@@ -78,8 +81,9 @@ def test_devices_that_are_mounted_have_the_kernels_names(tmp_path: Path) -> None
     (block / "253:4").symlink_to("../../devices/virtual/block/dm-4")
     facts = host.read(tmp_path, [], tmp_path / "sys")
     assert facts.mounted is not None
-    assert facts.mounted >= {"dm-4", "nvme9n9p9"}
+    assert facts.mounted >= {"dm-4", "nvme9n9p9", "sdb1"}
     assert "sda" not in facts.mounted
+    assert "dm-9" not in facts.mounted, "bob chose the source of his FUSE mount"
     (tmp_path / "self/mountinfo").unlink()
     assert host.read(tmp_path, []).mounted is None
 
@@ -235,6 +239,18 @@ def test_a_false_process_does_not_hide_a_later_genuine_one(tmp_path: Path) -> No
         task(tmp_path, pid, "nv-fabricmanage")
         process(tmp_path / str(pid), "nv-fabricmanager", uids)
     assert system.walk(tmp_path).names == {"nv-fabricmanage": 6}
+
+
+@pytest.mark.parametrize("line_break", ["\r", "\v", "\f", "\x1c", "\x1e", "\x85", "\u2028"])
+def test_no_name_of_a_process_is_read_as_its_user_ids(line_break: str, tmp_path: Path) -> None:
+    """The pid file names a process that has exited; a user's process has got its pid."""
+    note = tmp_path / "run/nvidia-fabricmanager/nv-fabricmanager.pid"
+    note.parent.mkdir(parents=True)
+    note.write_text("33\n")
+    process(tmp_path / "proc/33", "nv-fabricmanager")
+    status = f"Name:\t{line_break}Uid: 0 0 0 0\nUmask:\t0022\nUid:\t2002\t2002\t2002\t2002\n"
+    (tmp_path / "proc/33/status").write_bytes(status.encode())
+    assert look(tmp_path)["fabricmanager"][0] is False
 
 
 def test_without_access_to_the_executable_the_user_ids_decide(tmp_path: Path) -> None:
