@@ -85,6 +85,7 @@ def test_with_the_policy_hold_the_hook_drains(site: Site, context: Context) -> N
     assert problem == ""
     assert drained is not None
     assert drained.record.reason == reason
+    assert reason.endswith(f" boot={machine.boot_id()[:8]}"), "as the agent writes it"
 
 
 def test_the_policy_hold_respects_the_budget(site: Site) -> None:
