@@ -256,7 +256,7 @@ class TestPyslurm(Contract, AsTheCommands):
             begin = time.monotonic()
             with pytest.raises(Unavailable, match="no answer in 2 s"):
                 hasty.nodes()
-            assert time.monotonic() - begin < 4
+            assert time.monotonic() - begin < 30
         finally:
             clean_box.signal_daemon("slurmctld", signal.SIGCONT)
         assert len(hasty.nodes()) == len(clean_box.nodes)

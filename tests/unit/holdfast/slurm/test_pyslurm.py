@@ -279,13 +279,13 @@ def test_slurms_errors_are_told_apart_as_those_of_the_commands(cluster: Cluster)
 
 
 def test_a_call_that_hangs_ends_in_time_and_the_next_one_works(cluster: Cluster) -> None:
-    hasty = SlurmPyslurm(0.5, str(cluster.folder), worker=cluster.slurm._argv)
+    hasty = SlurmPyslurm(5, str(cluster.folder), worker=cluster.slurm._argv)
     hasty.nodes_fast()
     cluster.tell(hang="modify")
     begin = time.monotonic()
-    with pytest.raises(Unavailable, match=r"pyslurm update: no answer in 0\.5 s"):
+    with pytest.raises(Unavailable, match=r"pyslurm update: no answer in 5 s"):
         hasty.drain([N1], "why")
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 25
     cluster.tell()
     assert len(hasty.nodes_fast()) == 2
     hasty.close()

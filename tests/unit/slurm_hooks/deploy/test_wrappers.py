@@ -172,11 +172,11 @@ def test_no_other_end_of_a_hook_is_a_bad_node(tmp_path: Path, what: str, shell: 
     for state, body in HARMLESS.items():
         worker.hook(context_of(what), body)
         worker.log.write_text("")
-        worker.limit_s = "0.3" if state.startswith("hangs") else "20"
+        worker.limit_s = "0.3" if state.startswith("hangs") else "60"
         began = time.monotonic()
         done = worker.answer(what)
         assert done.returncode == 0, (state, done.stderr)
-        assert time.monotonic() - began < 15, state
+        assert time.monotonic() - began < 55, state
         said = "the node stays in service" in worker.log.read_text()
         assert said == (state not in ("healthy", "empty")), state
 
@@ -231,7 +231,7 @@ def test_a_stale_verdict_leaves_the_decision_to_the_slow_path(tmp_path: Path, wh
     verdict(worker, "bad", -1)
     for slow_path in ("exit 0", "exit 1", "kill -KILL $$", "sleep 60", "("):
         worker.program(worker.home / "bin/python", slow_path)
-        worker.limit_s = "0.3" if slow_path == "sleep 60" else "20"
+        worker.limit_s = "0.3" if slow_path == "sleep 60" else "60"
         assert worker.answer(what).returncode == 0, slow_path
     worker.program(worker.home / "bin/python", "exit 10")
     assert worker.answer(what).returncode == BAD[what]
@@ -302,7 +302,7 @@ def test_the_epilog_cleans_up_after_the_job_however_the_node_is(
 def test_the_health_check_goes_on_after_any_end_of_ours(worker: Worker) -> None:
     for body in ("exit 1", "kill -KILL $$", "sleep 60", "exit 10"):
         worker.hook("health_check", body)
-        worker.limit_s = "0.3" if body.startswith("sleep") else "20"
+        worker.limit_s = "0.3" if body.startswith("sleep") else "60"
         worker.said.unlink(missing_ok=True)
         assert worker.sh("hc_program.sh").returncode == 0
         assert worker.order()[-1] == "soperator-hc_program", body

@@ -96,7 +96,7 @@ def test_a_mount_that_never_answers_takes_its_deadline(tmp_path: Path) -> None:
     try:
         answer = call(worker, str(path), deadline_s=0.5)
         assert answer.hung
-        assert answer.wall_s < 5
+        assert answer.wall_s < 30
         assert "state" in answer.evidence
         again = call(worker, str(path), deadline_s=0.5)
         assert again.hung

