@@ -180,7 +180,10 @@ class _Handler(BaseHTTPRequestHandler):
         names = self.server.names
         if names is None:
             return True
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+        try:
+            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+        except ValueError:  # brackets without an address
+            return False
         return host == "localhost" or host in names or _is_address(host)
 
     def _answer(self, response: Response) -> None:

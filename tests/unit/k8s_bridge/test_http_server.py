@@ -77,6 +77,8 @@ def test_a_long_answer_is_compressed_for_those_who_read_it(server: Server) -> No
         ("holdfast.example.org", 200),
         ("attacker.example.com", 403),
         ("", 403),
+        ("[::1", 403),
+        ("[x]", 403),
     ],
 )
 def test_another_host_name_is_refused(server: Server, host: str, status: int) -> None:
