@@ -21,7 +21,6 @@ from slurm_hooks.agent.jobs.lost_at_boot import (
     REQUEUED,
     LostJobs,
     booted_s_ago,
-    jobs_with_step,
     lost,
     requeue_lost,
 )
