@@ -322,8 +322,12 @@ def test_no_user_can_block_the_connections_of_others(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(http_server, "_PATIENCE_S", 60.0)
     with serving("up 1\n") as (server, port):
         get(port)
-        users = [connected(port, uid, 4 * MAX_CLIENTS) for uid in (2001, 2002)]
+        users = [connected(port, 2001, 4 * MAX_CLIENTS)]
         try:
+            assert get(port)[0] == 200, "accepted after all of that user's"
+            held = Counter(client.owner for client in list(server._clients))
+            assert 0 < held[2001] <= MAX_OF_ONE_USER, "although all places are free"
+            users.append(connected(port, 2002, 4 * MAX_CLIENTS))
             with socket.create_connection((http_server.HOST, port)) as slow:
                 slow.sendall(b"GET /metrics HTTP/1.1\r\n")
                 again = connected(port, 2003, 4 * MAX_CLIENTS)
