@@ -15,7 +15,7 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.node_inputs import DrainInputs
-from holdfast.policy.ownership import PastDrain
+from holdfast.policy.ownership import PastDrain, Undrained
 from holdfast.policy.return_test import ReturnTestMode, ReturnTestResult
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.parse import NodeChanges
@@ -702,8 +702,13 @@ def test_a_persons_drain_that_an_undrain_ended_is_set_again(bench: Bench) -> Non
     """Accounting reported it (`slurm_hooks.agent.drain.undrain_audit`); the person's drain comes
     first."""
     drained, _ = records.load(bench.path)
+    since = bench.slurm.now - timedelta(minutes=9)
+    bench.records.save_return(
+        Undrained(reason="r", since=since, looked_at=since, until=bench.slurm.now)
+    )
     step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     outcome = step.run(DrainInputs(), drained, "ticket 9")
+    assert bench.records.load_return() == (None, ""), "or a later agent sets it once more"
     assert bench.slurm.mine.reason == "ticket 9"
     assert bench.slurm.mine.drained_flag
     assert outcome.slurm_status.drained
