@@ -46,7 +46,7 @@ class DrainRecord:
     ``reason``      the exact text that it sent.
     ``actor``       the user that slurmctld showed as the reason's author.
     ``at``          the reason's time as slurmctld showed it; None: it could not be read back.
-    ``written_at``  this machine's clock just before the write (UTC).
+    ``written_at``  just before the write (UTC): this machine's clock, slurmctld's if a hook wrote it.
     ``action``      what must happen before the node may return to service.
     ``boot_id``, ``instance_id``  of the node when it was drained; empty where unknown.
     ``slurmctld_at``  the start time of the slurmctld that showed this drain last; None: unknown.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import datetime, timezone
 
 from holdfast.config.load import YamlDocument
 from holdfast.config.location import ALL, config_path, switches_off
@@ -166,7 +165,7 @@ def _by_person(slurm: SlurmCli, name: SlurmName, drained: Drained) -> bool:
 
 def _drain_as(slurm: SlurmCli, name: SlurmName, drained: Drained, cluster: ClusterConfig) -> None:
     """Set the same drain again, with its reason."""
-    again = records.reopened(drained, datetime.now(timezone.utc))
+    again = records.reopened(drained, slurm.clock())
     records.Records(cluster.paths).hand_over(again)
     slurm.drain([name], drained.record.reason)
 
@@ -186,7 +185,7 @@ def _drain(
         reason=text,
         actor="root",
         at=None,
-        written_at=datetime.now(timezone.utc),
+        written_at=slurm.clock(),  # the agent compares it with slurmctld's; this node's may be wrong
         code=code,
         action=fault_of(code).action,
         boot_id=boot_id,

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +17,7 @@ import pytest
 from holdfast.config.location import config_path
 from holdfast.config.schema import load_cluster
 from holdfast.errors import ConfigError
+from holdfast.policy.ownership import is_own_drain
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import Context, SlurmName, Status
 from slurm_hooks.agent import lock
@@ -86,6 +88,16 @@ def test_with_the_policy_hold_the_hook_drains(site: Site, context: Context) -> N
     assert drained is not None
     assert drained.record.reason == reason
     assert reason.endswith(f" boot={machine.boot_id()[:8]}"), "as the agent writes it"
+
+
+@pytest.mark.parametrize("ahead_h", [-1, 0, 1])
+def test_the_agent_knows_a_hooks_drain_whatever_the_nodes_clock(site: Site, ahead_h: int) -> None:
+    site.configure(HOLD)
+    site.slurm.now += timedelta(hours=ahead_h)
+    assert admission.answer(Context.PROLOG) == 10
+    drained, _ = records.load(records.path_in(site.folder / "state"))
+    assert drained is not None
+    assert is_own_drain(drained.record, site.slurm.mine)
 
 
 def test_the_policy_hold_respects_the_budget(site: Site) -> None:

@@ -60,6 +60,10 @@ class FakeSlurm:
                 name=SlurmName(name), states=states, instance_id=f"i-{name}"
             )
 
+    def clock(self) -> datetime:
+        self._ask()
+        return self.now
+
     def nodes(self, names: list[SlurmName]) -> list[SlurmNode]:
         self._ask()
         return [self.table[name] for name in names]
