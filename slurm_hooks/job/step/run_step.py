@@ -135,7 +135,7 @@ class StepSignals:
         finally:
             signal.set_wakeup_fd(old_fd)
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if number != signal.SIGCHLD:
