@@ -286,7 +286,7 @@ def test_storage_that_does_not_answer_is_no_usage_error(
         raise OSError(116, os.strerror(116))
 
     monkeypatch.setattr(storage_wait, "DELAYS_S", (0.01, 0.02))
-    monkeypatch.setattr(storage_wait.safe_file, "scan", gone)
+    monkeypatch.setattr("holdfast.adapters.safe_file.scan", gone)
     folder = job / "checkpoints"
     folder.mkdir()
     assert command.main(["--checkpoints", str(folder), "--", PYTHON, "-c", "print('ran')"]) == 1

@@ -57,9 +57,9 @@ def _journal(folder: Path, job_id: int, *events: dict[str, object]) -> Path:
     return path
 
 
-ATTEMPT = {"event": "attempt", "job_start": BEGAN}
-STEP = {"event": "step_start"}
-FINISH = {"event": "finish", "exit_code": 0}
+ATTEMPT: dict[str, object] = {"event": "attempt", "job_start": BEGAN}
+STEP: dict[str, object] = {"event": "step_start"}
+FINISH: dict[str, object] = {"event": "finish", "exit_code": 0}
 
 
 def other(
