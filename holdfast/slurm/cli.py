@@ -171,8 +171,9 @@ class SlurmCli:
     def disable_requeue(self, job_id: int) -> None:
         self._run(argv_of.disable_requeue(self._exact(job_id)))
 
-    def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
-        self._run(argv_of.start_now(self._exact(job_id), self._checked(exclude)))
+    def start_now(self, job_id: int, exclude: Sequence[SlurmName] | None = None) -> None:
+        names = None if exclude is None else self._checked(exclude)
+        self._run(argv_of.start_now(self._exact(job_id), names))
 
     def clock(self) -> datetime:
         return self._parsed(argv_of.clock(), parse.clock)

@@ -142,10 +142,10 @@ class SlurmClient(Protocol):
         """Set ``Requeue=0``: Slurm does not requeue the job again."""
         ...
 
-    def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
+    def start_now(self, job_id: int, exclude: Sequence[SlurmName] | None = None) -> None:
         """Set a pending job's start time to now, which skips Slurm's requeue delay.
 
-        ``exclude`` becomes its ExcNodeList.
+        ``exclude`` becomes its ExcNodeList, also if it is empty; None: the list stays.
         """
         ...
 

@@ -87,9 +87,9 @@ def disable_requeue(job: str) -> list[str]:
     return ["scontrol", "update", f"JobId={job}", "Requeue=0"]
 
 
-def start_now(job: str, exclude: Sequence[str]) -> list[str]:
+def start_now(job: str, exclude: Sequence[str] | None) -> list[str]:
     """End the delay after a requeue (121 s by default). The job's own user may do it."""
-    excluded = [f"ExcNodeList={compress(exclude)}"] if exclude else []
+    excluded = [] if exclude is None else [f"ExcNodeList={compress(exclude)}"]
     return ["scontrol", "update", f"JobId={job}", "StartTime=now", *excluded]
 
 

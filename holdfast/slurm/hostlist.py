@@ -27,6 +27,14 @@ def expand(text: str) -> list[str]:
     return names
 
 
+def names_in(text: str) -> list[str]:
+    """As ``expand``; none for an invalid hostlist."""
+    try:
+        return expand(text)
+    except ValueError:
+        return []
+
+
 def _split(text: str) -> Iterator[str]:
     """The items between commas outside brackets."""
     depth = start = 0

@@ -10,9 +10,10 @@ class JobConfig:
     """How the launcher watches and restarts a job, and how the agent completes a requeue."""
 
     max_attempts: int = 20
-    """Attempts within 24 hours. Slurm has no such limit: MaxBatchRequeue counts failed launches only."""
+    """Attempts within 24 hours without progress. Slurm has no such limit: MaxBatchRequeue counts failed
+    launches only."""
     max_same_failure: int = 3
-    """Equal failures in a row without a new checkpoint before the job is held."""
+    """Equal failures within 24 hours without a new checkpoint before the job is held."""
     poll_s: float = 5.0
     """Interval at which the launcher checks the job's nodes, in case an agent is not running. After ten
     minutes it is six times as long while the job prints something."""

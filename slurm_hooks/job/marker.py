@@ -34,8 +34,9 @@ class Marker:
     """``state``: the job is running, requested a requeue, or ended for good.
 
     ``launchers_killed``: how often in a row this job's launcher was killed. ``exclude``: nodes that
-    the next run avoids. ``at``: epoch seconds. ``journal``: the path of the job's journal. ``owner``:
-    the sender's uid as the kernel reports it; -1 in a packet.
+    the next run avoids. ``release``: nodes that an earlier run avoided because of Holdfast. ``at``:
+    epoch seconds. ``journal``: the path of the job's journal. ``owner``: the sender's uid as the
+    kernel reports it; -1 in a packet.
     """
 
     job: int
@@ -43,6 +44,7 @@ class Marker:
     state: str
     at: float
     exclude: tuple[str, ...] = ()
+    release: tuple[str, ...] = ()
     launchers_killed: int = 0
     journal: str = ""
     owner: int = -1
@@ -67,14 +69,15 @@ def socket_of(run_dir: Path, uid: int) -> Path:
 
 
 def encoded(marker: Marker) -> bytes:
-    """One packet. A list of nodes that does not fit is cut: those nodes are drained as well."""
+    """One packet. A list of nodes that does not fit is cut: those nodes are drained as well, or are
+    released with a later requeue."""
     facts = asdict(marker)
-    exclude = list(marker.exclude)
+    exclude, release = list(marker.exclude), list(marker.release)
     while True:
-        data = json.dumps({**facts, "exclude": exclude}).encode()
-        if len(data) < MAX_BYTES or not exclude:
+        data = json.dumps({**facts, "exclude": exclude, "release": release}).encode()
+        if len(data) < MAX_BYTES or not (exclude or release):
             return data
-        exclude.pop()
+        (release or exclude).pop()
 
 
 def decoded(data: bytes) -> Marker:
@@ -87,19 +90,16 @@ def decoded(data: bytes) -> Marker:
         raise ValueError("not JSON") from None
     if not isinstance(facts, dict):
         raise ValueError("not a JSON object")
-    state, exclude = facts.get("state"), facts.get("exclude", [])
+    state = facts.get("state")
     if state not in _STATES:
         raise ValueError("unknown state")
-    if not isinstance(exclude, list):
-        raise ValueError("exclude is not a list")
     return Marker(
         job=_count(facts, "job"),
         restarts=_count(facts, "restarts"),
         state=state,
         at=_seconds(facts.get("at")),
-        exclude=tuple(
-            name for name in exclude if isinstance(name, str) and _NODE_NAME.fullmatch(name)
-        ),
+        exclude=_nodes(facts, "exclude"),
+        release=_nodes(facts, "release"),
         launchers_killed=_count({"launchers_killed": 0, **facts}, "launchers_killed"),
         journal=_path(facts.get("journal")),
         owner=_owner(facts.get("owner", -1)),
@@ -111,6 +111,13 @@ def _count(facts: dict[str, object], name: str) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
         raise ValueError(f"{name} is not a count")
     return value
+
+
+def _nodes(facts: dict[str, object], name: str) -> tuple[str, ...]:
+    names = facts.get(name, [])
+    if not isinstance(names, list):
+        raise ValueError(f"{name} is not a list")
+    return tuple(node for node in names if isinstance(node, str) and _NODE_NAME.fullmatch(node))
 
 
 def _path(value: object) -> str:

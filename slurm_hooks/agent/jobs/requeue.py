@@ -24,7 +24,9 @@ from typing import Protocol
 
 from holdfast.config.location import ALL, is_off
 from holdfast.errors import CommandError, Refused
+from holdfast.policy.exclusion import Exclusion
 from holdfast.slurm.client import SlurmClient, SlurmJob
+from holdfast.slurm.hostlist import names_in
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.jobs.journal_comment import CommentWriter, JournalComment
 from slurm_hooks.agent.jobs.tracked_job import TrackedJob
@@ -270,6 +272,7 @@ class Requeuer:
             self._drop(tracked)  # held, or a start time set by a person
         elif job.state_reason == "BeginTime" or self._delay_s(job) > 0:
             tracked.next, tracked.due, tracked.seen_pending_at = self._wait_for_clock, now, None
+            tracked.excluded = job.excluded
         elif job.state_reason in _WAITS or job.state_reason.startswith("ReqNodeNotAvail"):
             self._drop(tracked)  # it may start, but waits for something else
         elif now - tracked.since < _MAX_DELAY_S:
@@ -301,8 +304,7 @@ class Requeuer:
             self._again(tracked, now)
 
     def _start(self, tracked: TrackedJob, now: float) -> None:
-        exclude = [SlurmName(name) for name in tracked.marker.exclude] if not tracked.starts else []
-        self._slurm.start_now(tracked.marker.job, exclude)
+        self._slurm.start_now(tracked.marker.job, _excluded(tracked))
         tracked.starts += 1
         waited = f"{now - tracked.since:.1f} s after it ended here"
         self._log(f"job {tracked.marker.job}: requeue delay ended, {waited}")
@@ -330,6 +332,17 @@ class Requeuer:
             tracked.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
         else:
             self._drop(tracked)
+
+
+def _excluded(tracked: TrackedJob) -> tuple[SlurmName, ...] | None:
+    """The job's new ExcNodeList; None: it stays. What the job's owner excluded is kept."""
+    marker = tracked.marker
+    change = Exclusion(
+        add=tuple(map(SlurmName, marker.exclude)), remove=tuple(map(SlurmName, marker.release))
+    )
+    listed = names_in(tracked.excluded)
+    wanted = change.applied_to(listed)
+    return None if tracked.starts or set(wanted) == set(listed) else wanted
 
 
 def _alike(one: Marker, other: Marker) -> bool:

@@ -16,6 +16,7 @@ class TrackedJob:
     ``since``         when the job changed last.
     ``due``           when ``next`` has to be called.
     ``starts``        how often the agent ended Slurm's requeue delay.
+    ``excluded``      the job's ExcNodeList when it was seen pending.
     ``work_lost_at``  when the job was first seen running on a node whose work is lost.
     """
 
@@ -27,3 +28,4 @@ class TrackedJob:
     seen_pending_at: float | None = None
     starts: int = 0
     work_lost_at: float | None = None
+    excluded: str = ""

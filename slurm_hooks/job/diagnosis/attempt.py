@@ -185,12 +185,16 @@ def diagnosis_of(attempts: list[Attempt], places: Places) -> Diagnosis:
     )
 
 
+def _host(cause: Cause, places: Places) -> str | None:
+    if cause.host is None and cause.rank is not None:
+        return places.rank_hosts.get(cause.rank)
+    return cause.host
+
+
 def _suspects(cause: Cause, possible: list[Cause], places: Places) -> Iterator[str]:
     """Hosts that the cause makes suspect. The host of a victim is not suspect (``NAMED_RANK``)."""
     same = [other for other in possible if other.signature.code == cause.signature.code]
-    host = cause.host
-    if host is None and cause.rank is not None:
-        host = places.rank_hosts.get(cause.rank)
+    host = _host(cause, places)
     match cause.signature.suspect:
         case Suspect.YES:
             yield from [host] if host else []
@@ -198,7 +202,7 @@ def _suspects(cause: Cause, possible: list[Cause], places: Places) -> Iterator[s
             yield from [host] if host else []
             yield from [cause.peer] if cause.peer else []
         case Suspect.IF_REPEATED:
-            if host and len(same) > 1 and {other.host for other in same} == {cause.host}:
+            if host and len(same) > 1 and {_host(other, places) for other in same} == {host}:
                 yield host
         case Suspect.NAMED_RANK:
             yield from [cause.peer] if cause.peer else []

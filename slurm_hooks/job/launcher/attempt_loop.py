@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
-from pathlib import Path
 
 from holdfast.config.location import ALL, is_off
 from holdfast.incidents import Incident
+from holdfast.policy.exclusion import exclusion
 from holdfast.policy.job import JobDecision, Next, decide
-from holdfast.slurm.hostlist import expand
+from holdfast.slurm.hostlist import expand, names_in
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
@@ -30,15 +29,21 @@ from slurm_hooks.job.launcher.node_faults import (
     JobSnapshot,
     look_until_fatal,
     read_snapshot,
+    spare_nodes,
     with_lost,
 )
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, AttemptEnd, attempt_end, facts
-from slurm_hooks.job.launcher.past_attempts import JournalAttempt, lost_launchers, past
+from slurm_hooks.job.launcher.past_attempts import (
+    JournalAttempt,
+    excluded_nodes,
+    lost_launchers,
+    past,
+)
+from slurm_hooks.job.launcher.preconditions import Preconditions, is_outage
+from slurm_hooks.job.launcher.remaining_tasks import RemainingTasks
 from slurm_hooks.job.launcher.resume_argument import filled
 from slurm_hooks.job.launcher.search import Search, next_checkpoint, search
-from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.node_steps import EXTERN, steps_here, steps_on
-from slurm_hooks.job.step.overlap_step import environment, overlapping
 from slurm_hooks.job.step.rank_hosts import rank_hosts
 from slurm_hooks.job.step.run_step import StepEnd, StepPlan, run_step
 
@@ -54,6 +59,8 @@ class AttemptLoop:
     def __init__(self, job: Job, tools: Tools) -> None:
         self._job, self._tools = job, tools
         self._control = JobControl(job.context, tools)
+        self._before = Preconditions(job, tools, self._control, lambda: self._nodes)
+        self._remaining = RemainingTasks(job, tools, self._control)
         self._number = 0
         self._name = str(job.context.job_id)
         self._earlier_incidents: tuple[Incident, ...] = ()
@@ -81,21 +88,37 @@ class AttemptLoop:
 
     def _attempt(self) -> int | None:
         """Runs one attempt. Returns the exit status, or ``None`` to start the next attempt here."""
+        outage = self._before.storage_error()
+        if outage:
+            return self._without_storage(outage)
+        if not self._number and self._before.is_finished():
+            return 0
         history = self._begin()
+        shared = self._before.shared()
+        if shared:
+            return self._act(shared, code=2)
         snapshot = self._look()
         self._earlier_incidents = snapshot.incidents
         if snapshot.faults and not self._switched_off:
             say(f"not started: bad node in this job: {', '.join(map(str, snapshot.faults))}")
             return self._act(self._decide(snapshot, NOT_STARTED, history), code=1)
-        folder = self._job.checkpoints
-        choice = resume.choose(folder, history, self._tools.journal, self._number)
-        resume.report(choice, folder, f"attempt {self._number} of job {self._job.context.job_id}")
+        choice = self._before.choice(history, self._number)
         if choice.unreadable:
             # A start from the beginning might overwrite checkpoints that could not be read.
+            if is_outage(choice):
+                return self._without_storage("its checkpoints cannot be read")
             return self._finish(1, "checkpoints cannot be read")
         self._search, self._proved = search(choice, history), ""
         end = self._run_step(choice)
         return self._after(end, choice, history)
+
+    def _without_storage(self, error: str) -> int | None:
+        """The storage has not answered for more than half an hour, or the job is ending meanwhile."""
+        if self._tools.signals.terminated:
+            return 143
+        decision = self._before.without_storage(error)
+        say(f"decision: {decision.next.value}: {decision.why}")
+        return self._act(decision, code=1)
 
     def _begin(self) -> list[JournalAttempt]:
         """Records the attempt in journal and marker. Returns the earlier attempts."""
@@ -103,6 +126,7 @@ class AttemptLoop:
         history = past(journal.events())
         self._number = len(history) + 1
         self._control.launchers_killed = lost_launchers(history)
+        self._set_exclusion((), "")
         journal.add(
             "attempt",
             attempt=self._number,
@@ -111,6 +135,8 @@ class AttemptLoop:
             host=context.host,
             nodes=context.nodes,
             command=list(self._job.command),
+            key=self._before.key,
+            run=self._before.run,
         )
         if journal.broken:
             say(
@@ -127,10 +153,11 @@ class AttemptLoop:
             argv=argv,
             env=child_environment(os.environ, choice, self._number, journal.path, paths),
             watch=self._watch,
-            end_tasks=self._end_tasks,
+            end_tasks=lambda steps: self._remaining.end(self._number, steps),
             poll_s=config.poll_s,
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._nodes),
+            on_terminated=lambda: journal.add("terminated", attempt=self._number),
         )
         journal.add("step_start", attempt=self._number, command=shlex.join(argv))
         self.started, self._step_began = True, time.monotonic()
@@ -158,39 +185,6 @@ class AttemptLoop:
             return self._proved
         return f"bad node: {', '.join(map(str, fatal))}"
 
-    def _end_tasks(self, steps: frozenset[str]) -> None:
-        """Sends SIGKILL to the tasks of these steps, or of the whole attempt, without waiting for
-        slurmstepd, which waits for KillWait. Returns at once."""
-        job_id, count = self._job.context.job_id, max(1, self._job.context.node_count)
-        say("ending the step's remaining tasks")
-        argv = [*overlapping(job_id, count), *kill_tasks.command(self._attempt_id, steps)]
-        null, env = subprocess.DEVNULL, environment(os.environ)
-        try:
-            subprocess.Popen(
-                argv, env=env, stdin=null, stdout=null, stderr=null, start_new_session=True
-            )
-        except OSError as error:
-            say(f"srun: {error.strerror}; Slurm ends them after KillWait")
-
-    def _end_leftovers(self) -> None:
-        """Ends processes that the attempt left on this node (ranks started without srun, or an srun
-        whose script has exited). They would write the same checkpoints as the next attempt."""
-        left = list(kill_tasks.processes(Path("/proc"), self._attempt_id))
-        if not left:
-            return
-        pids = ", ".join(str(process.pid) for process in left[:8])
-        say(f"ending processes left over from attempt {self._number}: pid {pids}")
-        kill_tasks.end_leftovers(
-            self._attempt_id, self._tools.config.end_grace_s, self._control.sleep
-        )
-        if self._job.context.node_count > 1:
-            self._end_tasks(frozenset())
-
-    @property
-    def _attempt_id(self) -> kill_tasks.AttemptId:
-        job_id, journal = self._job.context.job_id, self._tools.journal.path
-        return kill_tasks.AttemptId(job_id=job_id, journal=str(journal), attempt=self._number)
-
     def _after(self, end: StepEnd, choice: Choice, history: Sequence[JournalAttempt]) -> int | None:
         if end.status == 0 and not end.ended_why:
             return self._succeeded(end)
@@ -205,18 +199,18 @@ class AttemptLoop:
             )
         if snapshot.ended_by_slurm or self._tools.signals.terminated:
             return self._ended_by_others(end, snapshot)
-        if end.cancelled_step and self._nodes_are_healthy(snapshot):
+        if (end.cancelled_step or end.user_signal) and self._nodes_are_healthy(snapshot):
             why = f"{self._cancelled(end)}; not restarted"
             return self._finish(end.exit_code or 143, why, cancelled=True)
         if self._proved and end.ended_why == self._proved:
             journal = self._tools.journal
             journal.add("proved", attempt=self._number, why=self._proved)
             return self._act(JobDecision(next=Next.RESTART, why=self._proved), code=end.exit_code)
-        newest = resume.newest(self._job.checkpoints, choice)
-        ended = attempt_end(end, choice, newest.step if newest else None, self._nodes)
+        left = resume.left(self._job.checkpoints, choice)
+        ended = attempt_end(end, left, self._nodes)
         if ended.cause:
             say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")
-        self._report_loss(end, newest, history)
+        self._report_loss(end, left.newest, history)
         return self._act(self._decide(snapshot, ended, history), code=end.exit_code)
 
     def _report_loss(
@@ -246,11 +240,13 @@ class AttemptLoop:
             return self._finish(0, "job state not known: slurmctld does not answer")
         if end.cancelled_step:
             return self._finish(0, self._cancelled(end), cancelled=True)
-        return self._finish(
-            0, "after a SIGTERM or SIGINT that Holdfast did not send" if end.terminated else ""
-        )
+        if end.terminated:
+            return self._finish(0, "after a SIGTERM or SIGINT that Holdfast did not send")
+        return self._finish(0, "", succeeded=True)
 
     def _cancelled(self, end: StepEnd) -> str:
+        if not end.cancelled_step:
+            return f"a task was ended by a signal of a user ({end.user_signal})"
         step = f"{self._job.context.job_id}.{end.cancelled_step}"
         return f"step {step} was cancelled or signalled by a user (scancel, --signal)"
 
@@ -304,6 +300,8 @@ class AttemptLoop:
         )
         node_count = max(1, self._job.context.node_count)
         known = facts(snapshot, ended, history, node_count, reported.job_fault)
+        if ended.suspects:
+            known = replace(known, spares=spare_nodes(self._tools.slurm, self._nodes))
         tried = past(journal.events())
         known = replace(known, next_checkpoint=next_checkpoint(self._job.checkpoints, tried))
         decision = decide(known, self._tools.config, datetime.now(timezone.utc))
@@ -316,32 +314,48 @@ class AttemptLoop:
             why=decision.why,
             exclude=list(decision.exclude),
         )
+        self._set_exclusion(decision.exclude, snapshot.job.excluded if snapshot.job else "")
         say(f"decision: {decision.next.value}: {decision.why}")
         return decision
 
+    def _set_exclusion(self, suspects: Sequence[SlurmName], listed: str) -> None:
+        ours = excluded_nodes(self._tools.journal.events())
+        now = datetime.now(timezone.utc)
+        self._control.exclusion = exclusion(ours, suspects, names_in(listed), now)
+
     def _act(self, decision: JobDecision, code: int) -> int | None:
         if decision.next is Next.RESTART:
-            self._end_leftovers()
+            self._remaining.end_leftovers(self._number)
             self._control.pause(decision.delay_s)
             return 143 if self._tools.signals.terminated else None
         if decision.next in (Next.FAIL, Next.FINISH):
             return self._finish(code or 1, decision.why)
         held = decision.next is Next.HOLD
         restarts = self._job.context.restarts
-        self._tools.journal.add("requeue", attempt=self._number, restarts=restarts, held=held)
         control = self._control
-        if control.hold(decision.why) if held else control.requeue(decision.exclude):
+        added = [] if held else list(control.exclusion.add)
+        self._tools.journal.add(
+            "requeue", attempt=self._number, restarts=restarts, held=held, excluded=added
+        )
+        if control.hold(decision.why) if held else control.requeue():
             if held:
                 say(f"the job is held. Once the cause is fixed: scontrol release {self._name}")
             control.wait_for_sigterm()
             return code or 1
         return self._finish(code or 1, "Slurm did not accept the request")
 
-    def _finish(self, code: int, why: str, *, cancelled: bool = False) -> int:
+    def _finish(
+        self, code: int, why: str, *, cancelled: bool = False, succeeded: bool = False
+    ) -> int:
         """Ends the job here. ``cancelled``: by a user, so not counted as a failure of the job."""
         self._control.mark(markers.FINISHED)
         self._tools.journal.add(
-            "finish", attempt=self._number, exit_code=code, why=why, cancelled=cancelled
+            "finish",
+            attempt=self._number,
+            exit_code=code,
+            why=why,
+            cancelled=cancelled,
+            succeeded=succeeded,
         )
         say(f"done: exit code {code}{': ' + why if why else ''}")
         return code

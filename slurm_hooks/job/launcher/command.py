@@ -16,6 +16,7 @@ from holdfast.config.location import config_path
 from holdfast.config.schema import ClusterConfig, load_cluster
 from holdfast.errors import ConfigError, UsageError
 from holdfast.slurm.cli import SlurmCli
+from slurm_hooks.job.checkpoints.storage_errors import is_transient
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal, path_for
@@ -140,6 +141,8 @@ def _folder_problem(folder: Path) -> str:
             return ""
         return f"does not exist, and you cannot create it in {parent}"
     except OSError as error:
+        if is_transient(error):
+            return ""  # the launcher waits for the storage
         return f"{error.strerror}; give a folder that you can write to"
     return "" if stat.S_ISDIR(mode) else "not a folder; give the folder, not a file"
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from holdfast.errors import CommandError, Unavailable
+from holdfast.policy.exclusion import Exclusion
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import AgentLink
 from slurm_hooks.job.environment import JobContext
@@ -26,6 +27,8 @@ class JobControl:
     def __init__(self, context: JobContext, tools: Tools) -> None:
         self._context, self._tools = context, tools
         self._agent = AgentLink(tools.run_dir)
+        self.exclusion = Exclusion()
+        """How the agent changes the job's ExcNodeList when the job is requeued."""
         self.launchers_killed = 0
         """How often in a row the launcher of this job was killed before this one."""
 
@@ -37,13 +40,14 @@ class JobControl:
         elif not self._send(state, for_s=_AT_END_S):
             self._end_without_agent()
 
-    def _send(self, state: str, exclude: Sequence[str] = (), for_s: float = 0.0) -> bool:
+    def _send(self, state: str, for_s: float = 0.0) -> bool:
         marker = markers.Marker(
             job=self._context.job_id,
             restarts=self._context.restarts,
             state=state,
             at=round(time.time(), 3),
-            exclude=tuple(exclude),
+            exclude=self.exclusion.add,
+            release=self.exclusion.remove,
             launchers_killed=self.launchers_killed,
             journal=str(self._tools.journal.path),
         )
@@ -59,11 +63,11 @@ class JobControl:
         except CommandError as error:
             say(f"cannot report the job's end to the agent or to Slurm ({error.problem})")
 
-    def requeue(self, exclude: Sequence[str]) -> bool:
+    def requeue(self) -> bool:
         """Requeues the job. The marker comes first, since Slurm answers with SIGTERM. False: Slurm
         refused.
         """
-        self._send(markers.REQUEUE, exclude, _BEFORE_REQUEUE_S)
+        self._send(markers.REQUEUE, _BEFORE_REQUEUE_S)
         return self._request("requeue", lambda: self._tools.slurm.requeue(self._context.job_id))
 
     def hold(self, why: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast import incidents
@@ -130,6 +130,17 @@ def read_snapshot(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -
     except CommandError:
         return JobSnapshot(job=job, faults=None)
     return JobSnapshot(job=job, faults=faults(found), nodes=found)
+
+
+def spare_nodes(slurm: SlurmClient, job_nodes: Collection[SlurmName]) -> int | None:
+    """How many nodes of the cluster, outside of the job, Slurm may allocate sooner or later; of all
+    partitions, so the job may use fewer. ``None``: no answer. Never raises."""
+    try:
+        found = slurm.nodes_fast()
+    except CommandError:
+        return None
+    others = [node for node in found if node.name not in job_nodes]
+    return sum(not (node.drained_flag or node.states & JOBS_LOST) for node in others)
 
 
 def with_lost(snapshot: JobSnapshot, lost: Sequence[NodeFault]) -> JobSnapshot:

@@ -8,10 +8,10 @@ from datetime import datetime, timezone
 
 from holdfast.policy.job import FailureKind, JobFacts, NodeEvidence, PastAttempt
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.diagnosis.line import Cause, Diagnosis
 from slurm_hooks.job.launcher.node_faults import JobSnapshot
-from slurm_hooks.job.launcher.past_attempts import JournalAttempt, is_newer
+from slurm_hooks.job.launcher.past_attempts import JournalAttempt
+from slurm_hooks.job.launcher.resume import Left
 from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Suspect, Weight
 from slurm_hooks.job.step.run_step import StepEnd
 
@@ -65,24 +65,25 @@ NOT_STARTED = AttemptEnd(
 )
 
 
-def attempt_end(
-    end: StepEnd, choice: Choice, newest_step: int | None, nodes: Sequence[SlurmName]
-) -> AttemptEnd:
-    """How the attempt ended. ``newest_step``: step of the newest complete checkpoint now; ``nodes``:
-    the job's nodes."""
+def attempt_end(end: StepEnd, left: Left, nodes: Sequence[SlurmName]) -> AttemptEnd:
+    """How the attempt ended. ``left``: what it left in the checkpoint folder; ``nodes``: the job's."""
     found = end.found
     cause = found.cause
     if cause and cause.signature.code in _SAYS_NOTHING:
         cause = None
     only_node = _only_failing_node(cause, end, nodes)
-    progressed = _progressed(choice, newest_step)
-    kind = _kind_of_attempt(found, cause, end, progressed)
+    suspects = _suspects(found, end, nodes)
+    kind = _kind_of_attempt(found, cause, end, suspects, nodes, progressed=left.progressed)
+    if only_node:
+        kind = FailureKind.UNKNOWN
+    if left.unreadable and kind is not FailureKind.NODE:
+        kind = FailureKind.OUTAGE  # whatever the program made of it
     return AttemptEnd(
         exit_code=end.exit_code or 1,
         fingerprint=cause.fingerprint if cause else _plain_fingerprint(end),
-        progressed=progressed,
-        kind=FailureKind.UNKNOWN if only_node else kind,
-        suspects=_suspects(found, end, nodes) | only_node & frozenset(nodes),
+        progressed=left.progressed,
+        kind=kind,
+        suspects=suspects | only_node & frozenset(nodes),
         cause=cause,
     )
 
@@ -94,36 +95,46 @@ def _plain_fingerprint(end: StepEnd) -> str:
     return f"status:{end.status}"
 
 
-def _progressed(choice: Choice, newest_step: int | None) -> bool | None:
-    start = choice.chosen.step if choice.chosen else None
-    if choice.chosen and start is None:
-        return None  # names without steps: not known
-    return is_newer(newest_step, start)
-
-
 def _kind_of_attempt(
-    found: Diagnosis, cause: Cause | None, end: StepEnd, progressed: bool | None
+    found: Diagnosis,
+    cause: Cause | None,
+    end: StepEnd,
+    suspects: frozenset[SlurmName],
+    nodes: Sequence[SlurmName],
+    *,
+    progressed: bool | None,
 ) -> FailureKind:
     """PROGRAM only if nothing else explains the failure: programs also log exceptions that they
     handle, as for an optional module, and then fail for another reason."""
     if cause is None or cause.signature.retry is not Retry.NOT_AT_ALL:
-        return _kind(cause)
+        told_apart = 0 < len(suspects) < len(nodes)
+        return _kind(cause, told_apart=told_apart, named=told_apart or len(suspects) == 1)
     rivals = _CAUSES & set(found.others) - {cause.signature.code}
     alone = end.exit_code == 1 and not progressed and not rivals
     return FailureKind.PROGRAM if alone else FailureKind.UNKNOWN
 
 
-def _kind(cause: Cause | None) -> FailureKind:
+def _kind(cause: Cause | None, *, told_apart: bool, named: bool) -> FailureKind:
+    """``told_apart``: the cause points to some of several nodes; ``named``: or to the only one."""
     if cause is None:
         return FailureKind.UNKNOWN
-    weight = cause.signature.weight
+    signature = cause.signature
+    weight, kind = signature.weight, signature.kind
     if weight.value <= Weight.CONSEQUENCE.value:
         return FailureKind.UNKNOWN  # a peer was lost, and nothing tells why
-    if weight is Weight.WEAK and cause.signature.kind is not Kind.NETWORK:
+    if signature.retry is Retry.AFTER_A_WHILE and not told_apart:
+        return FailureKind.OUTAGE
+    if weight is Weight.WEAK and kind is not Kind.NETWORK:
         return FailureKind.UNKNOWN  # a process was killed, and nothing tells why
-    if cause.signature.kind in _INFRASTRUCTURE:
+    if signature.retry is Retry.EXCLUDING and weight is Weight.FATAL and named:
+        return FailureKind.NODE
+    if kind is Kind.NETWORK and weight is not Weight.WEAK and not told_apart:
+        return FailureKind.OUTAGE  # the fabric
+    if kind is Kind.CHECKPOINT:
+        return FailureKind.CHECKPOINT
+    if kind in _INFRASTRUCTURE:
         return FailureKind.INFRASTRUCTURE
-    return FailureKind.USER if cause.signature.retry is Retry.NEVER else FailureKind.UNKNOWN
+    return FailureKind.USER if signature.retry is Retry.NEVER else FailureKind.UNKNOWN
 
 
 def _suspects(found: Diagnosis, end: StepEnd, nodes: Sequence[SlurmName]) -> frozenset[SlurmName]:
@@ -170,6 +181,7 @@ def facts(
     current = PastAttempt(
         fingerprint=ended.fingerprint,
         progressed=ended.progressed,
+        kind=ended.kind,
         node_fault=bool(nodes),
         suspects=ended.suspects,
     )
@@ -182,7 +194,6 @@ def facts(
         requeue=snapshot.job.requeue if snapshot.job else None,
         nodes=evidence,
         past=tuple(map(_past, history)),
-        kind=ended.kind,
         node_count=node_count,
         job_fault=job_fault,
     )
@@ -193,8 +204,18 @@ def _past(attempt: JournalAttempt) -> PastAttempt:
     return PastAttempt(
         fingerprint=attempt.fingerprint,
         progressed=attempt.progressed,
+        kind=_kind_named(attempt.kind),
         node_fault=attempt.node_fault,
         charged=attempt.started and attempt.ended and not attempt.terminated,
+        by_others=attempt.terminated,
+        settled=attempt.settled,
         suspects=frozenset(SlurmName(name) for name in attempt.suspects),
         ended_at=datetime.fromtimestamp(at, tz=timezone.utc) if at else None,
     )
+
+
+def _kind_named(name: str) -> FailureKind:
+    try:
+        return FailureKind(name)
+    except ValueError:
+        return FailureKind.UNKNOWN  # of another version of Holdfast

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from typing import Any
 
 from holdfast.policy.job import FailureKind
+from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.bisection import Evidence, Trial
 from slurm_hooks.job.journal import Event, attempts, last
 
+_NOT_THE_CHECKPOINT = frozenset(
+    kind.value for kind in (FailureKind.INFRASTRUCTURE, FailureKind.NODE, FailureKind.OUTAGE)
+)
 MAX_FAILED_RESUMES = 2
 """A checkpoint is skipped after this many attempts that resumed from it and wrote no newer one."""
 
@@ -29,6 +34,7 @@ class JournalAttempt:
     ``ended_at``      epoch seconds of its last event; ``wall_s``: how long its step ran.
     ``kind``          what its output attributes the failure to (``FailureKind``).
     ``proved``        the launcher ended it to try a newer checkpoint: this one works.
+    ``settled``       it succeeded, or the job was held after it and a person has released it.
     """
 
     number: int
@@ -46,16 +52,17 @@ class JournalAttempt:
     wall_s: float = 0.0
     kind: str = ""
     proved: bool = False
+    settled: bool = False
 
     @property
     def failed(self) -> bool:
         """It ran and failed by itself."""
-        own = self.started and not self.terminated and not self.proved
-        return own and (not self.ended or bool(self.exit_code))
+        own = self.started and self.ended and not self.terminated and not self.proved
+        return own and bool(self.exit_code)
 
     @property
     def launcher_lost(self) -> bool:
-        return self.started and not self.ended
+        return self.started and not self.ended and not self.terminated
 
 
 def past(events: Iterable[Event]) -> list[JournalAttempt]:
@@ -79,18 +86,25 @@ def _past(group: Sequence[Event]) -> JournalAttempt:
         started=last(group, "step_start") is not None,
         ended=bool(end),
         exit_code=_integer(end.get("exit_code")),
-        terminated=bool(end.get("terminated") or finish.get("cancelled")),
+        terminated=_by_others(group, end, finish),
         resumed_path=str(chosen.get("path", "")),
         resumed_step=_integer(chosen.get("step")),
         fingerprint=str(evidence.get("fingerprint", "")),
         progressed=last(group, "proved") is not None or _bool(evidence.get("progressed")),
         node_fault=bool(evidence.get("faults")),
         suspects=tuple(map(str, _items(evidence.get("suspects")))),
-        ended_at=_timestamp(group[-1].get("t")),
+        ended_at=_timestamp([event for event in group if event["event"] != "skipped"][-1].get("t")),
         wall_s=_timestamp(end.get("wall_s")),
         kind=str(evidence.get("kind", "")),
         proved=last(group, "proved") is not None,
+        settled=bool(finish.get("succeeded") or (last(group, "requeue") or {}).get("held")),
     )
+
+
+def _by_others(group: Sequence[Event], end: Event, finish: Event) -> bool:
+    """The event ``terminated`` is there also if Slurm has killed the launcher after KillWait."""
+    told = end.get("terminated") or finish.get("cancelled")
+    return bool(told) or last(group, "terminated") is not None
 
 
 # The file may hold values of any type: another version of Holdfast or a person may have written it.
@@ -150,9 +164,19 @@ def evidence_on_checkpoints(history: Sequence[JournalAttempt]) -> Evidence:
 
 
 def _counts_against_checkpoint(attempt: JournalAttempt, later: Sequence[JournalAttempt]) -> bool:
-    if not attempt.failed or attempt.node_fault or attempt.kind == FailureKind.INFRASTRUCTURE.value:
+    if not attempt.failed or attempt.node_fault or attempt.kind in _NOT_THE_CHECKPOINT:
         return False
     return not any(is_newer(after.resumed_step, attempt.resumed_step) for after in later)
+
+
+def excluded_nodes(events: Iterable[Event]) -> dict[SlurmName, datetime]:
+    """The nodes that Holdfast has added to the job's ExcNodeList, and when last."""
+    found = {}
+    for event in events:
+        if event["event"] == "requeue":
+            at = datetime.fromtimestamp(_timestamp(event.get("t")), tz=timezone.utc)
+            found.update({SlurmName(str(name)): at for name in _items(event.get("excluded"))})
+    return found
 
 
 def lost_launchers(history: Sequence[JournalAttempt]) -> int:

@@ -136,7 +136,7 @@ ROWS: tuple[Signature, ...] = (
         "N16",
         Kind.STORAGE,
         Suspect.IF_REPEATED,
-        Retry.AFTER_A_WHILE,
+        Retry.ONCE,
         r"(?:creating|attaching to|extend\w*|open\w*) shared memory segment|failed to ex"
         r"tend /dev/shm/nccl-|Call to (?:posix_fallocate|shm_open|mmap|ftruncate) failed",
     ),
@@ -198,7 +198,7 @@ ROWS: tuple[Signature, ...] = (
         "R03",
         Kind.ENVIRONMENT,
         Suspect.NO,
-        Retry.ONCE,
+        Retry.AFTER_A_WHILE,
         r"server socket has failed to (?:bind|listen)|EADDRINUSE|[Aa]ddress already in u"
         r"se|Errno 98\b",
     ),
@@ -231,7 +231,7 @@ ROWS: tuple[Signature, ...] = (
         "N22",
         Kind.NETWORK,
         Suspect.IF_REPEATED,
-        Retry.ONCE,
+        Retry.AFTER_A_WHILE,
         r"ncclSystemError|unhandled system error|Net plugin .* failed|NET/OFI .*(?:error"
         r"|failed)|Request completed with error",
         Weight.WEAK,

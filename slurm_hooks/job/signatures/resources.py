@@ -26,7 +26,7 @@ ROWS: tuple[Signature, ...] = (
         "M03",
         Kind.STORAGE,
         Suspect.IF_REPEATED,
-        Retry.AFTER_A_WHILE,
+        Retry.ONCE,
         r"Unexpected bus error encountered in worker|unable to allocate shared memory ?\("
         r"shm\)|insufficient shared memory|unable to (?:open|mmap|write to) .{0,40}share"
         r"d memory|DataLoader worker \(pid.{0,40}is killed by signal: Bus error|unable t"

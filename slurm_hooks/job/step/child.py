@@ -26,8 +26,18 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _STAT = re.compile(r"\d+ \((?P<comm>.*)\) \S (?P<parent>\d+) (?P<group>\d+) ", re.DOTALL)
 _MAX_LINE_BYTES = 16384
 
-FORWARDED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
-"""Signals that the launcher passes on to the child."""
+_NOT_FORWARDED = frozenset(
+    {
+        *(signal.SIGKILL, signal.SIGSTOP),  # nobody can catch these
+        signal.SIGCHLD,
+        *(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these: writing returns an error
+        *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL),  # errors of this process
+        *(signal.SIGTRAP, signal.SIGSYS),
+    }
+)
+FORWARDED = tuple(sorted(int(number) for number in signal.valid_signals() - _NOT_FORWARDED))
+"""Signals that the launcher passes on to the child: all that ``sbatch --signal``, ``scancel --signal`` and
+Slurm itself can send and a process can catch, by name or by number (real-time signals)."""
 
 
 def _prepare(parent: int) -> Callable[[], None]:

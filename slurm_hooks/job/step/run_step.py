@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,11 @@ from slurm_hooks.job.step.srun_output import TaskFailure
 from slurm_hooks.job.step.watch import Watch
 
 KILL_ON_BAD_EXIT = "SLURM_KILL_BAD_EXIT"
+_USER_SIGNALS = (
+    *(signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
+    *(signal.SIGUSR1, signal.SIGUSR2),
+)
+_SENT_BY_USERS = frozenset(signal.strsignal(number) for number in _USER_SIGNALS)
 _DRAIN_S = 0.3
 """Time to read standard error after the child's exit. A descendant may keep it open for ever."""
 
@@ -60,6 +66,15 @@ class StepEnd:
         return self.status if self.status >= 0 else 128 - self.status
 
     @property
+    def user_signal(self) -> str:
+        """The signal that only a person, a program or ``sbatch --signal`` sends, and that ended the
+        first task; empty: another reason."""
+        if self.failures:
+            how = self.failures[0].how
+            return how if how in _SENT_BY_USERS else ""
+        return signal.strsignal(-self.status) or "" if -self.status in _USER_SIGNALS else ""
+
+    @property
     def how(self) -> str:
         """One short phrase for the log."""
         if self.ended_why:
@@ -76,7 +91,8 @@ class StepPlan:
     ``watch`` is called every ``poll_s`` in its own thread and returns why the step must end, or an
     empty string. ``end_tasks`` starts the SIGKILL of the tasks of these steps (empty: of all) and
     returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost nodes.
-    ``rank_hosts``: rank → node, where the job's options tell it.
+    ``rank_hosts``: rank → node, where the job's options tell it. ``on_terminated`` is called once in a
+    thread of its own when the launcher has received SIGTERM or SIGINT.
     """
 
     argv: Sequence[str]
@@ -87,6 +103,7 @@ class StepPlan:
     end_grace_s: float
     last_kill_s: float = 10.0
     rank_hosts: Mapping[int, str] = field(default_factory=dict)
+    on_terminated: Callable[[], None] = lambda: None
 
     @property
     def tolerates_failures(self) -> bool:
@@ -118,7 +135,7 @@ class StepSignals:
         finally:
             signal.set_wakeup_fd(old_fd)
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if number != signal.SIGCHLD:
@@ -208,7 +225,7 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at)
     ending = _Termination(child, plan)
     try:
-        status = _follow(child, watch, ending, signals)
+        status = _follow(child, watch, ending, signals, plan.on_terminated)
     finally:
         watch.stop()
         child.close()
@@ -232,13 +249,24 @@ def _cancelled_step(child: Child) -> str:
     return "" if child.srun_error or later else step
 
 
-def _follow(child: Child, watch: Watch, ending: _Termination, signals: StepSignals) -> int:
+def _follow(
+    child: Child,
+    watch: Watch,
+    ending: _Termination,
+    signals: StepSignals,
+    on_terminated: Callable[[], None],
+) -> int:
     reading = True
     drain_until: float | None = None
+    told: threading.Thread | None = None
     while True:
         now = time.monotonic()
         for number in signals.take():
             child.signal(number)
+        if signals.terminated and told is None:
+            # The storage may not answer: nothing here waits for it.
+            told = threading.Thread(target=on_terminated, daemon=True)
+            told.start()
         if watch.why:
             ending.for_node(watch.why, now)
         elif child.failures:

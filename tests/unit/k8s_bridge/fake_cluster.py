@@ -166,7 +166,7 @@ class FakeSlurm:
     def disable_requeue(self, job_id: int) -> None:
         raise Violation("the bridge ends no requeue")
 
-    def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
+    def start_now(self, job_id: int, exclude: Sequence[SlurmName] | None = None) -> None:
         raise Violation("the bridge starts nothing")
 
 

@@ -17,8 +17,8 @@ from holdfast.policy.job import (
     NodeEvidence,
     PastAttempt,
     decide,
-    same_failures,
 )
+from holdfast.policy.job_counts import attempts, same_failures
 from holdfast.vocabulary import SlurmName
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -111,8 +111,18 @@ def test_failures_that_never_look_alike_are_held_in_the_end() -> None:
 
 
 def test_an_error_of_the_user_is_held_after_the_second() -> None:
-    assert ask(kind=FailureKind.USER).next is Next.RESTART
-    assert ask(failed(), kind=FailureKind.USER).next is Next.HOLD
+    wrong = failed(kind=FailureKind.USER)
+    assert ask(current=wrong).next is Next.RESTART
+    assert ask(wrong, current=wrong).next is Next.HOLD
+
+
+def test_an_error_of_the_user_at_the_same_place_after_progress_is_held() -> None:
+    """As after a bad sample: the attempt came to the same place again and got no further."""
+    wrong = failed(kind=FailureKind.USER)
+    first = replace(wrong, progressed=True)
+    assert ask(current=first).next is Next.RESTART
+    assert ask(first, current=wrong).next is Next.HOLD
+    assert ask(replace(first, fingerprint="exit:2"), current=wrong).next is Next.RESTART
 
 
 def test_attempts_of_any_kind_are_limited_within_a_day() -> None:
@@ -136,6 +146,101 @@ def test_a_preempted_attempt_is_not_charged() -> None:
     assert ask(failed(charged=False), failed(charged=False)).next is Next.RESTART
 
 
+def test_only_failures_of_a_day_count() -> None:
+    old = failed(ended_at=NOON - timedelta(hours=25))
+    assert ask(old, old).next is Next.RESTART
+    assert ask(old, failed(), failed()).next is Next.HOLD
+
+
+def test_failures_are_counted_for_each_cause() -> None:
+    """Other failures between them do not hide that one comes back."""
+    assert ask(failed(), failed("exit:2"), failed()).next is Next.HOLD
+
+
+@pytest.mark.parametrize("count", [5, 100])
+def test_what_slurm_or_a_person_ended_is_no_attempt_of_the_job(count: int) -> None:
+    """Preemption, time limit, maintenance, scancel, requeue."""
+    preempted = failed(charged=False, by_others=True)
+    assert ask(*[preempted] * count).next is Next.RESTART
+    assert ask(failed(), *[preempted] * count, failed()).next is Next.HOLD
+
+
+def test_a_released_job_begins_anew() -> None:
+    """A person has looked at the cause, and a single failure must not hold the job again."""
+    held = failed(settled=True)
+    assert ask(failed(), failed(), held).next is Next.RESTART
+    assert ask(failed(), held, failed(), failed()).next is Next.HOLD
+
+
+def test_a_job_that_makes_progress_is_never_held() -> None:
+    limits = Limits(max_attempts=3)
+    steps = [failed(progressed=True)] * 50
+    assert ask(*steps, current=failed(progressed=True), limits=limits).next is Next.RESTART
+    assert ask(*steps, failed(), limits=limits).next is Next.RESTART
+    assert ask(*steps, failed("exit:2"), failed("exit:3"), limits=limits).next is Next.HOLD
+
+
+def outage(number: int = 1, **more: object) -> PastAttempt:
+    return failed(f"S02:{number}", kind=FailureKind.OUTAGE, **more)  # type: ignore[arg-type]
+
+
+def test_an_outage_is_waited_for_longer_and_longer() -> None:
+    past = [outage(number) for number in range(6)]
+    waits = [ask(*past[:count], current=outage(9)).delay_s for count in range(6)]
+    assert waits == [15, 300, 600, 1200, 1200, 1200]
+    assert sum(waits[:4]) > 30 * 60
+
+
+@pytest.mark.parametrize("progressed", [False, None])
+def test_an_outage_is_held_after_ten_failures(progressed: bool | None) -> None:
+    """Its progress is not known where the checkpoints cannot be read, and the loop must end too."""
+    past = [outage(number, progressed=progressed) for number in range(9)]
+    assert ask(*past[:-1], current=outage(9, progressed=progressed)).next is Next.RESTART
+    assert ask(*past, current=outage(9, progressed=progressed)).next is Next.HOLD
+    advanced = [*past, outage(9, progressed=True)]
+    assert ask(*advanced, current=outage(9)).delay_s == 15
+
+
+def test_an_outage_is_no_failure_of_the_job() -> None:
+    assert ask(failed(), outage(), outage(), failed("exit:2")).next is Next.RESTART
+    assert ask(failed(), failed(), current=outage()).next is Next.RESTART
+
+
+def test_a_bad_node_outranks_an_outage() -> None:
+    bad = (NodeEvidence(node=A, code="MOUNT_GONE", fatal=True),)
+    assert ask(current=outage(), nodes=bad).next is Next.REQUEUE
+
+
+def named(*nodes: SlurmName) -> PastAttempt:
+    return failed("C04", kind=FailureKind.NODE, suspects=frozenset(nodes))
+
+
+def test_a_node_that_the_output_names_as_faulty_is_excluded_at_once() -> None:
+    decision = ask(current=named(B))
+    assert (decision.next, decision.exclude) == (Next.REQUEUE, (B,))
+    assert ask(current=named(B), node_count=1).exclude == (B,)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"current": named(A, B)},  # the output does not tell the nodes apart
+        {"spares": 0},  # the job would wait for ever
+        {"requeue": None},
+    ],
+)
+def test_a_named_node_is_tried_again_where_it_cannot_be_excluded(about: dict[str, object]) -> None:
+    decision = ask(**{"current": named(B), **about})  # type: ignore[arg-type]
+    assert (decision.next, decision.exclude) == (Next.RESTART, ())
+
+
+def test_a_checkpoint_that_cannot_be_loaded_leads_to_the_next_one_or_to_a_hold() -> None:
+    torn = failed("S04", kind=FailureKind.CHECKPOINT)
+    assert ask(torn, torn, torn, current=torn, next_checkpoint="step_8.pt").next is Next.RESTART
+    assert ask(current=torn).next is Next.RESTART
+    assert ask(torn, current=torn).next is Next.HOLD
+
+
 def test_unknown_node_states_are_reported() -> None:
     assert "did not report" in ask(nodes=None).why
 
@@ -144,8 +249,11 @@ ATTEMPTS = st.builds(
     PastAttempt,
     fingerprint=st.sampled_from(["exit:1", "exit:2", ""]),
     progressed=st.sampled_from([None, False, True]),
+    kind=st.sampled_from(FailureKind),
     node_fault=st.booleans(),
     charged=st.booleans(),
+    by_others=st.booleans(),
+    settled=st.booleans(),
     suspects=st.sets(st.sampled_from([A, B])).map(frozenset),
     ended_at=st.just(NOON),
 )
@@ -169,7 +277,6 @@ FACTS = st.builds(
         ).map(tuple),
     ),
     past=st.lists(ATTEMPTS, max_size=25),
-    kind=st.sampled_from(FailureKind),
     node_count=st.integers(1, 4),
 )
 
@@ -182,8 +289,10 @@ def test_the_limits_hold_in_any_situation(facts: JobFacts) -> None:
     if facts.ended_by or facts.requeue is False or facts.exit_code == 93:
         assert not goes_on
     if goes_on:
-        assert len(facts.past) + 1 < Limits().max_attempts
+        assert attempts(facts, NOON) < Limits().max_attempts
+    if facts.current.progressed:
+        assert decision.next is not Next.HOLD
     if decision.next is Next.RESTART:
         assert not facts.nodes  # nothing is started on a suspect node
-        assert same_failures(facts) < Limits().max_same_failure
+        assert same_failures(facts, NOON) < Limits().max_same_failure
     assert decision.why

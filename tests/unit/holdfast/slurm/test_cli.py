@@ -205,9 +205,11 @@ def test_start_now_excludes_in_the_same_call(tools: Tools) -> None:
     tools.install("scontrol", shows(7))
     tools.slurm.start_now(7)
     tools.slurm.start_now(7, [N1, N2])
+    tools.slurm.start_now(7, [])
     assert [call for call in tools.calls if call != LOOK] == [
         ["update", "JobId=7", "StartTime=now"],
         ["update", "JobId=7", "StartTime=now", "ExcNodeList=n[1-2]"],
+        ["update", "JobId=7", "StartTime=now", "ExcNodeList="],
     ]
 
 

@@ -64,8 +64,8 @@ class FakeSlurm:
             self.job_now, state="PENDING+COMPLETING", restarts=self.job_now.restarts + 1
         )
 
-    def start_now(self, job_id: int, exclude: Sequence[SlurmName] = ()) -> None:
-        self._call(f"start_now {','.join(exclude)}".strip())
+    def start_now(self, job_id: int, exclude: Sequence[SlurmName] | None = None) -> None:
+        self._call("start_now" if exclude is None else f"start_now {','.join(exclude)}")
         assert self.job_now is not None
         too_early = self.pending_second is not None and int(self.now) <= self.pending_second
         self.job_now = replace(self.job_now, state="FAILED" if too_early else "RUNNING")
@@ -181,6 +181,29 @@ def test_a_requeued_job_starts_within_two_seconds(node: Node) -> None:
     node.run(4)
     assert node.changes == ["start_now n2"]
     assert not node.marked
+
+
+@pytest.mark.parametrize(
+    ("listed", "exclude", "remove", "becomes"),
+    [
+        ("n[7-8]", ("n2",), (), "start_now n2,n7,n8"),
+        ("n[2,7]", ("n2",), (), "start_now"),  # nothing to change
+        ("n[2,7]", (), ("n2",), "start_now n7"),
+        ("n2", (), ("n2",), "start_now "),  # the list becomes empty
+        ("n7", (), ("n2",), "start_now"),  # a person has removed it meanwhile
+        ("n[2-3]", ("n4",), ("n2",), "start_now n3,n4"),
+    ],
+)
+def test_what_the_owner_excludes_is_kept_and_what_holdfast_added_can_be_removed(
+    node: Node, listed: str, exclude: tuple[str, ...], remove: tuple[str, ...], becomes: str
+) -> None:
+    assert node.slurm.job_now is not None
+    node.slurm.job_now = replace(node.slurm.job_now, excluded=listed)
+    node.mark("requeue", exclude=exclude, release=remove)
+    node.run(0.2)
+    node.slurm.requeued()
+    node.run(3)
+    assert node.changes == [becomes]
 
 
 def test_a_job_whose_launcher_hangs_on_a_lost_node_is_requeued(node: Node) -> None:

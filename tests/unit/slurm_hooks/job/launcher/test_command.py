@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job.launcher import command, losses, search
+from slurm_hooks.job.launcher import command, losses, search, storage_wait
 
 JOB = {
     "SLURM_JOB_ID": "42",
@@ -275,3 +275,43 @@ def test_an_attempt_that_works_makes_room_for_a_newer_checkpoint(
     assert message.out.split() == ["8", "8", "4", "6", "5"]
     assert "step ended: step_4.pt works; 3 newer checkpoints are not tested yet" in message.err
     assert _events(job / "checkpoints").count("proved") == 1
+
+
+def test_storage_that_does_not_answer_is_no_usage_error(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The launcher waits for it. Then the job is held: it does not begin from the beginning."""
+
+    def gone(*_: object, **__: object) -> object:
+        raise OSError(116, os.strerror(116))
+
+    monkeypatch.setattr(storage_wait, "DELAYS_S", (0.01, 0.02))
+    monkeypatch.setattr("holdfast.adapters.safe_file.scan", gone)
+    folder = job / "checkpoints"
+    folder.mkdir()
+    assert command.main(["--checkpoints", str(folder), "--", PYTHON, "-c", "print('ran')"]) == 1
+    output = capfd.readouterr()
+    assert output.err.count(f"{folder}: Stale file handle; next try in ") == 2
+    assert f"decision: hold: {folder}: Stale file handle" in output.err
+    assert output.out == ""
+
+
+def test_a_command_that_finished_before_a_requeue_is_not_run_again(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = job / "checkpoints"
+    argv = ["--checkpoints", str(folder), "--", PYTHON, "-c", "print('ran')"]
+    journal = folder / ".holdfast" / "job-42.jsonl"
+    assert command.main(argv) == 0
+    # Without slurmctld's answer the success is not proved, so it would run again.
+    lines = journal.read_text().replace('"succeeded": false', '"succeeded": true')
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    monkeypatch.setenv("SLURM_JOB_START_TIME", "1795229999")
+    assert command.main(argv) == 0
+    assert capfd.readouterr().out == "ran\nran\n"
+    journal.write_text(lines)
+    assert command.main(argv) == 0
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert "has finished in an earlier run of the job; not run again" in output.err
+    assert _events(folder)[-1] == "skipped"

@@ -8,7 +8,9 @@ from typing import cast
 import pytest
 
 from holdfast.errors import CommandError
+from holdfast.policy.exclusion import Exclusion
 from holdfast.slurm.client import SlurmClient
+from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
@@ -58,7 +60,8 @@ def test_a_requeue_whose_scontrol_is_killed_was_accepted(
     """Slurm sends SIGTERM to all processes of the job, possibly before its answer (seen on 26.05)."""
     with listening(42) as agent:
         control = job_control(agent.run_dir, Answers(status))
-        assert agent.while_it_runs(lambda: control.requeue(["worker-1"])) is accepted
+        control.exclusion = Exclusion(add=(SlurmName("worker-1"),))
+        assert agent.while_it_runs(lambda: control.requeue()) is accepted
         (marker,) = agent.kept
     assert (marker.state, marker.exclude) == (markers.REQUEUE, ("worker-1",))
     assert ("Slurm refused the requeue" in capsys.readouterr().err) is not accepted

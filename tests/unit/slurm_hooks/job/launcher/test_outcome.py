@@ -10,11 +10,11 @@ import pytest
 from holdfast.policy.job import FailureKind, JobDecision, Next, decide
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.diagnosis.causes import Diagnosis, LogLine, diagnose
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
+from slurm_hooks.job.launcher.resume import Left
 from slurm_hooks.job.step.run_step import StepEnd
 from slurm_hooks.job.step.srun_output import task_failure_in
 
@@ -52,7 +52,7 @@ def ended(output: str, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
     tail = tuple(output.splitlines())
     failures = tuple(filter(None, (task_failure_in(line, 1.0) for line in tail)))
     end = StepEnd(status=2, started_at=0.0, ended_at=1.0, failures=failures, found=_diagnosed(tail))
-    return attempt_end(end, Choice(chosen=None), None, nodes)
+    return attempt_end(end, Left(), nodes)
 
 
 def after(this: AttemptEnd, tries: int, faults: tuple[NodeFault, ...] = ()) -> JobDecision:

@@ -120,10 +120,8 @@ def test_the_policy_restarts_as_long_as_there_is_another_checkpoint() -> None:
 def test_an_error_of_the_user_is_not_searched_for_in_checkpoints(
     kind: FailureKind, expected: Next
 ) -> None:
-    same = PastAttempt(fingerprint="exit:1", progressed=False)
-    facts = JobFacts(
-        exit_code=1, current=same, past=[same] * 3, kind=kind, next_checkpoint="step_32.pt"
-    )
+    same = PastAttempt(fingerprint="exit:1", progressed=False, kind=kind)
+    facts = JobFacts(exit_code=1, current=same, past=[same] * 3, next_checkpoint="step_32.pt")
     assert decide(facts, JobConfig(), NOW).next is expected
 
 

@@ -163,14 +163,20 @@ def test_a_step_that_ignores_sigterm_has_its_tasks_killed() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM])
-def test_signals_reach_the_child(number: int) -> None:
+def test_signals_reach_the_child(number: int, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+
+    def send() -> None:
+        _wait_for(ready.exists)
+        os.kill(os.getpid(), number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
     name = signal.Signals(number).name[3:]
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), number))
-    timer.start()
     try:
-        end = _run(f"trap 'exit 9' {name}; while :; do sleep 0.1; done")
+        end = _run(f"trap 'exit 9' {name}; : > {ready}; while :; do sleep 0.1; done")
     finally:
-        timer.join()
+        sender.join()
     assert end.exit_code == 9
     assert end.terminated == (number == signal.SIGTERM)
 
@@ -341,3 +347,98 @@ def test_processes_left_over_from_an_attempt_are_ended(tmp_path: Path) -> None:
             process.stdout.readline()
     kill_tasks.end_leftovers(attempt, 0.3, time.sleep)
     assert [process.wait(timeout=20) for process in started] == [-signal.SIGTERM, -signal.SIGKILL]
+
+
+_LAUNCHER = """
+import os, sys
+from slurm_hooks.job.step.run_step import StepPlan, StepSignals, run_step
+plan = StepPlan(argv=[sys.executable, "-c", sys.argv[1], sys.argv[2]], env=os.environ, watch=lambda: "",
+                end_tasks=lambda steps: None, poll_s=0.5, end_grace_s=1.0)
+with StepSignals().caught() as signals:
+    run_step(plan, signals)
+"""
+_PROGRAM = """
+import os, signal, sys, time
+def note(number, _):
+    with open(sys.argv[1], "a") as file:
+        file.write(f"{number}\\n")
+for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+    signal.signal(number, note)
+note(0, None)
+while os.getppid() != 1:
+    time.sleep(0.05)
+"""
+_SENT = [
+    *("HUP", "INT", "QUIT", "ABRT", "ALRM", "TERM", "USR1", "USR2", "URG", "CONT", "TSTP", "TTIN"),
+    *("TTOU", "XCPU", "VTALRM", "PROF", "WINCH", "IO", "PWR"),
+]
+"""The names that sbatch, scancel and kill know, but for those that nobody can catch."""
+
+
+def test_every_signal_that_sbatch_can_send_reaches_the_program(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    argv = [sys.executable, "-c", _LAUNCHER, _PROGRAM, str(seen)]
+    launcher = subprocess.Popen(argv, cwd=Path(__file__).parents[5], env={**os.environ})
+    try:
+        _wait_for(lambda: _numbers(seen) == [0])
+        numbers = [signal.Signals[f"SIG{name}"].value for name in _SENT]
+        for number in [*numbers, signal.SIGRTMIN, signal.SIGRTMIN + 7, signal.SIGRTMAX]:
+            launcher.send_signal(number)
+            _wait_for(lambda number=number: _numbers(seen)[-1] == int(number))  # type: ignore[misc]
+    finally:
+        launcher.kill()
+        launcher.wait()
+
+
+def _numbers(seen: Path) -> list[int]:
+    return [int(line) for line in seen.read_text().splitlines()] if seen.exists() else [-1]
+
+
+def _wait_for(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("how", "signalled"),
+    [
+        ("Interrupt", True),
+        ("Hangup", True),
+        ("User defined signal 1", True),
+        ("Killed", False),
+        ("Segmentation fault", False),
+        ("Exited with exit code 130", False),
+    ],
+)
+def test_a_task_that_a_persons_signal_ended(how: str, signalled: bool) -> None:
+    end = _run(f"echo 'srun: error: worker-1: task 1: {how}' >&2; exit 1")
+    assert bool(end.user_signal) is signalled
+
+
+def test_a_command_that_a_persons_signal_ended() -> None:
+    assert _run("kill -HUP $$").user_signal == "Hangup"
+    assert _run("kill -KILL $$").user_signal == ""
+
+
+def test_a_sigterm_is_reported_while_the_command_still_saves() -> None:
+    """Slurm kills the launcher after KillWait. Then nobody could tell that it was no failure."""
+    told = threading.Event()
+    plan = StepPlan(
+        argv=[
+            "sh",
+            "-c",
+            "trap 'sleep 0.3; exit 0' TERM; kill -TERM $PPID; while :; do sleep 0.1; done",
+        ],
+        env=os.environ,
+        watch=lambda: "",
+        end_tasks=lambda steps: None,
+        poll_s=0.1,
+        end_grace_s=0.3,
+        on_terminated=told.set,
+    )
+    with StepSignals().caught() as signals:
+        end = run_step(plan, signals)
+    assert told.wait(60)
+    assert (end.terminated, end.status) == (True, 0)

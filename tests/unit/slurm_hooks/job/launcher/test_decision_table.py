@@ -1,0 +1,216 @@
+"""From what a job prints to what follows: the rows of the decision table (docs/reference/restarts.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from holdfast.policy import job as policy
+from holdfast.policy.job import FailureKind, JobDecision, JobFacts, Next, NodeEvidence, decide
+from holdfast.slurm.client import SlurmJob
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.job.config import JobConfig
+from slurm_hooks.job.diagnosis.causes import Engine
+from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
+from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
+from slurm_hooks.job.launcher.resume import Left
+from slurm_hooks.job.step.run_step import StepEnd
+from slurm_hooks.job.step.srun_output import task_failure_in
+
+PAGE = Path(__file__).parents[5] / "docs" / "reference" / "restarts.md"
+NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
+NODES = tuple(SlurmName(f"worker-{number}") for number in range(4))
+JOB = SlurmJob(
+    job_id=7, name="t", user="alice", state="RUNNING", state_reason="", restarts=0, requeue=True
+)
+FAILED = "srun: error: worker-1: task 1: Exited with exit code 1"
+PROGRESS = Left(progressed=True)
+NONE = Left()
+
+
+def ended(lines: str, left: Left = NONE, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
+    output = [*lines.splitlines(), FAILED]
+    engine = Engine(rank_hosts={rank: str(node) for rank, node in enumerate(nodes)})
+    engine.feed("stderr", "".join(f"{line}\n" for line in output).encode())
+    engine.end("stderr")
+    failures = tuple(filter(None, (task_failure_in(line, 1.0) for line in output)))
+    end = StepEnd(
+        status=1, started_at=0.0, ended_at=1.0, failures=failures, found=engine.diagnosis()
+    )
+    return attempt_end(end, left, nodes)
+
+
+def asked(
+    *attempts: AttemptEnd, snapshot: JobSnapshot | None = None, **about: object
+) -> JobDecision:
+    """The decision after these attempts, the last of which has just ended."""
+    known = [
+        facts(snapshot or JobSnapshot(job=JOB, faults=()), one, [], len(NODES)) for one in attempts
+    ]
+    past = [one.current for one in known[:-1]]
+    return decide(replace(known[-1], past=past, **about), JobConfig(), NOW)  # type: ignore[arg-type]
+
+
+ECC = "worker-2:1:2 [3] NCCL WARN Cuda failure 'uncorrectable ECC error encountered'"
+CUDA_ECC = "[rank2]: RuntimeError: CUDA error: uncorrectable ECC error encountered"
+STALE = "OSError: [Errno 116] Stale file handle: '/mnt/data/shard_00012.bin'"
+IO_ERROR = "OSError: [Errno 5] Input/output error: '/mnt/ckpt/iter_12'"
+BUSY_PORT = "The server socket has failed to listen on any local network address. EADDRINUSE"
+HUB = "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://hub"
+FABRIC = "misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.1.0.14<51203> failed : No route to host"
+NO_SPACE = "OSError: [Errno 28] No space left on device: '/mnt/ckpt/iter_0012000'"
+TYPE_ERROR = "[rank3]: TypeError: forward() got an unexpected keyword argument 'attn_mask'"
+CUDA_OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+TORN = (
+    "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"
+)
+ILLEGAL = "RuntimeError: CUDA error: an illegal memory access was encountered"
+TIMEOUT = (
+    "[Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2398459, OpType=ALLREDUCE, "
+    "NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800068 milliseconds before timing out."
+)
+NAN = "RuntimeError: Rank 3: found NaN in local grad norm"
+
+
+def test_row_1_a_job_that_may_not_be_requeued_is_never_started_again() -> None:
+    fixed = JobSnapshot(job=replace(JOB, requeue=False), faults=())
+    assert asked(ended(STALE), snapshot=fixed).next is Next.FAIL
+    bad = NodeFault(node=NODES[1], code="XID79", detail="", fatal=True)
+    assert asked(ended(STALE), snapshot=replace(fixed, faults=(bad,))).next is Next.FAIL
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "DEADLINE", "PREEMPTED", "TIMEOUT", "NODE_FAIL"])
+def test_rows_2_4_and_7_what_slurm_or_a_person_ended_stays_so_and_is_not_charged(
+    state: str,
+) -> None:
+    snapshot = JobSnapshot(job=replace(JOB, state=state), faults=())
+    assert asked(ended(STALE), snapshot=snapshot).next is Next.FAIL
+
+
+@pytest.mark.parametrize("lines", [STALE, TYPE_ERROR, CUDA_OOM, ILLEGAL, TORN, ""])
+def test_rows_3_and_6_a_bad_node_outranks_whatever_was_printed(lines: str) -> None:
+    bad = NodeFault(node=NODES[1], code="XID79", detail="", fatal=True)
+    snapshot = JobSnapshot(job=JOB, faults=(bad,))
+    assert asked(ended(lines), ended(lines), ended(lines), snapshot=snapshot).next is Next.REQUEUE
+
+
+@pytest.mark.parametrize("lines", [TYPE_ERROR, CUDA_OOM])
+def test_rows_8_and_10_a_deterministic_error_is_held_after_one_more_attempt(lines: str) -> None:
+    one = ended(lines)
+    assert one.kind is FailureKind.USER
+    assert asked(one).next is Next.RESTART
+    assert asked(one, one).next is Next.HOLD
+
+
+@pytest.mark.parametrize("lines", [TYPE_ERROR, CUDA_OOM])
+def test_rows_9_and_11_after_progress_it_is_tried_once_from_the_last_checkpoint(lines: str) -> None:
+    first, again = ended(lines, PROGRESS), ended(lines)
+    assert asked(first).next is Next.RESTART
+    assert asked(first, first).next is Next.RESTART  # it got further
+    assert asked(first, again).next is Next.HOLD
+
+
+def test_row_12_a_node_that_the_output_names_as_faulty_is_excluded_at_once() -> None:
+    assert ended(ECC).suspects == {"worker-2"}
+    named = ended(CUDA_ECC)
+    assert (named.kind, list(named.suspects)) == (FailureKind.NODE, ["worker-2"])
+    decision = asked(named)
+    assert (decision.next, decision.exclude) == (Next.REQUEUE, ("worker-2",))
+
+
+def test_row_12_without_another_node_it_is_tried_again_there() -> None:
+    assert asked(ended(CUDA_ECC), spares=0).next is Next.RESTART
+
+
+def test_rows_14_and_15_a_timeout_without_a_culprit_is_tried_again_and_then_held() -> None:
+    one = ended(TIMEOUT)
+    assert one.suspects == frozenset()
+    assert asked(one).next is Next.RESTART
+    assert asked(one, one, one).next is Next.HOLD
+
+
+def test_row_17_a_crash_on_the_same_node_twice_excludes_it() -> None:
+    one = replace(ended(ILLEGAL), suspects=frozenset({NODES[2]}))
+    assert asked(one).next is Next.RESTART
+    assert asked(one, one).exclude == ("worker-2",)
+    elsewhere = replace(one, suspects=frozenset({NODES[3]}))
+    assert asked(one, elsewhere, one).next is Next.HOLD
+
+
+def test_row_18_nan_looks_for_an_older_checkpoint() -> None:
+    one = ended(NAN)
+    assert asked(one, one, one, next_checkpoint="step_8.pt").next is Next.RESTART
+    assert asked(one, one, one).next is Next.HOLD
+
+
+def test_row_19_a_checkpoint_that_cannot_be_loaded() -> None:
+    one = ended(TORN)
+    assert one.kind is FailureKind.CHECKPOINT
+    assert asked(one, one, next_checkpoint="step_8.pt").next is Next.RESTART
+    assert asked(one, one).next is Next.HOLD
+
+
+@pytest.mark.parametrize("lines", [STALE, IO_ERROR, BUSY_PORT, HUB, FABRIC, NO_SPACE])
+def test_row_20_an_outage_that_no_node_can_be_blamed_for_is_waited_for(lines: str) -> None:
+    one = ended(lines)
+    assert one.kind is FailureKind.OUTAGE
+    waits = [asked(*[one] * count).delay_s for count in range(1, 6)]
+    assert waits == [15, 300, 600, 1200, 1200]
+
+
+def test_row_20_storage_that_only_one_node_has_lost_is_that_nodes() -> None:
+    one = ended("\n".join(f"[rank2]: {STALE}" for _ in range(3)))
+    assert (one.kind, list(one.suspects)) == (FailureKind.INFRASTRUCTURE, ["worker-2"])
+    assert asked(one, one).exclude == ("worker-2",)
+    everywhere = ended("\n".join(f"[rank{rank}]: {STALE}" for rank in range(4)))
+    assert (everywhere.kind, everywhere.suspects) == (FailureKind.OUTAGE, frozenset())
+
+
+@pytest.mark.parametrize("lines", [TYPE_ERROR, "", "python: can't open file '/mnt/x/train.py'"])
+def test_row_20_whatever_is_printed_while_the_checkpoints_cannot_be_read(lines: str) -> None:
+    one = ended(lines, Left(progressed=None, unreadable="Stale file handle"))
+    assert (one.kind, one.progressed) == (FailureKind.OUTAGE, None)
+
+
+@pytest.mark.parametrize("row", ["21: a task was killed", "23: nothing is known"])
+def test_rows_21_and_23_what_nothing_explains_is_tried_twice_more(row: str) -> None:
+    one = ended("")
+    assert one.kind is FailureKind.UNKNOWN, row
+    assert [asked(*[one] * count).next for count in (1, 2, 3)] == [
+        *(Next.RESTART, Next.RESTART, Next.HOLD)
+    ]
+
+
+def test_a_program_that_cannot_run_fails_at_once() -> None:
+    assert asked(ended("ModuleNotFoundError: No module named 'x'")).next is Next.FAIL
+
+
+def _cells() -> dict[str, list[str]]:
+    rows = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if "|" in line]
+    return {cells[0].strip("` "): [cell.strip() for cell in cells[1:]] for cells in rows}
+
+
+def test_the_page_has_a_row_for_each_kind_with_the_limits_of_the_code() -> None:
+    cells = _cells()
+    assert {kind.value for kind in FailureKind} <= set(cells)
+    for kind in FailureKind:
+        text = " ".join(cells[kind.value])
+        current = policy.PastAttempt(fingerprint="x", progressed=False, kind=kind)
+        known = JobFacts(exit_code=1, current=current, node_count=2)
+        most = JobConfig().max_attempts
+        actions = [
+            decide(replace(known, past=[current] * count), JobConfig(), NOW).next
+            for count in range(most)
+        ]
+        last = next(count for count, action in enumerate(actions, 1) if action is not Next.RESTART)
+        assert f"{actions[last - 1].value} after {last}" in text, (kind, last, actions[last - 1])
+    waits = ", ".join(f"{delay / 60:g}" for delay in policy.OUTAGE_DELAYS_S[1:])
+    assert f"{policy.OUTAGE_DELAYS_S[0]:g} s, {waits} min" in " ".join(cells["outage"])
+
+
+def test_evidence_of_nodes_is_not_needed_to_read_the_table() -> None:
+    bad = NodeEvidence(node=NODES[0], code="XID79", fatal=True)
+    assert f"`{asked(ended(''), nodes=(bad,)).next.value}`" in PAGE.read_text()
