@@ -21,6 +21,7 @@ from testbed.shape import RELEASES
 from measure import (
     agent_cost,
     beside_gcm,
+    bridge_scale,
     detection,
     drain,
     figures,
@@ -46,6 +47,7 @@ CATALOGUE: dict[str, Callable[[Box, Say], Figure]] = {
     "checkpoints": reading.checkpoints,
     "log": reading.log,
     "ranking": reading.ranking,
+    "bridge": bridge_scale.bridge,
     "interleavings": random_histories.interleavings,
     "resume": resume.resume,
 }

@@ -1,0 +1,228 @@
+"""A slurmctld and an API server with many nodes, without slurmd and kubelet, on this machine's loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import urllib3
+from testbed.errors import SandboxError
+from testbed.kube import Worker
+from testbed.kube.local import ApiServer, free_port
+from testbed.kube.manifests import node as node_manifest
+
+CONNECTIONS = 8
+_IMAGES = 160
+"""Names of images in a Node's status, which make it as large as that of a GPU machine: 22 KB."""
+_CONF = """
+ClusterName=many
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser=root
+AuthType=auth/slurm
+CredType=auth/slurm
+ProctrackType=proctrack/linuxproc
+SelectType=select/cons_tres
+SlurmctldPidFile=/run/many/slurmctld.pid
+StateSaveLocation=/run/many/state
+SlurmctldLogFile=/run/many/slurmctld.log
+ReturnToService=1
+NodeName=w-[0-{last}] State=CLOUD CPUs=4 RealMemory=1000
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+def slurm_name(number: int) -> str:
+    return f"w-{number}"
+
+
+def kube_name(number: int) -> str:
+    return f"computeinstance-{number}"
+
+
+class ManySlurmNodes:
+    """slurmctld of a built root filesystem with nodes of the state CLOUD. ``bin`` has Slurm's commands."""
+
+    def __init__(self, root: Path, folder: Path, count: int):
+        if not (root / "usr/sbin/slurmctld").exists():
+            raise SandboxError(f"no Slurm in {root}; scripts/sandbox up builds it")
+        self._root, self._folder, self._count = root, folder, count
+        self.bin = folder / "bin"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> ManySlurmNodes:
+        etc, root = self._folder / "etc", self._folder / "root"
+        for made in (etc, root, self.bin):
+            made.mkdir(parents=True)
+        text = _CONF.format(port=free_port(), last=self._count - 1)
+        (etc / "slurm.conf").write_text(text)
+        (etc / "slurm.key").write_bytes(secrets.token_bytes(64))
+        (etc / "slurm.key").chmod(0o600)
+        steps = (
+            "set -e",
+            f"mount -t tmpfs tmpfs {root}",
+            f"mkdir {root}/u {root}/w {root}/r",
+            f"mount -t overlay overlay -o lowerdir={self._root},upperdir={root}/u,workdir={root}/w "
+            f"{root}/r",
+            f"mkdir -p {root}/r/etc/slurm {root}/r/run/many/state",
+            f"cp {etc}/slurm.conf {etc}/slurm.key {root}/r/etc/slurm/",
+            f"chown -R root:root {root}/r/etc/slurm",
+            f"mount -t proc proc {root}/r/proc",
+            f"mount --bind /dev {root}/r/dev",
+            f"exec chroot {root}/r /usr/sbin/slurmctld -D -i",
+        )
+        with (self._folder / "slurmctld.out").open("wb") as out:
+            self._process = subprocess.Popen(
+                [
+                    "unshare",
+                    "--mount",
+                    "setpriv",
+                    "--pdeathsig",
+                    "KILL",
+                    "sh",
+                    "-c",
+                    "\n".join(steps),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        for tool in ("scontrol", "sinfo", "sdiag"):
+            script = self.bin / tool
+            enter = f"nsenter --mount --root --wd=/ -t {self._process.pid} --"
+            script.write_text(f'#!/bin/sh\nexec {enter} /usr/bin/{tool} "$@"\n')
+            script.chmod(0o755)
+        self._wait()
+        ids = (f"update nodename=w-{i} instanceid={kube_name(i)}\n" for i in range(self._count))
+        self.scontrol(stdin="".join(ids) + "quit\n")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def pid(self) -> int:
+        """Of slurmctld."""
+        assert self._process is not None  # noqa: S101 - entered
+        return self._process.pid
+
+    def scontrol(self, *words: str, stdin: str = "") -> str:
+        """Raises ``SandboxError`` when it fails."""
+        done = subprocess.run(
+            [str(self.bin / "scontrol"), *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode:
+            raise SandboxError(f"scontrol {' '.join(words)[:80]}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    def drain(self, numbers: Sequence[int], reason: str) -> None:
+        names = ",".join(map(slurm_name, numbers))
+        self.scontrol("update", f"nodename={names}", "state=drain", f"reason={reason}")
+
+    def _wait(self) -> None:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                self.scontrol("show", "node", "w-0")
+                return
+            except (SandboxError, subprocess.TimeoutExpired) as error:
+                assert self._process is not None  # noqa: S101 - entered
+                if self._process.poll() is not None or time.monotonic() > end:
+                    text = (self._folder / "slurmctld.out").read_text(errors="replace")[-400:]
+                    raise SandboxError(f"slurmctld does not answer: {text or error}") from None
+                time.sleep(0.2)
+
+
+class ManyKubeNodes:
+    """Nodes of the size of a GPU machine's, and requests as fast as the server takes them."""
+
+    def __init__(self, server: ApiServer):
+        kubeconfig = json.loads(server.kubeconfig.read_text())
+        folder = server.kubeconfig.parent / "pki"
+        self._url = kubeconfig["clusters"][0]["cluster"]["server"]
+        self._pool = urllib3.PoolManager(
+            maxsize=32,
+            ca_certs=str(folder / "ca.crt"),
+            cert_file=str(folder / "admin.crt"),
+            key_file=str(folder / "admin.key"),
+        )
+
+    def create(self, count: int) -> None:
+        stamp = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+        self.at_once(range(count), lambda number: self._create(number, stamp))
+
+    def _create(self, number: int, stamp: str) -> None:
+        worker = Worker(pod=slurm_name(number), node=kube_name(number), address="10.77.0.1")
+        body = node_manifest(worker, stamp)
+        names = [f"cr.example.org/team/image-{i:03d}@sha256:{i:064x}" for i in range(_IMAGES)]
+        body.setdefault("status", {})["images"] = [{"names": [n], "sizeBytes": 1} for n in names]
+        self.call("POST", "/api/v1/nodes", body)
+
+    def status(self, number: int, patch: Mapping[str, Any]) -> None:
+        path = f"/api/v1/nodes/{kube_name(number)}/status"
+        self.call("PATCH", path, patch, "application/strategic-merge-patch+json")
+
+    def cordon(self, number: int) -> None:
+        path = f"/api/v1/nodes/{kube_name(number)}?fieldManager=kubectl-cordon"
+        self.call("PATCH", path, {"spec": {"unschedulable": True}}, "application/merge-patch+json")
+
+    def get(self, number: int) -> dict[str, Any]:
+        return self.call("GET", f"/api/v1/nodes/{kube_name(number)}")
+
+    def call(
+        self, method: str, path: str, body: object = None, kind: str = "application/json"
+    ) -> dict[str, Any]:
+        """Raises ``SandboxError`` for an answer that is no success."""
+        data = None if body is None else json.dumps(body).encode()
+        answer = self._pool.request(
+            method, self._url + path, body=data, headers={"Content-Type": kind}, timeout=30
+        )
+        if answer.status >= 300:
+            raise SandboxError(f"{method} {path}: {answer.status} {answer.data[:200]!r}")
+        found: dict[str, Any] = json.loads(answer.data)
+        return found
+
+    def at_once(self, numbers: Sequence[int], act: Callable[[int], None]) -> float:
+        """For each number, over several connections. The seconds that it took."""
+        begun = time.monotonic()
+        with ThreadPoolExecutor(CONNECTIONS) as threads:
+            deque(threads.map(act, numbers), maxlen=0)
+        return time.monotonic() - begun
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process and of its children that ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    ticks = sum(int(fields[i]) for i in (11, 12, 13, 14))
+    return ticks / float(os.sysconf("SC_CLK_TCK"))
+
+
+def rss_mib(pid: int, key: str = "VmRSS") -> float:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.split(f"{key}:")[1].split()[0]) / 1024
