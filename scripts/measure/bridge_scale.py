@@ -1,127 +1,66 @@
-"""The bridge with 10,000 real Nodes and 10,000 Slurm nodes: first sync, restart, rest, storms.
+"""The bridge with 10,000 real Nodes and 10,000 Slurm nodes: first sync, restart, rest, drains and cordons.
 
-Everything is compared with raw PATCH requests of the same size on the same API server in the same run.
-``HOLDFAST_BENCH_NODES`` changes the number of nodes.
+Each figure stands beside what the same API server, slurmctld and interpreter take in the same run without the
+bridge. ``HOLDFAST_BENCH_NODES`` changes the number of nodes. Needs no box.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import yaml
-from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.kube import bridge_kubeconfig
 from testbed.kube.local import ApiServer, free_port
 from testbed.kube.provisioning import grant_bridge
 from testbed.paths import cache
 
-from measure.figures import Figure, Series
-from measure.many_nodes import ManyKubeNodes, ManySlurmNodes, cpu_s, rss_mib, slurm_name
+from measure.bridge_watch import ToldTimes
+from measure.figures import Figure, Series, text
+from measure.many_nodes import ManyKubeNodes, ManySlurmNodes, slurm_name
+from measure.running_bridge import RunningBridge
+
+Say = Callable[[str], None]
 
 NODES = int(os.environ.get("HOLDFAST_BENCH_NODES", "10000"))
 STORM = min(1000, NODES // 4)
 RAW = min(1000, NODES // 4)
-SINGLE = 10
-REST_S = 20.0
+SINGLE = min(100, NODES // 20)
+"""Drains, one after another, while nothing else happens."""
+RESTARTS = 3
+REST_S = 65.0
+"""More than the time between two full reads of Slurm's nodes."""
 SHARE = 0.8
 """The part of the rate of raw PATCH that the first sync has to reach."""
+_IMPORTS = (
+    "import k8s_bridge.service, k8s_bridge.kube.client, k8s_bridge.metrics, kubernetes.client"
+)
 
 
-class RunningBridge:
-    """``holdfast bridge`` as a process of its own, and what its metrics say."""
-
-    def __init__(self, config: Path, port: int, log: Path):
-        self._config, self._port, self._log = config, port, log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        argv = [sys.executable, "-m", "holdfast", "bridge", "--config", str(self._config)]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None  # noqa: S101 - started
-        return self._process.pid
-
-    def metric(self, prefix: str) -> float:
-        """The sum of the series whose line begins so; -1 while it does not answer."""
-        try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self._port}/metrics", timeout=10
-            ) as page:
-                text = page.read().decode()
-        except OSError:
-            return -1.0
-        lines = [line for line in text.splitlines() if line.startswith(prefix)]
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
-
-    @property
-    def writes(self) -> float:
-        return self.metric("holdfast_bridge_writes_total")
-
-    @property
-    def synced(self) -> bool:
-        """All Nodes are listed, a pass has ended, and it planned nothing."""
-        listed = self.metric('holdfast_bridge_nodes{side="kubernetes"}') == NODES
-        passed = self.metric("holdfast_bridge_passes_total") >= 1
-        return listed and passed and self.metric("holdfast_bridge_planned_changes") == 0
-
-
-def bridge(_box: Box, say: Callable[[str], None]) -> Figure:
-    """Needs no node of the box."""
+def bridge(say: Say) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="hf", dir="/tmp") as name:
         folder = Path(name)
         with ApiServer(folder / "kube") as server:
-            return _measure(server, folder, say)
-
-
-def _measure(server: ApiServer, folder: Path, say: Callable[[str], None]) -> Figure:
-    kube = ManyKubeNodes(server)
-    grant_bridge(server.kubectl)
-    say(f"bridge: creating {NODES} Nodes")
-    kube.create(NODES)
-    raw_s = kube.at_once(range(RAW), lambda i: kube.status(i, _raw_patch(i))) / RAW
-    say(f"bridge: raw PATCH {1 / raw_s:.0f}/s")
-    root = cache() / "roots" / "24.11"
-    with ManySlurmNodes(root, folder / "slurm", NODES) as slurm:
-        running = _configured(server, slurm, folder)
-        try:
-            notes, sync_s = _figures(kube, slurm, running, say)
-        except (SandboxError, OSError):
-            say((folder / "bridge.log").read_text(errors="replace")[-2000:])
-            raise
-        finally:
-            running.kill()
-    per_node_s = sync_s / NODES
-    return Figure(
-        name="bridge",
-        ours=Series(what=f"bridge's first sync of {NODES} Nodes, per Node", seconds=(per_node_s,)),
-        rival=Series(what="raw PATCH of a Node's status, 8 connections", seconds=(raw_s,)),
-        target=f"at least {SHARE:.0%} of raw PATCH's rate",
-        met=raw_s / per_node_s >= SHARE,
-        notes=tuple(notes),
-    )
-
-
-def _raw_patch(number: int) -> dict[str, object]:
-    row = {"type": "Bench", "status": "True", "reason": "Raw", "message": f"number {number}"}
-    rows = [{**row, "type": f"Bench{i}"} for i in range(3)]
-    return {"status": {"conditions": rows}, "metadata": {"labels": {"bench": str(number)}}}
+            kube = ManyKubeNodes(server)
+            grant_bridge(server.kubectl)
+            say(f"bridge: creating {NODES} Nodes")
+            kube.create(NODES)
+            root = cache() / "roots" / "24.11"
+            with ManySlurmNodes(root, folder / "slurm", NODES) as slurm:
+                running = _configured(server, slurm, folder)
+                try:
+                    return _Run(kube, slurm, running, say).figures()
+                except (SandboxError, TimeoutError, OSError):
+                    say((folder / "bridge.log").read_text(errors="replace")[-2000:])
+                    raise
+                finally:
+                    running.kill()
 
 
 def _configured(server: ApiServer, slurm: ManySlurmNodes, folder: Path) -> RunningBridge:
@@ -133,104 +72,228 @@ def _configured(server: ApiServer, slurm: ManySlurmNodes, folder: Path) -> Runni
     }
     config = folder / "holdfast.yaml"
     config.write_text(yaml.safe_dump(settings))
-    return RunningBridge(config, port, folder / "bridge.log")
+    return RunningBridge(config, port, folder / "bridge.log", NODES)
 
 
-def _figures(
-    kube: ManyKubeNodes, slurm: ManySlurmNodes, running: RunningBridge, say: Callable[[str], None]
-) -> tuple[list[str], float]:
-    begun = time.monotonic()
-    running.start()
-    _until(lambda: running.writes > 0, "the first write", 120)
-    sync_begun = time.monotonic()
-    slurm.drain([NODES // 2], "a person's drain during the first sync")
-    told_s = _told_after(kube, NODES // 2, time.monotonic())
-    _until(lambda: running.synced, "the first sync", 600)
-    sync_s = time.monotonic() - sync_begun
-    notes = [
-        f"{NODES} Nodes: {sync_begun - begun:.1f} s from the start to the first write, "
-        f"{NODES / sync_s:.0f} Nodes/s; a person's drain during it is told after {told_s:.1f} s"
-    ]
-    say(notes[-1])
-    running.kill()
-    begun = time.monotonic()
-    running.start()
-    _until(lambda: running.synced, "the state after a restart", 120)
-    notes.append(f"restart until synced: {time.monotonic() - begun:.1f} s")
-    say(notes[-1])
-    notes.append(_rest(running))
-    say(notes[-1])
-    notes.append(_single(kube, slurm))
-    say(notes[-1])
-    notes.append(_drains(kube, slurm, running))
-    say(notes[-1])
-    notes.append(_cordons(kube, slurm, running))
-    notes.append(f"memory at the end: peak {rss_mib(running.pid, 'VmHWM'):.0f} MiB")
-    return notes, sync_s
+class _Run:
+    """The measurements in their order. Each node is drained or cordoned once."""
 
+    def __init__(
+        self, kube: ManyKubeNodes, slurm: ManySlurmNodes, running: RunningBridge, say: Say
+    ):
+        self._kube, self._slurm, self._running, self._say = kube, slurm, running, say
+        self._told = ToldTimes(kube)
+        self._unused = iter(range(NODES))
+        self._peaks: list[float] = []
 
-def _rest(running: RunningBridge) -> str:
-    time.sleep(5)
-    before, writes = cpu_s(running.pid), running.writes
-    time.sleep(REST_S)
-    share = (cpu_s(running.pid) - before) / REST_S
-    return (
-        f"nothing changing: {share:.1%} of a core with its children, "
-        f"{rss_mib(running.pid):.0f} MiB, {running.writes - writes:.0f} writes"
-    )
+    def figures(self) -> list[Figure]:
+        found = []
+        for measured in (
+            self._sync,
+            self._restart,
+            self._rest,
+            self._steady,
+            self._drains,
+            self._cordons,
+        ):
+            for figure in measured():
+                found.append(figure)
+                self._say("\n".join(text(figure)))
+        self._peaks.append(self._running.memory_mib("VmHWM"))
+        return [*found, self._memory()]
 
+    def _sync(self) -> list[Figure]:
+        """The first sync, with raw PATCH before and after it, and drains by a person during it."""
+        raw_s = [self._raw()]
+        self._running.start()
+        _until(lambda: self._running.writes > 0, "the first write", 120)
+        begun, cpu_s = time.monotonic(), self._running.cpu_s()
+        numbers: list[int] = []
+        drained: list[float] = []
+        while not self._running.synced:
+            if time.monotonic() - begun > 600:
+                raise TimeoutError("no first sync within 600 s")
+            numbers.append(NODES - 1 - len(numbers))
+            drained.append(self._drain([numbers[-1]], f"a person's drain {numbers[-1]}"))
+            time.sleep(0.9)
+        took_s = time.monotonic() - begun
+        cpu_s = self._running.cpu_s() - cpu_s
+        self._peaks.append(self._running.memory_mib("VmHWM"))
+        raw_s.append(self._raw())
+        ours = Series(
+            what=f"bridge, first sync of {NODES} Nodes, per Node", seconds=(took_s / NODES,)
+        )
+        rival = Series(what="raw PATCH of a status, 8 connections", seconds=tuple(raw_s))
+        return [
+            Figure(
+                name="bridge",
+                ours=ours,
+                rival=rival,
+                target=f"at least {SHARE:.0%} of raw PATCH's rate",
+                met=rival.median / ours.median >= SHARE,
+                notes=(
+                    f"first sync: {took_s:.0f} s, {NODES / took_s:.0f} Nodes/s, "
+                    f"{rival.median / ours.median:.0%} of raw PATCH's rate, {cpu_s:.0f} s of CPU time",
+                ),
+            ),
+            self._told_figure("during the first sync", numbers, drained),
+        ]
 
-def _single(kube: ManyKubeNodes, slurm: ManySlurmNodes) -> str:
-    seconds = []
-    for i in range(SINGLE):
-        time.sleep(0.37 * i % 2)  # at different moments between two looks
+    def _raw(self) -> float:
+        return self._kube.at_once(range(RAW), lambda i: self._kube.status(i, _raw_patch(i))) / RAW
+
+    def _restart(self) -> list[Figure]:
+        seconds, cpu_s, lists = [], [], []
+        for _ in range(RESTARTS):
+            self._running.kill()
+            begun = time.monotonic()
+            self._running.start()
+            _until(lambda: self._running.synced, "the state after a restart", 120, 0.05)
+            seconds.append(time.monotonic() - begun)
+            cpu_s.append(self._running.cpu_s(children=False))
+            self._peaks.append(self._running.memory_mib("VmHWM"))
+            begun = time.monotonic()
+            mib = sum(self._kube.pages()) / 2**20
+            lists.append(time.monotonic() - begun)
+        ours = Series(what="bridge, restart until synced", seconds=tuple(seconds))
+        listed = Series(what=f"bare LIST of the {NODES} Nodes, decoded", seconds=tuple(lists))
+        note = (
+            f"restart: {max(cpu_s):.1f} s of CPU time at most; the LIST has {mib:.0f} MiB of JSON"
+        )
+        return [
+            Figure(
+                name="bridge", ours=ours, rival=listed, target="at most 3 s",
+                met=ours.quantile(1.0) <= 3, notes=(note,),
+            )
+        ]  # fmt: skip
+
+    def _rest(self) -> list[Figure]:
+        time.sleep(5)
+        own, whole = self._running.cpu_s(children=False), self._running.cpu_s()
+        writes, begun = self._running.writes, time.monotonic()
+        time.sleep(REST_S)
+        took_s = time.monotonic() - begun
+        share = (self._running.cpu_s() - whole) / took_s
+        children = share - (self._running.cpu_s(children=False) - own) / took_s
+        written = self._running.writes - writes
+        return [
+            Figure(
+                name="bridge",
+                ours=Series(what="bridge while nothing changes", seconds=(share,), unit="core"),
+                rival=Series(what="of it: sinfo and scontrol", seconds=(children,), unit="core"),
+                target="at most 3 % of a core, no write",
+                met=share <= 0.03 and written == 0,
+                notes=(
+                    f"nothing changes: {written:.0f} writes in {took_s:.0f} s, "
+                    f"{self._running.memory_mib():.0f} MiB",
+                ),
+            )
+        ]
+
+    def _steady(self) -> list[Figure]:
+        numbers, drained = [], []
+        for turn in range(SINGLE):
+            numbers.append(self._next())
+            drained.append(self._drain([numbers[-1]], f"single {turn}"))
+            time.sleep(0.05 * (turn * 7 % 11))  # at different moments between two looks
+        return [self._told_figure("while nothing else happens", numbers, drained)]
+
+    def _drains(self) -> list[Figure]:
+        numbers = [self._next() for _ in range(STORM)]
+        begun = self._drain(numbers, "holdfast:XID79: bench")
+        others, drained = [], []
+        for turn in range(20):
+            others.append(self._next())
+            drained.append(self._drain([others[-1]], f"a person's drain in the storm {turn}"))
+            time.sleep(0.3)
+        told = [at - begun for at in self._told.of(numbers, 300)]
+        _until(lambda: self._running.synced, "the storm's end", 60)
+        records = sum(self._kube.isolated(number) for number in numbers)
+        ours = Series(
+            what=f"bridge, {STORM} drains at once: all cordoned and told", seconds=(max(told),)
+        )
+        raw = Series(what=f"{2 * STORM} raw PATCH", seconds=(2 * STORM * self._raw(),))
+        return [
+            Figure(
+                name="bridge",
+                ours=ours,
+                rival=raw,
+                target="at most 12 s",
+                met=ours.median <= 12 and records == STORM,
+                notes=(
+                    f"storm: the first told after {min(told):.1f} s, {records} cordoned and tainted",
+                ),
+            ),
+            self._told_figure("during the storm", others, drained),
+        ]
+
+    def _cordons(self) -> list[Figure]:
+        numbers = [self._next() for _ in range(STORM)]
+        changes = self._slurm.changes()
+        took_s = self._kube.at_once(numbers, self._kube.cordon)
+        last = time.monotonic()
+        _until(lambda: self._slurm.drained(numbers) == STORM, "every drain", 300, 0.1)
+        after_s = time.monotonic() - last
+        shown = self._slurm.scontrol("show", "node", slurm_name(numbers[-1]))
+        assert "KUBE_CORDON" in shown  # noqa: S101 - what was measured
+        changes = self._slurm.changes() - changes
+        told = max(self._told.of(numbers, 300)) - last
+        return [
+            Figure(
+                name="bridge",
+                ours=Series(
+                    what=f"bridge, {STORM} cordons: the last to all drained", seconds=(after_s,)
+                ),
+                rival=Series(what="the cordons themselves", seconds=(took_s,)),
+                target="at most 3 s",
+                met=after_s <= 3,
+                notes=(
+                    f"cordons: drained by {changes} writes to Slurm; all told after {told:.1f} s more",
+                ),
+            )
+        ]
+
+    def _memory(self) -> Figure:
+        program = (
+            f"{_IMPORTS}\nprint(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+        return Figure(
+            name="bridge",
+            ours=Series(
+                what="bridge, peak memory of each start", seconds=tuple(self._peaks), unit="MiB"
+            ),
+            rival=Series(what="its imports alone", seconds=(int(done.stdout) / 1024,), unit="MiB"),
+            target="at most 120 MiB",
+            met=max(self._peaks) <= 120,
+        )
+
+    def _told_figure(self, when: str, numbers: list[int], drained: list[float]) -> Figure:
+        told = self._told.of(numbers, 300)
+        seconds = tuple(at - since for at, since in zip(told, drained, strict=True))
+        ours = Series(what=f"bridge, one drain to its condition {when}", seconds=seconds)
+        return Figure(
+            name="bridge",
+            ours=ours,
+            rival=Series(what="the longest time between two looks", seconds=(1.5,)),
+            target="p99 at most 2 s",
+            met=ours.quantile(0.99) <= 2,
+        )
+
+    def _drain(self, numbers: list[int], reason: str) -> float:
+        """When it was asked for."""
         begun = time.monotonic()
-        slurm.drain([i], f"single {i}")
-        seconds.append(_told_after(kube, i, begun))
-    return f"one drain to its condition: median {sorted(seconds)[SINGLE // 2]:.2f} s, max {max(seconds):.2f} s"
+        self._slurm.drain(numbers, reason)
+        return begun
+
+    def _next(self) -> int:
+        return next(self._unused)
 
 
-def _drains(kube: ManyKubeNodes, slurm: ManySlurmNodes, running: RunningBridge) -> str:
-    numbers = range(SINGLE, SINGLE + STORM)
-    writes = running.writes
-    begun = time.monotonic()
-    slurm.drain(numbers, "holdfast:XID79: bench")
-    _told_after(kube, numbers[0], begun, 120)
-    first_s = time.monotonic() - begun
-    _until(lambda: running.writes >= writes + 2 * STORM, "the storm's end", 300)
-    return (
-        f"{STORM} drains at once: first told after {first_s:.1f} s, all isolated and told after "
-        f"{time.monotonic() - begun:.1f} s"
-    )
-
-
-def _cordons(kube: ManyKubeNodes, slurm: ManySlurmNodes, running: RunningBridge) -> str:
-    numbers = range(NODES - STORM, NODES)
-    took_s = kube.at_once(numbers, kube.cordon)
-    begun = time.monotonic()
-
-    def drained() -> bool:
-        done = running.metric('holdfast_bridge_writes_total{change="DrainInSlurm"}')
-        return done >= STORM
-
-    _until(drained, "every drain", 300)
-    text = slurm.scontrol("show", "node", slurm_name(numbers[-1]))
-    assert "KUBE_CORDON" in text  # noqa: S101 - what was measured
-    return (
-        f"{STORM} cordons within {took_s:.1f} s: last drained "
-        f"{time.monotonic() - begun:.1f} s after the last cordon"
-    )
-
-
-def _told_after(kube: ManyKubeNodes, number: int, begun: float, limit_s: float = 60) -> float:
-    """The seconds since ``begun`` until the Node's condition shows the drain."""
-
-    def told() -> bool:
-        rows = kube.get(number)["status"]["conditions"]
-        return any(r["type"] == "HoldfastSlurmDrained" and r["status"] == "True" for r in rows)
-
-    _until(told, "the drain's condition", limit_s, 0.02)
-    return time.monotonic() - begun
+def _raw_patch(number: int) -> dict[str, object]:
+    row = {"type": "Bench", "status": "True", "reason": "Raw", "message": f"number {number}"}
+    rows = [{**row, "type": f"Bench{i}"} for i in range(3)]
+    return {"status": {"conditions": rows}, "metadata": {"labels": {"bench": str(number)}}}
 
 
 def _until(holds: Callable[[], bool], what: str, limit_s: float, pause_s: float = 0.2) -> None:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,6 +22,8 @@ from testbed.errors import SandboxError
 from testbed.kube import Worker
 from testbed.kube.local import ApiServer, free_port
 from testbed.kube.manifests import node as node_manifest
+
+from holdfast.slurm.parse import node_changes
 
 CONNECTIONS = 8
 _IMAGES = 160
@@ -52,11 +54,15 @@ def kube_name(number: int) -> str:
     return f"computeinstance-{number}"
 
 
+def number_of(kube_name: str) -> int:
+    return int(kube_name.rpartition("-")[2])
+
+
 class ManySlurmNodes:
     """slurmctld of a built root filesystem with nodes of the state CLOUD. ``bin`` has Slurm's commands."""
 
     def __init__(self, root: Path, folder: Path, count: int):
-        if not (root / "usr/sbin/slurmctld").exists():
+        if not os.path.lexists(root / "usr/sbin/slurmctld"):  # a link that is absolute in the root
             raise SandboxError(f"no Slurm in {root}; scripts/sandbox up builds it")
         self._root, self._folder, self._count = root, folder, count
         self.bin = folder / "bin"
@@ -145,6 +151,22 @@ class ManySlurmNodes:
         names = ",".join(map(slurm_name, numbers))
         self.scontrol("update", f"nodename={names}", "state=drain", f"reason={reason}")
 
+    def drained(self, numbers: Sequence[int]) -> int:
+        """How many of these are drained."""
+        names = ",".join(map(slurm_name, numbers))
+        argv = ["--noheader", "--states=drain", f"--nodes={names}", "--format=%D"]
+        done = subprocess.run(
+            [str(self.bin / "sinfo"), *argv], capture_output=True, text=True, timeout=60, check=True
+        )
+        return sum(map(int, done.stdout.split()))
+
+    def changes(self) -> int:
+        """How many requests to change nodes slurmctld has received."""
+        done = subprocess.run(
+            [str(self.bin / "sdiag")], capture_output=True, text=True, timeout=60, check=True
+        )
+        return node_changes(done.stdout).changes
+
     def _wait(self) -> None:
         end = time.monotonic() + 60
         while True:
@@ -182,31 +204,54 @@ class ManyKubeNodes:
         body = node_manifest(worker, stamp)
         names = [f"cr.example.org/team/image-{i:03d}@sha256:{i:064x}" for i in range(_IMAGES)]
         body.setdefault("status", {})["images"] = [{"names": [n], "sizeBytes": 1} for n in names]
-        self.call("POST", "/api/v1/nodes", body)
+        self._send("POST", "/api/v1/nodes", body)
 
     def status(self, number: int, patch: Mapping[str, Any]) -> None:
         path = f"/api/v1/nodes/{kube_name(number)}/status"
-        self.call("PATCH", path, patch, "application/strategic-merge-patch+json")
+        self._send("PATCH", path, patch, "application/strategic-merge-patch+json")
 
     def cordon(self, number: int) -> None:
         path = f"/api/v1/nodes/{kube_name(number)}?fieldManager=kubectl-cordon"
-        self.call("PATCH", path, {"spec": {"unschedulable": True}}, "application/merge-patch+json")
+        self._send("PATCH", path, {"spec": {"unschedulable": True}}, "application/merge-patch+json")
 
-    def get(self, number: int) -> dict[str, Any]:
-        return self.call("GET", f"/api/v1/nodes/{kube_name(number)}")
+    def isolated(self, number: int) -> bool:
+        """Is the Node cordoned, with the taint of Holdfast?"""
+        spec = json.loads(self._send("GET", f"/api/v1/nodes/{kube_name(number)}"))["spec"]
+        taints = [taint["key"] for taint in spec.get("taints") or ()]
+        return bool(spec.get("unschedulable")) and "holdfast.dev/drained" in taints
 
-    def call(
+    def pages(self) -> list[int]:
+        """Lists all Nodes in pages of 250 and decodes each. Returns the size of each page in bytes."""
+        sizes, query = [], ""
+        while True:
+            data = self._send("GET", f"/api/v1/nodes?limit=250{query}")
+            sizes.append(len(data))
+            token = json.loads(data)["metadata"].get("continue")
+            if not token:
+                return sizes
+            query = f"&continue={token}"
+
+    def lines(self, path: str) -> Iterator[bytes]:
+        """The lines of a watch, until the server ends it."""
+        answer = self._pool.request(
+            "GET", self._url + path, preload_content=False, timeout=urllib3.Timeout(10, read=None)
+        )
+        rest = b""
+        for piece in answer.stream(65536):
+            *whole, rest = (rest + piece).split(b"\n")
+            yield from whole
+
+    def _send(
         self, method: str, path: str, body: object = None, kind: str = "application/json"
-    ) -> dict[str, Any]:
-        """Raises ``SandboxError`` for an answer that is no success."""
+    ) -> bytes:
+        """The answer, not decoded. Raises ``SandboxError`` for one that is no success."""
         data = None if body is None else json.dumps(body).encode()
         answer = self._pool.request(
             method, self._url + path, body=data, headers={"Content-Type": kind}, timeout=30
         )
         if answer.status >= 300:
             raise SandboxError(f"{method} {path}: {answer.status} {answer.data[:200]!r}")
-        found: dict[str, Any] = json.loads(answer.data)
-        return found
+        return answer.data
 
     def at_once(self, numbers: Sequence[int], act: Callable[[int], None]) -> float:
         """For each number, over several connections. The seconds that it took."""
@@ -214,15 +259,3 @@ class ManyKubeNodes:
         with ThreadPoolExecutor(CONNECTIONS) as threads:
             deque(threads.map(act, numbers), maxlen=0)
         return time.monotonic() - begun
-
-
-def cpu_s(pid: int) -> float:
-    """User and system time of a process and of its children that ended."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    ticks = sum(int(fields[i]) for i in (11, 12, 13, 14))
-    return ticks / float(os.sysconf("SC_CLK_TCK"))
-
-
-def rss_mib(pid: int, key: str = "VmRSS") -> float:
-    text = Path(f"/proc/{pid}/status").read_text()
-    return int(text.split(f"{key}:")[1].split()[0]) / 1024
