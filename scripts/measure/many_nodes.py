@@ -26,8 +26,8 @@ from testbed.kube.manifests import node as node_manifest
 from holdfast.slurm.parse import node_changes
 
 CONNECTIONS = 8
-_IMAGES = 160
-"""Names of images in a Node's status, which make it as large as that of a GPU machine: 22 KB."""
+_IMAGES, _FEATURES = 50, 60
+"""What a GPU machine's Node has: as many images as a kubelet lists, and labels of node-feature-discovery."""
 _CONF = """
 ClusterName=many
 SlurmctldHost=localhost(127.0.0.1)
@@ -202,8 +202,18 @@ class ManyKubeNodes:
     def _create(self, number: int, stamp: str) -> None:
         worker = Worker(pod=slurm_name(number), node=kube_name(number), address="10.77.0.1")
         body = node_manifest(worker, stamp)
-        names = [f"cr.example.org/team/image-{i:03d}@sha256:{i:064x}" for i in range(_IMAGES)]
-        body.setdefault("status", {})["images"] = [{"names": [n], "sizeBytes": 1} for n in names]
+        images = [
+            [
+                f"cr.example.org/team/of/image-{i:03d}@sha256:{i:064x}",
+                f"cr.example.org/team/of/image-{i:03d}:v1",
+            ]
+            for i in range(_IMAGES)
+        ]
+        body["status"]["images"] = [{"names": names, "sizeBytes": 4 << 30} for names in images]
+        features = {
+            f"feature.node.kubernetes.io/cpu-cpuid.FEATURE{i:03d}": "true" for i in range(_FEATURES)
+        }
+        body["metadata"]["labels"] |= features
         self._send("POST", "/api/v1/nodes", body)
 
     def status(self, number: int, patch: Mapping[str, Any]) -> None:
@@ -230,6 +240,11 @@ class ManyKubeNodes:
             if not token:
                 return sizes
             query = f"&continue={token}"
+
+    def version(self) -> str:
+        """The resource version of now."""
+        meta = json.loads(self._send("GET", "/api/v1/nodes?limit=1"))["metadata"]
+        return str(meta["resourceVersion"])
 
     def lines(self, path: str) -> Iterator[bytes]:
         """The lines of a watch, until the server ends it."""

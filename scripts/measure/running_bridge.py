@@ -20,6 +20,7 @@ class RunningBridge:
 
     def start(self) -> None:
         argv = [sys.executable, "-m", "holdfast", "bridge", "--config", str(self._config)]
+        argv = ["setpriv", "--pdeathsig", "KILL", "--", *argv]  # it ends with the benchmark
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
         self._passes = 0.0
