@@ -59,10 +59,14 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
         prog="scripts/bench",
         description="Run Holdfast's benchmarks, each compared with a baseline or a rival in the same run.",
-        epilog="example: scripts/bench prolog drain --json. Without names: run all and write docs/benchmarks.md.",
+        epilog="example: scripts/bench prolog drain --json. "
+        "Without names: run all but bridge and write docs/benchmarks.md.",
     )
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(CATALOGUE)} (default: all)"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one of {', '.join(CATALOGUE)} (default: all but bridge)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -87,7 +91,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     args = _options(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, _interrupt)
-    names = args.names or list(CATALOGUE)
+    names = args.names or list(IN_BOX)
     in_box = [name for name in names if name in IN_BOX]
     try:
         parts = [_in_box(in_box, args.slurm)] if in_box else []
