@@ -47,7 +47,7 @@ SWITCH = show.SWITCH
 SLICE_S = 1.0
 """The longest time of writing between two looks: in a storm, a new drain is seen after it, and goes first."""
 SHORTEST_PAUSE_S = 0.1
-"""The pause after each pass: a burst of changes is handled together."""
+"""The pause after a pass that wrote all it planned: a burst of changes is handled together."""
 
 
 class Bridge:
@@ -81,6 +81,7 @@ class Bridge:
         self.health, self.board = Health(math.inf), Board()
         self._now = datetime.now(timezone.utc)
         self._misses = 0
+        self._unfinished = False  # the time of writing ended before the plan
         self._warned: frozenset[str] = frozenset()
 
     def run(self) -> None:
@@ -88,7 +89,7 @@ class Bridge:
         self.watch.start()
         while not self.stopping.is_set():
             self.wake.clear()
-            failed = True
+            self._unfinished, failed = False, True
             try:
                 self.step(datetime.now(timezone.utc))
                 failed = False
@@ -97,7 +98,8 @@ class Bridge:
             except Exception as error:
                 log.exception("pass failed; retrying", error)
             self._metrics.passed(failed=failed)
-            time.sleep(SHORTEST_PAUSE_S)
+            if not self._unfinished:
+                self.stopping.wait(SHORTEST_PAUSE_S)
             self.wake.wait(self._policy.poll_s)
         self.watch.stop()
 
@@ -138,7 +140,8 @@ class Bridge:
         done = self._applier.apply(due, until)
         if done:
             log.info("changes written", written=done, planned=len(changes))
-        if done or time.monotonic() >= until:
+        self._unfinished = time.monotonic() >= until
+        if done or self._unfinished:
             self.wake.set()
         return done
 

@@ -31,6 +31,7 @@ from k8s_bridge.kube.api import (
     KubeUnavailable,
     WatchEvent,
 )
+from k8s_bridge.kube.decode import decode
 from k8s_bridge.names import FIELD_MANAGER
 from k8s_bridge.planning.plan import NodeEvent
 from k8s_bridge.planning.snapshot import Condition, KubeNode, project
@@ -156,7 +157,7 @@ class KubeApi:
         kind: str = _JSON,
     ) -> dict[str, Any]:
         with self._answer(method, path, query, body, kind) as response:
-            answer = json.loads(response.data)
+            answer = decode(response.data)
             if not isinstance(answer, dict):
                 raise KubeUnavailable(f"{method} {path}: the answer is not an object")
             return answer

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from k8s_bridge.kube.api import Edit, KubeGone, KubeUnavailable, WatchEvent
+from k8s_bridge.kube.decode import decode
 from k8s_bridge.names import ORIGIN, RECORD, REPORTER, STATE_LABEL, TAINT, TAINT_EFFECT
 from k8s_bridge.planning.plan import NodeEvent
 from k8s_bridge.planning.snapshot import Condition, KubeNode, project
@@ -128,7 +129,7 @@ def watch_event(line: bytes) -> WatchEvent:
     Raises ``KubeGone`` for 410, ``KubeUnavailable`` for another ERROR or an invalid message.
     """
     try:
-        message = json.loads(line)
+        message = decode(line)
         kind, thing = message["type"], message["object"]
         meta = thing.get("metadata") or {}
     except (ValueError, TypeError, KeyError, AttributeError) as error:

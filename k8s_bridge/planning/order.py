@@ -25,12 +25,17 @@ def in_order(changes: Iterable[KubeChange]) -> list[list[KubeChange]]:
     by_node: dict[KubeName, list[KubeChange]] = defaultdict(list)
     for change in changes:
         by_node[change.kube.name].append(change)
-    urgent = [own for own in by_node.values() if _is_urgent(own)]
-    rest = [own for own in by_node.values() if not _is_urgent(own)]
+    urgent: list[list[KubeChange]] = []
+    rest: list[list[KubeChange]] = []
+    for own in by_node.values():
+        (urgent if _is_urgent(own) else rest).append(own)
     return [*_by_turns(urgent), *rest]
 
 
 def _is_urgent(own: Sequence[KubeChange]) -> bool:
+    first = own[0]
+    if len(own) == 1 and isinstance(first, UpdateStatus):  # 10,000 of them in a first sync
+        return bool(first.events)
     return any(not isinstance(change, UpdateStatus) or change.events for change in own)
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
 
@@ -21,11 +20,13 @@ from testbed.shape import RELEASES
 from measure import (
     agent_cost,
     beside_gcm,
+    bridge_scale,
     detection,
     drain,
     figures,
     machine,
     node,
+    page,
     random_histories,
     reading,
     resume,
@@ -33,7 +34,7 @@ from measure import (
 from measure.figures import Figure
 
 Say = Callable[[str], None]
-CATALOGUE: dict[str, Callable[[Box, Say], Figure]] = {
+IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "prolog": node.prolog,
     "check": node.check,
     "drain": drain.drain,
@@ -49,6 +50,7 @@ CATALOGUE: dict[str, Callable[[Box, Say], Figure]] = {
     "interleavings": random_histories.interleavings,
     "resume": resume.resume,
 }
+CATALOGUE = (*IN_BOX, "bridge")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
 
@@ -57,10 +59,14 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
         prog="scripts/bench",
         description="Run Holdfast's benchmarks, each compared with a baseline or a rival in the same run.",
-        epilog="example: scripts/bench prolog drain --json. Without names: run all and write docs/benchmarks.md.",
+        epilog="example: scripts/bench prolog drain --json. "
+        "Without names: run all but bridge and write docs/benchmarks.md.",
     )
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(CATALOGUE)} (default: all)"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one of {', '.join(CATALOGUE)} (default: all but bridge)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -85,34 +91,39 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     args = _options(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, _interrupt)
-    about = machine.describe(args.slurm)
+    names = args.names or list(IN_BOX)
+    in_box = [name for name in names if name in IN_BOX]
     try:
-        measured = _measure(args.names or list(CATALOGUE), args.slurm)
+        parts = [_in_box(in_box, args.slurm)] if in_box else []
+        parts += [_bridge()] if "bridge" in names else []
     except KeyboardInterrupt:
         print("scripts/bench: interrupted; its box has been removed", file=sys.stderr)
         return 130
     except (SandboxError, NotSeenError, RuntimeError, OSError) as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 1
+    measured = [figure for part in parts for figure in part.figures]
     if args.json:
-        print(
-            json.dumps(
-                {"machine": about, "figures": [figures.as_json(figure) for figure in measured]}
-            )
-        )
+        rows = [figures.as_json(figure) for figure in measured]
+        print(json.dumps({"machine": parts[0].about, "figures": rows}))
     else:
-        print(
-            "\n".join(about), *("\n".join(figures.text(figure)) for figure in measured), sep="\n\n"
-        )
+        for part in parts:
+            shown = ("\n".join(figures.text(figure)) for figure in part.figures)
+            print("\n".join(part.about), *shown, sep="\n\n", end="\n\n")
     if args.page or not args.names:
-        PAGE.write_text("\n".join(_page(about, measured)) + "\n")
+        PAGE.write_text(page.updated(PAGE.read_text(), parts))
     return 0 if all(figure.met for figure in measured) else 1
 
 
-def _measure(names: Sequence[str], slurm: str) -> list[Figure]:
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
+
+def _in_box(names: Sequence[str], slurm: str) -> page.Part:
+    about = machine.describe(
+        f"Slurm {slurm} in a sandbox box of 4 nodes (with a Python of their own), all on this machine, "
+        "H100s simulated below NVML"
+    )
     box = Box.up(f"bench-{os.getpid()}", nodes=4, slurm=slurm, owner_pid=os.getpid())
     try:
         cluster = Cluster(box)
@@ -123,23 +134,23 @@ def _measure(names: Sequence[str], slurm: str) -> list[Figure]:
             "a healthy verdict on every node",
             30,
         )
-        return [CATALOGUE[name](box, say) for name in names]
+        measured = tuple(IN_BOX[name](box, _say) for name in names)
     finally:
         box.down()
+    return page.Part(title=page.MAIN, command="scripts/bench", about=tuple(about), figures=measured)
 
 
-def _page(about: Sequence[str], measured: Sequence[Figure]) -> list[str]:
-    return [
-        "# Benchmarks",
-        "",
-        "<!-- Written by scripts/bench; do not edit. -->",
-        "",
-        f"Measured on {datetime.now(timezone.utc):%Y-%m-%d} with `scripts/bench`:",
-        "",
-        *(f"* {line}" for line in about),
-        "",
-        *figures.markdown(measured),
-    ]
+def _bridge() -> page.Part:
+    about = machine.describe(
+        f"Slurm 24.11 with {bridge_scale.NODES} nodes without slurmd, kube-apiserver and etcd with as many "
+        "Nodes of 22 KB, and the bridge, all on this machine"
+    )
+    return page.Part(
+        title=f"The bridge with {bridge_scale.NODES:,} nodes",
+        command="scripts/bench bridge",
+        about=tuple(about),
+        figures=tuple(bridge_scale.bridge(_say)),
+    )
 
 
 if __name__ == "__main__":

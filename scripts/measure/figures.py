@@ -9,7 +9,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Repeated measurements of one thing: durations, or shares of one core with ``unit`` "core"."""
+    """Repeated measurements of one thing: durations, shares of one core with ``unit`` "core", or sizes with "MiB"."""
 
     what: str
     seconds: tuple[float, ...]
@@ -92,9 +92,11 @@ def verdict(figure: Figure) -> str:
 
 
 def show(seconds: float, unit: str = "s") -> str:
-    """A duration in a readable unit, or a share of one core."""
+    """A duration in a readable unit, a share of one core, or a size."""
     if unit == "core":
         return f"{seconds:.2%}"
+    if unit == "MiB":
+        return f"{seconds:.0f} MiB"
     if seconds >= 1:
         return f"{seconds:.2f} s"
     return f"{seconds * 1000:.2f} ms"

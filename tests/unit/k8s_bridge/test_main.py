@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -110,6 +112,40 @@ def test_a_storm_is_taken_in_parts_the_urgent_first(
     bridge = bridge_over(cluster, tmp_path, monkeypatch)
     assert bridge.step(NOON) == 19
     assert bridge.step(NOON) == 0
+
+
+def test_no_pause_between_the_parts_of_a_long_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock advances by 1 s at each question, so that a pass writes some of the Nodes."""
+    cluster = FakeCluster(20, BridgeConfig(connections=1, poll_s=300))
+    bridge = bridge_over(cluster, tmp_path, monkeypatch)
+    monkeypatch.setattr(bridge.watch, "start", lambda: None)
+    monkeypatch.setattr("k8s_bridge.main.SHORTEST_PAUSE_S", 600.0)
+    monkeypatch.setattr("k8s_bridge.main.SLICE_S", 5.0)
+    ticks = itertools.count()
+    for module in ("main", "connections"):
+        clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
+        monkeypatch.setattr(f"k8s_bridge.{module}.time", clock)
+    written = threading.Event()
+    passes: list[bool] = []
+
+    def passed(*, failed: bool) -> None:
+        passes.append(failed)
+        if len(set(cluster.kube.asked)) == 20:
+            written.set()
+
+    monkeypatch.setattr(bridge._metrics, "passed", passed)
+    loop = threading.Thread(target=bridge.run)
+    loop.start()
+    try:
+        assert written.wait(60)
+        assert len(passes) > 1
+        assert not any(passes)
+    finally:
+        bridge.stop()
+        loop.join(60)
+    assert not loop.is_alive(), "a stop ends the pause"
 
 
 def time_is_up_after(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:

@@ -42,6 +42,10 @@ def test_a_share_of_a_core_is_shown_as_a_percentage() -> None:
     }
 
 
+def test_a_size_is_shown_in_mib() -> None:
+    assert show(118.6, "MiB") == "119 MiB"
+
+
 def test_a_figure_is_always_shown_with_its_rival() -> None:
     figure = Figure(
         name="prolog",
