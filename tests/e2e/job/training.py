@@ -45,6 +45,7 @@ sys.exit(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
 _SCRIPT = """#!/bin/bash
 #SBATCH --nodes={nodes} --ntasks-per-node=2 --gres=gpu:8 --exclusive {requeue} --open-mode=append
 #SBATCH --output={folder}/log
+{before}
 holdfast run --checkpoints {folder} -- \\
   srun {command}
 """
@@ -120,9 +121,11 @@ def submit(
     options: tuple[str, ...] = (),
     code: int = 0,
     rank: str = "",
+    before: str = "",
 ) -> Training:
     """Submit the job as alice; ``code`` is the exit code of its ranks. ``rank``: bash code that
-    each task runs instead of the training."""
+    each task runs instead of the training. ``before``: a line of the script before it, in which
+    ``FOLDER`` becomes the checkpoint folder."""
     folder = f"/mnt/training/e2e-{time.monotonic_ns()}"
     box.run(["install", "-d", "-o", "alice", folder])
     _put(box.path("/mnt/training/e2e_small.py"), _PROGRAM)
@@ -132,6 +135,7 @@ def submit(
         folder=folder,
         command=f"bash -c {shlex.quote(rank)}" if rank else command,
         requeue="--requeue" if requeue else "--no-requeue",
+        before=before.replace("FOLDER", folder),
     )
     done = box.run(["sbatch", "--parsable", *options], user="alice", stdin=script)
     return Training(box, int(done.stdout.split(";")[0]), folder)
