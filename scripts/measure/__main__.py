@@ -20,7 +20,6 @@ from testbed.shape import RELEASES
 from measure import (
     agent_cost,
     beside_gcm,
-    bridge_scale,
     detection,
     drain,
     figures,
@@ -141,6 +140,8 @@ def _in_box(names: Sequence[str], slurm: str) -> page.Part:
 
 
 def _bridge() -> page.Part:
+    from measure import bridge_scale  # noqa: PLC0415 - its packages are not needed for --help
+
     about = machine.describe(
         f"Slurm 24.11 with {bridge_scale.NODES} nodes without slurmd, kube-apiserver and etcd with as many "
         "Nodes of 22 KB, and the bridge, all on this machine"

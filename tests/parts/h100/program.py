@@ -32,7 +32,7 @@ for line in sys.stdin:
 """
 
 
-SOON_S = 20.0
+SOON_S = 60.0
 """At once on a quiet machine."""
 
 
