@@ -258,7 +258,12 @@ static void hang_beyond_sigkill(int gpu, const char *symbol, u64 until_us) {
         setsid();
         for (int fd = 0; fd < 1024; fd++) close(fd);
         if (ptrace(PTRACE_SEIZE, me, 0, PTRACE_O_TRACEEXIT)) _exit(1);
-        while (must_hang(gpu, symbol, until_us) && !kill(me, 0)) sim_sleep_ms(10);
+        while (must_hang(gpu, symbol, until_us) && !kill(me, 0)) {
+            int status; /* another signal, as SIGCHLD of the child above, would stop the thread in state t */
+            if (waitpid(me, &status, WNOHANG | __WALL) == me && WIFSTOPPED(status) && !(status >> 16))
+                ptrace(PTRACE_CONT, me, 0, (long)WSTOPSIG(status));
+            sim_sleep_ms(10);
+        }
         _exit(0); /* detaches: the thread continues or exits */
     }
     if (child > 0) waitpid(child, NULL, 0);
