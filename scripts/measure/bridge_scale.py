@@ -207,11 +207,12 @@ class _Run:
             others.append(self._next())
             drained.append(self._drain([others[-1]], f"a person's drain in the storm {turn}"))
             time.sleep(0.3)
-        told = [at - begun for at in self._told.of(numbers, 300)]
+        reported = [at - begun for at in self._told.of(numbers, 300)]
         _until(lambda: self._running.synced, "the storm's end", 60)
         records = sum(self._kube.isolated(number) for number in numbers)
         ours = Series(
-            what=f"bridge, {STORM} drains at once: all cordoned and told", seconds=(max(told),)
+            what=f"bridge, {STORM} drains at once: all cordoned and reported",
+            seconds=(max(reported),),
         )
         raw = Series(what=f"{2 * STORM} raw PATCH", seconds=(2 * STORM * self._raw(),))
         return [
@@ -222,7 +223,7 @@ class _Run:
                 target="at most 12 s",
                 met=ours.median <= 12 and records == STORM,
                 notes=(
-                    f"storm: the first told after {min(told):.1f} s, {records} cordoned and tainted",
+                    f"storm: the first reported after {min(reported):.1f} s, {records} cordoned and tainted",
                 ),
             ),
             self._told_figure("during the storm", others, drained),
@@ -238,7 +239,7 @@ class _Run:
         shown = self._slurm.scontrol("show", "node", slurm_name(numbers[-1]))
         assert "KUBE_CORDON" in shown  # noqa: S101 - what was measured
         changes = self._slurm.changes() - changes
-        told = max(self._told.of(numbers, 300)) - last
+        reported = max(self._told.of(numbers, 300)) - last
         return [
             Figure(
                 name="bridge",
@@ -249,7 +250,7 @@ class _Run:
                 target="at most 3 s",
                 met=after_s <= 3,
                 notes=(
-                    f"cordons: drained by {changes} writes to Slurm; all told after {told:.1f} s more",
+                    f"cordons: drained by {changes} writes to Slurm; all reported after {reported:.1f} s more",
                 ),
             )
         ]
@@ -270,8 +271,8 @@ class _Run:
         )
 
     def _told_figure(self, when: str, numbers: list[int], drained: list[float]) -> Figure:
-        told = self._told.of(numbers, 300)
-        seconds = tuple(at - since for at, since in zip(told, drained, strict=True))
+        reported = self._told.of(numbers, 300)
+        seconds = tuple(at - since for at, since in zip(reported, drained, strict=True))
         ours = Series(what=f"bridge, one drain to its condition {when}", seconds=seconds)
         return Figure(
             name="bridge",
