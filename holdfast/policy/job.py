@@ -21,21 +21,9 @@ from holdfast.policy.job_facts import (
     JobFacts,
     Next,
     NodeEvidence,
-    PastAttempt,
     RetryLimits,
 )
 from holdfast.vocabulary import DO_NOT_REQUEUE, SlurmName
-
-__all__ = [
-    "FailureKind",
-    "JobDecision",
-    "JobFacts",
-    "Next",
-    "NodeEvidence",
-    "PastAttempt",
-    "RetryLimits",
-    "decide",
-]
 
 MAX_TRIES = {FailureKind.USER: 2, FailureKind.CHECKPOINT: 2}
 """Attempts for a failure that another attempt rarely changes. Others: ``max_same_failure``."""

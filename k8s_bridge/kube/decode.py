@@ -44,8 +44,8 @@ def _without_images(data: bytes) -> bytes:
 def _end_of_list(data: bytes, begin: int) -> int:
     """The index of the bracket that closes a list of objects; -1 where that is not certain.
 
-    Whoever can write a Node's status chooses the names, so a bracket counts only outside of strings: after
-    an even number of quotation marks, without any backslash before it.
+    Each client that may write a Node's status chooses the names, so a bracket counts only outside of
+    strings: after an even number of quotation marks, without any backslash before it.
     """
     if data[begin : begin + 1] == b"]":
         return begin

@@ -33,9 +33,6 @@ def in_order(changes: Iterable[KubeChange]) -> list[list[KubeChange]]:
 
 
 def _is_urgent(own: Sequence[KubeChange]) -> bool:
-    first = own[0]
-    if len(own) == 1 and isinstance(first, UpdateStatus):  # 10,000 of them in a first sync
-        return bool(first.events)
     return any(not isinstance(change, UpdateStatus) or change.events for change in own)
 
 

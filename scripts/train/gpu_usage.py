@@ -9,6 +9,7 @@ Example: srun --overlap --ntasks-per-node=1 python3 gpu_usage.py --output /mnt/t
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -85,15 +86,14 @@ def main() -> int:
     args.output.mkdir(parents=True, exist_ok=True)
     records: list[dict[str, Any]] = []
     with (args.output / f"{host}.jsonl").open("a", encoding="utf-8") as file:
-        while not stop.is_set():
+        for turn in range(args.samples) if args.samples else itertools.count():
+            if stop.wait(args.interval_s if turn else 0):
+                break
             at = round(time.time(), 3)
             taken = list(sample(pynvml))
             file.writelines(json.dumps({"t": at, "host": host, **one}) + "\n" for one in taken)
             file.flush()
             records += taken
-            if args.samples and len(records) >= args.samples * max(1, len(taken)):
-                break
-            stop.wait(args.interval_s)
     print(summary(host, records), flush=True)
     return 0
 

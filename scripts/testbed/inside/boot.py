@@ -37,7 +37,7 @@ def _answer(argv: Sequence[str]) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _wait(what: str, log: str, timeout_s: float, good: Callable[[], bool]) -> None:
+def _wait(what: str, log: str, good: Callable[[], bool], timeout_s: float = 180.0) -> None:
     end = time.monotonic() + timeout_s
     while not good():
         if time.monotonic() > end:
@@ -85,12 +85,12 @@ def _accounting() -> None:
         "-e",
         "create database if not exists slurm_acct_db",
     ]
-    _wait("MariaDB", "/var/log/slurm/mariadbd.log", 180, lambda: _answer(select) is not None)
-    _wait("munged", "/var/log/slurm/munged.log", 20, lambda: _answer(["munge", "-n"]) is not None)
+    _wait("MariaDB", "/var/log/slurm/mariadbd.log", lambda: _answer(select) is not None)
+    _wait("munged", "/var/log/slurm/munged.log", lambda: _answer(["munge", "-n"]) is not None, 20)
     say("MariaDB and munge")
     ask(INSIDE, do="start", name="slurmdbd")
     cluster = ["sacctmgr", "-n", "-P", "list", "cluster"]
-    _wait("slurmdbd", "/var/log/slurm/slurmdbd.log", 180, lambda: _answer(cluster) is not None)
+    _wait("slurmdbd", "/var/log/slurm/slurmdbd.log", lambda: _answer(cluster) is not None)
     for words in (
         ("add", "cluster", "demo"),
         ("add", "account", "research", "Organization=holdfast"),
@@ -104,7 +104,7 @@ def _accounting() -> None:
 def _slurm(shape: Shape) -> None:
     ask(INSIDE, do="start", name="slurmctld")
     ping = ["scontrol", "ping"]
-    _wait("slurmctld", "/var/log/slurm/slurmctld.log", 180, lambda: "UP" in (_answer(ping) or ""))
+    _wait("slurmctld", "/var/log/slurm/slurmctld.log", lambda: "UP" in (_answer(ping) or ""))
     for node in shape.node_names:
         ask(INSIDE, do="power-on", name=node)
     say(f"slurmctld, and power to {shape.nodes} nodes")
@@ -114,7 +114,6 @@ def _slurm(shape: Shape) -> None:
     _wait(
         "not all nodes are idle: a slurmd",
         log,
-        180,
         lambda: len((_answer(idle) or "").split()) == shape.nodes,
     )
     shutil.copytree(SLURMCTLD_STATE, OLDER_STATE, dirs_exist_ok=True)

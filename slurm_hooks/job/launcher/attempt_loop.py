@@ -13,7 +13,8 @@ from functools import cached_property
 from holdfast.config.location import ALL, is_off
 from holdfast.incidents import Incident
 from holdfast.policy.exclusion import exclusion
-from holdfast.policy.job import JobDecision, Next, decide
+from holdfast.policy.job import decide
+from holdfast.policy.job_facts import JobDecision, Next
 from holdfast.slurm.hostlist import expand, names_in
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.policy.job import (
+from holdfast.policy.job import decide
+from holdfast.policy.job_counts import attempts, same_failures
+from holdfast.policy.job_facts import (
     FailureKind,
     JobDecision,
     JobFacts,
     Next,
     NodeEvidence,
     PastAttempt,
-    decide,
 )
-from holdfast.policy.job_counts import attempts, same_failures
 from holdfast.vocabulary import SlurmName
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

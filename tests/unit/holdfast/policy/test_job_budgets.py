@@ -9,15 +9,14 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from holdfast.policy.job import (
-    MAX_OUTAGES,
+from holdfast.policy.job import MAX_OUTAGES, decide
+from holdfast.policy.job_facts import (
     FailureKind,
     JobDecision,
     JobFacts,
     Next,
     NodeEvidence,
     PastAttempt,
-    decide,
 )
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.config import JobConfig

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.policy import job as policy
-from holdfast.policy.job import FailureKind, JobDecision, JobFacts, Next, NodeEvidence, decide
+from holdfast.policy.job import decide
+from holdfast.policy.job_facts import (
+    FailureKind,
+    JobDecision,
+    JobFacts,
+    Next,
+    NodeEvidence,
+    PastAttempt,
+)
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.config import JobConfig
@@ -198,7 +206,7 @@ def test_the_page_has_a_row_for_each_kind_with_the_limits_of_the_code() -> None:
     assert {kind.value for kind in FailureKind} <= set(cells)
     for kind in FailureKind:
         text = " ".join(cells[kind.value])
-        current = policy.PastAttempt(fingerprint="x", progressed=False, kind=kind)
+        current = PastAttempt(fingerprint="x", progressed=False, kind=kind)
         known = JobFacts(exit_code=1, current=current, node_count=2)
         most = JobConfig().max_attempts
         actions = [
