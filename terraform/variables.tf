@@ -177,7 +177,8 @@ variable "bridge" {
     - `events`: Events on Nodes for transitions.
     - `nodes`: Slurm's node name => the Kubernetes Node's; empty: Slurm's InstanceId is the Node's name.
     - `node_selector`: a label selector: the bridge ignores all other Nodes.
-    - `adapter`: `commands`, or `pyslurm` (the image has the cluster's release of it).
+    - `adapter`: `commands`, `pyslurm` (the image has the cluster's release of it), or `rest` (slurmrestd, with `auth` `jwt`).
+    - `rest_url`: with `adapter` `rest`: where slurmrestd listens. The NetworkPolicy allows its port.
     - `unreadable_polls`: failed reads of Slurm until conditions become Unknown.
     - `connections`: requests to the API server at once.
     - `timeout_s`: limit for one call to the API server.
@@ -201,6 +202,7 @@ variable "bridge" {
     nodes                = optional(map(string), {})
     node_selector        = optional(string, "")
     adapter              = optional(string, "commands")
+    rest_url             = optional(string, "")
     unreadable_polls     = optional(number, 3)
     connections          = optional(number, 8)
     timeout_s            = optional(number, 10)
@@ -244,8 +246,16 @@ variable "bridge" {
     error_message = "bridge.metrics_port is ${try(var.bridge.metrics_port, 0)}: use a port from 1 to 65535."
   }
   validation {
-    condition     = var.bridge == null ? true : contains(["commands", "pyslurm"], var.bridge.adapter)
-    error_message = "bridge.adapter is \"${try(var.bridge.adapter, "")}\": use \"commands\" or \"pyslurm\"."
+    condition     = var.bridge == null ? true : contains(["commands", "pyslurm", "rest"], var.bridge.adapter)
+    error_message = "bridge.adapter is \"${try(var.bridge.adapter, "")}\": use \"commands\", \"pyslurm\" or \"rest\"."
+  }
+  validation {
+    condition     = var.bridge == null ? true : (var.bridge.adapter == "rest" ? can(regex("^https?://[A-Za-z0-9.-]+:[0-9]{1,5}$", var.bridge.rest_url)) : var.bridge.rest_url == "")
+    error_message = "bridge.adapter is \"${try(var.bridge.adapter, "")}\" and bridge.rest_url \"${try(var.bridge.rest_url, "")}\": with \"rest\" give http://HOST:PORT or https://HOST:PORT of slurmrestd, for example \"http://slurmrestd:6820\"; otherwise leave rest_url empty."
+  }
+  validation {
+    condition     = try(var.bridge.adapter, "") != "rest" || try(var.bridge.auth, "") == "jwt"
+    error_message = "bridge.adapter is \"rest\" and bridge.auth \"${try(var.bridge.auth, "")}\": use auth \"jwt\", because slurmrestd takes a token."
   }
   validation {
     condition = var.bridge == null ? true : alltrue([

@@ -64,7 +64,7 @@ OBJECTS = (
         document=bridge.DEPLOYMENT,
         path=f"{CLUSTER}/bridge",
         fixed={"nodes": "", "runs_on": "", "rest_url": ""},
-        given={name: mark(name) for name in ("token_file", "join", "runs_on")}
+        given={name: mark(name) for name in ("token_file", "join", "runs_on", "rest_url")}
         | {"pairs": mark("nodes")},
     ),
     Source(

@@ -197,6 +197,7 @@ def test_a_wrong_input(root: Terraform, cases: list[Case]) -> None:
 WRONG_BRIDGE = {
     **BRIDGE,
     "adapter": "rest",
+    "auth": "key",
     "nodes": {"worker-0": "node-a", "worker-1": "node-a"},
     "node_selector": "a;b",
     "runs_on": {"pool": "a b"},
@@ -207,11 +208,20 @@ WRONG_BRIDGE = {
 def test_every_wrong_setting_of_the_bridge_is_named(root: Terraform) -> None:
     answer = root.run("plan", **{**GOOD, "bridge": WRONG_BRIDGE})
     assert answer.status == 1
-    assert 'bridge.adapter is "rest": use "commands" or "pyslurm"' in answer.text
+    assert 'bridge.rest_url "": with "rest" give http://HOST:PORT or https://HOST:PORT' in answer.text
+    assert 'bridge.adapter is "rest" and bridge.auth "key": use auth "jwt"' in answer.text
     assert "map each Slurm node to a Kubernetes Node of its own" in answer.text
     assert 'bridge.node_selector is "a;b": use a label selector' in answer.text
     assert 'bridge.runs_on is {"pool":"a b"}: use labels' in answer.text
     assert "bridge.connections 0 (1 to 64)" in answer.text
+
+
+def test_an_unknown_adapter_and_a_url_without_its_adapter(root: Terraform) -> None:
+    wrong = {**BRIDGE, "adapter": "sinfo", "rest_url": "http://slurmrestd:6820"}
+    answer = root.run("plan", **{**GOOD, "bridge": wrong})
+    assert answer.status == 1
+    assert 'bridge.adapter is "sinfo": use "commands", "pyslurm" or "rest"' in answer.text
+    assert "otherwise leave rest_url empty" in answer.text
 
 
 @pytest.mark.parametrize(("given", "names", "remedy"), ACROSS)

@@ -32,6 +32,7 @@ BRIDGE: Mapping[str, object] = {
     "nodes": {},
     "node_selector": "",
     "adapter": "commands",
+    "rest_url": "",
     "unreadable_polls": 3,
     "connections": 8,
     "timeout_s": 10,
@@ -211,6 +212,17 @@ def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
     assert {group for group, made in manifests.items() if made} == wanted.keys()
     for group, rendered in wanted.items():
         assert objects(manifests[group]) == by_name(rendered), group
+
+
+def test_the_bridge_over_slurmrestd(here: Terraform) -> None:
+    """The NetworkPolicy allows slurmrestd's port too."""
+    bridge = {**BRIDGE, "adapter": "rest", "rest_url": "https://slurmrestd.slurm:6820"}
+    here.ok("apply", "-auto-approve", bridge=bridge, ports=[443])
+    manifests = here.outputs()["manifests"]
+    text = {name: _text(value) for name, value in bridge.items()}
+    assert objects(manifests["bridge"]) == by_name(render_text("deployment", **text))
+    policy = render_text("network-policy", ports="443,6820", metrics_port="9700")
+    assert objects(manifests["network"]) == by_name(policy)
 
 
 @pytest.mark.parametrize("bridge", [BRIDGE, None])

@@ -10,6 +10,8 @@ locals {
     programs = join(" ", var.agent.slurmd)
   })
 
+  rest_port = try([tonumber(regex(":([0-9]+)$", var.bridge.rest_url)[0])], [])
+
   # Group => whether it is wanted. A group is a folder with one template for each object.
   groups = {
     rights  = true
@@ -51,7 +53,7 @@ locals {
       metrics_port = try(var.bridge.metrics_port, 9646)
       ports = concat(
         [for protocol in ["UDP", "TCP"] : { port = 53, protocol = protocol }],
-        [for port in var.network_policy_ports : { port = port, protocol = "TCP" }],
+        [for port in distinct(concat(var.network_policy_ports, local.rest_port)) : { port = port, protocol = "TCP" }],
       )
     }
     off = {
