@@ -194,34 +194,37 @@ def test_a_wrong_input(root: Terraform, cases: list[Case]) -> None:
         assert remedy in answer.text
 
 
-WRONG_BRIDGE = {
-    **BRIDGE,
-    "adapter": "rest",
-    "auth": "key",
-    "nodes": {"worker-0": "node-a", "worker-1": "node-a"},
-    "node_selector": "a;b",
-    "runs_on": {"pool": "a b"},
-    "connections": 0,
-}
+SLURMRESTD = "http://slurmrestd:6820"
+
+WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"adapter": "sinfo"}, 'bridge.adapter is "sinfo": use "commands", "pyslurm" or "rest"'),
+    (
+        {"adapter": "rest"},
+        'bridge.rest_url "": with "rest" give http://HOST:PORT or https://HOST:PORT',
+    ),
+    ({"rest_url": SLURMRESTD}, "otherwise leave rest_url empty"),
+    (
+        {"adapter": "rest", "rest_url": SLURMRESTD, "auth": "key"},
+        'bridge.adapter is "rest" and bridge.auth "key": use auth "jwt"',
+    ),
+    (
+        {"nodes": {"worker-0": "node-a", "worker-1": "node-a"}},
+        "map each Slurm node to a Kubernetes Node of its own",
+    ),
+    ({"node_selector": "a;b"}, 'bridge.node_selector is "a;b": use a label selector'),
+    ({"runs_on": {"pool": "a b"}}, 'bridge.runs_on is {"pool":"a b"}: use labels'),
+    ({"connections": 0}, "bridge.connections 0 (1 to 64)"),
+]
+"""One at a time: OpenTofu shows the first error of a variable only."""
 
 
-def test_every_wrong_setting_of_the_bridge_is_named(root: Terraform) -> None:
-    answer = root.run("plan", **{**GOOD, "bridge": WRONG_BRIDGE})
+@pytest.mark.parametrize(("wrong", "message"), WRONG_SETTINGS)
+def test_a_wrong_setting_of_the_bridge(
+    root: Terraform, wrong: dict[str, Any], message: str
+) -> None:
+    answer = root.run("plan", **{**GOOD, "bridge": {**BRIDGE, **wrong}})
     assert answer.status == 1
-    assert 'bridge.rest_url "": with "rest" give http://HOST:PORT or https://HOST:PORT' in answer.text
-    assert 'bridge.adapter is "rest" and bridge.auth "key": use auth "jwt"' in answer.text
-    assert "map each Slurm node to a Kubernetes Node of its own" in answer.text
-    assert 'bridge.node_selector is "a;b": use a label selector' in answer.text
-    assert 'bridge.runs_on is {"pool":"a b"}: use labels' in answer.text
-    assert "bridge.connections 0 (1 to 64)" in answer.text
-
-
-def test_an_unknown_adapter_and_a_url_without_its_adapter(root: Terraform) -> None:
-    wrong = {**BRIDGE, "adapter": "sinfo", "rest_url": "http://slurmrestd:6820"}
-    answer = root.run("plan", **{**GOOD, "bridge": wrong})
-    assert answer.status == 1
-    assert 'bridge.adapter is "sinfo": use "commands", "pyslurm" or "rest"' in answer.text
-    assert "otherwise leave rest_url empty" in answer.text
+    assert message in answer.text
 
 
 @pytest.mark.parametrize(("given", "names", "remedy"), ACROSS)

@@ -114,6 +114,14 @@ def test_users_have_a_part_of_the_budget(
     assert allowed_by_users(Budget(max_nodes, share, users), 4) == expected
 
 
+def test_a_part_that_is_exceeded_admits_nobody() -> None:
+    """As after a reduction of users_share."""
+    table = [node(0), node(1, FULL), node(2, FULL), *(node(number) for number in range(3, 9))]
+    smaller = Budget(max_nodes=4, max_share=0.0, users_share=0.25)
+    refused = admit(SlurmName("worker-0"), table, smaller, "DISK_FULL")
+    assert (refused.admitted, refused.out, refused.allowed) == (False, 2, 1)
+
+
 def test_full_disks_do_not_use_up_the_budget_for_hardware() -> None:
     table = [node(0), node(1, FULL), node(2)]
     assert is_by_users(table[1])

@@ -90,6 +90,22 @@ def test_with_the_policy_hold_the_hook_drains(site: Site, context: Context) -> N
     assert reason.endswith(f" boot={machine.boot_id()[:8]}"), "as the agent writes it"
 
 
+def test_the_reason_names_the_probes_without_an_answer(site: Site) -> None:
+    site.configure(HOLD)
+    site.publish(Status.BLIND, blind=["nvml", "mounts"])
+    assert admission.answer(Context.PROLOG) == 10
+    assert "blind: silent probes: nvml, mounts" in site.slurm.mine.reason
+
+
+def test_another_nodes_drain_is_not_taken_for_ones_own(site: Site) -> None:
+    """Its name sorts after this node's and comes first in Slurm's answer."""
+    site.configure(HOLD)
+    site.slurm.drain([SlurmName("worker-2")], "swapping DIMM", "admin")
+    site.slurm.table = dict(reversed(site.slurm.table.items()))
+    assert admission.answer(Context.PROLOG) == 10
+    assert site.slurm.mine.drained_flag
+
+
 @pytest.mark.parametrize("ahead_h", [-1, 0, 1])
 def test_the_agent_knows_a_hooks_drain_whatever_the_nodes_clock(site: Site, ahead_h: int) -> None:
     site.configure(HOLD)
