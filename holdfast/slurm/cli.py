@@ -168,6 +168,9 @@ class SlurmCli:
         name = job.array_task or str(job.job_id)
         self._run(argv_of.job_admin_comment(name, _one_line(text)))
 
+    def release(self, job_id: int) -> None:
+        self._run(argv_of.release(self._exact(job_id)))
+
     def disable_requeue(self, job_id: int) -> None:
         self._run(argv_of.disable_requeue(self._exact(job_id)))
 

@@ -55,7 +55,8 @@ class SlurmJob:
     ``array_task`` names this job alone where ``job_id`` is ambiguous: one task of an array shares its
     number with the whole array, a het job's leader with all components. Empty where ``job_id`` is
     unambiguous. ``state`` is the base state and its flags joined by ``+``: ``PENDING`` means that the
-    last run has left its nodes, ``PENDING+COMPLETING`` that it has not.
+    last run has left its nodes, ``PENDING+COMPLETING`` that it has not. ``expedited``: submitted with
+    ``--requeue=expedite`` (Slurm 25.11 and newer).
     """
 
     job_id: int
@@ -65,6 +66,7 @@ class SlurmJob:
     state_reason: str
     restarts: int
     requeue: bool
+    expedited: bool = False
     nodes: str = ""
     batch_host: str = ""
     exit_code: str = ""

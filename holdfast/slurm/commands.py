@@ -64,6 +64,10 @@ def hold(job: str) -> list[str]:
     return ["scontrol", "uhold", job]
 
 
+def release(job: str) -> list[str]:
+    return ["scontrol", "release", job]
+
+
 def job_comment(job: str, text: str) -> list[str]:
     return ["scontrol", "update", f"JobId={job}", f"Comment={text}"]
 

@@ -170,6 +170,7 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
         state_reason=_text(row.get("state_reason")),
         restarts=_number(row.get("restart_cnt")) or 0,
         requeue=bool(row.get("requeue")),
+        expedited="EXPEDITED_REQUEUE" in _words(row.get("flags")),
         nodes=_text(row.get("nodes")),
         batch_host=_text(row.get("batch_host")),
         exit_code=_exit_code(row.get("exit_code")),

@@ -62,7 +62,7 @@ PrologFlags=contain
 TreeWidth=1000
 # the nodes have more processors and memory configured than the machine has
 SlurmdParameters=config_overrides
-SlurmctldParameters=enable_stepmgr
+SlurmctldParameters={slurmctld}
 RebootProgram=/opt/sandbox/reboot
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost={controller_address}
@@ -78,6 +78,9 @@ _SCHEDULER = (
     "nohold_on_prolog_fail", "extra_constraints", "pack_serial_at_end", "salloc_wait_nodes", "sbatch_wait_nodes",
     "defer_batch", "max_rpc_cnt=100", "bf_interval=2", "sched_interval=2",
 )  # fmt: skip
+
+_EXPEDITED_REQUEUE = (25, 11)
+"""The first release with ``sbatch --requeue=expedite``; it changes nothing for other jobs."""
 
 _HOOKS = """\
 Prolog=/opt/holdfast/hooks/prolog
@@ -112,9 +115,15 @@ def slurm_conf(shape: Shape) -> str:
         controller_address=CONTROLLER_ADDRESS,
         jwt_key=JWT_KEY,
         scheduler=",".join(_SCHEDULER),
+        slurmctld=",".join(_slurmctld_parameters(shape.slurm)),
         hooks=_HOOKS if shape.hooks else "# no hooks: the product is not installed",
         nodes=nodes,
     )
+
+
+def _slurmctld_parameters(release: str) -> list[str]:
+    can_expedite = tuple(map(int, release.split("."))) >= _EXPEDITED_REQUEUE
+    return ["enable_stepmgr"] + ["enable_expedited_requeue"] * can_expedite
 
 
 def gres_conf(shape: Shape) -> str:

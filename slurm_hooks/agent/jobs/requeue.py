@@ -65,6 +65,9 @@ _WAITS = frozenset({"Resources", "Priority", "Dependency", "DependencyNeverSatis
 """Reasons of a pending job whose start time has passed. For about a second after a requeue Slurm
 still shows why the last run ended (NonZeroExitCode), which means nothing yet."""
 _HELD = ("JobHeld", "launch failed")
+_LAUNCHER_KILLED = "137:0"
+"""The exit code of a batch script whose launcher was killed. A script that ends because a person requeues
+or holds its job is ended by a signal itself."""
 _UNDER_WAY = frozenset({"RUNNING", "CONFIGURING", "COMPLETING"})
 _OF_THE_PROGRAM = "NonZeroExitCode"
 """The state reason of a job whose script ran and failed; a start that slurmd refused has another
@@ -76,7 +79,11 @@ def _to_stderr(text: str) -> None:
 
 
 class JobClient(SlurmClient, CommentWriter, Protocol):
-    """Slurm, with the comment of a job."""
+    """Slurm, with the comment and the hold of a job."""
+
+    def release(self, job_id: int) -> None:
+        """Release a held job."""
+        ...
 
 
 class Requeuer:
@@ -266,8 +273,10 @@ class Requeuer:
         states = set(job.state.split("+"))
         if "PENDING" not in states:
             self._drop(tracked)
-        elif len(states) > 1:
-            self._again(tracked, now)  # still completing on its nodes
+        elif "COMPLETING" in states:
+            self._again(tracked, now)  # on the nodes of its last run
+        elif self._held_by_slurm(tracked.marker, job) and self._may_requeue(tracked.marker, job):
+            tracked.next, tracked.due = self._release, now
         elif job.state_reason.startswith(_HELD) or self._delay_s(job) > _MAX_DELAY_S:
             self._drop(tracked)  # held, or a start time set by a person
         elif job.state_reason == "BeginTime" or self._delay_s(job) > 0:
@@ -279,6 +288,18 @@ class Requeuer:
             self._again(tracked, now)
         else:
             self._drop(tracked)
+
+    def _held_by_slurm(self, marker: Marker, job: SlurmJob) -> bool:
+        """Slurm requeues a job with ``--requeue=expedite`` whose script failed, and holds it unless an
+        epilog failed (seen on 26.05.5). The launcher prevents that (Requeue=0) unless it was killed."""
+        killed = marker.state == markers.RUNNING and job.exit_code == _LAUNCHER_KILLED
+        return job.expedited and killed and "REQUEUE_HOLD" in job.state
+
+    def _release(self, tracked: TrackedJob, now: float) -> None:
+        self._slurm.release(tracked.marker.job)
+        self._log(f"job {tracked.marker.job}: its launcher was gone, released")
+        tracked.next, tracked.since = self._look, now
+        self._again(tracked, now)
 
     def _delay_s(self, job: SlurmJob) -> float:
         return job.start_at.timestamp() - self._wall() if job.start_at else 0.0

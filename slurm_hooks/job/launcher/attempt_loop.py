@@ -72,6 +72,7 @@ class AttemptLoop:
         )
         self._search = Search(choice=Choice(chosen=None), failed_after_s=0.0)
         self._proved, self._step_began = "", 0.0
+        self._expedited = False
         self.started = False
         self.last_code = 0
 
@@ -350,6 +351,8 @@ class AttemptLoop:
     ) -> int:
         """Ends the job here. ``cancelled``: by a user, so not counted as a failure of the job."""
         self._control.mark(markers.FINISHED)
+        if code and self._expedited:
+            self._control.end_expedited()
         self._tools.journal.add(
             "finish",
             attempt=self._number,
@@ -371,6 +374,8 @@ class AttemptLoop:
 
     def _look(self) -> JobSnapshot:
         snapshot = read_snapshot(self._tools.slurm, self._job.context.job_id, self._nodes)
+        if snapshot.job is not None:
+            self._expedited = snapshot.job.expedited
         return with_lost(snapshot, self._lost.among(snapshot.nodes))
 
     def _look_with_incidents(self) -> JobSnapshot:

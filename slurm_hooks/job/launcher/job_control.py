@@ -56,12 +56,19 @@ class JobControl:
     def _end_without_agent(self) -> None:
         """An agent that restarts later would find the launcher gone and requeue the job if it failed.
         Setting Requeue=0 in Slurm prevents that."""
-        if self._agent.last is None:
-            return
+        if self._agent.last is not None:
+            self._disable_requeue("cannot report the job's end to the agent or to Slurm")
+
+    def end_expedited(self) -> None:
+        """Slurm holds a job that was submitted with ``--requeue=expedite`` and exits with another status
+        than 0, unless an epilog fails. With Requeue=0 it ends as FAILED, like any other job."""
+        self._disable_requeue("Slurm may hold this job instead of ending it")
+
+    def _disable_requeue(self, otherwise: str) -> None:
         try:
             self._tools.slurm.disable_requeue(self._context.job_id)
         except CommandError as error:
-            say(f"cannot report the job's end to the agent or to Slurm ({error.problem})")
+            say(f"{otherwise} ({error.problem})")
 
     def requeue(self) -> bool:
         """Requeues the job. The marker comes first, since Slurm answers with SIGTERM. False: Slurm

@@ -84,6 +84,11 @@ class FakeSlurm:
     def hold(self, job_id: int, why: str) -> None:
         raise AssertionError("the agent holds no job")
 
+    def release(self, job_id: int) -> None:
+        self._call("release")
+        assert self.job_now is not None
+        self.job_now = replace(self.job_now, state="RUNNING", state_reason="None")
+
     def disable_requeue(self, job_id: int) -> None:
         raise AssertionError("the launcher's, not the agent's")
 
@@ -595,3 +600,47 @@ def test_a_path_that_is_too_long_is_not_written(tmp_path: Path, no_switch: None)
     node.mark("running", journal="/" + "x" * 500)
     node.run(seconds=20)
     assert "admin_comment" not in slurm.asked
+
+
+HELD_BY_SLURM = replace(
+    JOB,
+    expedited=True,
+    restarts=1,
+    state="PENDING+REQUEUE_HOLD",
+    state_reason="JobHeldUser",
+    exit_code="137:0",
+)
+"""As Slurm 26.05 leaves a job with ``--requeue=expedite`` whose launcher was killed."""
+
+
+def test_an_expedited_job_whose_launcher_was_killed_is_released(node: Node) -> None:
+    node.slurm.job_now = HELD_BY_SLURM
+    node.mark("running")
+    node.ended()
+    node.run(2)
+    assert node.changes == ["release"]
+    assert node.log == ["job 7: its launcher was gone, released"]
+    assert not node.marked
+
+
+@pytest.mark.parametrize(
+    ("of_job", "of_marker"),
+    [
+        ({"exit_code": "0:15"}, {}),  # a person's scontrol requeuehold
+        ({"exit_code": "1:0"}, {}),
+        ({"expedited": False}, {}),
+        ({"state": "PENDING", "exit_code": "0:0"}, {}),  # a person's scontrol hold
+        ({}, {"state": "requeue"}),
+        ({}, {"launchers_killed": 2}),
+        ({"requeue": False}, {}),
+    ],
+)
+def test_any_other_hold_stays(
+    node: Node, of_job: dict[str, object], of_marker: dict[str, object]
+) -> None:
+    node.slurm.job_now = replace(HELD_BY_SLURM, **of_job)  # type: ignore[arg-type]
+    node.mark(**{"state": "running", **of_marker})  # type: ignore[arg-type]
+    node.ended()
+    node.run(40)
+    assert node.changes == []
+    assert not node.marked, "Slurm is not queried any more"
