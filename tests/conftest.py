@@ -15,7 +15,13 @@ from testbed.box import Box
 from testbed.rootfs import product, roots
 from testbed.shape import RELEASES
 
-OF_NODES = ("test_detection.py", "test_faults_show.py", "test_not_repaired.py", "test_workflow.py")
+OF_NODES = (
+    "test_detection.py",
+    "test_faults_show.py",
+    "test_not_repaired.py",
+    "test_time_limit.py",
+    "test_workflow.py",
+)
 """Tests of nodes and programs, not of Slurm: they run on the newest selected release only."""
 
 GIVEN_ROOT = os.environ.get("HOLDFAST_TEST_ROOT", "")

@@ -176,6 +176,7 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
         exit_code=_exit_code(row.get("exit_code")),
         excluded=_text(row.get("excluded_nodes")),
         start_at=epoch(row.get("start_time")),
+        end_at=epoch(row.get("end_time")),
         partition=_text(row.get("partition")),
         work_dir=_text(row.get("current_working_directory")),
         admin_comment=_text(row.get("admin_comment")),

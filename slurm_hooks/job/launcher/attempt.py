@@ -12,17 +12,21 @@ from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.resume_argument import NO_CONTAINER, PathMap
+from slurm_hooks.job.launcher.time_limit import BeforeLimit
 from slurm_hooks.job.step.run_step import KILL_ON_BAD_EXIT, StepSignals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The command line of ``holdfast run`` in a job. ``paths``: how paths differ in its container."""
+    """The command line of ``holdfast run`` in a job. ``paths``: how paths differ in its container.
+    ``before_limit``: ``--continue``.
+    """
 
     context: JobContext
     command: tuple[str, ...]
     checkpoints: Path
     paths: PathMap = NO_CONTAINER
+    before_limit: BeforeLimit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ from slurm_hooks.job.launcher.preconditions import Preconditions, is_outage
 from slurm_hooks.job.launcher.remaining_tasks import RemainingTasks
 from slurm_hooks.job.launcher.resume_argument import filled
 from slurm_hooks.job.launcher.search import Search, next_checkpoint, search
+from slurm_hooks.job.launcher.time_limit import TimeLimit
 from slurm_hooks.job.step.node_steps import EXTERN, steps_here, steps_on
 from slurm_hooks.job.step.rank_hosts import rank_hosts
 from slurm_hooks.job.step.run_step import StepEnd, StepPlan, run_step
@@ -72,6 +73,7 @@ class AttemptLoop:
         )
         self._search = Search(choice=Choice(chosen=None), failed_after_s=0.0)
         self._proved, self._step_began = "", 0.0
+        self._limit = TimeLimit(None, resume.Left, tools.signals.send)
         self._expedited = False
         self.started = False
         self.last_code = 0
@@ -111,6 +113,11 @@ class AttemptLoop:
                 return self._without_storage("its checkpoints cannot be read")
             return self._finish(1, "checkpoints cannot be read")
         self._search, self._proved = search(choice, history), ""
+        self._limit = TimeLimit(
+            self._job.before_limit,
+            lambda: resume.left(self._job.checkpoints, choice),
+            self._tools.signals.send,
+        )
         end = self._run_step(choice)
         return self._after(end, choice, history)
 
@@ -179,15 +186,19 @@ class AttemptLoop:
     def _watch(self) -> str:
         """Why the step must end now, empty if it may go on. The agents normally end the tasks on a
         bad node; this covers an agent that cannot."""
-        fatal = [fault for fault in self._look_with_incidents().faults or () if fault.fatal]
+        snapshot = self._look_with_incidents()
+        fatal = [fault for fault in snapshot.faults or () if fault.fatal]
         if self._switched_off:
             return ""
         if not fatal:
             self._proved = self._proved or self._search.proved(time.monotonic() - self._step_began)
-            return self._proved
+            return self._proved or self._limit.look(snapshot.job, time.time())
         return f"bad node: {', '.join(map(str, fatal))}"
 
     def _after(self, end: StepEnd, choice: Choice, history: Sequence[JournalAttempt]) -> int | None:
+        decision = self._limit.ended(end)
+        if decision is not None and not self._look().ended_by_slurm:
+            return self._act_on(decision, code=end.exit_code)
         if end.status == 0 and not end.ended_why:
             return self._succeeded(end)
         say(f"step ended: {end.how}")
@@ -214,6 +225,15 @@ class AttemptLoop:
             say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")
         self._report_loss(end, left.newest, history)
         return self._act(self._decide(snapshot, ended, history), code=end.exit_code)
+
+    def _act_on(self, decision: JobDecision, code: int) -> int | None:
+        """For the time limit: it is no failure, so there is no evidence."""
+        journal, action = self._tools.journal, decision.next.value
+        journal.add("decision", attempt=self._number, action=action, why=decision.why)
+        if decision.next is Next.REQUEUE:
+            journal.add("continued", attempt=self._number)
+        say(f"decision: {decision.next.value}: {decision.why}")
+        return self._act(decision, code)
 
     def _report_loss(
         self, end: StepEnd, newest: Checkpoint | None, history: Sequence[JournalAttempt]

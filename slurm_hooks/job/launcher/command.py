@@ -31,6 +31,7 @@ from slurm_hooks.job.launcher.resume_argument import (
     refusal,
     starts_container,
 )
+from slurm_hooks.job.launcher.time_limit import parse as parse_before_limit
 from slurm_hooks.job.step.run_step import StepSignals
 
 _EPILOG = """example, in a script for sbatch --requeue:
@@ -62,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="holdfast run",
-        usage="holdfast run [--checkpoints DIR] [--path-map HOST:CONTAINER] [--spares K] -- CMD …",
+        usage="holdfast run [--checkpoints DIR] [--path-map HOST:CONTAINER] "
+        "[--continue [SIGNAL@]SECONDS] [--spares K] -- CMD …",
         description="Run a job's command, and restart it elsewhere when a node fails.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -78,6 +80,13 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="where a container has a folder; may be repeated (default: srun's --container-mounts)",
+    )
+    parser.add_argument(
+        "--continue",
+        dest="before_limit",
+        metavar="[SIGNAL@]SECONDS",
+        help="so long before the time limit: send the signal to the command, requeue the job after its "
+        "next checkpoint",
     )
     parser.add_argument(
         "--spares", metavar="K", type=int, default=0, help="hot spares: not available yet"
@@ -118,7 +127,14 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
     paths = _paths(args.path_map, command)
     if starts_container(command) and not paths.covers(PurePosixPath(checkpoints)):
         say(f"{checkpoints} is not among the container's mounts (--container-mounts, --path-map)")
-    return Job(context=context, command=tuple(command), checkpoints=checkpoints, paths=paths)
+    before_limit = None if args.before_limit is None else parse_before_limit(args.before_limit)
+    return Job(
+        context=context,
+        command=tuple(command),
+        checkpoints=checkpoints,
+        paths=paths,
+        before_limit=before_limit,
+    )
 
 
 def _paths(given: Sequence[str], command: Sequence[str]) -> PathMap:

@@ -25,7 +25,8 @@ class JournalAttempt:
     """One earlier attempt.
 
     ``started``       a step was started; ``ended``: its launcher recorded the end of it.
-    ``terminated``    scancel, requeue by a user, time limit, preemption.
+    ``terminated``    scancel, requeue by a user, time limit, preemption, or a requeue before the time
+                      limit (``--continue``).
     ``resumed_path``  the checkpoint that it started from, empty for none; ``resumed_step`` its
                       step.
     ``fingerprint``   equal for failures that look alike.
@@ -90,7 +91,7 @@ def _past(group: Sequence[Event]) -> JournalAttempt:
         resumed_path=str(chosen.get("path", "")),
         resumed_step=_integer(chosen.get("step")),
         fingerprint=str(evidence.get("fingerprint", "")),
-        progressed=last(group, "proved") is not None or _bool(evidence.get("progressed")),
+        progressed=_succeeded_so_far(group) or _bool(evidence.get("progressed")),
         node_fault=bool(evidence.get("faults")),
         suspects=tuple(map(str, _items(evidence.get("suspects")))),
         ended_at=_timestamp([event for event in group if event["event"] != "skipped"][-1].get("t")),
@@ -101,10 +102,15 @@ def _past(group: Sequence[Event]) -> JournalAttempt:
     )
 
 
+def _succeeded_so_far(group: Sequence[Event]) -> bool:
+    """The launcher ended the attempt although it worked."""
+    return any(last(group, name) is not None for name in ("proved", "continued"))
+
+
 def _by_others(group: Sequence[Event], end: Event, finish: Event) -> bool:
     """The event ``terminated`` is there also if Slurm has killed the launcher after KillWait."""
     told = end.get("terminated") or finish.get("cancelled")
-    return bool(told) or last(group, "terminated") is not None
+    return bool(told) or any(last(group, name) is not None for name in ("terminated", "continued"))
 
 
 # The file may hold values of any type: another version of Holdfast or a person may have written it.

@@ -143,6 +143,11 @@ class StepSignals:
         if number in (signal.SIGTERM, signal.SIGINT):
             self.terminated = True
 
+    def send(self, number: int) -> None:
+        """Passes a signal on to the command, from any thread."""
+        self.pending.append(number)
+        self.wake()
+
     def wake(self) -> None:
         try:
             os.write(self._write_fd, b"w")

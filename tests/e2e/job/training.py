@@ -46,7 +46,7 @@ _SCRIPT = """#!/bin/bash
 #SBATCH --nodes={nodes} --ntasks-per-node=2 --gres=gpu:8 --exclusive {requeue} --open-mode=append
 #SBATCH --output={folder}/log
 {before}
-holdfast run --checkpoints {folder} -- \\
+holdfast run --checkpoints {folder} {run} -- \\
   srun {command}
 """
 
@@ -122,10 +122,11 @@ def submit(
     code: int = 0,
     rank: str = "",
     before: str = "",
+    run: str = "",
 ) -> Training:
     """Submit the job as alice; ``code`` is the exit code of its ranks. ``rank``: bash code that
     each task runs instead of the training. ``before``: a line of the script before it, in which
-    ``FOLDER`` becomes the checkpoint folder."""
+    ``FOLDER`` becomes the checkpoint folder. ``run``: more options of ``holdfast run``."""
     folder = f"/mnt/training/e2e-{time.monotonic_ns()}"
     box.run(["install", "-d", "-o", "alice", folder])
     _put(box.path("/mnt/training/e2e_small.py"), _PROGRAM)
@@ -136,6 +137,7 @@ def submit(
         command=f"bash -c {shlex.quote(rank)}" if rank else command,
         requeue="--requeue" if requeue else "--no-requeue",
         before=before.replace("FOLDER", folder),
+        run=run,
     )
     done = box.run(["sbatch", "--parsable", *options], user="alice", stdin=script)
     return Training(box, int(done.stdout.split(";")[0]), folder)
