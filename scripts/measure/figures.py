@@ -74,15 +74,15 @@ def _line(series: Series) -> str:
 
 
 def markdown(figures: Sequence[Figure]) -> list[str]:
-    head = "| figure | Holdfast: median (p99, n) | floor or rival: median (p99, n) | ratio | to reach |"
-    rows = [head, "|" + " --- |" * 5, *map(_row, figures)]
+    head = "| name | measured | Holdfast | compared with | ratio | goal |"
+    rows = [head, "|" + " --- |" * 6, *map(_row, figures)]
     notes = [f"* {figure.name}: {note}" for figure in figures for note in figure.notes]
     return [*rows, "", *notes]
 
 
 def _row(figure: Figure) -> str:
     return (
-        f"| {figure.ours.what} | {_cell(figure.ours)} | {figure.rival.what}: {_cell(figure.rival)} "
+        f"| {figure.name} | {figure.ours.what} | {_cell(figure.ours)} | {figure.rival.what}: {_cell(figure.rival)} "
         f"| {figure.ratio:.2f} | {figure.target}: **{verdict(figure)}** |"
     )
 
@@ -103,8 +103,11 @@ def show(seconds: float, unit: str = "s") -> str:
 
 
 def _cell(series: Series) -> str:
-    most = show(series.quantile(0.99), series.unit)
-    return f"{show(series.median, series.unit)} ({most}, {len(series.seconds)})"
+    """The median, and in brackets p99 and the number of measurements; alone if there is only one."""
+    middle = show(series.median, series.unit)
+    if len(series.seconds) == 1:
+        return middle
+    return f"{middle} ({show(series.quantile(0.99), series.unit)}, {len(series.seconds)})"
 
 
 def _series(series: Series) -> dict[str, object]:

@@ -41,6 +41,8 @@ def _body(part: Part) -> str:
         "",
         *(f"- {line}" for line in part.about),
         "",
+        "Medians, in brackets p99 and the number of measurements. Notes begin with the name of the figure.",
+        "",
         *figures.markdown(part.figures),
     ]
     return "\n".join(lines)
