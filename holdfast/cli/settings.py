@@ -6,6 +6,7 @@ The defaults are used then. ``Settings.complain`` prints each problem once, at t
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from holdfast.config import kill_switches
 from holdfast.config.load import load_section
 from holdfast.config.location import config_path, switches_off
 from holdfast.config.schema import ClusterConfig, load_cluster
+from holdfast.config.sections import schema_of
 from holdfast.errors import ConfigError
 from holdfast.slurm.adapter import open_slurm
 from holdfast.slurm.cli import SlurmCli
@@ -52,10 +54,23 @@ class Settings:
         """Slurm as configured; through its commands where that adapter cannot be used."""
         config = self.cluster.slurm
         try:
-            return open_slurm(config)
+            return open_slurm(config, self._token_file())
         except ConfigError as error:
             self._note(error)
             return SlurmCli(config.timeout_s, config.bin)
+
+    def _token_file(self) -> str:
+        """``bridge.slurm_token_file`` if this user may read it: in the bridge's pod Slurm accepts nothing else.
+
+        Empty where the environment has a token, which then counts, and where the section cannot be used.
+        """
+        if os.environ.get("SLURM_JWT"):
+            return ""
+        try:
+            path: str = load_section(self.path, "bridge", schema_of("bridge")).slurm_token_file
+        except (ConfigError, ImportError):  # without k8s_bridge there is no bridge on this machine
+            return ""
+        return path if os.access(path, os.R_OK) else ""
 
     def complain(self, command: str) -> int:
         """Print the problems on standard error. Returns the exit status: 0, or 2 if there are any."""
