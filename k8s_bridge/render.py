@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from holdfast import extra_settings as extra
 from holdfast.document import BOOL, IMAGE_BY_DIGEST, NAME, NUMBER, PATH, REQUIRED, Document, Value
 from holdfast.errors import UsageError
 from k8s_bridge.config import Join
@@ -29,6 +30,35 @@ _TIMEOUT = r"[1-9][0-9]?|1[01][0-9]|120"
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
 
+READ = ("bridge", "node", "paths", "slurm")
+"""The sections that the bridge reads, besides ``cluster``."""
+
+TAKEN: Mapping[str, str] = {
+    "slurm.adapter": "adapter",
+    "slurm.rest_url": "rest_url",
+    "bridge.slurm_token_file": "auth",
+    "bridge.metrics_host": "",
+    "bridge.page_port": "",
+    "bridge.join": "nodes",
+    **{
+        f"bridge.{name}": name
+        for name in (
+            *(
+                "cordon",
+                "taint",
+                "drain_on_cordon",
+                "poll_s",
+                "slurm_user",
+                "metrics_port",
+                "nodes",
+            ),
+            *("node_selector", "events", "unreadable_polls", "connections", "timeout_s"),
+        )
+    },
+}
+"""What the template of the Deployment writes → the value that sets it; empty: it is fixed."""
+
+
 def _rbac(values: Mapping[str, str]) -> Mapping[str, object]:
     return {
         "account": f"system:serviceaccount:{values['namespace']}:{ACCOUNT}",
@@ -51,7 +81,10 @@ def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
         raise UsageError("deployment: adapter=rest needs auth=jwt: slurmrestd takes a token")
     if values["metrics_port"] == _PAGE_PORT:
         raise UsageError(f"deployment: metrics_port: {_PAGE_PORT} is that of the status page")
+    sections = dict(extra.read(values["extra_configuration"], TAKEN, dict.fromkeys(READ)))
     return {
+        "slurm_more": extra.lines(sections.pop("slurm", {}), 2),
+        "more": extra.lines(sections.pop("bridge", {}), 2) + extra.lines(sections),
         "token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else "",
         "join": Join.TABLE.value if values["nodes"] else Join.INSTANCE_ID.value,
         "pairs": _pairs(values["nodes"]),
@@ -136,6 +169,7 @@ DEPLOYMENT = Document(
             "512",
             "memory limit of the pod; at least 128",
         ),
+        "extra_configuration": extra.VALUE,
     },
 )
 

@@ -22,13 +22,14 @@ locals {
 module "soperator" {
   source = "./modules/soperator"
 
-  cluster       = var.slurm_cluster_name
-  gpus          = try(local.gpus[0], 0)
-  nvswitches    = var.nvswitches
-  mounts        = local.mounts_of_slurmd
-  history       = local.history_of_slurmd
-  checks        = var.checks
-  kill_switches = setsubtract(var.kill_switches, ["bridge"])
+  cluster             = var.slurm_cluster_name
+  gpus                = try(local.gpus[0], 0)
+  nvswitches          = var.nvswitches
+  mounts              = local.mounts_of_slurmd
+  history             = local.history_of_slurmd
+  checks              = var.checks
+  extra_configuration = var.extra_configuration
+  kill_switches       = setsubtract(var.kill_switches, ["bridge"])
 
   slurm_operator_version = var.slurm_operator_version
 }

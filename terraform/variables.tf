@@ -144,6 +144,17 @@ variable "checks" {
   }
 }
 
+variable "extra_configuration" {
+  description = "Further sections of holdfast.yaml, such as `{ agent = { metrics_port = 9645 }, node = { budget = { max_nodes = 4 } } }`. Not what another input sets. Keys: docs/reference/configuration.md."
+  type        = any
+  default     = {}
+
+  validation {
+    condition     = can(keys(var.extra_configuration)) && alltrue([for section in try(values(var.extra_configuration), []) : can(keys(section))])
+    error_message = "extra_configuration is ${jsonencode(var.extra_configuration)}: give sections with their keys, for example { agent = { metrics_port = 9645 } }."
+  }
+}
+
 variable "namespace" {
   description = "Namespace of the bridge and the agent. The agent's pods are privileged."
   type        = string
@@ -184,6 +195,8 @@ variable "bridge" {
     - `timeout_s`: limit for one call to the API server.
     - `runs_on`: labels of the Nodes on which its pod may run; empty: any.
     - `memory_limit_mib`: memory limit of the pod.
+    - `extra_configuration`: further keys of the sections bridge, node, paths and slurm of its holdfast.yaml, such as
+      `{ bridge = { rules = [{ use = "not-ready", mode = "drain" }] } }`. Not what another attribute sets.
   EOT
   type = object({
     image                = string
@@ -208,6 +221,7 @@ variable "bridge" {
     timeout_s            = optional(number, 10)
     runs_on              = optional(map(string), {})
     memory_limit_mib     = optional(number, 512)
+    extra_configuration  = optional(any, {})
   })
   default = null
 
@@ -277,6 +291,10 @@ variable "bridge" {
       limits[0] >= limits[1] && limits[0] <= limits[2] && floor(limits[0]) == limits[0]
     ])
     error_message = "bridge.unreadable_polls is ${try(var.bridge.unreadable_polls, 0)} (1 to 1000), bridge.connections ${try(var.bridge.connections, 0)} (1 to 64), bridge.timeout_s ${try(var.bridge.timeout_s, 0)} (1 to 120), bridge.memory_limit_mib ${try(var.bridge.memory_limit_mib, 0)} (at least 128): use whole numbers in these ranges."
+  }
+  validation {
+    condition     = var.bridge == null ? true : alltrue([for section in try(values(var.bridge.extra_configuration), [null]) : can(keys(section))])
+    error_message = "bridge.extra_configuration is ${try(jsonencode(var.bridge.extra_configuration), "")}: give sections with their keys, for example { bridge = { show_planned = true } }."
   }
 }
 

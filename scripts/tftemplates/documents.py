@@ -9,6 +9,7 @@ from typing import cast
 
 import yaml
 
+from holdfast import extra_settings as extra
 from holdfast import templates
 from holdfast.document import Document
 from holdfast.monitoring import documents as monitoring
@@ -63,8 +64,9 @@ OBJECTS = (
     Source(
         document=bridge.DEPLOYMENT,
         path=f"{CLUSTER}/bridge",
-        fixed={"nodes": "", "runs_on": "", "rest_url": ""},
+        fixed={"nodes": "", "runs_on": "", "rest_url": "", "extra_configuration": ""},
         given={name: mark(name) for name in ("token_file", "join", "runs_on", "rest_url")}
+        | {name: mark(f"indent(4, {name})") for name in ("slurm_more", "more")}
         | {"pairs": mark("nodes")},
     ),
     Source(
@@ -137,8 +139,11 @@ def objects(source: Source) -> Iterator[tuple[str, str]]:
         yield f"{source.path}/{file}.yaml.tftpl", template(_end(text))
 
 
-def _configuration() -> Mapping[str, object]:
-    """What Terraform sets in holdfast.yaml: the values, and each check's entry as a whole."""
+def _configuration(indent: int) -> Mapping[str, object]:
+    """What Terraform sets in holdfast.yaml: the values, and each check's entry as a whole.
+
+    ``indent``: of that file in the document. The lines of further settings follow the budget.
+    """
     context = configuration.context(
         {name: one.default for name, one in configuration.VALUES.items()}
     )
@@ -151,6 +156,8 @@ def _configuration() -> Mapping[str, object]:
     return {
         **{name: mark(name) for name in configuration.VALUES},
         "mounts": [mark("mounts")],
+        "budget": mark("budget"),
+        "more": mark(f"indent({indent}, more)"),
         "checks": entries,
     }
 
@@ -165,7 +172,7 @@ TEXTS = (
         document=configuration.FILE,
         path="modules/configuration/holdfast.yaml.tftpl",
         fixed=_defaults(configuration.FILE),
-        given=_configuration(),
+        given=_configuration(0),
     ),
     Source(
         document=soperator.NODESET,
@@ -176,7 +183,7 @@ TEXTS = (
         path="modules/slinky/values.yaml.tftpl",
         fixed=_defaults(slinky.VALUES),
         given={
-            **_configuration(),
+            **_configuration(8),
             **{name: mark(name) for name in ("image", "nodeset", "health_check_interval_s")},
         },
     ),
@@ -206,7 +213,7 @@ def soperator_values() -> str:
     """
     fixed = {**_defaults(soperator.VALUES), "as": "flux"}
     files = list(soperator.files(fixed["hooks"]))
-    given = {**_configuration(), "files": files}
+    given = {**_configuration(12), "files": files}
     source = Source(document=soperator.VALUES, path="", fixed=fixed, given=given)
     without = source.marked()
     files.append(soperator.switch(mark("name")))
@@ -218,13 +225,18 @@ def soperator_values() -> str:
 
 
 def catalogue() -> str:
-    """The names of all checks, in JSON."""
-    return json.dumps({"checks": list(checks.CATALOGUE)}, indent=2) + "\n"
+    """The names of all checks, and what ``extra_configuration`` may contain, in JSON."""
+    taken = {**configuration.TAKEN, "checks": "checks"}
+    names = {"checks": list(checks.CATALOGUE), "keys": extra.keys(), "taken": taken}
+    return json.dumps(names, indent=2) + "\n"
 
 
-def version() -> str:
-    """The version of Holdfast, in JSON: a label of objects whose labels Terraform sets."""
-    return json.dumps({"version": VERSION}, indent=2) + "\n"
+def cluster_names() -> str:
+    """For modules/cluster, in JSON: the version of Holdfast (a label of objects whose labels Terraform
+    sets), and what the bridge's ``extra_configuration`` may contain.
+    """
+    keys = {name: extra.keys()[name] for name in bridge.READ}
+    return json.dumps({"version": VERSION, "keys": keys, "taken": bridge.TAKEN}, indent=2) + "\n"
 
 
 def agent_script() -> str:

@@ -17,7 +17,7 @@ def generated() -> Mapping[str, str]:
     """Path below ``terraform/`` and text of every generated file."""
     files = {path: text for source in documents.OBJECTS for path, text in documents.objects(source)}
     files[f"{documents.CLUSTER}/agent.sh.tftpl"] = documents.agent_script()
-    files[f"{documents.CLUSTER}/version.json"] = documents.version()
+    files[f"{documents.CLUSTER}/names.json"] = documents.cluster_names()
     files["modules/configuration/catalogue.json"] = documents.catalogue()
     files["modules/soperator/values/slurm-cluster.yaml.tftpl"] = documents.soperator_values()
     return {**files, **dict(documents.texts())}

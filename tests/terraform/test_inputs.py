@@ -119,6 +119,7 @@ OF_ONE_VARIABLE: list[Case] = [
     ({"nvswitches": 65}, "nvswitches is 65", "from 0 to 64"),
     ({"checks": {"gpu_xid": {"mode": "arm"}}}, '{"gpu_xid":"arm"}', '"comment" or "drain"'),
     ({"kill_switches": ["gpu-xid"]}, '["gpu-xid"]', "use names of checks"),
+    ({"extra_configuration": {"agent": 1}}, '{"agent":1}', "give sections with their keys"),
     ({"namespace": "Holdfast"}, 'namespace is "Holdfast"', "small letters"),
     ({"bridge": {"image": "a/b:1"}}, 'bridge.image is "a/b:1"', "with its digest"),
     ({"bridge": {**BRIDGE, "auth": "munge"}}, 'bridge.auth is "munge"', 'use "jwt" or "key"'),
@@ -144,6 +145,31 @@ OF_ONE_VARIABLE: list[Case] = [
 ]
 
 ACROSS: list[Case] = [
+    (
+        {"extra_configuration": {"node": {"mounts": []}, "checks": {}}},
+        'extra_configuration has ["checks","node.mounts"]',
+        "the input checks, mounts sets that",
+    ),
+    (
+        {"extra_configuration": {"agents": {}, "agent": {"port": 1}}},
+        'has ["agents","agent.port"]',
+        "docs/reference/configuration.md",
+    ),
+    (
+        {"extra_configuration": {"agent": {"bin": "{{ .x }}"}}},
+        "a text with two opening braces",
+        "Helm would take them for an action",
+    ),
+    (
+        {"bridge": {**BRIDGE, "extra_configuration": {"bridge": {"cordon": False}}}},
+        'bridge.extra_configuration has ["bridge.cordon"]',
+        'the attribute of bridge ["cordon"]',
+    ),
+    (
+        {"bridge": {**BRIDGE, "extra_configuration": {"agent": {}, "bridge": {"rule": []}}}},
+        'has ["agent","bridge.rule"]',
+        "Use keys of bridge, node, paths and slurm",
+    ),
     (
         {"filestore_jail_submounts": submounts("/mnt/a")},
         "are both set",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,8 @@ _CONFIGURATION = """
   mounts     = var.mounts
   history    = var.history
   checks     = var.checks
+
+  extra_configuration = var.extra
 """
 
 _ROOT = f"""
@@ -105,6 +108,7 @@ variable "nvswitches" {{ default = null }}
 variable "mounts" {{ default = [] }}
 variable "history" {{ default = null }}
 variable "checks" {{ default = {{}} }}
+variable "extra" {{ default = {{}} }}
 variable "namespace" {{ default = "holdfast" }}
 variable "bridge" {{ default = null }}
 variable "agent" {{ default = null }}
@@ -223,6 +227,36 @@ def test_the_bridge_over_slurmrestd(here: Terraform) -> None:
     assert objects(manifests["bridge"]) == by_name(render_text("deployment", **text))
     policy = render_text("network-policy", ports="443,6820", metrics_port="9700")
     assert objects(manifests["network"]) == by_name(policy)
+
+
+def test_further_settings(here: Terraform, tmp_path: Path) -> None:
+    """Each section, as JSON in a file and as an input of Terraform."""
+    extra = {
+        "agent": {"metrics_port": 9645, "return_test": "observe"},
+        "node": {"budget": {"max_nodes": 4}, "reason_style": "node_problem"},
+        "active": {"storage": {"size_mib": 64}},
+    }
+    of_bridge = {
+        "bridge": {"rules": [{"use": "not-ready", "mode": "drain"}], "budget": {"max_nodes": 4}},
+        "slurm": {"timeout_s": 20},
+        "node": {"budget": {"max_nodes": 4}},
+    }
+    files = {"extra_configuration": str(tmp_path / "extra.yaml")}
+    Path(files["extra_configuration"]).write_text(json.dumps(extra))
+    bridge = {**BRIDGE, "extra_configuration": of_bridge}
+    here.ok("apply", "-auto-approve", extra=extra, bridge=bridge, off=["all"])
+    made = here.outputs()
+    text = render_text("configuration", **files)
+    assert parsed(made["slurm"]["files"]["/etc/holdfast/holdfast.yaml"]) == parsed(text)
+    assert parsed(text)["node"]["budget"] == {"max_nodes": 4}
+    soperator = render_text("soperator", mounts="", off="all", **files)
+    assert parsed(made["soperator"]["values"]) == parsed(soperator)
+    image = {"image": "registry.example.org/workers:1", "nodeset": "gpu"}
+    assert parsed(made["slinky"]) == parsed(render_text("slinky", **image, **files))
+    Path(files["extra_configuration"]).write_text(json.dumps(of_bridge))
+    values = {name: _text(value) for name, value in BRIDGE.items()}
+    rendered = render_text("deployment", **values, **files)
+    assert objects(made["manifests"]["bridge"]) == by_name(rendered)
 
 
 @pytest.mark.parametrize("bridge", [BRIDGE, None])

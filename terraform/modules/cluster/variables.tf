@@ -49,6 +49,8 @@ variable "bridge" {
     - `timeout_s`: limit for one call to the API server.
     - `runs_on`: labels of the Nodes on which its pod may run; empty: any.
     - `memory_limit_mib`: memory limit of the pod.
+    - `extra_configuration`: further keys of the sections bridge, node, paths and slurm of its holdfast.yaml, such as
+      `{ bridge = { rules = [{ use = "not-ready", mode = "drain" }] } }`. Not what another attribute sets.
   EOT
   type = object({
     image                = string
@@ -73,6 +75,7 @@ variable "bridge" {
     timeout_s            = optional(number, 10)
     runs_on              = optional(map(string), {})
     memory_limit_mib     = optional(number, 512)
+    extra_configuration  = optional(any, {})
   })
   default = null
 
@@ -142,6 +145,10 @@ variable "bridge" {
       limits[0] >= limits[1] && limits[0] <= limits[2] && floor(limits[0]) == limits[0]
     ])
     error_message = "bridge.unreadable_polls is ${try(var.bridge.unreadable_polls, 0)} (1 to 1000), bridge.connections ${try(var.bridge.connections, 0)} (1 to 64), bridge.timeout_s ${try(var.bridge.timeout_s, 0)} (1 to 120), bridge.memory_limit_mib ${try(var.bridge.memory_limit_mib, 0)} (at least 128): use whole numbers in these ranges."
+  }
+  validation {
+    condition     = var.bridge == null ? true : alltrue([for section in try(values(var.bridge.extra_configuration), [null]) : can(keys(section))])
+    error_message = "bridge.extra_configuration is ${try(jsonencode(var.bridge.extra_configuration), "")}: give sections with their keys, for example { bridge = { show_planned = true } }."
   }
 }
 

@@ -2,7 +2,8 @@
 # `holdfast render configuration` (scripts/terraform_templates).
 
 locals {
-  catalogue = jsondecode(file("${path.module}/catalogue.json")).checks
+  names     = jsondecode(file("${path.module}/catalogue.json"))
+  catalogue = local.names.checks
 
   nvswitches = coalesce(var.nvswitches, var.gpus == 8 ? 4 : 0)
 
@@ -24,6 +25,15 @@ locals {
     )
   }
 
+  # Lines that follow node.budget: the other keys of node, then the other sections.
+  more = concat(
+    [for key, value in try(var.extra_configuration.node, {}) : "\n  ${key}: ${jsonencode(value)}" if key != "budget"],
+    [for name, section in var.extra_configuration : "\n${name}: ${jsonencode(section)}" if name != "node"],
+  )
+  extra_keys    = concat(keys(var.extra_configuration), flatten([for name, section in var.extra_configuration : [for key in try(keys(section), []) : "${name}.${key}"]]))
+  extra_unknown = [for key in local.extra_keys : key if length(split(".", key)) == 1 ? !contains(concat(keys(local.names.keys), keys(local.names.taken)), key) : !contains(try(local.names.keys[split(".", key)[0]], [split(".", key)[1]]), split(".", key)[1])]
+  extra_taken   = [for key in local.extra_keys : key if contains(keys(local.names.taken), key)]
+
   values = {
     cluster = var.cluster
     gpus    = var.gpus
@@ -31,5 +41,7 @@ locals {
     history = coalesce(var.history, "null")
     # Two braces would begin or end an action of a Helm template, where this text may go.
     checks = { for name, check in local.checks : name => replace(replace(jsonencode(check), "{{", "{ {"), "}}", "} }") }
+    budget = jsonencode(try(var.extra_configuration.node.budget, { max_nodes = 2, max_share = 0.1 }))
+    more   = replace(join("", local.more), "}}", "} }")
   }
 }

@@ -4,10 +4,11 @@
 module "configuration" {
   source = "../configuration"
 
-  cluster    = var.cluster
-  gpus       = var.gpus
-  nvswitches = var.nvswitches
-  mounts     = var.mounts
-  history    = var.history
-  checks     = var.checks
+  cluster             = var.cluster
+  gpus                = var.gpus
+  nvswitches          = var.nvswitches
+  mounts              = var.mounts
+  history             = var.history
+  checks              = var.checks
+  extra_configuration = var.extra_configuration
 }

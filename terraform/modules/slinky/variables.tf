@@ -71,6 +71,17 @@ variable "checks" {
   }
 }
 
+variable "extra_configuration" {
+  description = "Further sections of holdfast.yaml, such as `{ agent = { metrics_port = 9645 }, node = { budget = { max_nodes = 4 } } }`. Not what another input sets. Keys: docs/reference/configuration.md."
+  type        = any
+  default     = {}
+
+  validation {
+    condition     = can(keys(var.extra_configuration)) && alltrue([for section in try(values(var.extra_configuration), []) : can(keys(section))])
+    error_message = "extra_configuration is ${jsonencode(var.extra_configuration)}: give sections with their keys, for example { agent = { metrics_port = 9645 } }."
+  }
+}
+
 variable "health_check_interval_s" {
   description = "How long a stopped agent stays down, in seconds."
   type        = number

@@ -4,13 +4,14 @@
 module "values" {
   source = "./values"
 
-  cluster       = var.cluster
-  gpus          = var.gpus
-  nvswitches    = var.nvswitches
-  mounts        = var.mounts
-  history       = var.history
-  checks        = var.checks
-  kill_switches = var.kill_switches
+  cluster             = var.cluster
+  gpus                = var.gpus
+  nvswitches          = var.nvswitches
+  mounts              = var.mounts
+  history             = var.history
+  checks              = var.checks
+  extra_configuration = var.extra_configuration
+  kill_switches       = var.kill_switches
 }
 
 resource "kubectl_manifest" "slurm_cluster" {

@@ -2,7 +2,20 @@
 # generated from those of `holdfast render` (scripts/terraform_templates), so both describe the same.
 
 locals {
+  names = jsondecode(file("${path.module}/names.json"))
+
   agent_probe_period_s = 15
+
+  # Lines that follow the last one of a section.
+  extra      = try(merge(var.bridge.extra_configuration), {})
+  slurm_more = [for key, value in try(local.extra.slurm, {}) : "\n  ${key}: ${jsonencode(value)}"]
+  more = concat(
+    [for key, value in try(local.extra.bridge, {}) : "\n  ${key}: ${jsonencode(value)}"],
+    [for name, section in local.extra : "\n${name}: ${jsonencode(section)}" if !contains(["bridge", "slurm"], name)],
+  )
+  extra_keys    = concat(keys(local.extra), flatten([for name, section in local.extra : [for key in try(keys(section), []) : "${name}.${key}"]]))
+  extra_unknown = [for key in local.extra_keys : key if length(split(".", key)) == 1 ? !contains(keys(local.names.keys), key) : !contains(try(local.names.keys[split(".", key)[0]], []), split(".", key)[1])]
+  extra_taken   = [for key in local.extra_keys : key if contains(keys(local.names.taken), key)]
 
   agent_script = var.agent == null ? "" : templatefile("${path.module}/agent.sh.tftpl", {
     home     = var.agent.home
@@ -33,7 +46,7 @@ locals {
     {
       "app.kubernetes.io/name"    = "holdfast-${name}"
       "app.kubernetes.io/part-of" = "holdfast"
-      "app.kubernetes.io/version" = jsondecode(file("${path.module}/version.json")).version
+      "app.kubernetes.io/version" = local.names.version
     },
   ) }
   monitoring = {
@@ -65,6 +78,8 @@ locals {
       cluster    = var.cluster
       token_file = try(var.bridge.auth == "jwt" ? "${var.bridge.auth_path}/token" : "", "")
       join       = try(length(var.bridge.nodes) > 0, false) ? "table" : "instance_id"
+      slurm_more = join("", local.slurm_more)
+      more       = join("", local.more)
     })
     alerts        = merge(local.monitoring, { labels = local.labels["agent"] })
     bridge_alerts = merge(local.monitoring, { labels = local.labels["bridge"] })

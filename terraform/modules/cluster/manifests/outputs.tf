@@ -7,4 +7,13 @@ output "manifests" {
       if wanted
     }
   }
+
+  precondition {
+    condition     = length(local.extra_taken) == 0
+    error_message = "bridge.extra_configuration has ${jsonencode(local.extra_taken)}: the attribute of bridge ${jsonencode(distinct([for key in local.extra_taken : local.names.taken[key]]))} sets that; an empty name means that it is fixed."
+  }
+  precondition {
+    condition     = length(local.extra_unknown) == 0
+    error_message = "bridge.extra_configuration has ${jsonencode(local.extra_unknown)}: the bridge reads no such key. Use keys of bridge, node, paths and slurm (docs/reference/configuration.md)."
+  }
 }

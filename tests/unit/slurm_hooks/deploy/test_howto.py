@@ -15,6 +15,7 @@ from slurm_hooks import checks
 DOCS = Path(__file__).parents[4] / "docs"
 PAGES = sorted((DOCS / "howto").glob("*.md"))
 _LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]*)(#[^)\s]+)?\)")
+_FILE = re.compile(r"^cat >([\w.]+) <<'END'\n(.*?)^END$", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -30,8 +31,14 @@ def typed(page: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_exists_and_every_document_can_be_rendered(
-    page: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    page: Path,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in _FILE.findall(page.read_text()):
+        Path(name).write_text(text)
     (tmp_path / "slurm.conf").write_text("")
     digest = f"@sha256:{'0' * 64}"
     for words in typed(page):
