@@ -33,9 +33,11 @@ class RuleSettings:
     taint: str = ""
     """KEY or KEY=VALUE of a taint, with any effect."""
     hold_s: float | None = None
-    """How long it has to match without a break before the node is drained. null: the built-in rule's; 0."""
+    """How long it has to match without a break before the node is drained. null: the value of the
+    built-in rule, or 0 for a new rule."""
     clear_s: float | None = None
-    """How long it has to match no more before the node is undrained. null: the built-in rule's; 60."""
+    """How long it has to match no more before the node is undrained. null: the value of the
+    built-in rule, or 60 for a new rule."""
 
     def __post_init__(self) -> None:
         for field in ("hold_s", "clear_s"):
@@ -114,7 +116,7 @@ class BridgeBudget:
     """
     incident_share: float = 0.5
     """If rules match more than this share of all nodes, or of a failure domain with at least 3 nodes, it
-    is one incident: no node of it is drained, and the bridge says so.
+    is an incident of the cluster: no node of it is drained, and the bridge says so.
     """
 
     def __post_init__(self) -> None:

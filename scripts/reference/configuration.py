@@ -21,7 +21,11 @@ The configuration is one YAML file: `--config FILE` if a command has this option
 default. An unknown key, a duplicate key and a value out of range are errors; each one is reported
 with file, line and key. `holdfast config check FILE` shows all of them at once. Each program reads
 only its own sections, so a mistake in `bridge` stops no agent. Units are part of the name of a key:
-`_s` is seconds.
+`_s` is seconds, `_per_s` is a rate.
+
+On Soperator, on Slinky and for the bridge's Deployment a file of this form is an input:
+`extra_configuration` of `holdfast render` and of the Terraform modules adds its sections to what
+the other values write.
 
 The programs that read each section, and what they do with a broken file:
 
@@ -74,7 +78,8 @@ One entry for each check. For what each one looks at see [checks.md](checks.md).
 - `drain`: the node is drained for those that may drain ([faults.md](faults.md)).
 
 Every check has `limits.open_after` and `limits.clear_after`: how many passes in a row open a
-finding, and how many close it.
+finding, and how many close it. The meaning of the other limits is at the check, which each name
+links to.
 """
 
 
@@ -117,9 +122,15 @@ def table(keys: Iterable[Key]) -> str:
     head = ("key", "type", "unit", "default", "allowed", *(("meaning",) if meanings else ()))
     lines = [_row(head), "|" + "---|" * len(head)]
     for key in rows:
-        cells = (f"`{key.path}`", key.kind, key.unit, f"`{key.default}`", key.allowed)
+        cells = (_linked(key.path), key.kind, key.unit, f"`{key.default}`", key.allowed)
         lines.append(_row((*cells, *((key.meaning,) if meanings else ()))))
     return "\n".join(lines) + "\n"
+
+
+def _linked(path: str) -> str:
+    """A limit links to its check."""
+    section, _, rest = path.partition(".")
+    return f"[`{path}`](checks.md#{rest.partition('.')[0]})" if section == "checks" else f"`{path}`"
 
 
 def _row(cells: Sequence[str]) -> str:

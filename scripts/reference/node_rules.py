@@ -23,20 +23,24 @@ bridge:
     - {{name: decommission, taint: example.org/leaves=yes, mode: drain}}
 ```
 
+For the Deployment this is a file for `extra_configuration`
+([install.md](../howto/install.md#7-the-bridge), [Terraform](../howto/terraform.md)).
+
 - `observe`: the condition `HoldfastSlurmDrained` says what the rule would do. `off`: nothing.
-- hold: how long the rule has to match without a break before the drain; clear: how long not, before
-  the undrain. The time of a condition's last transition counts, so a restart of the bridge changes
-  nothing. A condition that changes more often drains nothing, and is one line in the log.
+- hold: seconds that the rule must match without a break before the drain. clear: seconds that it
+  must not match before the undrain. The time of a condition's last transition counts, so a restart
+  of the bridge changes nothing. A condition that changes faster than `hold_s` drains nothing; the
+  log has one line.
 - bad: the statuses that match. `absent`: the Node has no such condition.
-- The reason in Slurm has the code `{code}` and the rule's name. Only the bridge's own drains are
-  ended, none that a person has changed, and none while Slurm could not return the node (DOWN, no
-  response, a requested reboot) or its agent reports a fatal fault in the node's Comment.
+- The reason in Slurm has the code `{code}` and the rule's name. The bridge ends only its own
+  drains, and none that a person has changed. It waits while the node is DOWN, does not respond, has
+  a requested reboot, or its agent reports a fatal fault in the node's Comment.
 - Undrain a node by hand, and it stays in service until the rule has cleared and matches again, or
   another rule matches. The label `{label}: "off"` on the Node ends all rules for it.
 - The budget: at most `bridge.budget.max_nodes` or `max_share` of the nodes are out of service by
   Holdfast, agents included. If rules match more than `incident_share` of the cluster, or of a
-  failure domain (`domain_label`), it is one incident: no further node is drained for it, and the
-  bridge says so in the log and in the condition.
+  failure domain (`domain_label`), it is an incident of the cluster: no further node is drained
+  for it, and the bridge says so in the log and in the condition.
 - A rule may not look at conditions that show Slurm's own state, such as those of Holdfast and
   Soperator: a drain for them would never end. The bridge's drains never isolate a Node.
 

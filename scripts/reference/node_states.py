@@ -11,14 +11,14 @@ _HEAD = """\
 <!-- Written by scripts/docs_reference from k8s_bridge/state_table.py. Edit that, not this page. -->
 
 What the bridge shows of each state of Slurm on the Kubernetes Node. A node has one base state and
-any number of flags. For each condition, the first row below whose state the node has counts.
+any number of flags. Each condition follows the first matching row below.
 
 - Every Node has {always}.
 - A Node gets {when_true}
-  when they become True for the first time; absent means False. All are Unknown while slurmctld does
-  not answer.
-- label: the value of `holdfast.dev/slurm-state`. With `idle` in brackets, the word only replaces
-  `idle`.
+  when they become True for the first time; absent means False. They need the rights of the current
+  `holdfast render rbac`. All are Unknown while slurmctld does not answer.
+- label: the value of `holdfast.dev/slurm-state`. With (`idle`) after it, the
+  label has this value only if it would otherwise be `idle`.
 - isolate: `bridge.isolate` may name the state, as in `bridge: {{isolate: {{DOWN: taint}}}}`. Without
   that, the bridge isolates a Node only for a drain by Holdfast (`bridge.cordon`, `bridge.taint`).
   It undoes only what it did, and its own drains for Kubernetes never isolate a Node. What it

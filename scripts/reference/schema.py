@@ -19,6 +19,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 UNITS: Mapping[str, str] = {
     "_mb_s": "MB/s",
     "_gb_s": "GB/s",
+    "_per_s": "per second",
+    "_per_min": "per minute",
+    "_per_h": "per hour",
     "_s": "seconds",
     "_mib": "MiB",
     "_gib": "GiB",
@@ -135,7 +138,9 @@ def _allowed(schema: Any, name: str, hint: Any) -> str:
     """The values of an enum, else the error messages for values that the dataclass refuses."""
     if isinstance(hint, type) and issubclass(hint, Enum):
         words = ", ".join(str(member.value) for member in hint)
-        refused = dict.fromkeys(filter(None, (_refusal(schema, name, member) for member in hint)))
+        refusals = ((member.value, _refusal(schema, name, member)) for member in hint)
+        # "is 'rest', so rest_url must …"
+        refused = [f"`{word}`: {text.rpartition(', so ')[2]}" for word, text in refusals if text]
         return "; ".join([words, *refused])
     offers = _OFFERS.get(_given(hint), ())
     if get_origin(hint) in (tuple, frozenset):

@@ -34,7 +34,8 @@ def test_a_page_that_was_edited_by_hand_is_stale(
 
 def test_every_documented_key_is_taken_with_its_documented_default(tmp_path: Path) -> None:
     page = (FOLDER / "configuration.md").read_text()
-    rows = re.findall(r"^\| `([a-z0-9_.]+)` \|[^|]*\|[^|]*\| `([^`]*)` \|", page, re.MULTILINE)
+    key = r"\[?`([a-z0-9_.]+)`(?:\]\([a-z0-9_.#]+\))?"
+    rows = re.findall(rf"^\| {key} \|[^|]*\|[^|]*\| `([^`]*)` \|", page, re.MULTILINE)
     assert {path for path, _ in rows} == {key.path for key in all_keys()}
     assert _problems(tmp_path, rows) == []
 
