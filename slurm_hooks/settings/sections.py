@@ -22,7 +22,7 @@ class ReasonStyle(str, Enum):
 
     HOLDFAST = "holdfast"
     NODE_PROBLEM = "node_problem"
-    """Behind ``[node_problem] ``, which makes Soperator replace the node."""
+    """The reason begins with ``[node_problem]``, so Soperator replaces the node."""
 
 
 class LeftoverPolicy(str, Enum):

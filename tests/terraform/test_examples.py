@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.terraform.program import Terraform
+from tests.terraform.program import TREE, Terraform
 
 pytestmark = [pytest.mark.terraform, pytest.mark.timeout(300)]
 
@@ -51,6 +53,23 @@ def test_nebius_soperator(program: Path, config: Path, tree: Path, kubeconfig: s
     assert "kubectl_manifest.bridge" not in answer.text
     answer = here.ok("plan", kubeconfig=kubeconfig, holdfast_image=IMAGE)
     assert 'kubectl_manifest.bridge["deployment-holdfast-bridge"]' in answer.text
+
+
+def test_the_lines_of_the_page_for_nebius_recipe(
+    program: Path, config: Path, tree: Path, kubeconfig: str
+) -> None:
+    """holdfast.tf of docs/howto/terraform.md in place of the example's, beside the recipe's variables."""
+    page = (TREE / "docs/howto/terraform.md").read_text()
+    (text,) = re.findall(r"^```hcl\n(module \"holdfast\".*?)^```", page, re.MULTILINE | re.DOTALL)
+    text = text.replace("../../../../holdfast/terraform", "../..")
+    text = text.replace("depends_on = [module.slurm]", "")
+    folder = tree / "examples" / "page"
+    shutil.copytree(tree / "examples" / "nebius-soperator", folder)
+    recipe = 'variable "slurm_health_check_config" { default = null }\n'
+    (folder / "holdfast.tf").write_text(text + recipe)
+    answer = example("page", program, config, tree).ok("plan", kubeconfig=kubeconfig)
+    assert "history: /mnt/jail/mnt/training/holdfast-history" in answer.text
+    assert "holdfast_nodeset_values" in answer.text
 
 
 def test_slinky(program: Path, config: Path, tree: Path, kubeconfig: str) -> None:
