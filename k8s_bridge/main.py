@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from holdfast.adapters.log import Log
 from holdfast.adapters.log_limit import LimitedLog
 from holdfast.cli.console import complain
-from holdfast.config.location import ALL, config_path, switches_off
+from holdfast.config.kill_switch_files import ALL, switches_off
+from holdfast.config.path import config_path
 from holdfast.errors import CommandError, HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from k8s_bridge import show

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.cli.explain.text import kubernetes_lines
+from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.kill_switches import described
-from holdfast.config.location import ALL, switches_off
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.text.wording import counted
 from k8s_bridge.config import BridgeConfig

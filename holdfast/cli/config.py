@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.cli.console import complain, say, say_json
 from holdfast.config.load import check
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from holdfast.config.sections import SECTIONS, schema_of
 
 EXAMPLE = """\

@@ -14,8 +14,9 @@ from typing import TypeVar
 
 from holdfast.cli.console import complain
 from holdfast.config import kill_switches
+from holdfast.config.kill_switch_files import switches_off
 from holdfast.config.load import load_section
-from holdfast.config.location import config_path, switches_off
+from holdfast.config.path import config_path
 from holdfast.config.schema import ClusterConfig, load_cluster
 from holdfast.config.sections import schema_of
 from holdfast.errors import ConfigError

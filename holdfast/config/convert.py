@@ -19,7 +19,7 @@ from typing import (
 )
 
 from holdfast.config.dataclass_fields import built, has_default, hints_of, is_section, subject_of
-from holdfast.config.nodes import (
+from holdfast.config.yaml_nodes import (
     KINDS,
     as_float,
     is_null,

@@ -1,6 +1,6 @@
 """The kill switches that are on, and what each of them stops, for people.
 
-``holdfast.config.location`` reads the switches for the program; this module only describes them.
+``holdfast.config.kill_switch_files`` reads the switches for the program; this module only describes them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from holdfast.config.location import ALL, switches_off
+from holdfast.config.kill_switch_files import ALL, switches_off
 
 BRIDGE = "bridge"
 

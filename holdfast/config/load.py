@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.config.convert import Converter, Problem
-from holdfast.config.located import Located
-from holdfast.config.nodes import is_null
 from holdfast.config.sections import SECTIONS
+from holdfast.config.yaml_nodes import is_null
+from holdfast.config.yaml_with_lines import LocatedValue
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def plain_sections(path: Path) -> dict[str, Any]:
     }
 
 
-def located(path: Path) -> Located | None:
+def located(path: Path) -> LocatedValue | None:
     """The YAML document of another program. Raises ``ConfigError`` with file, line and problem.
 
     None: the file is empty.
@@ -96,7 +96,7 @@ def located(path: Path) -> Located | None:
         document.refuse()
     node = document.parse(text or "")
     document.refuse()
-    return Located(node) if node is not None else None
+    return LocatedValue(node) if node is not None else None
 
 
 def _too_deep(yaml: Any, text: str, loader: Any) -> int | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from holdfast.config.load import located
-from holdfast.config.located import Located
+from holdfast.config.yaml_with_lines import LocatedValue
 from holdfast.errors import ConfigError, UsageError
 from holdfast.text.wording import did_you_mean
 
@@ -67,7 +67,7 @@ def first_problem(path: Path) -> str:
     return f"{path}:{line}: {text}" if text else ""
 
 
-def _document(path: Path) -> Located:
+def _document(path: Path) -> LocatedValue:
     try:
         document = located(path)
     except ConfigError as error:
@@ -83,7 +83,7 @@ def _document(path: Path) -> Located:
     return document
 
 
-def _problem(document: Located, folder: Path) -> tuple[int, str]:
+def _problem(document: LocatedValue, folder: Path) -> tuple[int, str]:
     """The line and the text of the first problem; an empty text for none."""
     current = document.get("current-context")
     if current is None or not current.text:
@@ -104,7 +104,9 @@ def _problem(document: Located, folder: Path) -> tuple[int, str]:
     return 0, ""
 
 
-def _named(document: Located, table: str, key: str, name: Located) -> tuple[Located | None, str]:
+def _named(
+    document: LocatedValue, table: str, key: str, name: LocatedValue
+) -> tuple[LocatedValue | None, str]:
     """The entry of that name, or why there is none."""
     entries = {}
     rows = document.get(table)
@@ -120,7 +122,7 @@ def _named(document: Located, table: str, key: str, name: Located) -> tuple[Loca
     return None, f"{name.text!r} is not in {table}{hint}"
 
 
-def _cluster(entry: Located, folder: Path) -> tuple[int, str]:
+def _cluster(entry: LocatedValue, folder: Path) -> tuple[int, str]:
     server = entry.get("server")
     if server is None or not server.text:
         return entry.line, "the cluster has no server; add server: https://HOST:PORT"
@@ -134,7 +136,7 @@ def _cluster(entry: Located, folder: Path) -> tuple[int, str]:
     return _files(entry, folder, ("certificate-authority",))
 
 
-def _user(entry: Located, folder: Path) -> tuple[int, str]:
+def _user(entry: LocatedValue, folder: Path) -> tuple[int, str]:
     program = entry.get("exec")
     command = program.get("command") if program else None
     if program is not None and (command is None or not command.text):
@@ -144,7 +146,7 @@ def _user(entry: Located, folder: Path) -> tuple[int, str]:
     return _files(entry, folder, ("client-certificate", "client-key", "tokenFile"))
 
 
-def _files(entry: Located, folder: Path, keys: tuple[str, ...]) -> tuple[int, str]:
+def _files(entry: LocatedValue, folder: Path, keys: tuple[str, ...]) -> tuple[int, str]:
     for key in keys:
         value, data = entry.get(key), entry.get(f"{key}-data")
         if data is not None and not _is_base64(data.text or ""):

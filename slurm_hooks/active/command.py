@@ -15,8 +15,8 @@ from holdfast.adapters.state_file import write_atomic
 from holdfast.cli import settings
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.cli.tables import table
+from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.load import load_section
-from holdfast.config.location import ALL, switches_off
 from holdfast.errors import UsageError
 from holdfast.policy import budget
 from holdfast.slurm.reservations import SlurmMaintenance

@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.adapters import jsonl
 from holdfast.adapters.command import complete
 from holdfast.config.load import load_section
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from holdfast.config.schema import load_cluster
 from holdfast.errors import CommandError, HoldfastError, Unavailable
 from holdfast.history import store

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.adapters.log import Log
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from holdfast.config.schema import PathsConfig
 from holdfast.errors import ConfigError, UsageError
 from holdfast.vocabulary import SlurmName

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 
 from holdfast import templates
-from holdfast.config.location import DEFAULT_PATH
+from holdfast.config.path import DEFAULT_PATH
 from holdfast.document import IMAGE_BY_DIGEST, NAME, NUMBER, PATH, REQUIRED, Document, Value
 from slurm_hooks.deploy import PACKAGE
 

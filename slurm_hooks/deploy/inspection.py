@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.config.location import DEFAULT_PATH
+from holdfast.config.path import DEFAULT_PATH
 from holdfast.document import BOOL, IMAGE, JOB_PATH, NAME, PATH, REQUIRED, Document, Value
 from holdfast.errors import UsageError
 from slurm_hooks.active import CATALOGUE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.config.location import DEFAULT_PATH
+from holdfast.config.path import DEFAULT_PATH
 from holdfast.document import NUMBER, PATH, Document, Value
 from slurm_hooks.deploy import PACKAGE
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import time
 
+from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.load import YamlDocument
-from holdfast.config.location import ALL, config_path, switches_off
+from holdfast.config.path import config_path
 from holdfast.config.schema import ClusterConfig
 from holdfast.errors import CommandError
 from holdfast.faults import fault_of

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.state_file import write_atomic
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from holdfast.config.schema import PathsConfig
 from holdfast.errors import ConfigError
 from slurm_hooks.agent import lock

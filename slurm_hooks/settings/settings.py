@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.load import YamlDocument
-from holdfast.config.location import ALL, switches_off
 from holdfast.config.schema import ClusterConfig
 from holdfast.errors import ConfigError
 from holdfast.vocabulary import Mode

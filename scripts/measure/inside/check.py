@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.node import machine
 from slurm_hooks.probes import nvml

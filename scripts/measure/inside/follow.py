@@ -7,7 +7,7 @@ import select
 import time
 from pathlib import Path
 
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from holdfast.config.schema import load_cluster
 from slurm_hooks.probes.kmsg import KmsgFollower
 

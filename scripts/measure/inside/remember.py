@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.node import machine
 from slurm_hooks.probes.runner import Prober

@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from slurm_hooks.probes.runner import NVML, Prober
 from slurm_hooks.settings import settings
 

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.config.location import ALL, is_off
+from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.errors import CommandError, Refused
 from holdfast.policy.exclusion import Exclusion
 from holdfast.slurm.client import SlurmClient, SlurmJob

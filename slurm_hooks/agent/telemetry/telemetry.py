@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.state_file import write_atomic
-from holdfast.config.location import switches_off
+from holdfast.config.kill_switch_files import switches_off
 from holdfast.vocabulary import Status
 from slurm_hooks.agent import own_log, systemd
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.cli.console import complain, say_coloured, say_json
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from holdfast.errors import ProbeError, UsageError
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
 
-from holdfast.config.location import ALL, is_off
+from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.incidents import Incident
 from holdfast.policy.exclusion import exclusion
 from holdfast.policy.job import decide

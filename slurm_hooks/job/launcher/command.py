@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from holdfast.config.load import load_section
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from holdfast.config.schema import ClusterConfig, load_cluster
 from holdfast.errors import ConfigError, UsageError
 from holdfast.slurm.cli import SlurmCli

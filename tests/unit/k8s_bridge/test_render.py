@@ -11,8 +11,8 @@ import yaml
 
 from holdfast.cli.config import main as config_command
 from holdfast.cli.render import render_text
+from holdfast.config.kill_switch_files import ALL
 from holdfast.config.load import load_section
-from holdfast.config.location import ALL
 from holdfast.config.schema import SlurmConfig
 from holdfast.errors import UsageError
 from k8s_bridge.config import BridgeConfig, Join

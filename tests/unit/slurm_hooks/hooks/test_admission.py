@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from holdfast.config.location import config_path
+from holdfast.config.path import config_path
 from holdfast.config.schema import load_cluster
 from holdfast.errors import ConfigError
 from holdfast.policy.ownership import is_own_drain

@@ -1,26 +1,16 @@
-"""The path of the configuration, and the kill switches beside it.
+"""The kill switches: files in the folder ``off/`` beside the configuration.
 
 Nothing here parses a file: the kill switches have to work when the configuration is invalid (rule 5).
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-DEFAULT_PATH = Path("/etc/holdfast/holdfast.yaml")
+from holdfast.config.path import config_path
 
 ALL = "all"
 """The switch that turns off every action of Holdfast, not only one check."""
-
-
-def config_path(argument: str | Path | None = None) -> Path:
-    """The file to read: the argument, else ``HOLDFAST_CONFIG``, else
-    ``/etc/holdfast/holdfast.yaml``.
-
-    It need not exist: a missing file means all defaults.
-    """
-    return Path(argument or os.environ.get("HOLDFAST_CONFIG") or DEFAULT_PATH)
 
 
 def switches_off(path: Path | None = None) -> frozenset[str]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.config.nodes import is_null, kind_of, line_of, tag_of
+from holdfast.config.yaml_nodes import is_null, kind_of, line_of, tag_of
 
 if TYPE_CHECKING:
     from yaml import Node
 
 
-class Located:
+class LocatedValue:
     """One value of the document."""
 
     def __init__(self, node: Node):
@@ -37,15 +37,15 @@ class Located:
             return None
         return str(self._node.value)
 
-    def get(self, key: str) -> Located | None:
+    def get(self, key: str) -> LocatedValue | None:
         """The value of that key; None: there is none, or this is no mapping. The last one counts."""
         if tag_of(self._node) != "map":
             return None
         found = [value for name, value in self._node.value if name.value == key]
-        return Located(found[-1]) if found and not is_null(found[-1]) else None
+        return LocatedValue(found[-1]) if found and not is_null(found[-1]) else None
 
-    def items(self) -> Iterator[Located]:
+    def items(self) -> Iterator[LocatedValue]:
         """The values of a list; none of anything else."""
         if tag_of(self._node) == "seq":
             for node in self._node.value:
-                yield Located(node)
+                yield LocatedValue(node)

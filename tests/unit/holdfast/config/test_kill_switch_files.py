@@ -4,15 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.location import DEFAULT_PATH, config_path, is_off, switches_off
-
-
-def test_argument_before_environment_before_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_CONFIG", "/env.yaml")
-    assert config_path("/argument.yaml") == Path("/argument.yaml")
-    assert config_path() == Path("/env.yaml")
-    monkeypatch.setenv("HOLDFAST_CONFIG", "")
-    assert config_path() == DEFAULT_PATH
+from holdfast.config.kill_switch_files import is_off, switches_off
 
 
 def test_the_kill_switch_needs_no_readable_configuration(tmp_path: Path) -> None:
