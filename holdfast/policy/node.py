@@ -1,6 +1,6 @@
 """Decide what to do about one node. Pure: everything that is known goes in, one decision comes out.
 
-``_RULES`` is an ordered table; the first row that applies decides. Of docs/reference/rules.md it implements
+``_RULES`` is an ordered table; the first row that applies decides. Of docs/reference/invariants.md it implements
 the rules:
 
 * 2: a probe that gives no answer is evidence of neither health nor a fault;

@@ -13,7 +13,7 @@ from holdfast.findings import Finding
 from slurm_hooks.checks import Check, Reading, limits_in_range, within
 from slurm_hooks.checks.finding import finding
 from slurm_hooks.facts import NodeFacts
-from slurm_hooks.facts.jobs import LeftoverFacts
+from slurm_hooks.facts.leftovers import LeftoverFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

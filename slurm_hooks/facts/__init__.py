@@ -34,8 +34,8 @@ from slurm_hooks.facts.host import (
     SlurmdFacts,
     SystemFacts,
 )
-from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.facts.kernel import KernelEvent, KmsgFacts, XidEvent
+from slurm_hooks.facts.leftovers import LeftoverFacts
 from slurm_hooks.facts.node import Blind, NodeFacts
 from slurm_hooks.facts.storage import MountFacts, MountState
 

@@ -14,8 +14,8 @@ from slurm_hooks.facts.host import (
     SlurmdFacts,
     SystemFacts,
 )
-from slurm_hooks.facts.jobs import LeftoverFacts
 from slurm_hooks.facts.kernel import KmsgFacts
+from slurm_hooks.facts.leftovers import LeftoverFacts
 from slurm_hooks.facts.storage import MountFacts
 
 

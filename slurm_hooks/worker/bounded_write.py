@@ -18,7 +18,7 @@ _EXIT_S, _LOOK_S = 0.05, 0.001
 
 
 class BoundedWrite:
-    """``holdfast.adapters.ram_backed_file.Bounded`` in a contained worker: waits a second at most, and
+    """``holdfast.adapters.durable_file.Bounded`` in a contained worker: waits a second at most, and
     not at all while an earlier write hangs. ``token``: the file that names the hung process.
     """
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.adapters.ram_backed_file import Bounded, DurableFile, at_once
+from holdfast.adapters.durable_file import Bounded, DurableFile, at_once
 from holdfast.adapters.state_file import forget, read_state, write_state
 from holdfast.adapters.typed_json import typed
 from holdfast.config.schema import PathsConfig

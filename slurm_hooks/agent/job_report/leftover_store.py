@@ -7,14 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters.durable_file import Bounded, at_once
 from holdfast.adapters.log import Log
-from holdfast.adapters.ram_backed_file import Bounded, at_once
 from holdfast.adapters.state_file import read_state, write_state
 from slurm_hooks.agent.job_report import leftovers
 from slurm_hooks.agent.job_report.report import Leftover
 from slurm_hooks.agent.job_runs.runs import JobRun
 from slurm_hooks.facts import NodeFacts
-from slurm_hooks.facts.jobs import LeftoverFacts
+from slurm_hooks.facts.leftovers import LeftoverFacts
 from slurm_hooks.node.process import Process
 
 log = Log("agent")

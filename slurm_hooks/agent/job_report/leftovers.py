@@ -14,7 +14,7 @@ from slurm_hooks.agent.job_runs.processes import Fate, JobProcess
 from slurm_hooks.agent.job_runs.run_matching import leftovers
 from slurm_hooks.agent.job_runs.runs import JobRun, Runs
 from slurm_hooks.facts import GpuFacts, NodeFacts
-from slurm_hooks.facts.jobs import LeftoverFacts
+from slurm_hooks.facts.leftovers import LeftoverFacts
 
 Holdings = Mapping[int, tuple[tuple[int, ...], int | None]]
 """pid → (indices of the GPUs whose memory it holds, bytes of them all)."""

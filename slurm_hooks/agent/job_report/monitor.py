@@ -25,7 +25,7 @@ from slurm_hooks.agent.job_runs.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.agent.job_runs.run_store import RunStore
 from slurm_hooks.agent.job_runs.runs import JobRun, Key, Runs
 from slurm_hooks.facts import NodeFacts, XidEvent
-from slurm_hooks.facts.jobs import LeftoverFacts
+from slurm_hooks.facts.leftovers import LeftoverFacts
 from slurm_hooks.node import machine
 from slurm_hooks.probes import inotify
 from slurm_hooks.settings.sections import LeftoverPolicy

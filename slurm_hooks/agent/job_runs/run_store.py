@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters.durable_file import Bounded, at_once
 from holdfast.adapters.log import Log
-from holdfast.adapters.ram_backed_file import Bounded, at_once
 from holdfast.adapters.state_file import put_aside, read_state, write_state
 from holdfast.adapters.typed_json import typed
 from slurm_hooks.agent.job_runs import counter_deltas

@@ -44,7 +44,7 @@ NOT_SWITCHED: Mapping[str, str] = {
     "tasks": "checks the host under the sandbox too",
     "dcgm": "there is no DCGM in the sandbox",
     "infiniband_ber": "there is no mlxlink in the sandbox",
-    "agent_state": "checks the agent's own disk and queries (test_state_folder)",
+    "agent_state": "checks the agent's own disk and queries (test_state_disk_unwritable)",
     "job_leftovers": "reports at a job's end (tests of job health)",
     "infiniband_firmware": "no kind of fault changes a card's firmware",
     "kmsg": "no kind of fault loses kernel records (unit tests of the probe)",

@@ -24,7 +24,7 @@ from k8s_bridge.rules.catalogue import BUILT_IN, MIRRORS
 from k8s_bridge.rules.rule import RuleMode
 from k8s_bridge.rules.settings import BridgeBudget, RuleSettings
 from tests.unit.k8s_bridge.fake_cluster import AGENT, BRIDGE, HUMAN
-from tests.unit.k8s_bridge.planning.rule_examples import GPU, W0, RuleCluster, draining
+from tests.unit.k8s_bridge.planning.fake_rule_cluster import GPU, W0, RuleCluster, draining
 
 RACK = "topology.example.org/rack"
 

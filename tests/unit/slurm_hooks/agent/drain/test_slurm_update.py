@@ -428,7 +428,7 @@ def test_the_step_does_not_read_the_disk(bench: Bench, monkeypatch: pytest.Monke
     def hangs(*_: object) -> None:
         pytest.fail("the disk was read")
 
-    monkeypatch.setattr("holdfast.adapters.ram_backed_file.DurableFile.load", hangs)
+    monkeypatch.setattr("holdfast.adapters.durable_file.DurableFile.load", hangs)
     step = Step(cast("SlurmMaintenance", bench.slurm), ME, BOOT, bench.config, bench.records)
     outcome = step.run(fault(), None)
     assert bench.slurm.mine.drained_flag

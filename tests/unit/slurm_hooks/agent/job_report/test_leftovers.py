@@ -11,7 +11,7 @@ from slurm_hooks.agent.job_report.report import Leftover, MemoryLeft
 from slurm_hooks.agent.job_runs.processes import Fate
 from slurm_hooks.agent.job_runs.runs import Runs
 from slurm_hooks.facts import GpuFacts, GpuProcess, NodeFacts
-from slurm_hooks.facts.jobs import LeftoverFacts
+from slurm_hooks.facts.leftovers import LeftoverFacts
 from tests.unit.slurm_hooks.agent.job_runs.builders import (
     ALICE,
     begin,

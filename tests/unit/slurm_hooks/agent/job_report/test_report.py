@@ -19,7 +19,7 @@ from slurm_hooks.agent.job_runs.run_matching import attribute
 from slurm_hooks.agent.job_runs.runs import Runs
 from slurm_hooks.checks import job_leftovers
 from slurm_hooks.facts import GpuProcess, NodeFacts
-from slurm_hooks.facts.jobs import LeftoverFacts
+from slurm_hooks.facts.leftovers import LeftoverFacts
 from tests.unit.slurm_hooks.agent.job_runs.builders import (
     BOB,
     begin,

@@ -13,7 +13,7 @@ from slurm_hooks.agent.jobs.sockets import JobSockets
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import AgentLink, deliver
 from slurm_hooks.job.marker import Marker
-from tests.unit.slurm_hooks.listening import ME, Agent, listening
+from tests.unit.slurm_hooks.fake_agent_socket import ME, Agent, listening
 
 _socket_of = markers.socket_of
 MARKER = Marker(job=7, restarts=0, state="running", at=1.0)

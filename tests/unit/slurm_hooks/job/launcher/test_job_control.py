@@ -18,7 +18,7 @@ from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.attempt import Tools
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.step.run_step import StepSignals
-from tests.unit.slurm_hooks.listening import listening
+from tests.unit.slurm_hooks.fake_agent_socket import listening
 
 CONTEXT = JobContext(
     job_id=42, restarts=0, nodes="worker-[0-1]", node_count=2, host="worker-0", started_at=1.0

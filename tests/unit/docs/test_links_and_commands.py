@@ -12,7 +12,7 @@ from testbed import cli, faults
 from holdfast.cli.main import COMMANDS, main
 from holdfast.cli.render import document
 
-TREE = Path(__file__).parents[2]
+TREE = Path(__file__).parents[3]
 PAGES = sorted([*TREE.glob("*.md"), *(TREE / "docs").rglob("*.md")])
 _LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]*)(#[^)\s]+)?\)")
 

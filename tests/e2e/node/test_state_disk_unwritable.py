@@ -53,13 +53,3 @@ def test_the_record_is_moved_to_the_disk_once_it_is_writable(clean_box: Box) -> 
     )
     kept = json.loads(box.node(node).run(["cat", "/var/lib/holdfast/drain.json"]).stdout)
     assert kept["record"]["reason"] == cluster.reason(box, node)
-
-
-def test_a_node_without_munge_is_drained_once_munge_is_back(clean_box: Box) -> None:
-    box, node = clean_box, "worker-0"
-    box.fault(node, "munge-down")
-    box.fault(node, "ecc", "--gpu", "3")
-    cluster.wait_for(lambda: bool(Verdicts(box, node).codes()), "the verdict", 15)
-    assert not cluster.drained(box, node)
-    box.heal(node, "munge-down")
-    cluster.wait_for(lambda: cluster.drained(box, node), "a drain", 30)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters import ram_backed_file
-from holdfast.adapters.ram_backed_file import DurableFile
+from holdfast.adapters import durable_file
+from holdfast.adapters.durable_file import DurableFile
 
 VALUE = {"reason": "é", "at": 1.5}
 LATER = {"reason": "later"}
@@ -66,7 +66,7 @@ def test_a_reserved_file_needs_no_new_file(
     def full(*_args: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ram_backed_file, "write_atomic", full)
+    monkeypatch.setattr(durable_file, "write_atomic", full)
     for value in (VALUE, LATER, None, VALUE, None, LATER, VALUE, LATER):
         assert kept.save(value) == ""
         kept.memory.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TREE = Path(__file__).parents[2]
+TREE = Path(__file__).parents[3]
 PAGE = (TREE / "CONTRIBUTING.md").read_text()
 PART = PAGE.partition("\n## Add a check\n")[2].partition("\n## ")[0]
 BLOCKS = [text for _, text in re.findall(r"```(\w+)\n(.*?)```", PART, re.DOTALL)]

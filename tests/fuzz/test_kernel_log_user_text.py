@@ -11,7 +11,7 @@ import pytest
 from slurm_hooks.facts import KernelEvent, XidEvent
 from slurm_hooks.probes.kmsg import KernelRecord, xid_of
 from slurm_hooks.probes.kmsg_events import EventReader
-from tests.fuzz.user_lines import FORMS, Form, names
+from tests.fuzz.kernel_log_user_text import FORMS, Form, names
 from tests.unit.slurm_hooks.kernel_lines import Block, blocks
 
 NAMES = list(dict.fromkeys(names()))
