@@ -1,4 +1,4 @@
-"""The documents for Prometheus and Grafana. tests/parts evaluates what they ask with promtool."""
+"""The documents for Prometheus and Grafana. tests/component evaluates what they ask with promtool."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from testbed.h100 import build_library, make_node
 from testbed.h100 import library as library_module
 from testbed.h100.board import identity
 
-from tests.parts.h100.conftest import NODE_INDEX
-from tests.parts.h100.program import Program
+from tests.component.h100.conftest import NODE_INDEX
+from tests.component.h100.program import Program
 
 
 def add(sim: Path, line: str) -> None:

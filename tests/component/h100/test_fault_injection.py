@@ -18,8 +18,8 @@ from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.node import read_state
 
-from tests.parts.h100.conftest import NODE, FolderBox
-from tests.parts.h100.program import Program
+from tests.component.h100.conftest import NODE, FolderBox
+from tests.component.h100.program import Program
 
 HARDWARE = sorted(name for name, kind in KINDS.items() if kind.effects is not None)
 EXAMPLES = {

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.history import store
 from slurm_hooks.agent import lock
-from tests.parts.test_agent_process import ROOT, XID79, Node, is_ok, wait
+from tests.component.test_agent_process import ROOT, XID79, Node, is_ok, wait
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -12,8 +12,8 @@ import pytest
 from testbed.errors import SandboxError
 from testbed.h100 import build_library, make_node
 
+from tests.component.h100.program import Program
 from tests.conftest import FAILED
-from tests.parts.h100.program import Program
 
 NODE_INDEX = 1
 NODE = "worker-1"
