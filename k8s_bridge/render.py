@@ -227,5 +227,5 @@ DOCUMENTS: Mapping[str, Document] = {
 
 
 def render_text(what: str, **values: str) -> str:
-    """One of the bridge's documents (``holdfast.cli.render`` lists all documents)."""
+    """One of the bridge's documents (``holdfast.cli.commands.render`` lists all documents)."""
     return DOCUMENTS[what].text(what, values)

@@ -1,7 +1,7 @@
 """The output of commands: the only module that writes to the terminal.
 
 Part of the output comes from users (job names, lines of logs, file names), so control characters are
-escaped. Tables are made in ``holdfast.cli.tables``.
+escaped. Tables are made in ``holdfast.text.tables``.
 """
 
 from __future__ import annotations

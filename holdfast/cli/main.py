@@ -33,7 +33,9 @@ COMMANDS: Mapping[str, Command] = {
     "check": Command(
         "slurm_hooks.cli.check.command:main", "probe this node once, as the agent does"
     ),
-    "explain": Command("holdfast.cli.explain.command:main", "explain the state of a node or a job"),
+    "explain": Command(
+        "holdfast.cli.commands.explain.command:main", "explain the state of a node or a job"
+    ),
     "checkpoints": Command(
         "slurm_hooks.job.checkpoints.command:main",
         "list checkpoints: which one a job resumes from, and why",
@@ -41,19 +43,24 @@ COMMANDS: Mapping[str, Command] = {
     "diagnose": Command(
         "slurm_hooks.job.diagnosis.command:main", "find the cause of a failure in a job's logs"
     ),
-    "status": Command("holdfast.cli.status.command:main", "show the cluster on one screen"),
-    "nodes": Command("holdfast.cli.nodes:main", "list the cluster's nodes and who drained them"),
+    "status": Command(
+        "holdfast.cli.commands.status.command:main", "show the cluster on one screen"
+    ),
+    "nodes": Command(
+        "holdfast.cli.commands.nodes:main", "list the cluster's nodes and who drained them"
+    ),
     "history": Command(
         "slurm_hooks.cli.history:main", "show what happened to a node or a GPU, and how often"
     ),
     "inspect": Command("slurm_hooks.active.command:main", "test nodes under load, as Slurm jobs"),
-    "faults": Command("holdfast.cli.faults:main", "show the fault catalogue"),
+    "faults": Command("holdfast.cli.commands.faults:main", "show the fault catalogue"),
     "support-bundle": Command(
-        "holdfast.cli.support_bundle.command:main", "collect logs and records of a node or a job"
+        "holdfast.cli.commands.support_bundle.command:main",
+        "collect logs and records of a node or a job",
     ),
-    "config": Command("holdfast.cli.config:main", "check a configuration file"),
+    "config": Command("holdfast.cli.commands.config:main", "check a configuration file"),
     "render": Command(
-        "holdfast.cli.render:main", "print manifests, slurm.conf lines, units, Helm values"
+        "holdfast.cli.commands.render:main", "print manifests, slurm.conf lines, units, Helm values"
     ),
     "agent": Command("slurm_hooks.agent.main:main", "run the resident process of a node"),
     "bridge": Command("k8s_bridge.main:main", "run the resident process of a cluster"),

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.cli.tables import fitted, table
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
 from holdfast.history.event import CLOSED, OPENED, Event
 from holdfast.history.page import lasted, when
 from holdfast.policy.node_inputs import draining
+from holdfast.text.tables import fitted, table
 from holdfast.text.wording import counted
 from holdfast.vocabulary import Mode, Severity
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from holdfast.cli.tables import fitted, table
 from holdfast.faults import fault_of
 from holdfast.history import event as names
 from holdfast.history.event import Event
 from holdfast.history.kill_switches import switches_on
 from holdfast.history.lemon import LEMON_DRAINS, WINDOW_S, Rating, Score
 from holdfast.history.subject import SubjectHistory
+from holdfast.text.tables import fitted, table
 from holdfast.text.wording import counted as plural
 
 MEANING: Mapping[Rating, str] = {
@@ -61,7 +61,7 @@ def past_page(
     width: int | None = None,
 ) -> str:
     """One node or GPU: rating, counts and events. ``events`` are those to show; ``width`` as in
-    ``holdfast.cli.tables``.
+    ``holdfast.text.tables``.
     """
     parts = [fitted("\n".join(_past_lines(past, score)), width)]
     often = list(_often(events, short=width is not None))

@@ -24,7 +24,7 @@ from charts.chart import Object, Tools, establish, served
 from charts.errors import NotHeld
 from charts.nodesets import CLUSTER
 from charts.release import Release
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 
 _WAIT_S, _SETTLE_S = 90.0, 15.0
 _STATEFUL_SETS = "statefulsets.apps.kruise.io"

@@ -9,7 +9,7 @@ import yaml
 from charts.chart import unknown_keys
 from charts.errors import NotHeld
 from charts.release import Release
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 
 CLUSTER = "soperator"
 

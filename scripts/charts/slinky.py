@@ -11,7 +11,7 @@ from testbed.kube.local import ApiServer
 from charts.chart import Tools, accepted, establish, unknown_keys
 from charts.errors import NotHeld
 from charts.release import Release, releases
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 
 _OLDEST = (1, 0)
 _IGNORED = {"extraObjects"}

@@ -15,7 +15,7 @@ from charts import manager, nodesets, runner
 from charts.chart import Object, Tools, accepted, establish, identity, unknown_keys
 from charts.errors import NotHeld
 from charts.release import Release, releases
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.errors import UsageError
 
 _SCRIPTS = "helm/slurm-cluster/slurm_scripts"

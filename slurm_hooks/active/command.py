@@ -14,12 +14,12 @@ from pathlib import Path
 from holdfast.adapters.state_file import write_atomic
 from holdfast.cli import settings
 from holdfast.cli.console import complain, say, say_json, screen_width
-from holdfast.cli.tables import table
 from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.load import load_section
 from holdfast.errors import UsageError
 from holdfast.policy import budget
 from holdfast.slurm.reservations import SlurmMaintenance
+from holdfast.text.tables import table
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.active import CATALOGUE, load
 from slurm_hooks.active.config import ActiveConfig

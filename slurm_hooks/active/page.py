@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holdfast.cli.tables import fitted, table
+from holdfast.text.tables import fitted, table
 from holdfast.text.wording import counted
 from slurm_hooks.active.result import IN_DETAIL, CheckOutcome, Measurement, Result
 
@@ -98,7 +98,7 @@ def as_text(
     nodes: Sequence[Inspected], *, began: datetime, took_s: float, width: int | None = None
 ) -> str:
     """The text report: a summary, everything that did not pass, then the values of each node.
-    ``width`` as in ``holdfast.cli.tables``.
+    ``width`` as in ``holdfast.text.tables``.
     """
     tested = [node for node in nodes if node.results]
     head = (

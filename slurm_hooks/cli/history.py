@@ -12,12 +12,12 @@ from typing import Any
 
 from holdfast.cli import settings
 from holdfast.cli.console import complain, say, say_json, screen_width
-from holdfast.cli.tables import fitted
 from holdfast.errors import ProbeError, UsageError
 from holdfast.history import kill_switches, lemon, observed, page, store, subject
 from holdfast.history.store import HistoryLines
 from holdfast.history.subject import SubjectHistory
 from holdfast.slurm.hostlist import compress
+from holdfast.text.tables import fitted
 from holdfast.text.wording import counted
 from slurm_hooks.worker.worker import Worker, call
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.monitoring.alerts import Alert, agent_alerts, bridge_alerts
 from tests.prometheus import MINUTES, Series, agent_page, bridge_page, changed, run, series, written
 

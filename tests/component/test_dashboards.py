@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.monitoring.dashboards import DASHBOARDS
 from tests.prometheus import Series, agent_page, bridge_page, run, series, written
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from testbed.kube.local import ApiServer
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.access import Right, needed, require

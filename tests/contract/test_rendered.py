@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from testbed.kube.local import ApiServer, KubectlError
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.monitoring.dashboards import DASHBOARDS
 
 

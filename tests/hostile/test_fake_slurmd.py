@@ -8,7 +8,7 @@ import pytest
 import yaml
 from testbed.box import Box, Node
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 
 IMAGE = f"registry.example.org/tools@sha256:{'0' * 64}"
 FOLDER = "/tmp/daemonset"

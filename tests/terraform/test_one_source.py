@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.monitoring.dashboards import DASHBOARDS
 from tests.terraform.program import Terraform
 

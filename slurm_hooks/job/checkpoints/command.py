@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.cli.console import complain, say, say_json, screen_width
-from holdfast.cli.tables import table
+from holdfast.text.tables import table
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
 from slurm_hooks.job.checkpoints.find import judge, newest_first, unjudged
 from slurm_hooks.job.checkpoints.survey import Survey, survey

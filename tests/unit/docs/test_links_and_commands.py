@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from testbed import cli, faults
 
+from holdfast.cli.commands.render import document
 from holdfast.cli.main import COMMANDS, main
-from holdfast.cli.render import document
 
 TREE = Path(__file__).parents[3]
 PAGES = sorted([*TREE.glob("*.md"), *(TREE / "docs").rglob("*.md")])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.cli.config import main as config_command
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.config import main as config_command
+from holdfast.cli.commands.render import render_text
 from holdfast.config.kill_switch_files import ALL
 from holdfast.config.load import load_section
 from holdfast.config.schema import SlurmConfig

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.cli import config
+from holdfast.cli.commands import config
 from holdfast.config.bounds import within
 from holdfast.config.load import YamlDocument, check, load_section
 from holdfast.config.schema import load_cluster

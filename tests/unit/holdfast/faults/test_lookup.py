@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from holdfast.cli import faults
+from holdfast.cli.commands import faults
 from holdfast.faults import FAULTS, fault_of, is_known, severity_of
 from holdfast.reason import Reason
 from holdfast.vocabulary import Action, FaultClass, Severity

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.monitoring.alerts import agent_alerts, bridge_alerts
 from holdfast.monitoring.dashboards import DASHBOARDS
 

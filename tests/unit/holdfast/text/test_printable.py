@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.adapters.log import line as log_line
-from holdfast.cli import console, tables
-from holdfast.text import printable
+from holdfast.cli import console
+from holdfast.text import printable, tables
 
 TITLE = "\x1b]0;owned\x07"
 EIGHT_BIT = "\x9b31m"

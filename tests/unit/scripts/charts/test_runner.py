@@ -16,7 +16,7 @@ import yaml
 from charts import runner
 from charts.errors import NotHeld
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 
 RECORD = Path(__file__).parents[3] / "data/deploy/soperator.json"
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from slurm_hooks.deploy.batch import _FRAMEWORKS
 from slurm_hooks.job.launcher.resume_argument import refusal
 

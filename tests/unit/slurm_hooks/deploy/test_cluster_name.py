@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.config.schema import load_cluster
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.cli.config import main as config_command
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.config import main as config_command
+from holdfast.cli.commands.render import render_text
 from holdfast.config.schema import load_cluster
 from slurm_hooks.checks import CATALOGUE
 from slurm_hooks.deploy.configuration import first_sentence

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.errors import UsageError
 from slurm_hooks.deploy.daemonset import DAEMONSET
 

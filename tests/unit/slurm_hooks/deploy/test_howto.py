@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.commands.render import main as render
 from holdfast.cli.main import COMMANDS
-from holdfast.cli.render import main as render
 from slurm_hooks import checks
 
 DOCS = Path(__file__).parents[4] / "docs"

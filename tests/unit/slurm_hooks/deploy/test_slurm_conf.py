@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 
 
 def settings(text: str) -> dict[str, str]:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.cli.config import main as config_command
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.config import main as config_command
+from holdfast.cli.commands.render import render_text
 from holdfast.errors import UsageError
 from slurm_hooks.checks import CATALOGUE
 

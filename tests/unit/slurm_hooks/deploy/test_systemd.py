@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.errors import UsageError
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.main import restart_argv

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.version import VERSION
 
 HOOK = Path(__file__).parents[4] / "slurm_hooks/hook"

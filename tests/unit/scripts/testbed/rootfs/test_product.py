@@ -12,7 +12,7 @@ from testbed.rootfs.layers import python_version
 from testbed.rootfs.product import LOCK, ROOT_REQUIREMENTS, configuration, pinned
 from testbed.shape import HISTORY
 
-from holdfast.cli.config import main as config_command
+from holdfast.cli.commands.config import main as config_command
 from holdfast.config.load import load_section
 from holdfast.config.schema import PathsConfig
 

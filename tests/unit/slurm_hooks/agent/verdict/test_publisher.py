@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.explain.files import agent_report, local_verdict
+from holdfast.cli.commands.explain.files import agent_report, local_verdict
 from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.drain_owner import Owner, drain_status
 from holdfast.findings import Finding, Verdict

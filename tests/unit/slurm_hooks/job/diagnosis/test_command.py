@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import faults
+from holdfast.cli.commands import faults
 from holdfast.policy.job import decide
 from holdfast.policy.job_facts import JobFacts, NodeEvidence, PastAttempt
 from holdfast.vocabulary import SlurmName

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.explain.files import read_journal
-from holdfast.cli.explain.text import job_page
+from holdfast.cli.commands.explain.files import read_journal
+from holdfast.cli.commands.explain.text import job_page
 from slurm_hooks.job.diagnosis import command
 
 TOP = Path(__file__).parents[5]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.support_bundle import command as support_bundle
-from holdfast.cli.support_bundle.redaction import REMOVED, redacted
+from holdfast.cli.commands.support_bundle import command as support_bundle
+from holdfast.cli.commands.support_bundle.redaction import REMOVED, redacted
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjE3MDB9.c2lnbmF0dXJl"
 

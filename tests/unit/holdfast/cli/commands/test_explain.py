@@ -14,20 +14,20 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.explain.command import node_with_kubernetes
-from holdfast.cli.explain.files import local_verdict, read_journal
-from holdfast.cli.explain.text import job_page, kubernetes_lines, node_page
-from holdfast.cli.nodes import as_json
-from holdfast.cli.tables import table
+from holdfast.cli.commands.explain.command import node_with_kubernetes
+from holdfast.cli.commands.explain.files import local_verdict, read_journal
+from holdfast.cli.commands.explain.text import job_page, kubernetes_lines, node_page
+from holdfast.cli.commands.nodes import as_json
 from holdfast.config.schema import PathsConfig
 from holdfast.drain_owner import AgentReport, Owner, drain_status, required_action_in
 from holdfast.policy.ownership import DrainRecord
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
+from holdfast.text.tables import table
 from holdfast.vocabulary import Action, NodeState, SlurmName
 from slurm_hooks.agent.drain.record import plain
 
-DATA = Path(__file__).parents[3] / "data" / "slurm" / "24.11"
+DATA = Path(__file__).parents[4] / "data" / "slurm" / "24.11"
 QUOTED = shlex.quote(str(DATA))  # the checkout may lie in a folder whose name has a blank
 JOB = json.loads((DATA / "job.json").read_text())["jobs"][0]["job_id"]
 
@@ -605,8 +605,8 @@ def test_a_node_is_found_by_its_name_in_kubernetes(
         asked.append(name)
         return {"kind": "node", "name": name} if name == "worker-1" else None
 
-    monkeypatch.setattr("holdfast.cli.explain.command.node_report", node_report)
-    monkeypatch.setattr("holdfast.cli.explain.kubernetes.look", lambda name: (KUBE, ""))
+    monkeypatch.setattr("holdfast.cli.commands.explain.command.node_report", node_report)
+    monkeypatch.setattr("holdfast.cli.commands.explain.kubernetes.look", lambda name: (KUBE, ""))
     found = node_with_kubernetes(None, "computeinstance-1", PathsConfig())  # type: ignore[arg-type]
     assert asked == ["computeinstance-1", "worker-1"]
     assert found == {

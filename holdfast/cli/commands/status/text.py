@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.cli.nodes import Row, node_table
-from holdfast.cli.tables import fitted, table
+from holdfast.cli.commands.nodes import Row, node_table
 from holdfast.slurm.hostlist import compress
 from holdfast.text.printable import values
+from holdfast.text.tables import fitted, table
 from holdfast.text.wording import counted
 
 Report = Mapping[str, Any]
@@ -17,7 +17,7 @@ _MOST_ROWS = 20
 
 
 def page(report: Report, out: Sequence[Row], width: int | None = None) -> str:
-    """One screen. ``out``: the nodes out of service; ``width`` as in ``holdfast.cli.tables``."""
+    """One screen. ``out``: the nodes out of service; ``width`` as in ``holdfast.text.tables``."""
     report = values(report)
     parts = [fitted("\n".join(_lines(report)), width)]
     if out:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast.cli import faults
+from holdfast.cli.commands import faults
 from holdfast.faults import FAULTS
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.nodes import node_table, summary
+from holdfast.cli.commands.nodes import node_table, summary
 from holdfast.drain_owner import drain_status
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 
-DATA = Path(__file__).parents[3] / "data" / "slurm" / "24.11"
+DATA = Path(__file__).parents[4] / "data" / "slurm" / "24.11"
 AT = datetime(2026, 11, 21, 9, 0, tzinfo=timezone.utc)
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from holdfast.cli.console import complain, say, say_json, screen_width
-from holdfast.cli.tables import table
 from holdfast.faults import FAULTS, Fault
 from holdfast.text.remedy import NEEDS
+from holdfast.text.tables import table
 from holdfast.text.wording import did_you_mean
 from holdfast.vocabulary import Severity
 

@@ -13,11 +13,11 @@ from typing import Any
 from holdfast.adapters.command import complete
 from holdfast.cli import settings
 from holdfast.cli.console import complain, say, say_json, screen_width
-from holdfast.cli.tables import fitted, table
 from holdfast.drain_owner import DrainStatus, drain_status
 from holdfast.errors import CommandError
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.hostlist import compress
+from holdfast.text.tables import fitted, table
 from holdfast.text.wording import counted
 from holdfast.vocabulary import NodeState, SlurmName
 

@@ -6,15 +6,15 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.cli.completion.parsers import Argument, CommandLine, command_lines
+from holdfast.cli.commands.completion.parsers import Argument, CommandLine, command_lines
+from holdfast.cli.commands.render import TABLE
 from holdfast.cli.main import COMMANDS
-from holdfast.cli.render import TABLE
 from holdfast.document import Document, Value
 from holdfast.errors import UsageError
 from holdfast.faults import FAULTS
 from holdfast.version import VERSION
 
-PACKAGE = "holdfast.cli.completion"
+PACKAGE = "holdfast.cli.commands.completion"
 
 _FILES = '_holdfast_reply compgen -f -- "$word"'
 _FOLDERS = '_holdfast_reply compgen -d -- "$word"'

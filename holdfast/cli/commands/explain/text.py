@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from holdfast.cli.tables import fitted, table
 from holdfast.text.printable import values
 from holdfast.text.remedy import to_do
+from holdfast.text.tables import fitted, table
 from holdfast.vocabulary import Action
 
 Report = Mapping[str, Any]
@@ -24,7 +24,7 @@ _THERE = "on the node itself (by ssh or kubectl exec)"
 
 
 def node_page(report: Report, width: int | None = None) -> str:
-    """One node, without its history. ``width`` as in ``holdfast.cli.tables``, here and below."""
+    """One node, without its history. ``width`` as in ``holdfast.text.tables``, here and below."""
     return fitted("\n".join(_node_lines(values(report))), width)
 
 

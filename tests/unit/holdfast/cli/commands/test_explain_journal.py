@@ -11,10 +11,10 @@ import pytest
 
 from holdfast import incidents
 from holdfast.cli import main
-from holdfast.cli.explain.files import fold, read_journal
+from holdfast.cli.commands.explain.files import fold, read_journal
 from holdfast.slurm.accounting import past_job
 
-DATA = Path(__file__).parents[3] / "data" / "slurm" / "24.11"
+DATA = Path(__file__).parents[4] / "data" / "slurm" / "24.11"
 ROW = json.loads((DATA / "job.json").read_text())
 JOB = ROW["jobs"][0]["job_id"]
 ATTEMPTS = [

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.cli.render import TABLE, document, main, render_text
+from holdfast.cli.commands.render import TABLE, document, main, render_text
 from holdfast.document import REQUIRED, Document, Value
 from holdfast.errors import UsageError
 from holdfast.version import VERSION
 
-TREE = Path(__file__).parents[4]
+TREE = Path(__file__).parents[5]
 IMAGE = f"registry.example.org/holdfast@sha256:{'0' * 64}"
 
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from holdfast.adapters.command import complete
 from holdfast.cli import settings
+from holdfast.cli.commands.nodes import Row, as_json, history, since, summary
+from holdfast.cli.commands.status.text import page
 from holdfast.cli.console import clear_screen, complain, say, say_json, screen_width
-from holdfast.cli.nodes import Row, as_json, history, since, summary
 from holdfast.cli.settings import Settings
-from holdfast.cli.status.text import page
 from holdfast.config.sections import schema_of
 from holdfast.drain_owner import Owner, drain_status
 from holdfast.errors import CommandError

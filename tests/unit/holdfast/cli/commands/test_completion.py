@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.completion.parsers import command_lines
+from holdfast.cli.commands.completion.parsers import command_lines
+from holdfast.cli.commands.render import TABLE, render_text
 from holdfast.cli.main import COMMANDS
-from holdfast.cli.render import TABLE, render_text
 from holdfast.errors import UsageError
 from slurm_hooks import checks
 

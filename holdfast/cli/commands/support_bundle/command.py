@@ -26,8 +26,8 @@ from typing import Any
 from holdfast.adapters import safe_file
 from holdfast.adapters.command import complete
 from holdfast.cli import settings
+from holdfast.cli.commands.support_bundle.redaction import redacted
 from holdfast.cli.console import complain, say
-from holdfast.cli.support_bundle.redaction import redacted
 from holdfast.errors import CommandError, UsageError
 from holdfast.slurm import accounting
 from holdfast.slurm.cli import ENV

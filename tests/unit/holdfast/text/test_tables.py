@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.tables import fitted, table
+from holdfast.text.tables import fitted, table
 
 ROWS = [
     ("NODE", "STATE", "OWNER", "SINCE", "REASON"),

@@ -35,8 +35,8 @@ TABLE: Mapping[str, str] = {
     "pod-monitor": "holdfast.monitoring.documents:BRIDGE_MONITOR",
     "agent-pod-monitor": "holdfast.monitoring.documents:AGENT_MONITOR",
     "dashboard": "holdfast.monitoring.documents:DASHBOARD",
-    "bash-completion": "holdfast.cli.completion.documents:BASH",
-    "man-page": "holdfast.cli.completion.documents:MAN",
+    "bash-completion": "holdfast.cli.commands.completion.documents:BASH",
+    "man-page": "holdfast.cli.commands.completion.documents:MAN",
 }
 """Name of the document → where its ``Document`` is."""
 

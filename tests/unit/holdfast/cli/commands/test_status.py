@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
+from holdfast.cli.commands.status.command import Slow, report
+from holdfast.cli.commands.status.text import page
 from holdfast.cli.settings import Settings
-from holdfast.cli.status.command import Slow, report
-from holdfast.cli.status.text import page
 from holdfast.drain_owner import drain_status
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import QueuedJob, SlurmNode
 from holdfast.slurm.parse import queue
 from holdfast.vocabulary import NodeState, SlurmName
 
-DATA = Path(__file__).parents[3] / "data" / "slurm" / "24.11"
+DATA = Path(__file__).parents[4] / "data" / "slurm" / "24.11"
 AT = datetime(2026, 11, 21, 9, 0, tzinfo=timezone.utc)
 DRAINED = (NodeState.IDLE, NodeState.DRAIN)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.explain.files import local_report
-from holdfast.cli.explain.text import job_page
+from holdfast.cli.commands.explain.files import local_report
+from holdfast.cli.commands.explain.text import job_page
 from holdfast.incidents import Incident
 
 REPORT: dict[str, Any] = {

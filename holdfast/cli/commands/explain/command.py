@@ -17,10 +17,9 @@ from typing import Any
 
 from holdfast import incidents
 from holdfast.cli import settings
-from holdfast.cli.console import complain, say, say_json, screen_width
-from holdfast.cli.explain import history as explain_history
-from holdfast.cli.explain import kubernetes as explain_kubernetes
-from holdfast.cli.explain.files import (
+from holdfast.cli.commands.explain import history as explain_history
+from holdfast.cli.commands.explain import kubernetes as explain_kubernetes
+from holdfast.cli.commands.explain.files import (
     Journal,
     agent_report,
     local_journal,
@@ -28,8 +27,9 @@ from holdfast.cli.explain.files import (
     local_verdict,
     read_journal,
 )
-from holdfast.cli.explain.text import job_page, kubernetes_lines, node_page, past_lines
-from holdfast.cli.nodes import as_json
+from holdfast.cli.commands.explain.text import job_page, kubernetes_lines, node_page, past_lines
+from holdfast.cli.commands.nodes import as_json
+from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.config.schema import PathsConfig
 from holdfast.drain_owner import drain_status
 from holdfast.errors import CommandError, Refused, Unavailable
