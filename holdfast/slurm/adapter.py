@@ -20,7 +20,7 @@ def open_slurm(config: SlurmConfig, token_file: str = "") -> SlurmCli:
         rest = SlurmRest(config.timeout_s, config.rest_url, token_file, config.bin)
         rest.check()
         return rest
-    from holdfast.slurm.pyslurm_client import SlurmPyslurm  # noqa: PLC0415 - only where configured
+    from holdfast.slurm.pyslurm.client import SlurmPyslurm  # noqa: PLC0415 - only where configured
 
     slurm = SlurmPyslurm(config.timeout_s, config.bin, token_file)
     slurm.check()

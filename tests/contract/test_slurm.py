@@ -24,7 +24,7 @@ from testbed.namespaces import enter
 from holdfast.errors import Refused, Unavailable
 from holdfast.slurm.cli import ENV, SlurmCli
 from holdfast.slurm.client import SlurmNode
-from holdfast.slurm.pyslurm_client import SlurmPyslurm
+from holdfast.slurm.pyslurm.client import SlurmPyslurm
 from holdfast.slurm.rest_client import SlurmRest
 from holdfast.vocabulary import NodeState, SlurmName
 from tests.e2e import cluster
@@ -130,7 +130,7 @@ class RealPyslurm(Real):
     slurm: SlurmPyslurm
 
     def _adapter(self) -> SlurmPyslurm:
-        worker = ("/opt/holdfast/bin/python", "-I", "-m", "holdfast.slurm.pyslurm_worker")
+        worker = ("/opt/holdfast/bin/python", "-I", "-m", "holdfast.slurm.pyslurm.worker")
         return SlurmPyslurm(self._timeout_s, str(self.tools), worker=self._inside(*worker))
 
 

@@ -17,7 +17,7 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups \\
 _PROGRAM = """
 import json, os, sys
 from holdfast.slurm.cli import SlurmCli
-from holdfast.slurm.pyslurm_client import SlurmPyslurm
+from holdfast.slurm.pyslurm.client import SlurmPyslurm
 from holdfast.errors import CommandError
 adapter = {"commands": SlurmCli, "pyslurm": SlurmPyslurm}[os.environ["ADAPTER"]]
 slurm, seen = adapter(10.0, "", sys.argv[1]), {}

@@ -1,6 +1,6 @@
 """One step in Slurm: read the node, decide, write, read it again. Runs in a contained worker.
 
-``holdfast.policy.node`` decides. This module fixes the order of the writes: the drain record is
+``holdfast.policy.node_decision`` decides. This module fixes the order of the writes: the drain record is
 saved before Slurm changes, and after a drain the budget is counted again (rule 4).
 """
 
@@ -16,7 +16,7 @@ from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.history.event import DRAINED, RESUMED, RETURNED, WITHDRAWN
 from holdfast.policy import budget
 from holdfast.policy.budget import Admission
-from holdfast.policy.node import decide, drain_lost
+from holdfast.policy.node_decision import decide, drain_lost
 from holdfast.policy.node_inputs import DrainInputs, Move, NodeDecision, NodeSituation, ReturnLimits
 from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
 from holdfast.policy.return_test import ReservedBy

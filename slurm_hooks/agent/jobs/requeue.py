@@ -24,7 +24,7 @@ from typing import Protocol
 
 from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.errors import CommandError, Refused
-from holdfast.policy.exclusion import Exclusion
+from holdfast.policy.job.excluded_nodes import Exclusion
 from holdfast.slurm.client import SlurmClient, SlurmJob
 from holdfast.slurm.hostlist import names_in
 from holdfast.vocabulary import SlurmName

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.faults import fault_of
 from holdfast.incidents import Attribution, Incident, verdict
-from holdfast.policy.job_facts import FailureKind
+from holdfast.policy.job.facts import FailureKind
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd

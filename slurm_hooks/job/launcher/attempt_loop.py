@@ -12,9 +12,9 @@ from functools import cached_property
 
 from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.incidents import Incident
-from holdfast.policy.exclusion import exclusion
-from holdfast.policy.job import decide
-from holdfast.policy.job_facts import JobDecision, Next
+from holdfast.policy.job.decision import decide
+from holdfast.policy.job.excluded_nodes import exclusion
+from holdfast.policy.job.facts import JobDecision, Next
 from holdfast.slurm.hostlist import expand, names_in
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers

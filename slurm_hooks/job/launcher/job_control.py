@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from holdfast.errors import CommandError, Unavailable
-from holdfast.policy.exclusion import Exclusion
+from holdfast.policy.job.excluded_nodes import Exclusion
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import AgentLink
 from slurm_hooks.job.environment import JobContext

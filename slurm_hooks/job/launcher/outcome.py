@@ -1,4 +1,4 @@
-"""Turns the end of one attempt into the facts for ``holdfast.policy.job`` and for the journal."""
+"""Turns the end of one attempt into the facts for ``holdfast.policy.job.decision`` and for the journal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from holdfast.policy.job_facts import FailureKind, JobFacts, NodeEvidence, PastAttempt
+from holdfast.policy.job.facts import FailureKind, JobFacts, NodeEvidence, PastAttempt
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.diagnosis.line import Cause, Diagnosis
 from slurm_hooks.job.launcher.node_faults import JobSnapshot

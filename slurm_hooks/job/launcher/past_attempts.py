@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
-from holdfast.policy.job_facts import FailureKind
+from holdfast.policy.job.facts import FailureKind
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.bisection import Evidence, Trial
 from slurm_hooks.job.journal import Event, attempts, last

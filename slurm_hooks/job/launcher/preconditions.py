@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from holdfast.policy.job_facts import JobDecision, Next
+from holdfast.policy.job.facts import JobDecision, Next
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.checkpoints.storage_errors import names_transient

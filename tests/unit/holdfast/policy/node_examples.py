@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.budget import Admission
-from holdfast.policy.node import decide
+from holdfast.policy.node_decision import decide
 from holdfast.policy.node_inputs import DrainInputs, NodeDecision, NodeSituation, ReturnLimits
 from holdfast.policy.ownership import DrainRecord
 from holdfast.slurm.client import SlurmNode

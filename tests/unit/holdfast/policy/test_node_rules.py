@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.node import decide
+from holdfast.policy.node_decision import decide
 from holdfast.policy.node_inputs import DrainInputs, Move, NodeSituation, draining
 from holdfast.policy.ownership import is_own_drain
 from holdfast.reason import Reason

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.findings import Verdict
-from holdfast.policy.node import decide
+from holdfast.policy.node_decision import decide
 from holdfast.policy.node_inputs import Move, NodeDecision
 from holdfast.policy.return_test import ReservedBy, ReturnTestMode, ReturnTestResult, may_return
 from holdfast.reason import Reason

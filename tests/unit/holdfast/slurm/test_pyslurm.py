@@ -17,11 +17,12 @@ import pytest
 from holdfast.cli import settings
 from holdfast.config.schema import SlurmAdapter, SlurmConfig
 from holdfast.errors import ConfigError, Refused, Unavailable
-from holdfast.slurm import parse, pyslurm_client
+from holdfast.slurm import parse
 from holdfast.slurm.adapter import open_slurm
 from holdfast.slurm.cli import SlurmCli
-from holdfast.slurm.pyslurm_client import SlurmPyslurm, node_of
-from holdfast.slurm.pyslurm_worker import row_of
+from holdfast.slurm.pyslurm import client as pyslurm_client
+from holdfast.slurm.pyslurm.client import SlurmPyslurm, node_of
+from holdfast.slurm.pyslurm.worker import row_of
 from holdfast.vocabulary import NodeState, SlurmName
 
 TOP = Path(__file__).parents[4]
@@ -127,7 +128,7 @@ class Cluster:
         self.tell()
         start = (
             f"import sys; sys.path[:0] = [{str(folder)!r}, {str(TOP)!r}]\n"
-            "from holdfast.slurm.pyslurm_worker import main\nsys.exit(main())"
+            "from holdfast.slurm.pyslurm.worker import main\nsys.exit(main())"
         )
         self.slurm = SlurmPyslurm(
             5.0, str(folder), str(folder / "token"), worker=[sys.executable, "-I", "-c", start]

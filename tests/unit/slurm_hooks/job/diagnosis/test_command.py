@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from holdfast.cli.commands import faults
-from holdfast.policy.job import decide
-from holdfast.policy.job_facts import JobFacts, NodeEvidence, PastAttempt
+from holdfast.policy.job.decision import decide
+from holdfast.policy.job.facts import JobFacts, NodeEvidence, PastAttempt
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.diagnosis import command

@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 import pytest
 
 from holdfast.incidents import Attribution, Incident, render
-from holdfast.policy.job import decide
-from holdfast.policy.job_facts import FailureKind, Next
+from holdfast.policy.job.decision import decide
+from holdfast.policy.job.facts import FailureKind, Next
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.config import JobConfig

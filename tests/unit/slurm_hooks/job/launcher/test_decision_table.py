@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.policy import job as policy
-from holdfast.policy.job import decide
-from holdfast.policy.job_facts import (
+from holdfast.policy.job import decision as policy
+from holdfast.policy.job.decision import decide
+from holdfast.policy.job.facts import (
     FailureKind,
     JobDecision,
     JobFacts,

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from holdfast.errors import CommandError
-from holdfast.policy.exclusion import Exclusion
+from holdfast.policy.job.excluded_nodes import Exclusion
 from holdfast.slurm.client import SlurmClient
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers

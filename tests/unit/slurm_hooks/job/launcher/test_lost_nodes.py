@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from holdfast.policy.job import decide
-from holdfast.policy.job_facts import Next, NodeEvidence
+from holdfast.policy.job.decision import decide
+from holdfast.policy.job.facts import Next, NodeEvidence
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.config import JobConfig

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from holdfast.policy.job import decide
-from holdfast.policy.job_facts import FailureKind, JobDecision, Next
+from holdfast.policy.job.decision import decide
+from holdfast.policy.job.facts import FailureKind, JobDecision, Next
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.config import JobConfig

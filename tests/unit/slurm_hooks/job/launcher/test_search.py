@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.policy.job import decide
-from holdfast.policy.job_facts import FailureKind, JobFacts, Next, PastAttempt
+from holdfast.policy.job.decision import decide
+from holdfast.policy.job.facts import FailureKind, JobFacts, Next, PastAttempt
 from slurm_hooks.job.checkpoints.bisection import Evidence, Trial, plan
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice, newest_first

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 
-from holdfast.policy.job_facts import FailureKind, JobFacts, PastAttempt
+from holdfast.policy.job.facts import FailureKind, JobFacts, PastAttempt
 
 WINDOW = timedelta(hours=24)
 """The time within which attempts and failures count."""

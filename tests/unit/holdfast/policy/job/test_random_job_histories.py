@@ -9,8 +9,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from holdfast.policy.job import MAX_OUTAGES, decide
-from holdfast.policy.job_facts import (
+from holdfast.policy.job.decision import MAX_OUTAGES, decide
+from holdfast.policy.job.facts import (
     FailureKind,
     JobDecision,
     JobFacts,

@@ -6,7 +6,7 @@ nodes. An outage is waited for. The same failure again without progress is attri
 person has to look at it before it uses more of the cluster. Slurm itself has no limit on requeues: these
 limits are the only ones.
 
-Progress resets the counts (``job_counts``), so a job that makes progress is never held.
+Progress resets the counts (``failure_counts``), so a job that makes progress is never held.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from holdfast.policy import job_counts
-from holdfast.policy.job_facts import (
+from holdfast.policy.job import failure_counts
+from holdfast.policy.job.facts import (
     FailureKind,
     JobDecision,
     JobFacts,
@@ -43,7 +43,7 @@ def decide(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecision:
     settled = _settled(facts)
     if settled is not None:
         return settled
-    attempts = job_counts.attempts(facts, now)
+    attempts = failure_counts.attempts(facts, now)
     if attempts >= limits.max_attempts:
         why = f"{attempts} attempts in 24 h without progress, the limit of job.max_attempts"
         return JobDecision(next=Next.HOLD, why=why)
@@ -79,7 +79,7 @@ def _on_other_nodes(nodes: Sequence[NodeEvidence]) -> JobDecision:
 
 def _after_outage(facts: JobFacts, now: datetime) -> JobDecision:
     """No node can be blamed, and no restart helps before the storage or the service answers again."""
-    count = max(1, job_counts.outages(facts, now))
+    count = max(1, failure_counts.outages(facts, now))
     if count >= MAX_OUTAGES:
         why = f"{count} failures because of outages without a new checkpoint"
         return JobDecision(next=Next.HOLD, why=why)
@@ -102,12 +102,12 @@ def _same_nodes(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecis
         # them is held.
         why = f"the checkpoint may be bad; next: {facts.next_checkpoint}"
         return JobDecision(next=Next.RESTART, why=_with_job_fault(why, facts))
-    same = job_counts.same_failures(facts, now)
+    same = failure_counts.same_failures(facts, now)
     most = limits.max_same_failure
     if same >= min(most, MAX_TRIES.get(facts.kind, most)):
         why = f"the same failure {same} times without a new checkpoint"
         return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
-    fruitless = job_counts.failures_without_progress(facts, now)
+    fruitless = failure_counts.failures_without_progress(facts, now)
     if fruitless >= _ANY_FAILURE * limits.max_same_failure:
         why = f"{fruitless} failures in a row without a new checkpoint"
         return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
@@ -139,7 +139,7 @@ def _to_exclude(facts: JobFacts, same: int, now: datetime) -> tuple[SlurmName, .
     suspects = facts.current.suspects
     alone = facts.kind is FailureKind.NODE and facts.node_count == 1
     if facts.kind is not FailureKind.NODE:
-        before = job_counts.same_before(facts, now)
+        before = failure_counts.same_before(facts, now)
         suspects = suspects & before.suspects if same > 1 and before else frozenset()
     told_apart = alone or len(suspects) < facts.node_count
     enough = facts.spares is None or facts.spares >= len(suspects)

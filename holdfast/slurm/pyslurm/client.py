@@ -35,7 +35,7 @@ START_S = 20.0
 INSTANCE_ID_S = 60.0
 """How long an InstanceId counts without a new slurmd on the node. A person may set one by hand."""
 
-_WORKER = (sys.executable, "-I", "-m", "holdfast.slurm.pyslurm_worker")
+_WORKER = (sys.executable, "-I", "-m", "holdfast.slurm.pyslurm.worker")
 _VERSION = ("scontrol", "--version")
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 _OTHER_PROTOCOL = re.compile(r"incompatible versions of client and server", re.IGNORECASE)

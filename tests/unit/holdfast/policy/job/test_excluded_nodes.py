@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.policy.exclusion import Exclusion, exclusion
+from holdfast.policy.job.excluded_nodes import Exclusion, exclusion
 from holdfast.vocabulary import SlurmName
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)

@@ -1,4 +1,4 @@
-"""The process that runs pyslurm for ``holdfast.slurm.pyslurm_client``. The only module that imports it.
+"""The process that runs pyslurm for ``holdfast.slurm.pyslurm.client``. The only module that imports it.
 
 It is a process of its own because pyslurm blocks without a bound, libslurm ends the whole process on a
 fatal error, and pyslurm is GPL-2.0-only (docs/decisions/031).

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.policy.job import decide
-from holdfast.policy.job_counts import attempts, same_failures
-from holdfast.policy.job_facts import (
+from holdfast.policy.job.decision import decide
+from holdfast.policy.job.facts import (
     FailureKind,
     JobDecision,
     JobFacts,
@@ -19,6 +18,7 @@ from holdfast.policy.job_facts import (
     NodeEvidence,
     PastAttempt,
 )
+from holdfast.policy.job.failure_counts import attempts, same_failures
 from holdfast.vocabulary import SlurmName
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

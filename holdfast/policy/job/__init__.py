@@ -1,0 +1,1 @@
+"""What happens to a job after a failure: pure decisions."""

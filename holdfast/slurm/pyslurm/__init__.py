@@ -1,0 +1,1 @@
+"""Slurm through pyslurm: a client, and the process that imports pyslurm."""
