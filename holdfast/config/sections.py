@@ -18,7 +18,7 @@ SECTIONS: Mapping[str, str] = {
     "agent": "slurm_hooks.settings.sections:AgentConfig",
     "checks": "slurm_hooks.settings.sections:CHECKS",
     "active": "slurm_hooks.active.config:ActiveConfig",
-    "job": "slurm_hooks.job.config:JobConfig",
+    "job": "slurm_hooks.settings.job:JobConfig",
     "bridge": "k8s_bridge.config:BridgeConfig",
 }
 

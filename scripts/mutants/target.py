@@ -57,7 +57,7 @@ TARGETS = (
     # what is killed, and whose word counts
     Target(
         file="slurm_hooks/node/process_scan.py",
-        tests=(f"{_NODE}/test_process_scan.py", f"{_AGENT}/jobs/test_kill_tasks.py"),
+        tests=(f"{_NODE}/test_process_scan.py", f"{_AGENT}/kill_tasks/test_affected_tasks.py"),
     ),
     Target(
         file="slurm_hooks/agent/job_report/leftovers.py",

@@ -11,10 +11,10 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from slurm_hooks.job import marker as markers
-from slurm_hooks.job.launcher.log import say
 from slurm_hooks.job.marker import Marker
 
 _TIMEOUT_S = 1.0
@@ -28,10 +28,11 @@ _OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")
 
 
 class AgentLink:
-    """``last``: the marker that the agent accepted last; ``None``: none yet."""
+    """``last``: the marker that the agent accepted last; ``None``: none yet. ``warn`` is told once if the
+    agent does not answer for long."""
 
-    def __init__(self, run_dir: Path) -> None:
-        self._run_dir = run_dir
+    def __init__(self, run_dir: Path, *, warn: Callable[[str], None]) -> None:
+        self._run_dir, self._warn = run_dir, warn
         self._lock = threading.Lock()
         self._waiting: Marker | None = None
         self._thread: threading.Thread | None = None
@@ -66,7 +67,7 @@ class AgentLink:
                 return
             if tries == _WARN_AFTER and not self._warned:
                 self._warned = True
-                say(
+                self._warn(
                     f"cannot reach this node's agent ({problem}); retrying. Until it answers, a "
                     "requeued job waits for Slurm's own delay"
                 )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from slurm_hooks.probes import files
+from slurm_hooks.node import kernel_files
 
 T = TypeVar("T")
 _UID = re.compile(r"^Uid:\t([0-9]+)", re.MULTILINE)
@@ -27,7 +27,7 @@ PATIENCE_S = 2.0
 def uid_of(folder: Path) -> int | None:
     """The real user id of a process; ``folder`` is its folder in /proc (proc(5), status). Never
     waits."""
-    found = _UID.search(files.text(str(folder / "status")))
+    found = _UID.search(kernel_files.text(str(folder / "status")))
     return int(found[1]) if found else None
 
 

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from slurm_hooks.node import kernel_files
 from slurm_hooks.node.process_scan import uid_of
-from slurm_hooks.probes import files
 
 _TITLE = re.compile(rb"slurmstepd: \[(\d{1,10})\.([^\s\]:]+)")
 _TITLE_BYTES = 256
@@ -39,7 +39,7 @@ def steps(procfs: Path) -> Iterator[tuple[int, str]]:
                 title = _TITLE.match(file.read(_TITLE_BYTES))
         except OSError:
             continue  # the process has exited
-        if title and _may_serve(int(title[1]), files.text(str(folder / "cgroup"))):
+        if title and _may_serve(int(title[1]), kernel_files.text(str(folder / "cgroup"))):
             yield int(title[1]), title[2].decode("ascii", "replace")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from slurm_hooks.facts import DiskFacts, HostFacts
-from slurm_hooks.probes import files
+from slurm_hooks.node import kernel_files
 
 _TIME_ERROR = 5
 _STA_UNSYNC = 0x40
@@ -28,12 +28,12 @@ def open_probe(
 
 def read(procfs: Path, disks: Sequence[str], sysfs: Path = Path("/sys")) -> HostFacts:
     """All values. A value is None if its file is missing."""
-    memory = _memory(files.text(f"{procfs}/meminfo"))
+    memory = _memory(kernel_files.text(f"{procfs}/meminfo"))
     synced, error_s = kernel_clock()
     return HostFacts(
         memory_total_bytes=memory.get("MemTotal"),
         memory_available_bytes=memory.get("MemAvailable"),
-        load=_load(files.text(f"{procfs}/loadavg")),
+        load=_load(kernel_files.text(f"{procfs}/loadavg")),
         cpus=os.cpu_count(),
         disks=tuple(disk for path in disks if (disk := _disk(path)) is not None),
         clock_synced=synced,
@@ -47,7 +47,11 @@ def _memory(text: str) -> dict[str, int]:
     found = {}
     for line in text.splitlines():
         words = line.split()
-        if len(words) == 3 and words[2] == "kB" and (value := files.whole(words[1])) is not None:
+        if (
+            len(words) == 3
+            and words[2] == "kB"
+            and (value := kernel_files.whole(words[1])) is not None
+        ):
             found[words[0].rstrip(":")] = value * 1024
     return found
 

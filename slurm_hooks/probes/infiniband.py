@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.errors import ProbeError
 from slurm_hooks.facts import PortFacts
-from slurm_hooks.probes import files
+from slurm_hooks.node import kernel_files
 
 COUNTERS = (
     "symbol_error",
@@ -66,11 +66,11 @@ def read(
     if not cards and not Path(f"{sysfs}/class").is_dir():
         return None
     ports = []
-    for device in files.names(top):
+    for device in kernel_files.names(top):
         folder = f"{top}/{device}"
         card = _card(folder, device, cards)
-        for port in files.names(f"{folder}/ports"):
-            number = files.whole(port)
+        for port in kernel_files.names(f"{folder}/ports"):
+            number = kernel_files.whole(port)
             if number is not None:
                 ports.append(_port(device, number, f"{folder}/ports/{port}", card))
     return tuple(ports)
@@ -85,25 +85,25 @@ def _card(folder: str, device: str, known: dict[tuple[str, int], _Card]) -> _Car
         for other in [other for other in known if other[0] == device]:
             del known[other]
         known[key] = _Card(
-            guid=files.text(f"{folder}/node_guid"),
-            firmware=files.text(f"{folder}/fw_ver"),
-            board=files.text(f"{folder}/board_id"),
+            guid=kernel_files.text(f"{folder}/node_guid"),
+            firmware=kernel_files.text(f"{folder}/fw_ver"),
+            board=kernel_files.text(f"{folder}/board_id"),
         )
     return known[key]
 
 
 def _port(device: str, number: int, folder: str, card: _Card) -> PortFacts:
-    rate = files.text(f"{folder}/rate")
-    counters = {name: files.number(f"{folder}/counters/{name}") for name in COUNTERS}
+    rate = kernel_files.text(f"{folder}/rate")
+    counters = {name: kernel_files.number(f"{folder}/counters/{name}") for name in COUNTERS}
     return PortFacts(
         device=device,
         port=number,
-        state=_known(files.word(f"{folder}/state"), STATES),
-        phys_state=files.word(f"{folder}/phys_state"),
+        state=_known(kernel_files.word(f"{folder}/state"), STATES),
+        phys_state=kernel_files.word(f"{folder}/phys_state"),
         rate=rate,
         rate_gbps=_gbps(rate),
-        link_layer=_known(files.text(f"{folder}/link_layer"), LINK_LAYERS),
-        link_downed=files.number(f"{folder}/counters/link_downed"),
+        link_layer=_known(kernel_files.text(f"{folder}/link_layer"), LINK_LAYERS),
+        link_downed=kernel_files.number(f"{folder}/counters/link_downed"),
         guid=card.guid,
         firmware=card.firmware,
         board=card.board,

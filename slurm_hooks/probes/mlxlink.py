@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.adapters.command import PATH, complete
 from holdfast.errors import CommandError, ProbeError
 from slurm_hooks.facts import LinkFacts
-from slurm_hooks.probes import files
+from slurm_hooks.node import kernel_files
 
 _NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,6})?(?:[Ee][-+]?\d{1,3})?")
 _SECTION = "Physical Counters and BER Info"
@@ -33,7 +33,7 @@ def open_probe(
     program = shutil.which("mlxlink", path=path)
 
     def serve(_request: object) -> Iterator[tuple[LinkFacts, ...]]:
-        devices = files.names(f"{sysfs}/class/infiniband")
+        devices = kernel_files.names(f"{sysfs}/class/infiniband")
         if program is None or not devices:
             return
         found, why = [], ""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.errors import ProbeError
 from slurm_hooks.facts import PcieFacts, PciKind, pci_address
-from slurm_hooks.probes import files
+from slurm_hooks.node import kernel_files
 
 _KINDS = {
     ("0x10de", "0x0302"): PciKind.GPU,
@@ -60,7 +60,7 @@ def read(sysfs: Path, bus: _Bus | None = None) -> tuple[PcieFacts, ...] | None:
     known = bus or _Bus()
     if not known.kinds and not Path(top).is_dir():
         return None
-    names = [name for name in files.names(top) if _ADDRESS.fullmatch(name)]
+    names = [name for name in kernel_files.names(top) if _ADDRESS.fullmatch(name)]
     kinds = {
         name: known.kinds[name] if name in known.kinds else _kind(f"{top}/{name}") for name in names
     }
@@ -72,7 +72,9 @@ def read(sysfs: Path, bus: _Bus | None = None) -> tuple[PcieFacts, ...] | None:
 
 def _kind(folder: str) -> PciKind | None:
     """None for other devices and for virtual functions, which belong to guests."""
-    kind = _KINDS.get((files.text(f"{folder}/vendor"), files.text(f"{folder}/class")[:6]))
+    kind = _KINDS.get(
+        (kernel_files.text(f"{folder}/vendor"), kernel_files.text(f"{folder}/class")[:6])
+    )
     return None if kind is None or Path(f"{folder}/physfn").exists() else kind
 
 
@@ -92,7 +94,7 @@ def _device(name: str, folder: str, kind: PciKind) -> PcieFacts:
 
 
 def _speed(path: str) -> float | None:
-    match = _SPEED.match(files.text(path))
+    match = _SPEED.match(kernel_files.text(path))
     return float(match.group()) if match else None
 
 
@@ -115,10 +117,10 @@ def _answers(path: str) -> bool | None:
 
 def _total(path: str, name: str) -> int | None:
     """The total in the file's last line; None if the kernel has no counters for this device."""
-    line = files.text(path).rpartition("\n")[2].split()
-    return files.whole(line[1]) if len(line) == 2 and line[0] == name else None
+    line = kernel_files.text(path).rpartition("\n")[2].split()
+    return kernel_files.whole(line[1]) if len(line) == 2 and line[0] == name else None
 
 
 def _lanes(path: str) -> int | None:
-    width = files.number(path)
+    width = kernel_files.number(path)
     return None if width == _ALL_ONES else width

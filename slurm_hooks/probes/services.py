@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_hooks.facts import ServiceFacts
-from slurm_hooks.probes import files
+from slurm_hooks.node import kernel_files
 
 _COMM = 15
 """The kernel truncates a process name to this many bytes (proc(5), comm)."""
@@ -85,7 +85,7 @@ def _look(
         return True, f"process {pid}"
     if Path(f"{sysfs}/fs/cgroup/system.slice/{service.unit}/cgroup.procs").exists():
         return True, f"cgroup of {service.unit}"
-    recorded = files.number(root + service.pid_file) if service.pid_file else None
+    recorded = kernel_files.number(root + service.pid_file) if service.pid_file else None
     if recorded is not None:
         if is_genuine(f"{procfs}/{recorded}", service.process[:_COMM]):
             return True, f"pid file, process {recorded}"
@@ -98,9 +98,9 @@ def _look(
 def is_genuine(folder: str, name: str) -> bool:
     """Whether the process (its folder in /proc) can be the service that its name claims."""
     # The name is in this file too. The kernel escapes line feeds in it, and no other line break (splitlines).
-    for line in files.text(f"{folder}/status").split("\n"):
+    for line in kernel_files.text(f"{folder}/status").split("\n"):
         if line.startswith("Uid:"):
-            ids = [files.whole(word) for word in line.split()[1:]]
+            ids = [kernel_files.whole(word) for word in line.split()[1:]]
             if len(ids) != 4 or any(uid is None or uid >= _FIRST_USER for uid in ids):
                 return False
             break
@@ -115,7 +115,7 @@ def is_genuine(folder: str, name: str) -> bool:
 
 def _sees_the_host(procfs: Path) -> bool:
     """Whether this is the host's PID namespace: kernel threads are visible only there."""
-    return files.text(f"{procfs}/2/comm") == "kthreadd"
+    return kernel_files.text(f"{procfs}/2/comm") == "kthreadd"
 
 
 def _installed(unit: str, root: str) -> bool:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurm_hooks.facts import DStateTask, SystemFacts
-from slurm_hooks.probes import files, services
+from slurm_hooks.node import kernel_files
+from slurm_hooks.probes import services
 
 MAX_TASKS = 6000
 """A scan reads ``stat`` of at most this many tasks, 15 µs each; the next scan continues there."""
@@ -68,15 +69,17 @@ def modules(sysfs: Path) -> frozenset[str] | None:
         return None
     return frozenset(
         name
-        for name in files.names(top)
-        if files.text(f"{top}/{name}/initstate") in ("", "live")  # "": built in
+        for name in kernel_files.names(top)
+        if kernel_files.text(f"{top}/{name}/initstate") in ("", "live")  # "": built in
     )
 
 
 def walk(procfs: Path, start: int = 0, most: int = MAX_TASKS) -> _Scan:
     """Read every process from pid ``start`` on, then those before it, with all their threads."""
     scan = _Scan()
-    pids = sorted(pid for name in files.names(str(procfs)) if (pid := files.whole(name)))
+    pids = sorted(
+        pid for name in kernel_files.names(str(procfs)) if (pid := kernel_files.whole(name))
+    )
     later = [pid for pid in pids if pid >= start]
     for pid in itertools.chain(later, pids[: len(pids) - len(later)]):
         if scan.looked >= most:
@@ -84,9 +87,9 @@ def walk(procfs: Path, start: int = 0, most: int = MAX_TASKS) -> _Scan:
             return scan
         threads = _read_task(scan, f"{procfs}/{pid}", pid, pid)
         if threads > 1:
-            tids = files.names(f"{procfs}/{pid}/task")[:_MAX_THREADS]
+            tids = kernel_files.names(f"{procfs}/{pid}/task")[:_MAX_THREADS]
             for tid in tids[: most - scan.looked]:
-                if tid != str(pid) and (number := files.whole(tid)):
+                if tid != str(pid) and (number := kernel_files.whole(tid)):
                     _read_task(scan, f"{procfs}/{pid}/task/{tid}", pid, number)
     return scan
 
@@ -94,11 +97,11 @@ def walk(procfs: Path, start: int = 0, most: int = MAX_TASKS) -> _Scan:
 def _read_task(scan: _Scan, folder: str, pid: int, tid: int) -> int:
     """Add one task to the scan. Returns how many threads its process has (proc(5), stat)."""
     scan.looked += 1
-    head, _, rest = files.text(f"{folder}/stat").rpartition(")")
+    head, _, rest = kernel_files.text(f"{folder}/stat").rpartition(")")
     name, words = head.partition("(")[2], rest.split()
     if len(words) < 20:
         return 0  # it has exited
-    start, threads = files.whole(words[19]) or 0, files.whole(words[17]) or 1
+    start, threads = kernel_files.whole(words[19]) or 0, kernel_files.whole(words[17]) or 1
     if words[0] == "D":
         scan.sleepers.append((pid, tid, name, start))
     elif words[0] == "Z" and pid == tid:
@@ -111,8 +114,8 @@ def _read_task(scan: _Scan, folder: str, pid: int, tid: int) -> int:
 
 def _sleeper(procfs: Path, pid: int, tid: int, name: str, start: int) -> DStateTask:
     folder = f"{procfs}/{pid}/task/{tid}"
-    wchan = files.text(f"{folder}/wchan")
-    stack = (line.partition("] ")[2] for line in files.text(f"{folder}/stack").splitlines())
+    wchan = kernel_files.text(f"{folder}/wchan")
+    stack = (line.partition("] ")[2] for line in kernel_files.text(f"{folder}/stack").splitlines())
     return DStateTask(
         pid=pid,
         tid=tid,
@@ -120,7 +123,7 @@ def _sleeper(procfs: Path, pid: int, tid: int, name: str, start: int) -> DStateT
         name=name,
         wchan="" if wchan == "0" else wchan,
         stack=tuple(frame for frame in stack if frame)[:12],
-        switches=_switches(files.text(f"{folder}/status")),
+        switches=_switches(kernel_files.text(f"{folder}/status")),
     )
 
 
@@ -130,7 +133,7 @@ def _switches(status: str) -> int | None:
     for line in status.split("\n"):
         name, _, value = line.partition(":")
         if name in ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"):
-            count = files.whole(value.strip())
+            count = kernel_files.whole(value.strip())
             if count is None:
                 return None
             total += count
@@ -139,6 +142,6 @@ def _switches(status: str) -> int | None:
 
 def _uptime(procfs: Path) -> float:
     try:
-        return float(files.text(f"{procfs}/uptime").split()[0])
+        return float(kernel_files.text(f"{procfs}/uptime").split()[0])
     except (IndexError, ValueError):
         return 0.0

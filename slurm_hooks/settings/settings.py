@@ -13,9 +13,9 @@ from holdfast.config.schema import ClusterConfig
 from holdfast.errors import ConfigError
 from holdfast.vocabulary import Mode
 from slurm_hooks import checks
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.node import machine
 from slurm_hooks.settings import last_good, sections
+from slurm_hooks.settings.job import JobConfig
 from slurm_hooks.settings.sections import AgentConfig, CheckConfig, NodeConfig, enabled
 
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slurm_hooks.agent.jobs.kill_tasks import TasksToKill, affected
+from slurm_hooks.agent.kill_tasks.affected_tasks import TasksToKill, affected
+from slurm_hooks.node import kernel_files
 from slurm_hooks.node.process import environment, process_state, send
 from slurm_hooks.node.process_scan import each, uid_of
-from slurm_hooks.probes import files
 
 _CGROUP = re.compile(r"/job_([0-9]{1,10})(?:/step_([A-Za-z0-9]+))?(?:/|$)", re.MULTILINE)
 _ENV = (
@@ -122,15 +122,15 @@ def read_process(pid: int, procfs: Path) -> JobProcess | None:
     folder = procfs / str(pid)
     cgroup = _CGROUP.search(_text(folder / "cgroup"))
     env = _environment(folder)
-    job = files.whole(cgroup[1] if cgroup else env.get("SLURM_JOB_ID", ""))
+    job = kernel_files.whole(cgroup[1] if cgroup else env.get("SLURM_JOB_ID", ""))
     uid = uid_of(folder)
     if uid is None or job is None:
         return None
     # A task of a het job is in the cgroup of its component, but its environment names the leader. Both
     # belong to the same job.
     step = cgroup[2] if cgroup and cgroup[2] else env.get("SLURM_STEP_ID", "")
-    number = files.whole(step)
-    restarts = files.whole(env.get("SLURM_RESTART_COUNT", "0"))
+    number = kernel_files.whole(step)
+    restarts = kernel_files.whole(env.get("SLURM_RESTART_COUNT", "0"))
     return JobProcess(
         pid=pid,
         start=state[1],
@@ -210,4 +210,4 @@ def _command(folder: Path) -> str:
 
 def _text(path: Path) -> str:
     """The first part of a file; a process decides how long its own files (the command line) are."""
-    return files.text(str(path))
+    return kernel_files.text(str(path))

@@ -31,8 +31,8 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.jobs.journal_comment import CommentWriter, JournalComment
 from slurm_hooks.agent.jobs.tracked_job import TrackedJob
 from slurm_hooks.job import marker as markers
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.marker import Marker
+from slurm_hooks.settings.job import JobConfig
 
 _SOON_S = 0.1
 _LATER_S = 1.0

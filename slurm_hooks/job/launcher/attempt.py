@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 
 from holdfast.slurm.client import SlurmClient
 from slurm_hooks.job.checkpoints.find import Choice
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.resume_argument import NO_CONTAINER, PathMap
 from slurm_hooks.job.launcher.time_limit import BeforeLimit
 from slurm_hooks.job.step.run_step import KILL_ON_BAD_EXIT, StepSignals
+from slurm_hooks.settings.job import JobConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from holdfast.config.schema import ClusterConfig, load_cluster
 from holdfast.errors import ConfigError, UsageError
 from holdfast.slurm.cli import SlurmCli
 from slurm_hooks.job.checkpoints.storage_errors import is_transient
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal, path_for
 from slurm_hooks.job.launcher.attempt import Job, Tools
@@ -33,6 +32,7 @@ from slurm_hooks.job.launcher.resume_argument import (
 )
 from slurm_hooks.job.launcher.time_limit import parse as parse_before_limit
 from slurm_hooks.job.step.run_step import StepSignals
+from slurm_hooks.settings.job import JobConfig
 
 _EPILOG = """example, in a script for sbatch --requeue:
   holdfast run --checkpoints /mnt/training/checkpoints -- srun python train.py

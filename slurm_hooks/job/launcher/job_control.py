@@ -26,7 +26,7 @@ class JobControl:
 
     def __init__(self, context: JobContext, tools: Tools) -> None:
         self._context, self._tools = context, tools
-        self._agent = AgentLink(tools.run_dir)
+        self._agent = AgentLink(tools.run_dir, warn=say)
         self.exclusion = Exclusion()
         """How the agent changes the job's ExcNodeList when the job is requeued."""
         self.launchers_killed = 0

@@ -7,34 +7,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.facts import DStateTask
-from slurm_hooks.probes import files, host, services, system
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("0", 0),
-        ("18446744073709551615", 2**64 - 1),
-        ("18446744073709551616", None),
-        ("-1", None),
-        ("²", None),
-        ("٣", None),
-        ("1_0", None),
-        ("", None),
-        (" 7", None),
-    ],
-)
-def test_only_numbers_as_the_kernel_writes_them_are_numbers(text: str, value: int | None) -> None:
-    assert files.whole(text) == value
-
-
-def test_files_that_cannot_be_read_are_empty(tmp_path: Path) -> None:
-    assert files.text(str(tmp_path)) == ""
-    assert files.text(str(tmp_path / "none")) == ""
-    assert files.names(str(tmp_path / "none")) == []
-    (tmp_path / "bytes").write_bytes(b"4: ACT\xffIVE\n")
-    assert files.word(str(tmp_path / "bytes")) == "ACT\ufffdIVE"
-
+from slurm_hooks.probes import host, services, system
 
 # --- host -----------------------------------------------------------------------------------------
 

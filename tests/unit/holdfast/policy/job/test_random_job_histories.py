@@ -19,7 +19,7 @@ from holdfast.policy.job.facts import (
     PastAttempt,
 )
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.job.config import JobConfig
+from slurm_hooks.settings.job import JobConfig
 
 START = datetime(2026, 11, 22, tzinfo=timezone.utc)
 NODES = [SlurmName(f"worker-{number}") for number in range(4)]

@@ -15,8 +15,8 @@ from holdfast.slurm.client import SlurmJob, SlurmNode
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.jobs.requeue import Requeuer
 from slurm_hooks.job import marker as markers
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.marker import Marker
+from slurm_hooks.settings.job import JobConfig
 
 ALICE = 2001
 

@@ -16,7 +16,6 @@ from holdfast.cli.commands import faults
 from holdfast.policy.job.decision import decide
 from holdfast.policy.job.facts import JobFacts, NodeEvidence, PastAttempt
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.diagnosis import command
 from slurm_hooks.job.diagnosis.causes import (
     CLASS_OF,
@@ -28,6 +27,7 @@ from slurm_hooks.job.diagnosis.causes import (
 from slurm_hooks.job.diagnosis.matching import NO_LOG_LINE
 from slurm_hooks.job.diagnosis.words import NEEDS
 from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Signature
+from slurm_hooks.settings.job import JobConfig
 
 EXAMPLES = dict(
     line.split("\t", 1)

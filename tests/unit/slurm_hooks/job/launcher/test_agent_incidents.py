@@ -12,10 +12,10 @@ from holdfast.policy.job.decision import decide
 from holdfast.policy.job.facts import FailureKind, Next
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.launcher.agent_incidents import AgentIncidents, since, with_incidents
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd, facts
+from slurm_hooks.settings.job import JobConfig
 
 NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

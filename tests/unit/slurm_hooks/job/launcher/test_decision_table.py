@@ -20,13 +20,13 @@ from holdfast.policy.job.facts import (
 )
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.diagnosis.causes import Engine
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
 from slurm_hooks.job.launcher.resume import Left
 from slurm_hooks.job.step.run_step import StepEnd
 from slurm_hooks.job.step.srun_output import task_failure_in
+from slurm_hooks.settings.job import JobConfig
 
 PAGE = Path(__file__).parents[5] / "docs" / "reference" / "restarts.md"
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)

@@ -12,12 +12,12 @@ from holdfast.policy.job.excluded_nodes import Exclusion
 from holdfast.slurm.client import SlurmClient
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.attempt import Tools
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.step.run_step import StepSignals
+from slurm_hooks.settings.job import JobConfig
 from tests.unit.slurm_hooks.fake_agent_socket import listening
 
 CONTEXT = JobContext(

@@ -11,12 +11,12 @@ from holdfast.policy.job.decision import decide
 from holdfast.policy.job.facts import Next, NodeEvidence
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.launcher.lost_nodes import LostNodes
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, faults, with_lost
 from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
 from slurm_hooks.job.step.node_steps import answer, answers
 from slurm_hooks.job.step.overlap_step import environment, overlapping
+from slurm_hooks.settings.job import JobConfig
 
 T = datetime(2026, 1, 1, tzinfo=timezone.utc)
 W1 = SlurmName("worker-1")

@@ -11,13 +11,13 @@ from holdfast.policy.job.decision import decide
 from holdfast.policy.job.facts import FailureKind, JobDecision, Next
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.diagnosis.causes import Diagnosis, LogLine, diagnose
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
 from slurm_hooks.job.launcher.resume import Left
 from slurm_hooks.job.step.run_step import StepEnd
 from slurm_hooks.job.step.srun_output import task_failure_in
+from slurm_hooks.settings.job import JobConfig
 
 NODES = (SlurmName("worker-0"), SlurmName("worker-1"))
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

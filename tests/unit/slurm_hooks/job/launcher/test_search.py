@@ -14,9 +14,9 @@ from holdfast.policy.job.facts import FailureKind, JobFacts, Next, PastAttempt
 from slurm_hooks.job.checkpoints.bisection import Evidence, Trial, plan
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice, newest_first
-from slurm_hooks.job.config import JobConfig
 from slurm_hooks.job.launcher.past_attempts import JournalAttempt, evidence_on_checkpoints
 from slurm_hooks.job.launcher.search import Search
+from slurm_hooks.settings.job import JobConfig
 
 HOUR_S = 3600.0
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)

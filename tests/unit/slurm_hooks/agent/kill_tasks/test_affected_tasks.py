@@ -14,8 +14,14 @@ import pytest
 
 from holdfast.findings import Finding
 from holdfast.vocabulary import Severity
-from slurm_hooks.agent.jobs.kill_tasks import KilledTask, TasksToKill, affected, open_kill, task_of
-from slurm_hooks.agent.jobs.kill_worker import tasks_to_kill
+from slurm_hooks.agent.kill_tasks.affected_tasks import (
+    KilledTask,
+    TasksToKill,
+    affected,
+    open_kill,
+    task_of,
+)
+from slurm_hooks.agent.kill_tasks.worker import tasks_to_kill
 from slurm_hooks.node.process_scan import each
 from slurm_hooks.worker.worker import Worker, call
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_hooks.node import kernel_files
 from slurm_hooks.node.process import environment, process_state, send
 from slurm_hooks.node.process_scan import each
-from slurm_hooks.probes import files
 
 _OURS = b"HOLDFAST_ATTEMPT="
 _STEP = b"SLURM_STEP_ID="
@@ -111,7 +111,7 @@ def _uses(words: list[str], to_kill: TasksToKill) -> bool:
                 return True
             continue
         first, _, last = word.partition("-")
-        low, high = files.whole(first), files.whole(last or first)
+        low, high = kernel_files.whole(first), kernel_files.whole(last or first)
         if low is None or high is None or any(low <= gpu <= high for gpu in to_kill.gpus):
             return True
     return False

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from holdfast.adapters.log import Log
 from holdfast.config.schema import PathsConfig
 from holdfast.findings import Finding
-from slurm_hooks.agent.jobs.kill_tasks import KilledTask, TasksToKill, open_kill
+from slurm_hooks.agent.kill_tasks.affected_tasks import KilledTask, TasksToKill, open_kill
 from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
