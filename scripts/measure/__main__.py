@@ -17,35 +17,24 @@ from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
 
-from measure import (
-    agent_cost,
-    beside_gcm,
-    detection,
-    drain,
-    figures,
-    machine,
-    node,
-    page,
-    random_histories,
-    reading,
-    resume,
-)
+from measure import figures, machine, page, parse_cost, random_histories
 from measure.figures import Figure
+from measure.node import agent_cost, beside_gcm, detection, drain, prolog_and_check, resume
 
 Say = Callable[[str], None]
 IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
-    "prolog": node.prolog,
-    "check": node.check,
+    "prolog": prolog_and_check.prolog,
+    "check": prolog_and_check.check,
     "drain": drain.drain,
-    "unkillable": node.unkillable,
+    "unkillable": prolog_and_check.unkillable,
     "catalogue": agent_cost.catalogue,
     "event": detection.event,
     "polled": detection.polled,
     "hung": detection.hung,
     "gcm": beside_gcm.gcm,
-    "checkpoints": reading.checkpoints,
-    "log": reading.log,
-    "ranking": reading.ranking,
+    "checkpoints": parse_cost.checkpoints,
+    "log": parse_cost.log,
+    "ranking": parse_cost.ranking,
     "interleavings": random_histories.interleavings,
     "resume": resume.resume,
 }

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from testbed.box import Box
 
-from measure import reconfigure
 from measure.figures import Figure, Series
+from measure.node import reconfigure
 
 OVER_S = 130.0
 """Two rounds of the probes that run once a minute."""

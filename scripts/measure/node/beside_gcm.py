@@ -25,8 +25,8 @@ from testbed.h100 import build_library, make_node
 from testbed.h100.node import read_state, write_state
 from testbed.paths import TREE, cache
 
-from measure import rivals
 from measure.figures import Figure, Series
+from measure.node import rivals
 
 ROUNDS = 20
 LIMIT_S = 10.0

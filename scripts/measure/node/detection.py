@@ -16,8 +16,8 @@ from testbed.box import Box
 from testbed.h100.board import GPU_BUSES, HCAS, gpu_address
 from testbed.h100.sysfs import hca_folder
 
-from measure import reconfigure
 from measure.figures import Figure, Series
+from measure.node import reconfigure
 
 EVENT_NODE = "worker-1"
 XIDS = (13, 31, 43, 45, 92, 94, 8)

@@ -10,8 +10,8 @@ from typing import Any
 
 from testbed.box import Box
 
-from measure import agent_cost
 from measure.figures import Figure, Series
+from measure.node import agent_cost
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 NODE = "worker-0"
