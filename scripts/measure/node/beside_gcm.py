@@ -20,7 +20,7 @@ from pathlib import Path
 
 from testbed.box import Box
 from testbed.faults import KINDS
-from testbed.faults.words import parse
+from testbed.faults.arguments import parse
 from testbed.h100 import build_library, make_node
 from testbed.h100.node import read_state, write_state
 from testbed.paths import TREE, cache
@@ -87,7 +87,7 @@ class Bench:
         healthy = read_state(self.sim)
         effects = KINDS[kind].effects
         assert effects is not None  # noqa: S101 - faults of NVML
-        changed = effects(parse(kind, KINDS[kind].words, args), healthy)
+        changed = effects(parse(kind, KINDS[kind].arguments, args), healthy)
         write_state(
             self.sim, healthy, tuple(f"{key} = {value}" for key, value in changed.nvml.items())
         )

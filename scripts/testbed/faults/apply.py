@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from testbed.errors import SandboxError, did_you_mean
 from testbed.faults import records
+from testbed.faults.arguments import parse
 from testbed.faults.catalogue import KINDS, Kind
-from testbed.faults.effects import Effects, Remedy
+from testbed.faults.effects.effects import Effects, Remedy
 from testbed.faults.records import Active
-from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.node import KMSG, SYSFS, read_state, replace_gpu, write_state
 from testbed.shape import CONTROLLER
@@ -30,7 +30,7 @@ def inject(box: RunningBox, node: str, kind: str, args: Sequence[str] = ()) -> s
     row = _kind(node, kind)
     fault = Active(
         kind=kind,
-        args=parse(kind, row.words, args),
+        args=parse(kind, row.arguments, args),
         since=time.time(),
         boot_id=records.boot_id(box.folder, node),
     )

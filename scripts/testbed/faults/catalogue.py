@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 
-from testbed.faults import hardware, machine, mounts
-from testbed.faults.hardware import RECOVERY
+from testbed.faults import machine, mounts
+from testbed.faults.arguments import Argument
+from testbed.faults.effects import hardware
+from testbed.faults.effects.hardware import RECOVERY
 from testbed.faults.kinds.gpu import GPU_STATES
 from testbed.faults.kinds.host import HCA, HOST_STATES
 from testbed.faults.kinds.kind import (
@@ -19,12 +21,11 @@ from testbed.faults.kinds.kind import (
     Kind,
 )
 from testbed.faults.kinds.log import LOG_KINDS
-from testbed.faults.words import Word
 from testbed.h100.board import GPU_BUSES, LINKS
 
 __all__ = ["KINDS", "Kind"]
 
-_PATH = Word(name="PATH", choices=mounts.FILESTORES, default=mounts.FILESTORES[0])
+_PATH = Argument(name="PATH", choices=mounts.FILESTORES, default=mounts.FILESTORES[0])
 
 
 _HARDWARE = (
@@ -32,77 +33,77 @@ _HARDWARE = (
         name="xid",
         meaning="NVRM reports the Xid, with its effects (79: the GPU is lost, 48: ECC, …)",
         heals=BY_DRIVER,
-        words=(Word(name="NUMBER", low=1, high=999), GPU),
+        arguments=(Argument(name="NUMBER", low=1, high=999), GPU),
         effects=hardware.xid,
     ),
     Kind(
         name="gpu-lost",
         meaning="the GPU falls off the bus: GPU_IS_LOST, Xid 79, configuration space gone",
         heals=BY_POWER,
-        words=(GPU,),
+        arguments=(GPU,),
         effects=hardware.gpu_lost,
     ),
     Kind(
         name="gpu-count",
         meaning="NVML counts fewer GPUs: the last ones do not initialize",
         heals=BY_POWER,
-        words=(Word(name="COUNT", high=len(GPU_BUSES) - 1),),
+        arguments=(Argument(name="COUNT", high=len(GPU_BUSES) - 1),),
         effects=hardware.gpu_count,
     ),
     Kind(
         name="ecc",
         meaning="uncorrectable double-bit ECC error: Xid 48, counters",
         heals=BY_RESET,
-        words=(GPU,),
+        arguments=(GPU,),
         effects=hardware.ecc,
     ),
     Kind(
         name="row-remap-pending",
         meaning="a row waits to be remapped: Xid 63",
         heals=BY_RESET,
-        words=(GPU,),
+        arguments=(GPU,),
         effects=hardware.row_remap_pending,
     ),
     Kind(
         name="row-remap-failed",
         meaning="no spare row is left: Xid 64",
         heals=BY_REPLACEMENT,
-        words=(GPU,),
+        arguments=(GPU,),
         effects=hardware.row_remap_failed,
     ),
     Kind(
         name="recovery-action",
         meaning="the driver requires an action: field 230, Xid 154",
         heals=BY_DRIVER,
-        words=(Word(name="ACTION", choices=tuple(RECOVERY)), GPU),
+        arguments=(Argument(name="ACTION", choices=tuple(RECOVERY)), GPU),
         effects=hardware.recovery_action,
     ),
     Kind(
         name="nvlink-down",
         meaning="an NVLink is down: Xid 74, error counters",
         heals=BY_RESET,
-        words=(GPU, Word(name="--link", high=LINKS - 1, default=0)),
+        arguments=(GPU, Argument(name="--link", high=LINKS - 1, default=0)),
         effects=hardware.nvlink_down,
     ),
     Kind(
         name="ib-down",
         meaning="an InfiniBand port is DOWN, as with an unplugged cable",
         heals=AT_ONCE,
-        words=(HCA,),
+        arguments=(HCA,),
         effects=hardware.ib_down,
     ),
     Kind(
         name="link-flap",
         meaning="an InfiniBand port goes down and up again: only counters and log show it",
         heals=BY_ITSELF,
-        words=(HCA, Word(name="--times", low=1, high=100, default=3)),
+        arguments=(HCA, Argument(name="--times", low=1, high=100, default=3)),
         effects=hardware.link_flap,
     ),
     Kind(
         name="thermal",
         meaning="the GPU is too hot and slows down",
         heals=AT_ONCE,
-        words=(GPU,),
+        arguments=(GPU,),
         effects=hardware.thermal,
     ),
     Kind(
@@ -115,14 +116,14 @@ _HARDWARE = (
         name="pcie-width",
         meaning="the GPU's PCIe link has fewer lanes than 16",
         heals=BY_POWER,
-        words=(Word(name="--width", low=1, high=8), GPU),
+        arguments=(Argument(name="--width", low=1, high=8), GPU),
         effects=hardware.pcie_width,
     ),
     Kind(
         name="nvml-slow",
         meaning="each NVML call takes longer",
         heals=AT_ONCE,
-        words=(Word(name="--ms", low=1, high=60_000, default=500),),
+        arguments=(Argument(name="--ms", low=1, high=60_000, default=500),),
         effects=hardware.nvml_slow,
     ),
     Kind(
@@ -144,7 +145,7 @@ _NODE = (
         name="mount-gone",
         meaning="the filestore is not mounted",
         heals=AT_ONCE,
-        words=(_PATH,),
+        arguments=(_PATH,),
         begin=mounts.unmount,
         end=mounts.remount,
         until_boot=True,
@@ -154,7 +155,7 @@ _NODE = (
         name="mount-hung",
         meaning="the filestore does not answer; processes that touch it cannot be killed",
         heals=AT_ONCE,
-        words=(_PATH,),
+        arguments=(_PATH,),
         begin=mounts.hang,
         end=mounts.unhang,
         until_boot=True,
@@ -164,7 +165,7 @@ _NODE = (
         name="mount-full",
         meaning="the filestore is full (existing files stay readable)",
         heals=AT_ONCE,
-        words=(_PATH,),
+        arguments=(_PATH,),
         begin=mounts.fill,
         end=mounts.unfill,
         until_boot=True,
@@ -174,7 +175,7 @@ _NODE = (
         name="mount-read-only",
         meaning="the filestore is read-only",
         heals=AT_ONCE,
-        words=(_PATH,),
+        arguments=(_PATH,),
         begin=mounts.make_read_only,
         end=mounts.make_writable,
         until_boot=True,
@@ -234,7 +235,7 @@ _NODE = (
         name="power-cycle",
         meaning="power loss; the node boots after --after seconds (other faults stay)",
         heals=BY_ITSELF,
-        words=(Word(name="--after", high=600, default=0),),
+        arguments=(Argument(name="--after", high=600, default=0),),
         begin=machine.power_cycle,
         passing=True,
     ),
@@ -265,7 +266,7 @@ _NODE = (
         name="clock-skew",
         meaning="slurmd, the agent and new processes see another time",
         heals="the clock is correct again, slurmd and the agent restart",
-        words=(Word(name="--seconds", low=-86_400, high=86_400, default=30),),
+        arguments=(Argument(name="--seconds", low=-86_400, high=86_400, default=30),),
         begin=machine.skew_clock,
         end=machine.set_clock,
         until_boot=True,
@@ -301,7 +302,7 @@ _CLUSTER = (
         name="slurmctld-restored",
         meaning="the controller restarts with the state of the box's start (of its nodes, or all)",
         heals=BY_ITSELF,
-        words=(Word(name="WHAT", choices=("nodes", "all"), default="nodes"),),
+        arguments=(Argument(name="WHAT", choices=("nodes", "all"), default="nodes"),),
         begin=machine.restore_slurmctld,
         passing=True,
         of_controller=True,

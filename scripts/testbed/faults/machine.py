@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.errors import SandboxError
-from testbed.faults.words import Args
+from testbed.faults.arguments import Args
 from testbed.h100.library import shared_object
 from testbed.inside.daemons import SLURMCTLD_STATE
 from testbed.namespaces import enter

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from testbed.errors import SandboxError
-from testbed.faults.words import Args
+from testbed.faults.arguments import Args
 
 if TYPE_CHECKING:
     from testbed.running_box import RunningBox

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.faults.arguments import Args, shown
 from testbed.faults.catalogue import KINDS
-from testbed.faults.words import Args, shown
 
 _FOLDER = "faults"
 
@@ -26,7 +26,7 @@ class Active:
     boot_id: str = ""
 
     def __str__(self) -> str:
-        return shown(self.kind, KINDS[self.kind].words, self.args)
+        return shown(self.kind, KINDS[self.kind].arguments, self.args)
 
 
 @contextlib.contextmanager

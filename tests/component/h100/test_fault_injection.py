@@ -12,9 +12,9 @@ from testbed import faults
 from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.faults import KINDS
-from testbed.faults.effects import Effects, Remedy
-from testbed.faults.hardware import RECOVERY
-from testbed.faults.words import parse
+from testbed.faults.arguments import parse
+from testbed.faults.effects.effects import Effects, Remedy
+from testbed.faults.effects.hardware import RECOVERY
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.node import read_state
 
@@ -316,7 +316,7 @@ def test_an_impossible_fault_is_refused(box: Box, node: str, kind: str, problem:
 def effects_of(kind: str, sim: Path) -> Effects:
     make = KINDS[kind].effects
     assert make is not None
-    return make(parse(kind, KINDS[kind].words, EXAMPLES.get(kind, [])), read_state(sim))
+    return make(parse(kind, KINDS[kind].arguments, EXAMPLES.get(kind, [])), read_state(sim))
 
 
 def differing(left: Path, right: Path) -> set[str]:

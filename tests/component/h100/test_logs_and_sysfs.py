@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from testbed.faults import KINDS
+from testbed.faults.arguments import parse
 from testbed.faults.kinds.log import kernel_line
-from testbed.faults.words import parse
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.board import HCAS
 
@@ -46,7 +46,7 @@ def test_what_does_not_print_is_escaped_as_the_kernel_does(sim: Path) -> None:
 
 def test_any_line_of_the_kernels_has_its_level_and_no_end_of_line(sim: Path) -> None:
     wanted = parse(
-        "kernel-line", KINDS["kernel-line"].words, ["x[1]: a\nb\udcff\n", "--level", "6"]
+        "kernel-line", KINDS["kernel-line"].arguments, ["x[1]: a\nb\udcff\n", "--level", "6"]
     )
     effects = kernel_line(wanted, {})
     kmsg.append(sim / "kmsg", effects.log, effects.log_prio)

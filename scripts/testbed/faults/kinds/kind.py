@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from testbed.faults.effects import Effects, State
+from testbed.faults.arguments import Args, Argument
+from testbed.faults.effects.effects import Effects, State
 from testbed.faults.machine import Act
-from testbed.faults.words import Args, Word
 from testbed.h100.board import GPU_BUSES
 
-GPU = Word(name="--gpu", high=len(GPU_BUSES) - 1, default=0)
+GPU = Argument(name="--gpu", high=len(GPU_BUSES) - 1, default=0)
 
 BY_DRIVER = "as the driver requires: a GPU reset or a power cycle"
 BY_RESET = "GPU reset"
@@ -33,7 +33,7 @@ class Kind:
     name: str
     meaning: str
     heals: str
-    words: tuple[Word, ...] = ()
+    arguments: tuple[Argument, ...] = ()
     effects: Callable[[Args, State], Effects] | None = None
     begin: Act | None = None
     end: Act | None = None
@@ -44,4 +44,4 @@ class Kind:
 
     @property
     def usage(self) -> str:
-        return " ".join([self.name, *(word.usage for word in self.words)])
+        return " ".join([self.name, *(argument.usage for argument in self.arguments)])

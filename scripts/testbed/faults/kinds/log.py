@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed.faults.effects import Effects, Remedy, State
+from testbed.faults.arguments import Args, Argument
+from testbed.faults.effects.effects import Effects, Remedy, State
 from testbed.faults.kinds.kind import BY_ITSELF, BY_POWER, Kind
-from testbed.faults.words import Args, Word
 from testbed.h100.board import gpu_address, hca_address
 from testbed.h100.sysfs import root_port_folder
 
@@ -153,11 +153,11 @@ LOG_KINDS: tuple[Kind, ...] = (
         name="sxid",
         meaning="an NVSwitch reports the SXid",
         heals="the driver probes the switch again",
-        words=(
-            Word(name="NUMBER", low=10_000, high=32_767),
-            Word(name="--switch", high=len(SWITCHES) - 1, default=0),
-            Word(name="--link", high=63, default=28),
-            Word(name="--severity", choices=tuple(_SEVERITIES), default="fatal"),
+        arguments=(
+            Argument(name="NUMBER", low=10_000, high=32_767),
+            Argument(name="--switch", high=len(SWITCHES) - 1, default=0),
+            Argument(name="--link", high=63, default=28),
+            Argument(name="--severity", choices=tuple(_SEVERITIES), default="fatal"),
         ),
         effects=sxid,
     ),
@@ -165,14 +165,14 @@ LOG_KINDS: tuple[Kind, ...] = (
         name="kernel-log",
         meaning="the kernel reports a fault of the host",
         heals=BY_POWER,
-        words=(Word(name="WHAT", choices=tuple(KERNEL_LOG)),),
+        arguments=(Argument(name="WHAT", choices=tuple(KERNEL_LOG)),),
         effects=kernel_log,
     ),
     Kind(
         name="kernel-line",
         meaning="the kernel writes TEXT into its log (facility 0)",
         heals=BY_ITSELF,
-        words=(Word(name="TEXT", text=True), Word(name="--level", high=7, default=4)),
+        arguments=(Argument(name="TEXT", text=True), Argument(name="--level", high=7, default=4)),
         effects=kernel_line,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from testbed.faults import KINDS
-from testbed.faults.words import parse
+from testbed.faults.arguments import parse
 
 from holdfast.faults import fault_of, is_known
 from holdfast.vocabulary import Action, Severity
@@ -24,7 +24,7 @@ def test_every_kind_of_fault_is_in_the_table_or_excluded_with_a_reason() -> None
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.words)
 def test_a_row_names_existing_kinds_checks_and_codes(case: Case) -> None:
     kind, *words = case.words.split()
-    parse(kind, KINDS[kind].words, words)
+    parse(kind, KINDS[kind].arguments, words)
     assert case.check in CATALOGUE
     for code in (case.code, *case.also):
         assert is_known(code), code
@@ -42,7 +42,7 @@ def test_rows_are_unique() -> None:
 
 def test_the_combined_faults_are_valid() -> None:
     for words in (text.split() for node in TOGETHER.values() for text in node):
-        parse(words[0], KINDS[words[0]].words, words[1:])
+        parse(words[0], KINDS[words[0]].arguments, words[1:])
 
 
 def test_every_check_is_switched_off_once_or_excluded_with_a_reason() -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from testbed.faults.effects import Effects, Remedy, State
-from testbed.faults.words import Args
+from testbed.faults.arguments import Args
+from testbed.faults.effects.effects import Effects, Remedy, State
 from testbed.h100 import sysfs
 from testbed.h100.board import GPU_BUSES, HCAS, gpu_address, hca_address
 from testbed.h100.kmsg import KERNEL_INFO

@@ -15,7 +15,7 @@ _MANY = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Argument:
     """One argument: an option (``--gpu``) or a positional one (``NUMBER``).
 
     A number from ``low`` to ``high``, one of ``choices``, or any ``text``. ``default`` None: required.
@@ -61,31 +61,31 @@ class Word:
         return int(text)
 
 
-def parse(kind: str, words: Sequence[Word], texts: Sequence[str]) -> Args:
+def parse(kind: str, arguments: Sequence[Argument], texts: Sequence[str]) -> Args:
     """Every argument of a kind with its value. Raises ``SandboxError`` with one line that has the usage."""
     where = " ".join([kind, *texts])
     try:
-        given = dict(_pairs(words, texts))
-        for word in words:
-            if word.key not in given and word.default is None:
-                raise ValueError(f"{word.name} is missing")
+        given = dict(_pairs(arguments, texts))
+        for argument in arguments:
+            if argument.key not in given and argument.default is None:
+                raise ValueError(f"{argument.name} is missing")
     except ValueError as error:
-        usage = " ".join([kind, *(word.usage for word in words)])
+        usage = " ".join([kind, *(argument.usage for argument in arguments)])
         raise SandboxError(f"{where}: {error} (usage: {usage})") from None
-    return {word.key: given.get(word.key, word.default) for word in words}  # type: ignore[misc]
+    return {argument.key: given.get(argument.key, argument.default) for argument in arguments}  # type: ignore[misc]
 
 
-def shown(kind: str, words: Sequence[Word], args: Mapping[str, int | str]) -> str:
+def shown(kind: str, arguments: Sequence[Argument], args: Mapping[str, int | str]) -> str:
     """The fault as a command would name it."""
     parts = [kind]
-    for word in words:
-        parts += [word.name] * word.option + [str(args[word.key])]
+    for argument in arguments:
+        parts += [argument.name] * argument.option + [str(args[argument.key])]
     return " ".join(parts)
 
 
-def _pairs(words: Sequence[Word], texts: Sequence[str]) -> Iterator[tuple[str, int | str]]:
-    options = {word.name: word for word in words if word.option}
-    bare = (word for word in words if not word.option)
+def _pairs(arguments: Sequence[Argument], texts: Sequence[str]) -> Iterator[tuple[str, int | str]]:
+    options = {argument.name: argument for argument in arguments if argument.option}
+    bare = (argument for argument in arguments if not argument.option)
     rest = iter(texts)
     for text in rest:
         name, equals, value = text.partition("=")
@@ -97,7 +97,7 @@ def _pairs(words: Sequence[Word], texts: Sequence[str]) -> Iterator[tuple[str, i
         elif text.startswith("-"):
             raise ValueError(f"unknown option {name}{did_you_mean(name, options)}")
         else:
-            word = next(bare, None)
-            if word is None:
+            argument = next(bare, None)
+            if argument is None:
                 raise ValueError(f"unexpected argument '{text}'")
-            yield word.key, word.value(text)
+            yield argument.key, argument.value(text)

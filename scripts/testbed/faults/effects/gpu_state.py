@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from testbed.faults.effects import Effects, Remedy, State
-from testbed.faults.words import Args
+from testbed.faults.arguments import Args
+from testbed.faults.effects.effects import Effects, Remedy, State
 from testbed.h100 import sysfs
 
 _REPLAYS_WHEN_HEALTHY = 150

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from testbed.errors import SandboxError
 from testbed.faults import KINDS
-from testbed.faults.words import Args, parse, shown
+from testbed.faults.arguments import Args, parse, shown
 
 
 def read(text: str) -> Args:
     kind, *words = text.split()
-    return parse(kind, KINDS[kind].words, words)
+    return parse(kind, KINDS[kind].arguments, words)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def read(text: str) -> Args:
 def test_understood(text: str, args: Args) -> None:
     assert read(text) == args
     kind = text.split()[0]
-    assert read(shown(kind, KINDS[kind].words, args)) == args  # and reads back
+    assert read(shown(kind, KINDS[kind].arguments, args)) == args  # and reads back
 
 
 @pytest.mark.parametrize(

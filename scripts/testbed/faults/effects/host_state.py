@@ -4,8 +4,8 @@ services. Pure.
 
 from __future__ import annotations
 
-from testbed.faults.effects import Effects, Remedy, State
-from testbed.faults.words import Args
+from testbed.faults.arguments import Args
+from testbed.faults.effects.effects import Effects, Remedy, State
 from testbed.h100 import sysfs
 from testbed.h100.board import HCAS, gpu_address, hca_address
 from testbed.h100.kmsg import KERNEL_ERROR, KERNEL_WARNING
