@@ -109,18 +109,19 @@ class Job:
 
 def install(box: Box) -> None:
     """Copy the training code to the shared mount, as a user does."""
-    target = box.path(CODE)
-    target.mkdir(exist_ok=True)
-    for source in sorted(SOURCE.iterdir()):
-        if source.is_file():
-            shutil.copyfile(source, target / source.name)
-            (target / source.name).chmod(0o644)
-    target.chmod(0o755)
+    for folder in (SOURCE, SOURCE / "batch"):
+        target = box.path(CODE) / folder.relative_to(SOURCE)
+        target.mkdir(exist_ok=True)
+        for source in sorted(folder.iterdir()):
+            if source.is_file():
+                shutil.copyfile(source, target / source.name)
+                (target / source.name).chmod(0o644)
+        target.chmod(0o755)
 
 
 def submit(cluster: Cluster, order: Order) -> Job:
     """Run sbatch as alice."""
-    argv = ["sbatch", "--parsable", f"{CODE}/{order.script}.sbatch"]
+    argv = ["sbatch", "--parsable", f"{CODE}/batch/{order.script}.sbatch"]
     argv += ["--steps", str(order.steps), "--every", str(order.every)]
     argv += ["--step-seconds", str(order.step_s)]
     env = {"RUN": f"/mnt/training/runs/{order.name}", "RANKS_PER_NODE": str(order.ranks_per_node)}

@@ -31,7 +31,7 @@ def test_train_fine_tune_and_compare_beside_a_fault(clean_box: Box) -> None:
         [
             "sbatch",
             "--parsable",
-            f"{CODE}/fine_tune.sbatch",
+            f"{CODE}/batch/fine_tune.sbatch",
             "--steps",
             "20",
             "--step-seconds",
@@ -44,7 +44,7 @@ def test_train_fine_tune_and_compare_beside_a_fault(clean_box: Box) -> None:
 
     results = f"{FOLDER}/results"
     options = ["--count", SHARDS, "--shard-seconds", SHARD_S]
-    argv = ["bash", f"{CODE}/run_comparison.sh", kept, tuned, results, *options]
+    argv = ["bash", f"{CODE}/batch/run_comparison.sh", kept, tuned, results, *options]
     first, second, comparison = box.run(argv, user="alice").stdout.split()
     shards = box.path(f"{results}/original/shards")
     cluster.wait_for(lambda: len(list(shards.glob("shard_*.pt"))) >= 4, "four shards", 120)

@@ -13,8 +13,8 @@ code=${CODE:-/mnt/training/code}
 mkdir -p "$folder"
 
 submit() { sbatch --parsable --export="ALL,$1" "${@:2}" | cut -d ';' -f 1; }
-first=$(submit "MODEL=$original,RESULTS=$folder/original" "$code/inference.sbatch" "$@")
-second=$(submit "MODEL=$trained,RESULTS=$folder/trained" "$code/inference.sbatch" "$@")
+first=$(submit "MODEL=$original,RESULTS=$folder/original" "$code/batch/inference.sbatch" "$@")
+second=$(submit "MODEL=$trained,RESULTS=$folder/trained" "$code/batch/inference.sbatch" "$@")
 third=$(submit "FIRST=$folder/original,SECOND=$folder/trained,REPORT=$folder/comparison.json" \
-  --dependency="afterok:$first:$second" --kill-on-invalid-dep=yes "$code/compare.sbatch")
+  --dependency="afterok:$first:$second" --kill-on-invalid-dep=yes "$code/batch/compare.sbatch")
 echo "$first $second $third"
