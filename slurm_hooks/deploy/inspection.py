@@ -66,7 +66,7 @@ def _cronjob(values: Mapping[str, str]) -> Mapping[str, object]:
 INSPECTION = Document(
     about="inspections of idle nodes on a schedule: cron, scrontab, systemd",
     package=PACKAGE,
-    template="inspection.j2",
+    template="inspection/host.j2",
     context=_host,
     values={
         "kind": Value(
@@ -85,7 +85,7 @@ INSPECTION = Document(
 CRONJOB = Document(
     about="the same as a CronJob of Kubernetes",
     package=PACKAGE,
-    template="inspection_cronjob.yaml.j2",
+    template="inspection/cronjob.yaml.j2",
     context=_cronjob,
     values={
         **_SCHEDULE,
