@@ -186,7 +186,7 @@ class Bridge:
         switched_off = self._is_off()
         if switched_off:
             changes = [change for change in changes if isinstance(change, UpdateStatus)]
-        self._metrics.planned(changes, switched_off=switched_off)
+        self._metrics.planned(changes, kill_switch_active=switched_off)
         return changes
 
     def _is_off(self) -> bool:

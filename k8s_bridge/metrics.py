@@ -47,8 +47,8 @@ class BridgeMetrics:
             "change",
         )
         self._nodes = self._gauge("nodes", "Nodes in the last snapshot.", "side")
-        self._switched_off = self._gauge(
-            "switched_off", "Whether a kill switch stops all actions of the bridge."
+        self._kill_switch_active = self._gauge(
+            "kill_switch_active", "Whether a kill switch stops all actions of the bridge."
         )
         self._reloads = self._counter(
             "reloads", "Changes of the configuration that were applied since the start."
@@ -78,12 +78,12 @@ class BridgeMetrics:
         self._seen_at[side] = time.monotonic()
         self._nodes.labels(side).set(nodes)
 
-    def planned(self, changes: Iterable[Change], *, switched_off: bool) -> None:
+    def planned(self, changes: Iterable[Change], *, kill_switch_active: bool) -> None:
         """The plan of this pass, without the changes that a kill switch stops."""
         counts = Count(type(change).__name__ for change in changes)
         for name in CHANGES:
             self._planned.labels(name).set(counts[name])
-        self._switched_off.set(switched_off)
+        self._kill_switch_active.set(kill_switch_active)
 
     def wrote(self, change: type[Change], count: int = 1) -> None:
         self._writes.labels(change.__name__).inc(count)

@@ -98,7 +98,7 @@ def agent_alerts(drained_percent: str) -> Iterator[Alert]:
     )
     yield Alert(
         name="HoldfastNodeNeedsPerson",
-        expr=_of_node("holdfast_node_resume_by_hand == 1"),
+        expr=_of_node("holdfast_node_manual_resume_required == 1"),
         lasts="0m",
         severity=WARNING,
         summary=f"{_NODE} failed again after several returns to service",
@@ -205,8 +205,8 @@ def bridge_alerts() -> Iterator[Alert]:
         remedy="Read the bridge's log: it names each problem with its line.",
     )
     yield Alert(
-        name="HoldfastBridgeSwitchedOff",
-        expr="max(holdfast_bridge_switched_off) == 1",
+        name="HoldfastBridgeKillSwitchActive",
+        expr="max(holdfast_bridge_kill_switch_active) == 1",
         lasts="1h",
         severity=INFO,
         summary="A kill switch stops all actions of the bridge",

@@ -96,8 +96,8 @@ class GpuFacts:
     ``link_replays``, ``link_recoveries``, ``link_crc_errors``  error counters of each link since
                          the driver was loaded or the GPU reset (fields 161, 162, 163).
     ``clock_reasons``    bit mask of nvmlDeviceGetCurrentClocksEventReasons.
-    ``held_by_power_ns``, ``held_by_heat_ns``  how long power or heat lowered the clocks (fields 74, 75).
-    ``held_by_sw_heat_ns``, ``held_by_hw_heat_ns``, ``held_by_power_brake_ns``  the same for
+    ``power_violation_ns``, ``thermal_violation_ns``  how long power or heat lowered the clocks (fields 74, 75).
+    ``sw_thermal_slowdown_ns``, ``hw_thermal_slowdown_ns``, ``hw_power_brake_slowdown_ns``  the same for
                          software and hardware thermal slowdown, which field 75 adds up, and for the
                          power brake (fields 269, 270, 271 of newer drivers).
     ``thermal_margin_c`` degrees left to the slowdown point (T.Limit); ``slowdown_margin_c`` is
@@ -143,11 +143,11 @@ class GpuFacts:
     pcie_max_width: int | None = None
     pcie_replays: int | None = None
     clock_reasons: int | None = None
-    held_by_power_ns: int | None = None
-    held_by_heat_ns: int | None = None
-    held_by_sw_heat_ns: int | None = None
-    held_by_hw_heat_ns: int | None = None
-    held_by_power_brake_ns: int | None = None
+    power_violation_ns: int | None = None
+    thermal_violation_ns: int | None = None
+    sw_thermal_slowdown_ns: int | None = None
+    hw_thermal_slowdown_ns: int | None = None
+    hw_power_brake_slowdown_ns: int | None = None
     temperature_c: int | None = None
     memory_temperature_c: int | None = None
     thermal_margin_c: int | None = None

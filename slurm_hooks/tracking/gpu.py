@@ -16,9 +16,9 @@ _WINDOWS_S: Mapping[str, float] = {
     "link_recoveries": HOUR_S,
     "link_crc_errors": MINUTE_S,
     "pcie_replays": MINUTE_S,
-    "held_by_heat_ns": TEN_MINUTES_S,
-    "held_by_hw_heat_ns": TEN_MINUTES_S,
-    "held_by_power_brake_ns": TEN_MINUTES_S,
+    "thermal_violation_ns": TEN_MINUTES_S,
+    "hw_thermal_slowdown_ns": TEN_MINUTES_S,
+    "hw_power_brake_slowdown_ns": TEN_MINUTES_S,
 }
 """Every tracked counter, and the longest window over which it is judged (sources: DCGM per hour,
 PCIe per minute, gpud's slowdown over ten minutes).
@@ -125,9 +125,9 @@ def _counted(before: Mapping[str, Counter], gpu: GpuFacts, now: float) -> Mappin
         "link_recoveries": _total(gpu.link_recoveries),
         "link_crc_errors": _total(gpu.link_crc_errors),
         "pcie_replays": gpu.pcie_replays,
-        "held_by_heat_ns": gpu.held_by_heat_ns,
-        "held_by_hw_heat_ns": gpu.held_by_hw_heat_ns,
-        "held_by_power_brake_ns": gpu.held_by_power_brake_ns,
+        "thermal_violation_ns": gpu.thermal_violation_ns,
+        "hw_thermal_slowdown_ns": gpu.hw_thermal_slowdown_ns,
+        "hw_power_brake_slowdown_ns": gpu.hw_power_brake_slowdown_ns,
     }
     after = {
         name: advance(before.get(name), values[name], now, keep_s=keep_s)
@@ -150,9 +150,11 @@ def _new(seen: GpuSeen, name: str) -> int | None:
 def _news(seen: GpuSeen, gpu: GpuFacts, errors: tuple[int, ...], now: float) -> GpuDeltas:
     pcie_per_s = _rate(seen, "pcie_replays", MINUTE_S)
     # Slowdown of a hot GPU by software is normal under load and is not judged.
-    heat = "held_by_heat_ns" if gpu.held_by_hw_heat_ns is None else "held_by_hw_heat_ns"
+    heat = (
+        "thermal_violation_ns" if gpu.hw_thermal_slowdown_ns is None else "hw_thermal_slowdown_ns"
+    )
     heat_ns_per_s = _rate(seen, heat, TEN_MINUTES_S)
-    brake_ns = _lately(seen, "held_by_power_brake_ns", TEN_MINUTES_S)
+    brake_ns = _lately(seen, "hw_power_brake_slowdown_ns", TEN_MINUTES_S)
     pending = None
     if gpu.fabric is not None:
         pending = now - seen.fabric_since if seen.fabric_since is not None else 0.0

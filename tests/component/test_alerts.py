@@ -67,7 +67,7 @@ CASES = [
         {}, "50 % of the nodes are drained",
     ),
     Case(
-        "HoldfastNodeNeedsPerson", "holdfast_node_resume_by_hand", SECOND, "1+0x180",
+        "HoldfastNodeNeedsPerson", "holdfast_node_manual_resume_required", SECOND, "1+0x180",
         ON_NODE, "worker-3 failed again after several returns to service",
     ),
     Case(
@@ -112,7 +112,7 @@ CASES = [
         {}, "The bridge does not accept its configuration file and uses the last good one",
     ),
     Case(
-        "HoldfastBridgeSwitchedOff", "holdfast_bridge_switched_off", {}, "1+0x180",
+        "HoldfastBridgeKillSwitchActive", "holdfast_bridge_kill_switch_active", {}, "1+0x180",
         {}, "A kill switch stops all actions of the bridge", 70,
     ),
 ]  # fmt: skip

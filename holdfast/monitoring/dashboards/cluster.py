@@ -36,7 +36,7 @@ CLUSTER = Dashboard(
                 ),
                 _stat(
                     "Need a person",
-                    "sum(holdfast_node_resume_by_hand)",
+                    "sum(holdfast_node_manual_resume_required)",
                     "Returned too often; resume them by hand.",
                 ),
                 _stat(
@@ -182,7 +182,10 @@ CLUSTER = Dashboard(
                             expr="sum(rate(holdfast_bridge_failed_passes_total[5m]))",
                             legend="failed/s",
                         ),
-                        Query(expr="max(holdfast_bridge_switched_off)", legend="switched off"),
+                        Query(
+                            expr="max(holdfast_bridge_kill_switch_active)",
+                            legend="kill switch active",
+                        ),
                     ],
                 ),
             ],

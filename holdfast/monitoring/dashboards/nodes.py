@@ -14,9 +14,9 @@ def _of(metric: str) -> str:
 def _hardware(who: str) -> list[Row]:
     """The rows that one node and a job's nodes share. ``who``: the legend's beginning."""
 
-    def heat(kind: str) -> Query:
-        metric = f"rate(holdfast_gpu_held_by_{kind}_seconds_total[5m])"
-        return Query(expr=_of(metric), legend=f"{who}GPU {{{{gpu}}}} {kind}")
+    def reduced(metric: str, cause: str) -> Query:
+        rate = f"rate(holdfast_gpu_{metric}_seconds_total[5m])"
+        return Query(expr=_of(rate), legend=f"{who}GPU {{{{gpu}}}} {cause}")
 
     def gpu(metric: str) -> Query:
         return Query(expr=_of(f"holdfast_gpu_{metric}"), legend=f"{who}GPU {{{{gpu}}}}")
@@ -34,8 +34,11 @@ def _hardware(who: str) -> list[Row]:
                     unit="celsius",
                 ),
                 Panel(
-                    title="Clocks held back", about="Share of the time, by reason.",
-                    queries=[heat("heat"), heat("power_brake")], unit="percentunit",
+                    title="Clocks reduced", about="Share of the time, by reason.",
+                    queries=[
+                        reduced("thermal_violation", "heat"),
+                        reduced("hw_power_brake_slowdown", "power brake"),
+                    ], unit="percentunit",
                 ),
                 Panel(
                     title="Uncorrected ECC errors", about="Since boot or reset.",
@@ -98,7 +101,10 @@ NODE = Dashboard(
                     queries=[
                         Query(expr=_of("holdfast_node_drained"), legend="drained"),
                         Query(expr=_of("holdfast_node_over_budget"), legend="over budget"),
-                        Query(expr=_of("holdfast_node_resume_by_hand"), legend="by hand"),
+                        Query(
+                            expr=_of("holdfast_node_manual_resume_required"),
+                            legend="manual resume required",
+                        ),
                         Query(expr=_of("holdfast_slurm_reachable"), legend="slurmctld"),
                     ],
                 ),

@@ -72,29 +72,29 @@ def _gpus(gpus: tuple[GpuFacts, ...]) -> Iterator[Family]:
         each(lambda gpu: None if gpu.nvlinks is None else sum(gpu.nvlinks)),
     )
     yield counter(
-        "gpu_held_by_heat_seconds_total",
+        "gpu_thermal_violation_seconds_total",
         "How long the GPU's clocks were reduced because of heat (NVML field 75).",
-        each(lambda gpu: _seconds(gpu.held_by_heat_ns)),
+        each(lambda gpu: _seconds(gpu.thermal_violation_ns)),
     )
     yield counter(
-        "gpu_held_by_software_heat_seconds_total",
-        "Part of held_by_heat: software thermal slowdown (NVML field 269).",
-        each(lambda gpu: _seconds(gpu.held_by_sw_heat_ns)),
+        "gpu_sw_thermal_slowdown_seconds_total",
+        "Part of thermal_violation: software thermal slowdown (NVML field 269).",
+        each(lambda gpu: _seconds(gpu.sw_thermal_slowdown_ns)),
     )
     yield counter(
-        "gpu_held_by_hardware_heat_seconds_total",
-        "Part of held_by_heat: hardware thermal slowdown (NVML field 270).",
-        each(lambda gpu: _seconds(gpu.held_by_hw_heat_ns)),
+        "gpu_hw_thermal_slowdown_seconds_total",
+        "Part of thermal_violation: hardware thermal slowdown (NVML field 270).",
+        each(lambda gpu: _seconds(gpu.hw_thermal_slowdown_ns)),
     )
     yield counter(
-        "gpu_held_by_power_brake_seconds_total",
+        "gpu_hw_power_brake_slowdown_seconds_total",
         "How long the GPU's clocks were reduced by the power brake (NVML field 271).",
-        each(lambda gpu: _seconds(gpu.held_by_power_brake_ns)),
+        each(lambda gpu: _seconds(gpu.hw_power_brake_slowdown_ns)),
     )
 
 
-def _seconds(held_ns: int | None) -> float | None:
-    return None if held_ns is None else held_ns * _NS
+def _seconds(reduced_ns: int | None) -> float | None:
+    return None if reduced_ns is None else reduced_ns * _NS
 
 
 def _ports(facts: NodeFacts) -> Iterator[Family]:

@@ -83,7 +83,7 @@ def _node(now: AgentSnapshot) -> Iterator[Family]:
         [Sample(float(made.returns if made else 0))],
     )
     yield gauge(
-        "node_resume_by_hand",
+        "node_manual_resume_required",
         "Whether this node returned too often, so that a person has to resume it.",
         [Sample(float(made is not None and made.by_hand))],
     )
@@ -99,7 +99,7 @@ def _node(now: AgentSnapshot) -> Iterator[Family]:
         _probes(now.facts, now.wanted),
     )
     yield gauge(
-        "probe_silent_passes",
+        "probe_unanswered_passes",
         "Passes in a row in which a probe gave no answer.",
         [Sample(blind.passes, {"probe": blind.probe}) for blind in now.facts.blind],
     )
@@ -114,10 +114,10 @@ def _findings(opened: Iterable[OpenFinding]) -> Iterator[Sample]:
 
 
 def _probes(facts: NodeFacts, wanted: frozenset[str]) -> Iterator[Sample]:
-    silent = {blind.probe for blind in facts.blind}
+    unanswered = {blind.probe for blind in facts.blind}
     fields: Mapping[str, str] = {probe.name: probe.facts for probe in PROBES} | {KMSG: KMSG}
     for name, where in fields.items():
-        if name in silent:
+        if name in unanswered:
             yield Sample(0, {"probe": name})
         elif name in wanted and getattr(facts, where, None) is not None:
             yield Sample(1, {"probe": name})

@@ -54,7 +54,7 @@ def test_a_node_with_a_flapping_mount_must_be_resumed_by_hand(damped_box: Box) -
     assert "Needs a person: it returned 2 times before" in page, page
     assert "resume by hand" in box.run(["holdfast", "nodes", "--out"]).stdout
     metrics = box.node(NODE).run(["cat", "/run/holdfast/metrics.prom"]).stdout
-    assert "holdfast_node_resume_by_hand 1" in metrics
+    assert "holdfast_node_manual_resume_required 1" in metrics
     box.fault(NODE, "agent-killed")
     cluster.stays(
         lambda: cluster.drained(box, NODE), "it stays drained, healed and with a new agent", 8

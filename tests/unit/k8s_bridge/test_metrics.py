@@ -130,7 +130,7 @@ def test_the_kill_switch_and_failed_passes_show(
     (tmp_path / "off" / "bridge").touch()
     cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
     bridge.step(NOON)
-    assert value(metrics, "switched_off") == 1
+    assert value(metrics, "kill_switch_active") == 1
     assert value(metrics, "planned_changes", change="Isolate") == 0
     (tmp_path / "off" / "bridge").unlink()
     monkeypatch.setattr(bridge.watch, "start", lambda: None)

@@ -62,7 +62,7 @@ def test_all_values_of_a_healthy_gpu(worker: Worker) -> None:
     assert second.fabric == GpuFabric(state=3)
     assert second.spare_rows == GpuRows(full=2560, high=0, partial=0, low=0, none=0)
     assert second.link_replays == second.link_crc_errors == (0,) * 18
-    assert (second.pcie_replays, second.held_by_power_ns) == (150, 7015662857000)
+    assert (second.pcie_replays, second.power_violation_ns) == (150, 7015662857000)
     assert (second.persistence, second.ecc_on, second.mig, second.compute_mode) == (
         True, True, False, 0,
     )  # fmt: skip
@@ -93,10 +93,10 @@ def test_all_values_of_a_healthy_gpu(worker: Worker) -> None:
         ("fabric.summary = 2", "fabric", GpuFabric(state=3, summary=2)),
         ("pcie_replay = 151", "pcie_replays", 151),
         ("pcie_gen = 1", "pcie_gen", 1),
-        ("violation.1 = 5000", "held_by_heat_ns", 5000),
-        ("held.sw_heat = 5", "held_by_sw_heat_ns", 5),
-        ("held.hw_heat = 5", "held_by_hw_heat_ns", 5),
-        ("held.power_brake = 5", "held_by_power_brake_ns", 5),
+        ("violation.1 = 5000", "thermal_violation_ns", 5000),
+        ("held.sw_heat = 5", "sw_thermal_slowdown_ns", 5),
+        ("held.hw_heat = 5", "hw_thermal_slowdown_ns", 5),
+        ("held.power_brake = 5", "hw_power_brake_slowdown_ns", 5),
         ("mem_temp = 98", "memory_temperature_c", 98),
         ("persistence = 0", "persistence", False),
         ("ecc_pending = 0", "ecc_pending", False),
@@ -130,10 +130,13 @@ def test_each_value_is_read_live(
         ("rc.nvmlDeviceGetComputeRunningProcesses_v3", ("processes",)),
         ("rc.nvmlDeviceGetMemoryInfo_v2", ("memory_used_bytes",)),
         ("rc.nvmlDeviceGetSerial", ("serial",)),
-        ("rc.nvmlDeviceGetFieldValues", ("nvlinks", "pcie_replays", "ecc_on", "held_by_heat_ns")),
+        (
+            "rc.nvmlDeviceGetFieldValues",
+            ("nvlinks", "pcie_replays", "ecc_on", "thermal_violation_ns"),
+        ),
         ("fieldrc.163", ("link_crc_errors",)),
         ("fieldrc.94", ("pcie_replays",)),
-        ("fieldrc.271", ("held_by_power_brake_ns",)),
+        ("fieldrc.271", ("hw_power_brake_slowdown_ns",)),
     ],
 )
 @pytest.mark.parametrize("code", [2, 3, 13])

@@ -83,7 +83,7 @@ def test_the_probe_reads_the_recorded_values(read: Read) -> None:
     assert (third.pci, third.serial) == ("0000:75:00", "1650000000003")
     assert (third.vbios, third.inforom) == ("96.00.99.00.01", "G520.0200.00.05")
     assert (third.pcie_replays, third.thermal_margin_c, third.slowdown_margin_c) == (174, 57, -2)
-    assert third.held_by_power_ns == 7015478833000, "7,016 s of power cap, and healthy"
+    assert third.power_violation_ns == 7015478833000, "7,016 s of power cap, and healthy"
     assert third.spare_rows is not None
     assert third.spare_rows.full == 2560
     assert {gpu.pcie_replays for gpu in nvml.gpus} == {150, 144, 174, 158, 145, 172, 162, 106}
@@ -106,8 +106,12 @@ def test_values_that_an_old_driver_does_not_know_are_unknown(read: Read) -> None
     nvml = read(BRAKED)
     for gpu in nvml.gpus:
         assert (gpu.recovery_action, gpu.thermal_margin_c, gpu.repair_pending) == (None,) * 3
-        assert (gpu.held_by_heat_ns, gpu.held_by_hw_heat_ns, gpu.errors) == (None, None, ())
-        assert gpu.held_by_power_brake_ns is None
+        assert (gpu.thermal_violation_ns, gpu.hw_thermal_slowdown_ns, gpu.errors) == (
+            None,
+            None,
+            (),
+        )
+        assert gpu.hw_power_brake_slowdown_ns is None
 
 
 @pytest.mark.parametrize("name", recorded.NAMES)

@@ -28,7 +28,7 @@ GPU = GpuFacts(
     link_recoveries=(0,) * 18,
     link_crc_errors=(0,) * 18,
     pcie_replays=174,
-    held_by_heat_ns=0,
+    thermal_violation_ns=0,
     recovery_action=0,
     fabric=GpuFabric(state=3),
 )
@@ -82,7 +82,7 @@ def test_crc_errors_are_judged_by_their_rate() -> None:
 def test_pcie_replays_and_heat_are_rates_of_their_windows() -> None:
     def at(second: int) -> tuple[float, GpuFacts]:
         held_ns = int(second * 0.1e9)
-        return second, replace(GPU, pcie_replays=174 + second, held_by_heat_ns=held_ns)
+        return second, replace(GPU, pcie_replays=174 + second, thermal_violation_ns=held_ns)
 
     _, news = run(*(at(second) for second in range(0, 300, 10)))
     assert news.pcie_replays_per_min == pytest.approx(60)
@@ -94,7 +94,9 @@ def test_pcie_replays_and_heat_are_rates_of_their_windows() -> None:
 def test_if_the_driver_separates_them_only_hardware_slowdown_counts_as_heat() -> None:
     def at(second: int) -> tuple[float, GpuFacts]:
         by_both_ns = int(second * 0.5e9)
-        return second, replace(GPU, held_by_heat_ns=by_both_ns, held_by_hw_heat_ns=by_both_ns // 5)
+        return second, replace(
+            GPU, thermal_violation_ns=by_both_ns, hw_thermal_slowdown_ns=by_both_ns // 5
+        )
 
     _, news = run(*(at(second) for second in range(0, 700, 10)))
     assert news.thermal_share == pytest.approx(0.1)
@@ -104,7 +106,7 @@ def test_a_power_brake_between_two_passes_counts() -> None:
     """It is off at every pass: on for two seconds of every ten, between the passes."""
 
     def at(second: int) -> tuple[float, GpuFacts]:
-        return second, replace(GPU, clock_reasons=0, held_by_power_brake_ns=int(second * 0.2e9))
+        return second, replace(GPU, clock_reasons=0, hw_power_brake_slowdown_ns=int(second * 0.2e9))
 
     _, news = run(at(0))
     assert news.brake_share is None, "no baseline yet"
@@ -115,7 +117,7 @@ def test_a_power_brake_between_two_passes_counts() -> None:
 
 
 def test_constant_counters_cause_no_finding_however_high() -> None:
-    worn = replace(GPU, link_crc_errors=(10**6,) * 18, held_by_heat_ns=10**15)
+    worn = replace(GPU, link_crc_errors=(10**6,) * 18, thermal_violation_ns=10**15)
     _, news = run(*((second, worn) for second in range(0, 4000, 10)))
     assert news == GpuDeltas(
         link_replays=0, link_recoveries=0, link_crc_per_s=0.0, pcie_replays_per_min=0.0,

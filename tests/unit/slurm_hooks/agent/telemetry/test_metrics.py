@@ -68,10 +68,10 @@ GPUS = tuple(
         remap_pending=False,
         recovery_action=0,
         nvlinks=(True,) * 17 + (n != 5,),
-        held_by_heat_ns=2_500_000_000,
-        held_by_sw_heat_ns=500_000_000,
-        held_by_hw_heat_ns=2_000_000_000,
-        held_by_power_brake_ns=1_500_000_000,
+        thermal_violation_ns=2_500_000_000,
+        sw_thermal_slowdown_ns=500_000_000,
+        hw_thermal_slowdown_ns=2_000_000_000,
+        hw_power_brake_slowdown_ns=1_500_000_000,
     )
     for n in range(8)
 )
@@ -135,8 +135,8 @@ def test_prometheus_reads_every_value_back() -> None:
     assert up == {"nvml": 1, "kmsg": 1, "mounts": 1, "infiniband": 1, "pcie": 0}
     assert values(found["holdfast_gpu_up"], "gpu")["3"] == 0
     assert values(found["holdfast_gpu_nvlinks_active"], "gpu")["5"] == 17
-    assert values(found["holdfast_gpu_held_by_heat_seconds"], "gpu")["0"] == 2.5
-    assert values(found["holdfast_gpu_held_by_power_brake_seconds"], "gpu")["0"] == 1.5
+    assert values(found["holdfast_gpu_thermal_violation_seconds"], "gpu")["0"] == 2.5
+    assert values(found["holdfast_gpu_hw_power_brake_slowdown_seconds"], "gpu")["0"] == 1.5
     assert values(found["holdfast_mount_up"], "path") == {'/mnt/odd "name"\n': 1, "/mnt/hung": 0}
     assert values(found["holdfast_events"], "event") == {"boot": 1, "drained": 1}
     assert found["holdfast_clock_skew_seconds"].samples[0].value == -0.25
