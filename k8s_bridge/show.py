@@ -66,10 +66,10 @@ def show_plan(found: Look, *, as_json: bool) -> int:
 
 def _line(row: dict[str, Any]) -> str:
     names = f"{row['node']} ({row['slurm']})" if row["slurm"] else f"{row['node']} (not in Slurm)"
-    left_out = ("node", "slurm", "change", "held")
+    left_out = ("node", "slurm", "change", "blocked_by_kill_switch")
     details = " ".join(f"{key}={value}" for key, value in row.items() if key not in left_out)
-    held = " [held by the kill switch]" if row["held"] else ""
-    return f"{names}: {row['change']} {details}".rstrip() + held
+    blocked = " [blocked by the kill switch]" if row["blocked_by_kill_switch"] else ""
+    return f"{names}: {row['change']} {details}".rstrip() + blocked
 
 
 def _last_line(
@@ -82,14 +82,14 @@ def _last_line(
     if not rows:
         return f"Slurm and Kubernetes are consistent: no changes ({sides})"
     nodes = len({row["node"] for row in rows})
-    held = sum(row["held"] for row in rows)
-    stopped = f", {held} held by the kill switch" if held else ""
+    blocked = sum(row["blocked_by_kill_switch"] for row in rows)
+    stopped = f", {blocked} blocked by the kill switch" if blocked else ""
     return f"{counted(len(rows), 'change')} for {counted(nodes, 'node')}{stopped} ({sides})"
 
 
 def _rows(changes: Sequence[Change], found: Look) -> list[dict[str, Any]]:
-    """The planned changes as JSON, with stable keys: ``node`` (Kubernetes), ``slurm``, ``change``, ``held``
-    (a kill switch stops it), and what it writes.
+    """The planned changes as JSON, with stable keys: ``node`` (Kubernetes), ``slurm``, ``change``,
+    ``blocked_by_kill_switch``, and what it writes.
     """
     names = {kube_name(node, found.policy): node.name for node in found.slurm}
     return [_row(change, names.get(change.kube.name), off=found.off) for change in changes]
@@ -100,7 +100,7 @@ def _row(change: Change, slurm: str | None, *, off: bool) -> dict[str, Any]:
         "node": change.kube.name,
         "slurm": slurm,
         "change": type(change).__name__,
-        "held": off and not isinstance(change, UpdateStatus),
+        "blocked_by_kill_switch": off and not isinstance(change, UpdateStatus),
     }
     for field in dataclasses.fields(change):
         value = getattr(change, field.name)
@@ -155,7 +155,7 @@ def node_report(found: Look, name: str) -> dict[str, Any] | None:
         "record": _plain(view.record) if view.record else None,
         "conditions": [_plain(each) for _, each in sorted(view.conditions.items())],
         "changes": _rows(changes, found),
-        "undo": _undo(view),
+        "how_to_uncordon": _undo(view),
     }
 
 

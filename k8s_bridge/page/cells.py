@@ -159,7 +159,7 @@ def detail(node: SlurmNode, view: KubeNode | None) -> dict[str, Any]:
         "owner": status.owner.value,
         "title": status.fault.title if status.fault else "",
         "runbook": status.fault.runbook if status.fault else "",
-        "undo": status.undo,
+        "how_to_resume": status.undo,
         "kubernetes": _kubernetes(view) if view else None,
     }
 

@@ -168,7 +168,7 @@ class Sections:
             return None
         drained = [node for node in nodes if node.reason]
         return {
-            "out": sum(map(budget.is_charged, drained)),
+            "used": sum(map(budget.is_charged, drained)),
             "allowed": budget.allowed(self._limits, len(nodes)),
             "by_users": sum(map(budget.is_by_users, drained)),
             "allowed_by_users": budget.allowed_by_users(self._limits, len(nodes)),

@@ -52,7 +52,7 @@ def test_a_job_is_explained_wherever_its_journal_is(clean_box: Box) -> None:
     )
     with silent_slurmctld(clean_box):
         report = explained(clean_box, job)
-        assert report["slurm"]
+        assert report["slurm_problem"]
         assert report["accounting"]["user"] == "alice"
     cluster.wait_for(
         lambda: len(explained(clean_box, job)["attempts"]) == 2, "two attempts are two", 60
@@ -72,8 +72,8 @@ def test_status_shows_nodes_jobs_budget_and_kill_switches(clean_box: Box) -> Non
     clean_box.fault(node, "xid", "79")
     cluster.wait_for(lambda: cluster.drained(clean_box, node), "drained", 30)
     status = json.loads(clean_box.run(["holdfast", "status", "--json"]).stdout)
-    assert [row["name"] for row in status["out"]] == [node]
-    assert status["budget"]["out"] == 1
+    assert [row["name"] for row in status["out_of_service"]] == [node]
+    assert status["budget"]["used"] == 1
     assert status["jobs"]["held"] == 1
     assert status["bridge"]["problem"] == ""
     page = clean_box.run(["env", "COLUMNS=80", "holdfast", "status"]).stdout

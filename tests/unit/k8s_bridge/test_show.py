@@ -52,19 +52,22 @@ def test_rows_name_both_sides_and_what_a_kill_switch_stops(
 ) -> None:
     cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
     rows = planned(cluster, tmp_path, capsys)
-    assert [(r["node"], r["slurm"], r["change"], r["held"]) for r in rows] == [
+    assert [(r["node"], r["slurm"], r["change"], r["blocked_by_kill_switch"]) for r in rows] == [
         ("computeinstance-0", "worker-0", "Isolate", False),
         ("computeinstance-0", "worker-0", "UpdateStatus", False),
     ]
     (tmp_path / "off").mkdir()
     (tmp_path / "off" / "bridge").touch()
-    assert [row["held"] for row in planned(cluster, tmp_path, capsys)] == [True, False]
+    assert [row["blocked_by_kill_switch"] for row in planned(cluster, tmp_path, capsys)] == [
+        True,
+        False,
+    ]
     show.show_plan(looked(cluster, tmp_path), as_json=False)
     first, isolate, _, last = capsys.readouterr().out.splitlines()
     assert f"kill switch {tmp_path}/off/bridge is on" in first
     assert isolate.startswith("computeinstance-0 (worker-0): Isolate cordon=True taint=XID79")
-    assert isolate.endswith("[held by the kill switch]")
-    assert last.startswith("2 changes for 1 node, 1 held by the kill switch")
+    assert isolate.endswith("[blocked by the kill switch]")
+    assert last.startswith("2 changes for 1 node, 1 blocked by the kill switch")
 
 
 def test_the_plan_of_a_worker_that_moved_is_that_of_the_bridge(
@@ -93,7 +96,7 @@ def test_one_node_by_either_name(cluster: FakeCluster, tmp_path: Path, name: str
     assert report["cordoned_by"] == "holdfast-bridge"
     assert report["taint"] == "XID79"
     assert report["changes"] == []
-    assert "removes its cordon and taint when the drain in Slurm ends" in report["undo"]
+    assert "removes its cordon and taint when the drain in Slurm ends" in report["how_to_uncordon"]
     assert {each["type"]: each["status"] for each in report["conditions"]} == {
         "HoldfastSlurmBusy": "False",
         "HoldfastSlurmDrained": "True",
@@ -107,7 +110,9 @@ def test_a_persons_cordon_is_named_with_what_ends_it(cluster: FakeCluster, tmp_p
     assert report is not None
     assert report["cordoned_by"] == "kubectl-cordon"
     assert [row["change"] for row in report["changes"]] == ["DrainInSlurm"]
-    assert report["undo"].startswith("kubectl uncordon computeinstance-1 ends the cordon")
+    assert report["how_to_uncordon"].startswith(
+        "kubectl uncordon computeinstance-1 ends the cordon"
+    )
 
 
 def test_a_name_that_nobody_knows_and_a_node_without_its_node(

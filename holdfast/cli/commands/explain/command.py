@@ -95,9 +95,9 @@ def main(argv: Sequence[str]) -> int:
         return 1
     report["kill_switches"] = found.kill_switches()
     _show(report, width, as_one_json=arguments.json)
-    if report["slurm"]:
-        complain(f"holdfast explain: Slurm does not answer: {report['slurm']}")
-    return found.complain("explain") or (1 if report["slurm"] else 0)
+    if report["slurm_problem"]:
+        complain(f"holdfast explain: Slurm does not answer: {report['slurm_problem']}")
+    return found.complain("explain") or (1 if report["slurm_problem"] else 0)
 
 
 def _show(report: dict[str, Any], width: int | None, *, as_one_json: bool) -> None:
@@ -154,10 +154,10 @@ def node_report(slurm: SlurmCli, name: SlurmName, paths: PathsConfig) -> dict[st
         "fault": _fault(status.fault) if status.fault else None,
         "required_action": status.required_action.value if status.required_action else None,
         "confirmed": status.confirmed,
-        "undo": status.undo,
+        "how_to_resume": status.undo,
         "verdict": verdict,
-        "pairs": dict(status.reason.pairs) if status.reason else {},
-        "slurm": silent,
+        "reason_fields": dict(status.reason.pairs) if status.reason else {},
+        "slurm_problem": silent,
     }
     return {**report, "out_of_service": None, "owner": None} if silent else report
 
@@ -196,7 +196,7 @@ def job_report(
         "incidents": [entry.record() for entry in incidents.parse(comment)],
         "report": local_report(run, job_id) if run else None,
         "nodes": [as_json(node, drain_status(node)) for node in nodes],
-        "slurm": silent,
+        "slurm_problem": silent,
     }
 
 

@@ -39,8 +39,8 @@ class Journal:
 
 
 def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] | None:
-    """This node's verdict file, if this is the node ``name`` (None: any name). ``fresh``: the verdict is
-    current."""
+    """This node's verdict file, if this is the node ``name`` (None: any name). ``expired``: it no longer
+    counts, for example after a reboot."""
     try:
         data = safe_file.read_bytes(run / "verdict", max_bytes=_MAX_VERDICT_BYTES)
     except OSError:
@@ -60,8 +60,8 @@ def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] |
     findings = detail.get("findings") or ()
     return {
         "status": words[0] if not stale else "blind",
-        "fresh": not stale,
-        "not_fresh_because": stale,
+        "expired": bool(stale),
+        "expired_reason": stale,
         "findings": [finding for finding in findings if isinstance(finding, dict)],
         "blind": detail.get("blind") or [],
         "decision": _table(detail.get("decision")),
@@ -95,7 +95,7 @@ def agent_report(verdict: Mapping[str, Any] | None) -> AgentReport | None:
         and isinstance(finding.get("left_s"), (int, float))
     ]
     until = at + max(left) if left else None
-    return AgentReport(made=made, at=at, fresh=verdict["fresh"], until=until)
+    return AgentReport(made=made, at=at, fresh=not verdict["expired"], until=until)
 
 
 def _why_stale(words: Sequence[str], procfs: Path) -> str:

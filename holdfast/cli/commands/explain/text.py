@@ -29,7 +29,7 @@ def node_page(report: Report, width: int | None = None) -> str:
 
 
 def _node_lines(report: Report) -> Iterator[str]:
-    if report["slurm"]:
+    if report["slurm_problem"]:
         yield f"{report['name']}: Slurm does not answer"
         yield from _verdict_lines(report)
         yield from _switches(report)
@@ -47,8 +47,8 @@ def _node_lines(report: Report) -> Iterator[str]:
     if fault and report["out_of_service"]:
         yield f"  fault     {fault['code']}: {fault['title']}"
         yield f"  do        {_to_do(fault, report['required_action'])}"
-    if report["undo"]:
-        yield f"  return    {report['undo']}"
+    if report["how_to_resume"]:
+        yield f"  return    {report['how_to_resume']}"
     yield from _verdict_lines(report)
     yield from _switches(report)
 
@@ -88,7 +88,7 @@ def _verdict_lines(report: Report) -> Iterator[str]:
             f"  finding   {finding.get('code')} {finding.get('severity')} on "
             f"{finding.get('subject')}: {finding.get('detail')}{_mode(finding)}{_until(finding, verdict['at'])}"
         )
-    stale = f" ({verdict['not_fresh_because']})" if not verdict["fresh"] else ""
+    stale = f" ({verdict['expired_reason']})" if verdict["expired"] else ""
     yield f"  verdict   {verdict['status']}{stale}"
     if verdict["blind"]:
         yield f"  blind     {', '.join(map(str, verdict['blind']))}"
@@ -139,10 +139,10 @@ def _kubernetes_lines(report: Report | None, problem: str) -> Iterator[str]:
     for each in report["conditions"]:
         yield f"  condition {each['type']}={each['status']}: {each['message']}"
     for row in report["changes"]:
-        held = " (held by a kill switch)" if row["held"] else ""
+        held = " (blocked by a kill switch)" if row["blocked_by_kill_switch"] else ""
         yield f"  pending   {row['change']}{held}; it stays: does the bridge run?"
-    if report["undo"]:
-        yield f"  uncordon  {report['undo']}"
+    if report["how_to_uncordon"]:
+        yield f"  uncordon  {report['how_to_uncordon']}"
 
 
 def past_lines(report: Report, past: Report | None, problem: str, width: int | None = None) -> str:
@@ -206,7 +206,7 @@ def _job_lines(report: Report) -> Iterator[str]:
 
 
 def _past_line(report: Report) -> str:
-    why = "Slurm does not answer" if report["slurm"] else "no longer in Slurm"
+    why = "Slurm does not answer" if report["slurm_problem"] else "no longer in Slurm"
     past = report["accounting"]
     if past is None:
         return f"job {report['job_id']}: {why}"

@@ -102,7 +102,7 @@ def _show(found: Settings, slurm: SlurmCli, slow: Slow, *, as_one_json: bool) ->
     out = [row for row in rows if row[1].out_of_service]
     document = report(found, rows, jobs, slow, silent)
     if as_one_json:
-        say_json({**document, "out": [as_json(*row) for row in out]})
+        say_json({**document, "out_of_service": [as_json(*row) for row in out]})
     else:
         say(page(document, out, screen_width()))
     if silent:
@@ -138,7 +138,7 @@ def bridge_plan() -> tuple[int | None, str]:
     argv = [sys.executable, "-I", "-m", "holdfast", "bridge", "--plan", "--json"]
     try:
         done = complete(argv, timeout_s=_BRIDGE_S)
-        return sum(not row.get("held") for row in json.loads(done.out)), ""
+        return sum(not row.get("blocked_by_kill_switch") for row in json.loads(done.out)), ""
     except CommandError as error:
         return None, error.problem
     except (ValueError, TypeError, AttributeError):
@@ -161,7 +161,7 @@ def report(
         "cluster": found.cluster.cluster,
         "at": int(now.timestamp()),
         "time": since(now),
-        "slurm": silent,
+        "slurm_problem": silent,
         "summary": summary(rows),
         "budget": None if silent else _budget(found, rows),
         "jobs": None if jobs is None else _jobs(jobs),
@@ -169,8 +169,8 @@ def report(
             rating: [str(row["name"]) for row in slow.rows if row.get("rating") == rating]
             for rating in ("lemon", "watch")
         },
-        "history": slow.history_problem,
-        "kill_switches": {"here": found.kill_switches(), "nodes": by_name(switches)},
+        "history_problem": slow.history_problem,
+        "kill_switches": {"this_host": found.kill_switches(), "nodes": by_name(switches)},
         "bridge": {"drained": bridge, "pending": slow.pending, "problem": slow.bridge_problem},
     }
 
@@ -183,7 +183,7 @@ def _budget(found: Settings, rows: Sequence[Row]) -> dict[str, int] | None:
         return None
     nodes = [node for node, _ in rows if not node.states & NOT_DEFINED]
     return {
-        "out": sum(map(budget.is_charged, nodes)),
+        "used": sum(map(budget.is_charged, nodes)),
         "allowed": budget.allowed(limits, len(nodes)),
         "by_users": sum(map(budget.is_by_users, nodes)),
         "allowed_by_users": budget.allowed_by_users(limits, len(nodes)),

@@ -30,7 +30,7 @@ def page(report: Report, out: Sequence[Row], width: int | None = None) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     yield f"{report['cluster']} at {report['time']}"
-    if report["slurm"]:
+    if report["slurm_problem"]:
         yield "  slurm     does not answer"
     else:
         yield f"  nodes     {report['summary']}"
@@ -43,23 +43,23 @@ def _lines(report: Report) -> Iterator[str]:
             f"{jobs['held']} held"
         )
     yield from _history(report)
-    yield from (f"  here      {text}" for text in report["kill_switches"]["here"])
+    yield from (f"  here      {text}" for text in report["kill_switches"]["this_host"])
     yield f"  bridge    {_bridge(report['bridge'])}"
 
 
 def _budget(budget: Report | None) -> Iterator[str]:
     if budget is not None:
         yield (
-            f"  budget    {budget['out']} of {budget['allowed']} nodes, of these "
+            f"  budget    {budget['used']} of {budget['allowed']} nodes, of these "
             f"{budget['by_users']} of {budget['allowed_by_users']} for faults that users can cause"
         )
 
 
 def _history(report: Report) -> Iterator[str]:
     """What the nodes' histories tell: lemons and kill switches."""
-    if report["history"]:
-        yield f"  lemons    not known here: {report['history']}"
-        yield f"  switches  of other nodes not known here: {report['history']}"
+    if report["history_problem"]:
+        yield f"  lemons    not known here: {report['history_problem']}"
+        yield f"  switches  of other nodes not known here: {report['history_problem']}"
         return
     for rating in ("lemon", "watch"):
         if report["lemons"][rating]:

@@ -57,7 +57,7 @@ def test_each_state_has_its_letter_in_the_order_of_the_topology(fleet: Fleet) ->
     summary = found["summary"]
     assert summary["counts"]["F"] == 2
     assert sum(summary["counts"].values()) == summary["total"] == summary["mapped"] == 40
-    assert summary["budget"] == {"out": 2, "allowed": 4, "by_users": 0, "allowed_by_users": 2}
+    assert summary["budget"] == {"used": 2, "allowed": 4, "by_users": 0, "allowed_by_users": 2}
 
 
 def test_faults_come_with_what_to_do_and_nodes_with_who_drained_them(fleet: Fleet) -> None:

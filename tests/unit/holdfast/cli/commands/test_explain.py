@@ -256,10 +256,10 @@ def test_a_reservation_shows_its_creator_and_no_time() -> None:
     page = node_page(
         {
             **as_json(there, drain_status(there)),
-            "slurm": "",
+            "slurm_problem": "",
             "kill_switches": [],
             "fault": None,
-            "undo": "",
+            "how_to_resume": "",
             "verdict": None,
         }
     )
@@ -468,7 +468,7 @@ def test_the_page_of_a_held_job_shows_how_to_release_it(array_task: str, name: s
     }  # fmt: skip
     report = {
         "job_id": 12, "job": job, "journal": None, "attempts": [], "incidents": [], "report": None,
-        "nodes": [], "slurm": "", "accounting": None, "kill_switches": [],
+        "nodes": [], "slurm_problem": "", "accounting": None, "kill_switches": [],
     }  # fmt: skip
     assert f"  release   scontrol release {name}, once" in job_page(report)
 
@@ -517,7 +517,7 @@ def test_an_outdated_verdict_is_blind(cluster: Path, first: str, why: str) -> No
     found = local_verdict(cluster / "run", cluster / "proc", "n2")
     assert found is not None
     assert found["status"] == ("blind" if why else "bad")
-    assert why in found["not_fresh_because"]
+    assert why in found["expired_reason"]
 
 
 @pytest.mark.parametrize(
@@ -579,8 +579,8 @@ KUBE = {
     "conditions": [
         {"type": "HoldfastSlurmReady", "status": "True", "reason": "x", "message": "a\x1bb"}
     ],
-    "changes": [{"change": "DrainInSlurm", "held": True}],
-    "undo": "kubectl uncordon computeinstance-1 ends the cordon of kubectl-cordon.",
+    "changes": [{"change": "DrainInSlurm", "blocked_by_kill_switch": True}],
+    "how_to_uncordon": "kubectl uncordon computeinstance-1 ends the cordon of kubectl-cordon.",
 }
 
 
@@ -588,7 +588,7 @@ def test_the_kubernetes_side_of_a_node() -> None:
     assert kubernetes_lines(KUBE).splitlines() == [
         "  kubernetes Node computeinstance-1: cordoned by kubectl-cordon",
         r"  condition HoldfastSlurmReady=True: a\x1bb",
-        "  pending   DrainInSlurm (held by a kill switch); it stays: does the bridge run?",
+        "  pending   DrainInSlurm (blocked by a kill switch); it stays: does the bridge run?",
         "  uncordon  kubectl uncordon computeinstance-1 ends the cordon of kubectl-cordon.",
     ]
     gone = {**KUBE, "kubernetes": None}

@@ -21,7 +21,7 @@ REPORT: dict[str, Any] = {
     "nodes": [],
     "incidents": [],
     "report": None,
-    "slurm": "",
+    "slurm_problem": "",
     "accounting": None,
     "kill_switches": [],
 }

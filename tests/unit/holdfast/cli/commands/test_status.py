@@ -165,7 +165,7 @@ def test_the_command_goes_on_with_defaults(
     assert len(problems) == 2, captured.err
     if words:
         document = json.loads(captured.out)
-        assert [row["name"] for row in document["out"]] == ["n2", "n3", "n4"]
+        assert [row["name"] for row in document["out_of_service"]] == ["n2", "n3", "n4"]
         assert document["jobs"]["requeued"][0]["restarts"] == 2
     else:
         assert "4 nodes: 1 in service" in captured.out

@@ -118,7 +118,7 @@ def report(journal: Any) -> dict[str, Any]:
         "kind": "job",
         "job_id": 7,
         "job": None,
-        "slurm": "",
+        "slurm_problem": "",
         "accounting": None,
         "kill_switches": [],
         "journal": str(journal.path) if journal else None,
