@@ -35,7 +35,7 @@ class Attribution(str, Enum):
 
     NODE = "node"
     JOB = "job"
-    NOBODY = "nobody"
+    NONE = "none"
     """It explains other incidents, and is no evidence by itself."""
 
 
@@ -115,12 +115,12 @@ def attribution_of(code: str) -> Attribution:
     """What a code is attributed to, by the catalogue's class and severity."""
     fault = fault_of(code)
     if code in _ALWAYS_CONSEQUENCES:
-        return Attribution.NOBODY
+        return Attribution.NONE
     if fault.fault_class is FaultClass.APPLICATION:
         return Attribution.JOB
     if fault.severity is Severity.FATAL or (fault.severity is Severity.WARN and fault.drains):
         return Attribution.NODE
-    return Attribution.NOBODY
+    return Attribution.NONE
 
 
 def verdict(entries: Iterable[Incident]) -> Attribution:
@@ -129,7 +129,7 @@ def verdict(entries: Iterable[Incident]) -> Attribution:
     for attribution in (Attribution.NODE, Attribution.JOB):
         if attribution in found:
             return attribution
-    return Attribution.NOBODY
+    return Attribution.NONE
 
 
 def may_write(comment: str) -> bool:
@@ -210,7 +210,7 @@ def merge(old: Iterable[Incident], new: Iterable[Incident]) -> tuple[Incident, .
 
 def _order(entry: Incident) -> tuple[object, ...]:
     """Newest run first; within a run what is attributed to the node, then to the job; worst and oldest first."""
-    rank = (Attribution.NODE, Attribution.JOB, Attribution.NOBODY).index(entry.attribution)
+    rank = (Attribution.NODE, Attribution.JOB, Attribution.NONE).index(entry.attribution)
     return (-entry.run, rank, -entry.severity, entry.at, *map(str, entry.key))
 
 

@@ -191,7 +191,7 @@ def score_json(score: Score) -> dict[str, Any]:
     return {
         "score": round(score.value, 4),
         "rating": score.rating.value,
-        "means": MEANING[score.rating],
+        "rating_description": MEANING[score.rating],
         "counts": dict(score.counts),
         "reference": dict(score.reference),
         "window_s": WINDOW_S,

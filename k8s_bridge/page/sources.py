@@ -90,7 +90,7 @@ class Sources:
         try:
             read()
         except Exception as error:
-            log.exception("the page lacks a part", error, part=name)
+            log.exception("status page section failed", error, section=name)
 
     def read_topology(self) -> None:
         try:
@@ -149,7 +149,7 @@ class Sources:
                     "name": str(row["name"]),
                     "rating": row["rating"],
                     "score": float(row["score"]),
-                    "text": str(row.get("means") or row.get("counted") or ""),
+                    "text": str(row.get("rating_description") or row.get("counted") or ""),
                 }
                 for row in rows
             ]

@@ -84,7 +84,7 @@ def as_json(nodes: Sequence[Inspected], *, began: float, ended: float) -> dict[s
         "nodes": [
             {
                 "node": node.node,
-                "was": node.was,
+                "initial_state": node.was,
                 "verdict": node.verdict,
                 "skipped": node.skipped,
                 "checks": [result.plain() for result in node.results],

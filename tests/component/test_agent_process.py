@@ -277,7 +277,7 @@ def test_the_check_command_shows_what_the_agent_would_see(node: Node) -> None:
     rows = {row["check"]: row for row in json.loads(done.stdout)}
     counted = rows["gpu_count"]
     assert (counted["value"], counted["verdict"]) == ("7 GPUs, 8 on the PCI bus", "fatal")
-    assert rows["gpu_count"]["what_to_do"].startswith("GPU_COUNT: ")
+    assert rows["gpu_count"]["remedy"].startswith("GPU_COUNT: ")
     assert rows["gpu_xid"]["verdict"] == "ok"
     wrong = subprocess.run(
         [*argv, "gpu_cont"], cwd=ROOT, env=env, capture_output=True, text=True, check=False

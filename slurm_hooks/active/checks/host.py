@@ -160,7 +160,7 @@ def _interfaces(interfaces: list[Mapping[str, str]]) -> Iterator[Measurement]:
 def _probe(row: Mapping[str, Any], *, for_return: bool) -> Measurement:
     check, verdict = str(row["check"]), str(row["verdict"])
     section = next((title for start, title in _SECTIONS if check.startswith(start)), "host")
-    code = str(row.get("what_to_do") or "").partition(":")[0]
+    code = str(row.get("remedy") or "").partition(":")[0]
     bad = verdict == "fatal" or (verdict == "warn" and fault_of(code).drains)
     ok: bool | None = True if verdict in ("ok", "info") else (False if bad else None)
     value = str(row["value"]) if ok else f"{verdict}: {row['value']}"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.faults import fault_of
-from holdfast.incidents import Incident, attribution_of, verdict
+from holdfast.incidents import Attribution, Incident, attribution_of, verdict
 from slurm_hooks.agent.job_runs import counter_deltas
 from slurm_hooks.agent.job_runs.runs import JobRun, JobXid
 
@@ -134,7 +134,7 @@ _KILLED = 45
 def document(run: JobRun, remains: Remains, place: Place) -> dict[str, Any]:
     """The report file's content; keys as documented in docs/reference/job-reports.md."""
     entries = evidence(run, remains.left, place)
-    judged = not run.skip and not run.no_judgement and run.baseline_s is not None
+    evaluated = not run.skip and not run.no_judgement and run.baseline_s is not None
     return {
         "version": VERSION,
         "job": run.job,
@@ -147,23 +147,23 @@ def document(run: JobRun, remains: Remains, place: Place) -> dict[str, Any]:
         "started_at": place.epoch(run.started_s),
         "ended_at": None if run.ended_s is None else place.epoch(run.ended_s),
         "final": remains.final,
-        "judged": judged and remains.final,
-        "not_judged_because": _not_judged_because(run, remains.final),
+        "evaluated": evaluated and remains.final,
+        "not_evaluated_reason": _not_evaluated_reason(run, remains.final),
         "baseline_after_s": None
         if run.baseline_s is None
         else round(run.baseline_s - run.started_s, 3),
         "attribution": verdict(entries).value,
         "xids": [_xid(xid, place) for xid in run.xids],
         "counters": _counters(run),
-        "unknown_counters": list(counter_deltas.unknown(run.deltas)) if judged else [],
+        "unknown_counters": list(counter_deltas.unknown(run.deltas)) if evaluated else [],
         "leftovers": [asdict(leftover) for leftover in remains.left[:MAX_LISTED]],
         "leftovers_total": len(remains.left),
         "leftovers_unknown": remains.blind,
-        "memory_left": [asdict(memory) for memory in remains.memory[:MAX_LISTED]],
+        "gpu_memory_not_released": [asdict(memory) for memory in remains.memory[:MAX_LISTED]],
     }
 
 
-def _not_judged_because(run: JobRun, final: bool) -> str:
+def _not_evaluated_reason(run: JobRun, final: bool) -> str:
     if run.skip:
         return "the user skipped the checks (skip_checks)"
     if run.no_judgement:
@@ -189,8 +189,8 @@ def _xid(xid: JobXid, place: Place) -> dict[str, Any]:
         "uuid": xid.uuid,
         "step": xid.step,
         "pid": xid.pid,
-        "how": xid.how,
-        "sure": xid.sure,
+        "attribution_method": xid.how,
+        "confirmed": xid.sure,
         "count": xid.count,
         "at": place.epoch(xid.at_s),
         "text": xid.text,
@@ -209,7 +209,7 @@ def _counters(run: JobRun) -> list[Mapping[str, Any]]:
             "resets": counted.resets,
             "attribution": attribution_of(watched.code).value
             if watched.is_evidence(count)
-            else "nobody",
+            else Attribution.NONE.value,
         }
         for watched, counted, count in counter_deltas.counts(run.deltas)
     ]

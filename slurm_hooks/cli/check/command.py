@@ -225,7 +225,7 @@ def _row(
         code=finding.code,
         remedy=to_do(finding.code, fault.runbook, fault.action, finding.action),
         effect=_effect(name, mode, finding),
-        needs=finding.action,
+        required_action=finding.action,
         cause=finding.cause,
     )
 

@@ -29,9 +29,9 @@ class Row:
 
     ``verdict``: ok, info, warn, fatal, blind (its probe gave no answer) or unseen (the node has
     nothing to check). ``name``: the subject for people, `GPU 3` for a UUID. ``remedy``: what to do,
-    empty if ok. ``effect``: what Holdfast does about it. ``needs``: the action that is required
-    before the node returns to service. ``cause`` False: this fault is a consequence of another;
-    ``follows``: the code of that fault, if it is among the rows.
+    empty if ok. ``effect``: what Holdfast does about it. ``required_action``: what must
+    happen before the node returns to service. ``cause`` False: this fault is a consequence of another;
+    ``consequence_of``: the code of that fault, if it is among the rows.
     """
 
     check: str
@@ -44,9 +44,9 @@ class Row:
     code: str = ""
     remedy: str = ""
     effect: str = ""
-    needs: Action = Action.NONE
+    required_action: Action = Action.NONE
     cause: bool = True
-    follows: str = ""
+    consequence_of: str = ""
 
     @property
     def plain(self) -> dict[str, str]:
@@ -58,11 +58,11 @@ class Row:
             "value": self.value,
             "limit": self.limit,
             "verdict": self.verdict,
-            "what_to_do": f"{self.code}: {self.remedy}" if self.code else self.remedy,
+            "remedy": f"{self.code}: {self.remedy}" if self.code else self.remedy,
             "name": self.name,
             "code": self.code,
-            "needs": self.needs.value,
-            "follows": self.follows,
+            "required_action": self.required_action.value,
+            "consequence_of": self.consequence_of,
         }
 
 
@@ -72,14 +72,14 @@ def linked(rows: Sequence[Row]) -> list[Row]:
     """
     causes = sorted((row for row in rows if row.code and row.cause), key=_rank)
 
-    def follows(row: Row) -> Row:
+    def with_cause(row: Row) -> Row:
         same = [cause for cause in causes if cause.subject == row.subject]
         if row.cause or not same:
             return row
         code = min(same, key=lambda cause: cause.check != row.check).code
-        return replace(row, follows=code, remedy=f"Consequence of {code}.")
+        return replace(row, consequence_of=code, remedy=f"Consequence of {code}.")
 
-    return [follows(row) for row in rows]
+    return [with_cause(row) for row in rows]
 
 
 def _rank(row: Row) -> int:

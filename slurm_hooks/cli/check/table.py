@@ -54,7 +54,7 @@ def summary(node: str, rows: Sequence[Row]) -> str:
     """One line: the number of faults by severity, with their codes, and of checks that are ok."""
     parts = []
     for verdict in ORDER[:-2]:
-        matching = [row for row in rows if row.verdict == verdict and not row.follows]
+        matching = [row for row in rows if row.verdict == verdict and not row.consequence_of]
         if matching:
             names = list(dict.fromkeys(row.code or row.name for row in matching))
             more = f" and {len(names) - 4} more" if len(names) > 4 else ""
@@ -76,7 +76,7 @@ def _below(node: str, rows: Sequence[Row], style: Style) -> Iterator[str]:
         yield from textwrap.wrap(f"needs {NEEDS[action]}: {names(what, whole=True)}", width)
     effects: dict[str, dict[str, None]] = {}
     for row in rows:
-        if row.effect and not row.follows:
+        if row.effect and not row.consequence_of:
             effects.setdefault(row.effect, {})[row.code] = None
     for effect, codes in effects.items():
         yield from textwrap.wrap(f"{effect}: {', '.join(codes)}", width)
@@ -101,9 +101,11 @@ def _needed(rows: Sequence[Row]) -> dict[Action, list[str]]:
     """
     needed: dict[str, Action] = {}
     for row in rows:
-        if row.verdict == FATAL and row.needs is not Action.NONE:
+        if row.verdict == FATAL and row.required_action is not Action.NONE:
             needed[row.name] = max(
-                row.needs, needed.get(row.name, row.needs), key=_STRENGTH.__getitem__
+                row.required_action,
+                needed.get(row.name, row.required_action),
+                key=_STRENGTH.__getitem__,
             )
     return {
         action: [name for name in needed if needed[name] is action]
@@ -127,7 +129,7 @@ def condensed(rows: Iterable[Row]) -> Iterator[Row]:
             check = f"{row.name} {row.value}" if row.name == "node" else row.check
         value = "" if row.verdict == UNSEEN else _NUMBER.sub("#", row.value)
         mode = row.mode if check else ""
-        key = (check, mode, row.verdict, row.code, row.follows, row.limit, value)
+        key = (check, mode, row.verdict, row.code, row.consequence_of, row.limit, value)
         groups.setdefault(key, []).append(row)
     for group in groups.values():
         yield _joined(group) if len(group) > 1 else group[0]
@@ -150,9 +152,9 @@ def _joined(group: Sequence[Row]) -> Row:
         code=first.code,
         remedy=remedy,
         effect=first.effect,
-        needs=first.needs,
+        required_action=first.required_action,
         cause=first.cause,
-        follows=first.follows,
+        consequence_of=first.consequence_of,
     )
 
 

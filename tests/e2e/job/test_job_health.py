@@ -155,7 +155,7 @@ def test_only_processes_that_a_job_left_behind_are_ended(clean_box: Box) -> None
         cluster.wait_for(lambda: state(box, job_id) == "COMPLETED", "the job has ended", 20)
         found = report(box, node, job_id)
 
-        assert found["judged"] is True
+        assert found["evaluated"] is True
         left = found["leftovers"]
         assert {process["fate"] for process in left} <= {"ended", "gone"}
         assert any(process["command"].startswith("sleep 300") for process in left)
@@ -186,7 +186,7 @@ def test_a_user_can_skip_the_checks_where_the_site_allows_it(clean_box: Box) -> 
         finally:
             os.kill(agent, signal.SIGCONT)
         found = report(box, node, job_id)
-        assert (found["judged"], found["not_judged_because"]) == (
+        assert (found["evaluated"], found["not_evaluated_reason"]) == (
             False,
             "the user skipped the checks (skip_checks)",
         )

@@ -104,15 +104,15 @@ def test_other_texts_are_not_parsed(text: str) -> None:
 @pytest.mark.parametrize(
     ("codes", "blame"),
     [
-        ([], Attribution.NOBODY),
-        (["XID45"], Attribution.NOBODY),
-        (["XID63"], Attribution.NOBODY),
+        ([], Attribution.NONE),
+        (["XID45"], Attribution.NONE),
+        (["XID63"], Attribution.NONE),
         (["XID13", "XID45"], Attribution.JOB),
         (["XID43"], Attribution.JOB),
         (["XID13", "XID79"], Attribution.NODE),
         (["ECC_UNCORRECTED"], Attribution.NODE),
         (["IB_FLAP", "XID31"], Attribution.NODE),
-        (["NEVER_HEARD_OF"], Attribution.NOBODY),
+        (["NEVER_HEARD_OF"], Attribution.NONE),
     ],
 )
 def test_a_broken_machine_explains_what_the_application_saw(

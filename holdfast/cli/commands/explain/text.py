@@ -225,7 +225,7 @@ def _unread(report: Report) -> str:
 _ATTRIBUTIONS = {
     "job": "attributed to the job",
     "node": "attributed to the node",
-    "nobody": "explains other incidents",
+    "none": "explains other incidents",
 }
 
 
@@ -244,8 +244,10 @@ def _incidents(report: Report) -> Iterator[str]:
     own = report["report"]
     if own is None:
         return
-    judged = "complete" if own.get("judged") else f"not evaluated: {own.get('not_judged_because')}"
-    yield f"  report    {own.get('node')}, run {own.get('run')}: {judged}"
+    evaluated = (
+        "complete" if own.get("evaluated") else f"not evaluated: {own.get('not_evaluated_reason')}"
+    )
+    yield f"  report    {own.get('node')}, run {own.get('run')}: {evaluated}"
     for counted in own.get("counters") or ():
         attribution = _ATTRIBUTIONS.get(counted.get("attribution"), "")
         yield (

@@ -94,7 +94,7 @@ def test_lemons_come_from_accounting_where_no_history_is_shared(fleet: Fleet) ->
     assert (lemons["source"], lemons["problem"]) == ("accounting", "")
     assert [(row["name"], row["count"]) for row in lemons["rows"]] == [("worker-3", 4)]
     fleet.sources._history = lambda: [
-        {"name": "worker-9", "rating": "lemon", "score": 0.7, "means": "two drains"},
+        {"name": "worker-9", "rating": "lemon", "score": 0.7, "rating_description": "two drains"},
         {"name": "worker-1", "rating": "good", "score": 0.1},
     ]
     fleet.sources.read_lemons()

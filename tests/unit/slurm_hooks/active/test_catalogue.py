@@ -127,7 +127,7 @@ NODE = Node(gpus=2)
 
 def row(check: str, verdict: str, **more: object) -> dict[str, object]:
     values = {"check": check, "mode": "drain", "subject": "node", "value": "v", "limit": "l"}
-    return {**values, "verdict": verdict, "what_to_do": "", **more}
+    return {**values, "verdict": verdict, "remedy": "", **more}
 
 
 def looked(*rows: dict[str, object], gpus: int = 2, **more: Any) -> Ran:
@@ -173,11 +173,11 @@ def test_hardware_modules_and_links_are_judged() -> None:
 
 
 def test_findings_count_if_they_would_drain() -> None:
-    fatal = row("gpu_lost", "fatal", what_to_do="GPU_LOST: reboot")
+    fatal = row("gpu_lost", "fatal", remedy="GPU_LOST: reboot")
     assert judge(looked(fatal)).verdict is FAILED
-    drains = row("gpu_row_remap", "warn", what_to_do="ROW_REMAP_PENDING: reset")
+    drains = row("gpu_row_remap", "warn", remedy="ROW_REMAP_PENDING: reset")
     assert judge(looked(drains)).verdict is FAILED
-    warning = row("mounts", "warn", what_to_do="MOUNT_FULL: free space")
+    warning = row("mounts", "warn", remedy="MOUNT_FULL: free space")
     assert judge(looked(row("gpu_lost", "ok"), warning)).verdict is PASSED
     assert judge(looked(row("gpu_lost", "ok"), row("dcgm", "unseen"))).verdict is PASSED
 
@@ -190,11 +190,11 @@ def test_without_an_answer_of_a_probe_there_is_no_pass() -> None:
 
 
 def test_before_a_return_findings_of_a_check_in_mode_observe_do_not_count() -> None:
-    observed = looked(row("gpu_lost", "fatal", mode="observe", what_to_do="GPU_LOST: reboot"))
+    observed = looked(row("gpu_lost", "fatal", mode="observe", remedy="GPU_LOST: reboot"))
     assert judge(observed).verdict is FAILED
     before_return = Node(gpus=2, for_return=True)
     assert judge(observed, before_return).verdict is PASSED
-    armed = looked(row("gpu_lost", "fatal", what_to_do="GPU_LOST: reboot"))
+    armed = looked(row("gpu_lost", "fatal", remedy="GPU_LOST: reboot"))
     assert judge(armed, before_return).verdict is FAILED
 
 

@@ -54,8 +54,8 @@ def test_this_nodes_report_adds_counters_and_leftovers() -> None:
     own = {
         "node": "worker-1",
         "run": 0,
-        "judged": True,
-        "not_judged_because": "",
+        "evaluated": True,
+        "not_evaluated_reason": "",
         "counters": [
             {"count": 4, "title": "NVLink replays", "subject": "GPU-1", "attribution": "node"}
         ],
@@ -66,7 +66,7 @@ def test_this_nodes_report_adds_counters_and_leftovers() -> None:
     assert "counter   4 NVLink replays on GPU-1: attributed to the node" in text
     assert "leftover  pid 50 (sleep 300): ended" in text
     skipped = page(
-        report={**own, "judged": False, "not_judged_because": "its user asked for no checks"}
+        report={**own, "evaluated": False, "not_evaluated_reason": "its user asked for no checks"}
     )
     assert "not evaluated: its user asked for no checks" in skipped
 

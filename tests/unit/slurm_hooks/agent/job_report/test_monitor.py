@@ -141,9 +141,9 @@ def test_a_clean_job_is_judged_without_incidents(site: Site) -> None:
     site.note("end")
     site.look(facts(uncorrected=3))
     found = site.ended()
-    assert (found["judged"], found["attribution"], found["not_judged_because"]) == (
+    assert (found["evaluated"], found["attribution"], found["not_evaluated_reason"]) == (
         True,
-        "nobody",
+        "none",
         "",
     )
     assert found["baseline_after_s"] <= 0
@@ -164,7 +164,7 @@ def test_an_xid_is_reported_while_the_job_runs(site: Site) -> None:
     site.until(lambda: bool(site.comment), "the comment")
     assert site.comment.startswith("holdfast: XID13 node=worker-1 gpu=1 step=0 pid=4242 run=0 at=")
     assert site.report()["xids"][0]["attribution"] == "job"
-    assert site.report()["not_judged_because"] == "it is still running"
+    assert site.report()["not_evaluated_reason"] == "it is still running"
 
 
 def test_errors_during_the_job_are_reported_as_they_occur(site: Site) -> None:
@@ -221,7 +221,7 @@ def test_an_incomplete_baseline_is_one_log_line_and_no_judgement(
     site.note("end")
     site.look(facts(uncorrected=9))
     found = site.ended()
-    assert (found["judged"], found["not_judged_because"]) == (False, "its baseline was lost")
+    assert (found["evaluated"], found["not_evaluated_reason"]) == (False, "its baseline was lost")
     assert (found["counters"], site.comment) == ([], "")
     site.agent()
     assert "incomplete JSON" not in capfd.readouterr().err, "reported once"
@@ -254,7 +254,7 @@ def test_runs_and_notes_of_another_boot_are_ignored(site: Site) -> None:
     assert site.notes() == []
     site.note("end")
     site.look(facts(uncorrected=9))
-    assert site.ended()["not_judged_because"] == "its prolog left no note"
+    assert site.ended()["not_evaluated_reason"] == "its prolog left no note"
 
 
 def test_leftovers_are_only_reported_by_default(site: Site) -> None:
@@ -308,7 +308,7 @@ def test_a_job_that_skips_the_checks_is_neither_judged_nor_cleaned_up(site: Site
     site.note("end", skip="skip")
     site.look(facts(uncorrected=5))
     found = site.ended()
-    assert (found["judged"], found["attribution"], site.comment) == (False, "nobody", "")
+    assert (found["evaluated"], found["attribution"], site.comment) == (False, "none", "")
     assert child.poll() is None
     site.agent()
     assert not (site.run / "allow_skip").exists()
@@ -396,7 +396,9 @@ def test_gpu_memory_without_a_known_holder_is_reported(site: Site) -> None:
     site.until(lambda: site.health.wants_pass(time.monotonic() + 5), "requires another pass")  # type: ignore[union-attr]
     site.look(more)
     found = site.ended()
-    assert found["memory_left"] == [{"gpu": 1, "before_bytes": 500 << 20, "after_bytes": 2 << 30}]
+    assert found["gpu_memory_not_released"] == [
+        {"gpu": 1, "before_bytes": 500 << 20, "after_bytes": 2 << 30}
+    ]
 
 
 def test_gpu_memory_that_is_freed_a_moment_later_is_not_reported(site: Site) -> None:
@@ -408,7 +410,7 @@ def test_gpu_memory_that_is_freed_a_moment_later_is_not_reported(site: Site) -> 
     site.look(facts(memory_used_bytes=2 << 30))
     site.until(lambda: site.health.wants_pass(time.monotonic() + 5), "requires another pass")  # type: ignore[union-attr]
     site.look(facts(memory_used_bytes=501 << 20))
-    assert site.ended()["memory_left"] == []
+    assert site.ended()["gpu_memory_not_released"] == []
 
 
 def test_unreadable_processes_are_not_reported_as_none(
@@ -427,7 +429,7 @@ def test_unreadable_processes_are_not_reported_as_none(
     site.note("end")
     site.look(facts())
     found = site.ended()
-    assert (found["leftovers"], found["judged"]) == ([], True)
+    assert (found["leftovers"], found["evaluated"]) == ([], True)
     assert "Input/output error" in found["leftovers_unknown"]
 
 

@@ -205,12 +205,13 @@ def test_a_report_names_xid_step_and_attribution() -> None:
     known, _ = attribute(known, xid(45, gpu=1, seq=2), None, ())
     run = run_of(finish(known))
     found = report.document(replace(run, baseline_s=99.0), Remains(final=True), PLACE)
-    assert (found["attribution"], found["judged"]) == ("node", True)
+    assert (found["attribution"], found["evaluated"]) == ("node", True)
     assert [
-        (x["code"], x["step"], x["pid"], x["how"], x["attribution"]) for x in found["xids"]
+        (x["code"], x["step"], x["pid"], x["attribution_method"], x["attribution"])
+        for x in found["xids"]
     ] == [
         ("XID79", "4", 50, "pid", "node"),
-        ("XID45", "", None, "gpu", "nobody"),
+        ("XID45", "", None, "gpu", "none"),
     ]
     (entry,) = report.evidence(run, (), PLACE)
     assert str(entry) == "XID79 node=worker-1 gpu=1 step=4 pid=50 run=0 at=1150"
@@ -225,7 +226,7 @@ def test_a_check_in_mode_observe_is_marked() -> None:
 def test_a_job_that_skips_the_checks_has_no_incidents() -> None:
     known, _ = attribute(begin(Runs(), skip=True), xid(79), None, ())
     assert report.evidence(run_of(known), (), PLACE) == ()
-    assert "skip_checks" in report.document(run_of(known), Remains(), PLACE)["not_judged_because"]
+    assert "skip_checks" in report.document(run_of(known), Remains(), PLACE)["not_evaluated_reason"]
 
 
 def test_reports_do_not_pile_up(tmp_path: Path) -> None:

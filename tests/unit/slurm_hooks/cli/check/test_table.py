@@ -195,12 +195,12 @@ def test_a_check_with_some_subjects_lists_the_missing_ones() -> None:
 
 def fault(code: str, check: str = "gpu_xid", **more: Any) -> Row:
     made = row(check, "GPU 3", f"value of {code}", FATAL, code)
-    return replace(made, **{"needs": Action.REBOOT, **more})
+    return replace(made, **{"required_action": Action.REBOOT, **more})
 
 
 FALLEN = (
     fault("XID154", cause=False),
-    fault("GPU_LOST", "gpu_lost", needs=Action.RESET_GPU),
+    fault("GPU_LOST", "gpu_lost", required_action=Action.RESET_GPU),
     fault("XID79"),
     fault("XID45", cause=False),
 )
@@ -208,7 +208,7 @@ FALLEN = (
 
 def test_a_consequence_is_below_its_cause_and_names_it() -> None:
     rows = linked(FALLEN)
-    assert [one.follows for one in rows] == ["XID79", "", "", "XID79"]
+    assert [one.consequence_of for one in rows] == ["XID79", "", "", "XID79"]
     text = "\n".join(lines(rows))
     assert re.findall("value of ([A-Z0-9_]+)", text) == ["GPU_LOST", "XID79", "XID154", "XID45"]
     assert "> XID154: Consequence of XID79." in text
@@ -223,7 +223,7 @@ def test_only_causes_are_counted_and_a_required_action_is_shown_once() -> None:
 
 def test_subjects_with_the_same_required_action_share_a_line() -> None:
     rows = [replace(fault("GPU_LOST"), name=f"GPU {index}") for index in range(8)]
-    rows.append(replace(fault("PCIE"), name="GPU 7", needs=Action.REPLACE))
+    rows.append(replace(fault("PCIE"), name="GPU 7", required_action=Action.REPLACE))
     output = [line for line in lines(rows) if line.startswith("needs ")]
     assert output == ["needs a reboot: GPU 0-6", "needs another machine: GPU 7"]
 
@@ -232,7 +232,7 @@ def test_a_consequence_without_a_cause_counts() -> None:
     alone = [fault("XID154", cause=False)]
     assert linked(alone) == alone
     other = replace(fault("XID79"), subject="another GPU")
-    assert linked([*alone, other])[0].follows == ""
+    assert linked([*alone, other])[0].consequence_of == ""
     assert summary("n", alone) == "n: 1 fatal (XID154), 0 checks ok"
 
 
@@ -264,9 +264,9 @@ def test_the_json_keys_are_stable() -> None:
         ("value", "margin 58 C"),
         ("limit", "> -2 C"),
         ("verdict", "warn"),
-        ("what_to_do", "A: Look at fans and air flow."),
+        ("remedy", "A: Look at fans and air flow."),
         ("name", "GPU 0"),
         ("code", "A"),
-        ("needs", "none"),
-        ("follows", ""),
+        ("required_action", "none"),
+        ("consequence_of", ""),
     ]

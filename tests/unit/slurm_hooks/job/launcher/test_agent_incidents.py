@@ -136,7 +136,7 @@ def test_without_an_answer_from_slurm_there_are_no_incidents() -> None:
 
 def test_killed_channels_are_attributed_to_nobody() -> None:
     reported = since((), snapshot(entry("XID45", count=900)))
-    assert reported.attribution is Attribution.NOBODY
+    assert reported.attribution is Attribution.NONE
     assert reported.applied_to(ENDED, snapshot()) is ENDED
 
 
