@@ -62,8 +62,8 @@ COMMANDS: Mapping[str, Command] = {
     "render": Command(
         "holdfast.cli.commands.render:main", "print manifests, slurm.conf lines, units, Helm values"
     ),
-    "agent": Command("slurm_hooks.agent.main:main", "run the resident process of a node"),
-    "bridge": Command("k8s_bridge.main:main", "run the resident process of a cluster"),
+    "agent": Command("slurm_hooks.agent.main:main", "run the node agent (daemon)"),
+    "bridge": Command("k8s_bridge.main:main", "run the bridge (controller)"),
 }
 
 USED_WRONGLY = 2

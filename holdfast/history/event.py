@@ -28,7 +28,7 @@ RESUMED = "resumed"
 JOB_AFFECTED = "job_affected"
 """``job`` ran here and was affected by a fault of this node."""
 ACTIVE_CHECK = "active_check"
-"""An active check ran: ``check`` and ``verdict`` (passed, failed, could-not-run)."""
+"""An active check ran: ``check`` and ``verdict`` (passed, failed, error)."""
 KILL_SWITCHES = "kill_switches"
 """The kill switches of the node changed; ``on`` has those that are on now. ``agent_started`` has ``on``
 too, if there are any."""

@@ -33,7 +33,7 @@ class ReservedBy(str, Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnTestResult:
     """The result of the active check for one drain. ``reason`` is that drain's exact text; ``verdict`` is
-    passed, failed or could-not-run.
+    passed, failed or error.
     """
 
     reason: str

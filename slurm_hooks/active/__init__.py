@@ -1,7 +1,7 @@
 """Active checks: the catalogue of tests that run a load on a node.
 
 A passive check judges what the node reports; an active check makes the node work. Each module
-exports ``CHECK``, an ``ActiveCheck``. The verdict of a test is passed, failed or could-not-run; a
+exports ``CHECK``, an ``ActiveCheck``. The verdict of a test is passed, failed or error; a
 missing program is never "passed".
 """
 

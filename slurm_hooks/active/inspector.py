@@ -167,7 +167,7 @@ class Inspector:
                 Purpose.INSPECT, names, for_s=self._reservation.budget_s([check])
             )
         except HoldfastError as error:
-            result = Result(check=check, verdict=CheckOutcome.COULD_NOT_RUN, detail=str(error))
+            result = Result(check=check, verdict=CheckOutcome.ERROR, detail=str(error))
             return result.on(pair, at=time.time(), wall_s=0.0)
         try:
             return self._reservation.test(reserved, check)

@@ -223,7 +223,7 @@ class NodeReservation:
 
     def test(self, reserved: ReservedNodes, check: str, *, for_return: bool = False) -> Result:
         """Run one check as one job on all reserved nodes. The result of a check that cannot run is
-        could-not-run; this never raises ``CommandError``.
+        error; this never raises ``CommandError``.
         """
         begin = self._clock()
         try:

@@ -27,11 +27,11 @@ SECTIONS = (
 """Sections in the order of the report; others come last."""
 INCOMPLETE = "incomplete"
 """Verdict of a node, never of a check: some checks passed, the others could not run."""
-COULD_NOT_RUN_STATUS = 3
+ERROR_STATUS = 3
 _COUNTED = {"GPUs", "DCGM", "storage", "host"}
 """In these sections the text report only counts the healthy readings; the JSON has all values."""
 _CELL = 56
-_WORST = (CheckOutcome.FAILED, CheckOutcome.COULD_NOT_RUN, CheckOutcome.PASSED)
+_WORST = (CheckOutcome.FAILED, CheckOutcome.ERROR, CheckOutcome.PASSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def exit_status(nodes: Iterable[Inspected]) -> int:
     verdicts = {node.verdict for node in nodes if node.results}
     if not verdicts or CheckOutcome.FAILED.value in verdicts:
         return 1
-    return 0 if verdicts == {CheckOutcome.PASSED.value} else COULD_NOT_RUN_STATUS
+    return 0 if verdicts == {CheckOutcome.PASSED.value} else ERROR_STATUS
 
 
 def as_json(nodes: Sequence[Inspected], *, began: float, ended: float) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def attribute(
             )
         else:
             why = "the pair could not run"
-            found[node] = PairAttribution(verdict=CheckOutcome.COULD_NOT_RUN, why=why)
+            found[node] = PairAttribution(verdict=CheckOutcome.ERROR, why=why)
     return found
 
 
@@ -95,10 +95,10 @@ def _of_suspect(
         )
     if by[_FAILED]:
         return PairAttribution(verdict=_FAILED, why=f"{before} and again with {by[_FAILED][0]}")
-    if by[CheckOutcome.COULD_NOT_RUN]:
-        other = by[CheckOutcome.COULD_NOT_RUN][0]
+    if by[CheckOutcome.ERROR]:
+        other = by[CheckOutcome.ERROR][0]
         return PairAttribution(
-            verdict=CheckOutcome.COULD_NOT_RUN, why=f"{before}; could not run with {other}"
+            verdict=CheckOutcome.ERROR, why=f"{before}; could not run with {other}"
         )
     if len(partners) > 1:
         return PairAttribution(verdict=_FAILED, why=before)

@@ -21,7 +21,7 @@ class CheckOutcome(str, Enum):
 
     PASSED = "passed"
     FAILED = "failed"
-    COULD_NOT_RUN = "could-not-run"
+    ERROR = "error"
     """The program is missing, Slurm did not start it, or its output proves nothing about the node."""
 
 
@@ -70,7 +70,7 @@ class Result:
 
 
 def judged_by(readings: Sequence[Measurement], *, passed: str) -> Judged:
-    """Failed if any reading failed; passed if all judged readings are ok; could-not-run if none was
+    """Failed if any reading failed; passed if all judged readings are ok; error if none was
     judged, because nothing was measured.
     """
     bad = [reading for reading in readings if reading.ok is False]
@@ -84,9 +84,7 @@ def judged_by(readings: Sequence[Measurement], *, passed: str) -> Judged:
 
 
 def could_not_run(why: str, readings: Sequence[Measurement] = ()) -> Judged:
-    return Judged(
-        verdict=CheckOutcome.COULD_NOT_RUN, detail=one_line(why), readings=tuple(readings)
-    )
+    return Judged(verdict=CheckOutcome.ERROR, detail=one_line(why), readings=tuple(readings))
 
 
 def failed(why: str, readings: Sequence[Measurement] = ()) -> Judged:

@@ -31,7 +31,7 @@ _TORCH_START_S = 120.0
 
 
 class Missing(HoldfastError):
-    """The program of an active check is not installed on this node: could-not-run, never passed."""
+    """The program of an active check is not installed on this node: error, never passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Ran:
 
 
 def unfinished(ran: Ran, what: str) -> Judged | None:
-    """Failed if the program did not end, could-not-run if it had no output; None otherwise.
+    """Failed if the program did not end, error if it had no output; None otherwise.
 
     A program that starts and does not end is evidence against the node. One without output is not.
     """

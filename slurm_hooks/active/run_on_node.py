@@ -2,7 +2,7 @@
 
 ``python -I -m slurm_hooks.active.run_on_node NAME`` prints the result as one marked line of JSON. For
 a check of two nodes, each rank executes the program itself, and the caller reads its output. An
-error in this module is never evidence against the node: the result is could-not-run.
+error in this module is never evidence against the node: the result is error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``holdfast agent``: the resident process of a node. Only one runs; a second one exits at once."""
+"""``holdfast agent``: the daemon of a node. Only one runs; a second one exits at once."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ def _decided(published: Published, cluster: ClusterConfig) -> Published:
 def _blind(context: Context, published: Published, cluster: ClusterConfig, node: NodeConfig) -> int:
     why = published.why or f"silent probes: {', '.join(published.blind) or '?'}"
     policy = node.when_blind.prolog if context is Context.PROLOG else node.when_blind.epilog
-    if policy is WhenBlind.PASS:
-        complain(f"holdfast-{context.value}: blind ({why}); when_blind is pass: in service")
+    if policy is WhenBlind.ALLOW:
+        complain(f"holdfast-{context.value}: blind ({why}); when_blind is allow: in service")
         return NODE_IN_SERVICE
     return _refuse(context.value.upper(), f"blind: {why}", cluster, node)
 

@@ -36,16 +36,18 @@ class LeftoverPolicy(str, Enum):
 class WhenBlind(str, Enum):
     """What a hook does without a fresh verdict."""
 
-    PASS = "pass"  # noqa: S105 - a configuration value
-    HOLD = "hold"
+    ALLOW = "allow"
+    """The node stays in service."""
+    DRAIN = "drain"
+    """The node is drained, within the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlindConfig:
     """Blind is not healthy. Whether a hook drains a blind node is the site's choice."""
 
-    prolog: WhenBlind = WhenBlind.PASS
-    epilog: WhenBlind = WhenBlind.PASS
+    prolog: WhenBlind = WhenBlind.ALLOW
+    epilog: WhenBlind = WhenBlind.ALLOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def save(path: Path, tracked: TrackedState) -> None:
 
 
 def recall(path: Path) -> TrackedState:
-    """The state that an earlier agent saved, or its spare copy, or a state that is ``lost``. A file
+    """The state that an earlier agent saved, or its backup, or a state that is ``lost``. A file
     that cannot be read is logged in one line and renamed.
     """
     tracked, problem = load(path)
@@ -45,7 +45,7 @@ def recall(path: Path) -> TrackedState:
     put_aside(path)
     spare, worse = load(spare_of(path))
     if spare.boot_id and not worse:
-        log.warning("tracked state read from its spare copy", why=problem)
+        log.warning("tracked state read from backup", why=problem)
         return spare
     log.error("tracked state lost: the kernel log up to now is skipped", why=problem)
     return TrackedState(lost=True)

@@ -1,4 +1,4 @@
-"""The agent as a resident process: its resource use, its files, its history and metrics."""
+"""The agent as a daemon: its resource use, its files, its history and metrics."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_an_incomplete_state_file_has_a_spare_copy(node: Node) -> None:
     assert events(node).count("boot") == 1
     agent.terminate()
     _, said = agent.communicate(timeout=20)
-    assert said.count(b"tracked state read from its spare copy") == 1
+    assert said.count(b"tracked state read from backup") == 1
     assert said.count(b"incomplete JSON") == 1
 
 

@@ -252,7 +252,7 @@ class DrainController:
         self._failed_key = self._sent.key
         tries = self._pace.failures
         if tries in (1, 10, 100) or tries % 1000 == 0:
-            log.error("step in Slurm failed", why=why, tries=tries)
+            log.error("Slurm node update failed", why=why, tries=tries)
         self.slurm_status = self.slurm_status.failed(why)
 
     def _take_records(self, outcome: StepResult, now: float) -> None:

@@ -16,7 +16,7 @@ class SlurmStatus:
     ``reason``     the drain reason or comment that goes with it.
     ``drained``    slurmctld confirmed that the node is drained, by any user.
     ``why``        the reason of the decision, in words.
-    ``problem``    why the last step in Slurm failed, empty after a success.
+    ``problem``    why the last update of the node in Slurm failed, empty after a success.
     ``made``       the drain that this agent has on record; None: no drain of its own is set.
     ``commented``  the node's comment is Holdfast's and has to be cleared once it no longer applies.
     """

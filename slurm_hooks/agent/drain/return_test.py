@@ -110,7 +110,7 @@ class ReturnTest:
         try:
             for_s = self._reservation().budget_s(checks)
         except HoldfastError as error:
-            self._conclude("", CheckOutcome.COULD_NOT_RUN.value, str(error), _SOON_S)
+            self._conclude("", CheckOutcome.ERROR.value, str(error), _SOON_S)
             return
         log.info("active check", node=self._node, code=code, checks=",".join(checks))
         self._worker.ask((checks, reason, for_s), deadline_s=for_s + 60)
@@ -129,7 +129,7 @@ class ReturnTest:
         result = answer.items[-1] if answer.items else None
         if not isinstance(result, Result):
             why = answer.error or "no result"
-            self._conclude("", CheckOutcome.COULD_NOT_RUN.value, why, _SOON_S)
+            self._conclude("", CheckOutcome.ERROR.value, why, _SOON_S)
         else:
             began = result.wall_s > 0
             wait_s = self._config.agent.return_test_retry_s if began else _SOON_S
@@ -190,11 +190,11 @@ def run(
     try:
         kept = reservation.take(Purpose.RETURN_TEST, [node], for_s=for_s, drained=reason)
     except HoldfastError as error:
-        return Result(check="", verdict=CheckOutcome.COULD_NOT_RUN, detail=str(error))
+        return Result(check="", verdict=CheckOutcome.ERROR, detail=str(error))
     tried = []
     for check in checks:
         result = reservation.test(kept, check, for_return=True)
-        if result.verdict is not CheckOutcome.COULD_NOT_RUN:
+        if result.verdict is not CheckOutcome.ERROR:
             return result
         tried.append(result)
     names = " or ".join(result.check for result in tried)

@@ -86,7 +86,7 @@ class CommentWriter:
             self._waiting.setdefault(job, entries)
             self._retry_at = now + self._config.agent.act_retry_s
             return
-        log.info("job comment", job=job, did=" ".join(map(str, items)))
+        log.info("job comment", job=job, action=" ".join(map(str, items)))
         self._written[job] = (entries, now)
         while len(self._written) > _MAX_WRITTEN:
             del self._written[next(iter(self._written))]

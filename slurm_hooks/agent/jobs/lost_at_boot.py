@@ -68,7 +68,7 @@ class LostJobs:
         answer = self._worker.take()
         if answer is not None:
             for line in answer.items:
-                log.warning("job", did=line)
+                log.warning("job", action=line)
             requeued = any(line.endswith(REQUEUED) for line in answer.items)
             if (requeued or not answer.complete) and now < self._until:
                 self._due = now + _AGAIN_S

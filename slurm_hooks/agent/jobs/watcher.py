@@ -138,7 +138,7 @@ class JobWatcher:
 
     def _take(self, answer: Answer, now: float) -> None:
         if answer.error and answer.error != self._last_error:
-            log.error("requeue step failed", why=answer.error, evidence=answer.evidence)
+            log.error("requeue failed", why=answer.error, evidence=answer.evidence)
         self._last_error = answer.error
         for item in answer.items:
             if isinstance(item, str):
@@ -153,7 +153,7 @@ class JobWatcher:
             self._logged, self._suppressed, self._logged_since = 0, 0, now
         if self._logged < _LINES:
             self._logged += 1
-            log.info("job", did=text)
+            log.info("job", action=text)
         else:
             self._suppressed += 1
 

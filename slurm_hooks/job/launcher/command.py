@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         prog="holdfast run",
         usage="holdfast run [--checkpoints DIR] [--path-map HOST:CONTAINER] "
-        "[--continue [SIGNAL@]SECONDS] [--spares K] -- CMD …",
+        "[--continue [SIGNAL@]SECONDS] -- CMD …",
         description="Run a job's command, and restart it elsewhere when a node fails.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -89,9 +89,6 @@ def parser() -> argparse.ArgumentParser:
         "next checkpoint",
     )
     parser.add_argument(
-        "--spares", metavar="K", type=int, default=0, help="hot spares: not available yet"
-    )
-    parser.add_argument(
         "command", metavar="CMD", nargs=argparse.REMAINDER, help="command to run, after --"
     )
     return parser
@@ -101,10 +98,6 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise UsageError("no command; add it after --: holdfast run -- srun python train.py")
-    if args.spares:
-        raise UsageError(
-            f"--spares {args.spares}: hot spares are not available yet; leave the option out"
-        )
     misused = refusal(command)
     if misused:
         raise UsageError(misused)

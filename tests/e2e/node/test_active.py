@@ -94,8 +94,8 @@ def test_an_inspection_tests_idle_and_drained_nodes_and_changes_nothing(clean_bo
     }
     assert results["worker-0"]["host"][0] == "passed", results["worker-0"]["host"]
     assert results["worker-0"]["storage"][0] == "passed", results["worker-0"]["storage"]
-    assert results["worker-0"]["dcgm_diag_r1"][0] == "could-not-run"
-    assert results["worker-0"]["nccl_pairwise"][0] == "could-not-run"
+    assert results["worker-0"]["dcgm_diag_r1"][0] == "error"
+    assert results["worker-0"]["nccl_pairwise"][0] == "error"
     assert results[NODE]["host"][0] == "failed"
     assert results[NODE]["storage"][0] == "failed"
     assert "/mnt/training Read-only file system" in results[NODE]["storage"][1]

@@ -36,7 +36,7 @@ def test_each_signal_counts_its_events() -> None:
     assert counts(event("finding_opened", action="replace")) == {"faults": 1, "repairs": 1}
     assert counts(event("drained")) == {"drains": 1}
     assert counts(event("active_check", code="", verdict="failed")) == {"repairs": 1}
-    assert counts(event("active_check", code="", verdict="could-not-run")) == {}
+    assert counts(event("active_check", code="", verdict="error")) == {}
     assert counts(event("gpu_replaced", code="")) == {"repairs": 1}
     hits = [event("job_affected", job=7, run=run) for run in (0, 0, 1)]
     assert counts(*hits) == {"affected_jobs": 2}, "a run that several GPUs spoilt is one"

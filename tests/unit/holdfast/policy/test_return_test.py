@@ -25,7 +25,7 @@ from tests.unit.holdfast.policy.node_examples import (
 
 PASSED = ReturnTestResult(reason=OUR_TEXT, check="host", verdict="passed")
 FAILED = replace(PASSED, verdict="failed", detail="GPU 3 is not there")
-COULD_NOT = replace(PASSED, verdict="could-not-run", detail="dcgmi not found in PATH")
+COULD_NOT = replace(PASSED, verdict="error", detail="dcgmi not found in PATH")
 
 
 def ask(

@@ -29,7 +29,7 @@ from slurm_hooks.active.result import (
 )
 from slurm_hooks.active.run import Missing, Node, Ran
 
-PASSED, FAILED, COULD_NOT = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.COULD_NOT_RUN
+PASSED, FAILED, COULD_NOT = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.ERROR
 
 # --- the table of the return test
 

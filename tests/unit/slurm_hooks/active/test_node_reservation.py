@@ -265,14 +265,14 @@ def test_a_job_that_slurm_does_not_run_could_not_run(bench: Bench) -> None:
 
     bench.slurm.run_job = refused  # type: ignore[method-assign]
     result = reservation.test(reserved, "storage")
-    assert result.verdict is CheckOutcome.COULD_NOT_RUN
+    assert result.verdict is CheckOutcome.ERROR
     assert "Unable to allocate resources" in result.detail
 
     def hung(job: TestJob, *, timeout_s: float) -> Completed:
         raise Unavailable(["srun"], "no answer in 5 s")
 
     bench.slurm.run_job = hung  # type: ignore[method-assign]
-    assert reservation.test(reserved, "storage").verdict is CheckOutcome.COULD_NOT_RUN
+    assert reservation.test(reserved, "storage").verdict is CheckOutcome.ERROR
 
 
 # --- names and comments
@@ -390,7 +390,7 @@ def inspected(*verdicts: CheckOutcome) -> Inspected:
     [
         ("PP", "passed", "passed", 0),
         ("PPCCCC", "incomplete", "incomplete: passed 2 of 6", 3),
-        ("CC", "could-not-run", "could-not-run", 3),
+        ("CC", "error", "error", 3),
         ("PCF", "failed", "failed", 1),
         ("", "not tested", "not tested", 1),
     ],
@@ -398,7 +398,7 @@ def inspected(*verdicts: CheckOutcome) -> Inspected:
 def test_a_check_that_could_not_run_is_no_pass(
     verdicts: str, verdict: str, summary: str, status: int
 ) -> None:
-    words = {"P": CheckOutcome.PASSED, "C": CheckOutcome.COULD_NOT_RUN, "F": CheckOutcome.FAILED}
+    words = {"P": CheckOutcome.PASSED, "C": CheckOutcome.ERROR, "F": CheckOutcome.FAILED}
     node = inspected(*(words[letter] for letter in verdicts))
     assert (node.verdict, node.summary) == (verdict, summary)
     assert exit_status([node]) == status
@@ -411,7 +411,7 @@ def test_a_check_that_could_not_run_is_no_pass(
 def test_the_pass_of_one_node_does_not_hide_an_incomplete_other() -> None:
     passed, gap = (
         inspected(CheckOutcome.PASSED),
-        inspected(CheckOutcome.PASSED, CheckOutcome.COULD_NOT_RUN),
+        inspected(CheckOutcome.PASSED, CheckOutcome.ERROR),
     )
     assert exit_status([passed, Inspected(node="b", was="busy", skipped="a job runs on it")]) == 0
     assert exit_status([passed, gap]) == 3
@@ -437,12 +437,12 @@ def test_the_page_shows_every_reading_that_did_not_pass() -> None:
     failed = Result(
         check="host", verdict=judged.verdict, detail=judged.detail, readings=judged.readings
     )
-    gap = Result(check="storage", verdict=CheckOutcome.COULD_NOT_RUN, detail="no such program")
+    gap = Result(check="storage", verdict=CheckOutcome.ERROR, detail="no such program")
     node = Inspected(node="worker-0", was="idle", results=(failed, gap))
     page = as_text([node], began=datetime(2026, 1, 1, tzinfo=timezone.utc), took_s=3)
     rows = page.partition("Not passed:")[2].partition("\n\n")[0].splitlines()
     for n in range(3, 9):
         assert any(f"GPU {n} bad (limit good)" in row for row in rows)
     assert "no such program" in rows[-1]
-    assert "could-not-run" in rows[-1]
+    assert "error" in rows[-1]
     assert "3 readings" in page

@@ -85,7 +85,7 @@ def test_a_broken_configuration_could_not_run(
     assert run_on_node.main(["storage", "--config", str(path), "--for-return"]) == 0
     result = decode(capfd.readouterr().out)
     assert result is not None
-    assert result.verdict is CheckOutcome.COULD_NOT_RUN
+    assert result.verdict is CheckOutcome.ERROR
     assert "size_mib" in result.detail
 
 
@@ -154,13 +154,13 @@ def test_the_first_check_that_can_run_decides() -> None:
     only = Bench(CheckOutcome.FAILED)
     assert return_result(only).verdict is CheckOutcome.FAILED
     assert only.ran == ["dcgm_diag_r2"]
-    second = Bench(CheckOutcome.COULD_NOT_RUN, CheckOutcome.PASSED)
+    second = Bench(CheckOutcome.ERROR, CheckOutcome.PASSED)
     assert (return_result(second).verdict, return_result(Bench(CheckOutcome.PASSED)).check) == (
         CheckOutcome.PASSED,
         "dcgm_diag_r2",
     )
-    none = return_result(Bench(CheckOutcome.COULD_NOT_RUN, CheckOutcome.COULD_NOT_RUN))
-    assert none.verdict is CheckOutcome.COULD_NOT_RUN
+    none = return_result(Bench(CheckOutcome.ERROR, CheckOutcome.ERROR))
+    assert none.verdict is CheckOutcome.ERROR
     assert none.check == "dcgm_diag_r2 or gpu_burn"
     assert none.detail == "dcgm_diag_r2 detail; gpu_burn detail"
 
@@ -171,4 +171,4 @@ def test_a_node_that_cannot_be_reserved_is_not_tested() -> None:
             raise Occupied("worker-1 is under test by login-0")
 
     result = return_result(Busy())
-    assert (result.verdict, result.wall_s) == (CheckOutcome.COULD_NOT_RUN, 0)
+    assert (result.verdict, result.wall_s) == (CheckOutcome.ERROR, 0)

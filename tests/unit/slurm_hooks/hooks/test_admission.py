@@ -65,7 +65,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return made
 
 
-HOLD = "node: {when_blind: {prolog: hold, epilog: hold}}\n"
+DRAIN_WHEN_BLIND = "node: {when_blind: {prolog: drain, epilog: drain}}\n"
 
 
 @pytest.mark.parametrize("context", [Context.PROLOG, Context.EPILOG])
@@ -79,7 +79,7 @@ def test_a_blind_node_passes_by_default_with_a_message(
 
 @pytest.mark.parametrize("context", [Context.PROLOG, Context.EPILOG])
 def test_with_the_policy_hold_the_hook_drains(site: Site, context: Context) -> None:
-    site.configure(HOLD)
+    site.configure(DRAIN_WHEN_BLIND)
     assert admission.answer(context) == 10
     reason = site.slurm.mine.reason
     assert reason.startswith(f"holdfast:{context.value.upper()}: blind: there is no verdict")
@@ -91,7 +91,7 @@ def test_with_the_policy_hold_the_hook_drains(site: Site, context: Context) -> N
 
 
 def test_the_reason_names_the_probes_without_an_answer(site: Site) -> None:
-    site.configure(HOLD)
+    site.configure(DRAIN_WHEN_BLIND)
     site.publish(Status.BLIND, blind=["nvml", "mounts"])
     assert admission.answer(Context.PROLOG) == 10
     assert "blind: silent probes: nvml, mounts" in site.slurm.mine.reason
@@ -99,7 +99,7 @@ def test_the_reason_names_the_probes_without_an_answer(site: Site) -> None:
 
 def test_another_nodes_drain_is_not_taken_for_ones_own(site: Site) -> None:
     """Its name sorts after this node's and comes first in Slurm's answer."""
-    site.configure(HOLD)
+    site.configure(DRAIN_WHEN_BLIND)
     site.slurm.drain([SlurmName("worker-2")], "swapping DIMM", "admin")
     site.slurm.table = dict(reversed(site.slurm.table.items()))
     assert admission.answer(Context.PROLOG) == 10
@@ -108,7 +108,7 @@ def test_another_nodes_drain_is_not_taken_for_ones_own(site: Site) -> None:
 
 @pytest.mark.parametrize("ahead_h", [-1, 0, 1])
 def test_the_agent_knows_a_hooks_drain_whatever_the_nodes_clock(site: Site, ahead_h: int) -> None:
-    site.configure(HOLD)
+    site.configure(DRAIN_WHEN_BLIND)
     site.slurm.now += timedelta(hours=ahead_h)
     assert admission.answer(Context.PROLOG) == 10
     drained, _ = records.load(records.path_in(site.folder / "state"))
@@ -117,26 +117,26 @@ def test_the_agent_knows_a_hooks_drain_whatever_the_nodes_clock(site: Site, ahea
 
 
 def test_the_policy_hold_respects_the_budget(site: Site) -> None:
-    site.configure("node: {when_blind: {prolog: hold}, budget: {max_nodes: 0, max_share: 0}}\n")
+    site.configure("node: {when_blind: {prolog: drain}, budget: {max_nodes: 0, max_share: 0}}\n")
     assert admission.answer(Context.PROLOG) == 0
     assert site.slurm.writes == []
 
 
 def test_without_slurm_the_node_stays_in_service(site: Site) -> None:
-    site.configure(HOLD)
+    site.configure(DRAIN_WHEN_BLIND)
     site.slurm.down = True
     assert admission.answer(Context.PROLOG) == 0
 
 
 def test_a_person_has_already_drained_the_node(site: Site) -> None:
-    site.configure(HOLD)
+    site.configure(DRAIN_WHEN_BLIND)
     site.slurm.drain([ME], "swapping DIMM", "alice")
     assert admission.answer(Context.PROLOG) == 10
     assert site.slurm.mine.reason == "swapping DIMM"
 
 
 def test_a_fresh_verdict_that_came_meanwhile(site: Site) -> None:
-    site.configure(HOLD)
+    site.configure(DRAIN_WHEN_BLIND)
     for status, code in ((Status.OK, 0), (Status.SUSPECT, 0)):
         site.publish(status)
         assert admission.answer(Context.PROLOG) == code
@@ -278,7 +278,7 @@ def test_a_hook_gives_slurm_three_seconds_at_most(
         return site.slurm
 
     monkeypatch.setattr(admission, "SlurmCli", cli)
-    site.configure(f"{HOLD}slurm: {{timeout_s: {configured}}}\n")
+    site.configure(f"{DRAIN_WHEN_BLIND}slurm: {{timeout_s: {configured}}}\n")
     assert admission.answer(Context.PROLOG) == 10
     assert asked == [used]
 
@@ -350,7 +350,7 @@ def test_the_epilog_drains_only_if_no_agent_does(site: Site) -> None:
 
 
 def test_the_kill_switch_lets_every_job_start(site: Site) -> None:
-    site.configure(HOLD)
+    site.configure(DRAIN_WHEN_BLIND)
     (site.folder / "off").mkdir()
     (site.folder / "off" / "all").touch()
     assert admission.answer(Context.PROLOG) == 0
@@ -387,14 +387,14 @@ def test_a_hook_uses_the_accepted_copy_while_any_section_is_invalid(
 ) -> None:
     """The hook's own section is valid, but the agent did not accept the file."""
     last_good.keep(config_path(), config_path().read_text())
-    site.configure(HOLD + "checks: {gpu_xidd: {}}\n")
+    site.configure(DRAIN_WHEN_BLIND + "checks: {gpu_xidd: {}}\n")
     assert admission.answer(Context.PROLOG) == 0, (
-        "when_blind was pass, and nobody has accepted hold"
+        "when_blind was allow, and nobody has accepted drain"
     )
     said = capsys.readouterr().err
     assert "unknown key; did you mean 'gpu_xid'?; the previous configuration stays in use" in said
     assert site.slurm.writes == []
-    site.configure(HOLD)
+    site.configure(DRAIN_WHEN_BLIND)
     assert admission.answer(Context.PROLOG) == 10
 
 

@@ -31,7 +31,7 @@ def test_only_where_the_site_allows_it(
     config = tmp_path / "holdfast.yaml"
     config.write_text(
         f"paths: {{run: {tmp_path}, state: {tmp_path}}}\n"
-        f"node: {{allow_skip: {allowed}, when_blind: {{prolog: hold}}}}\n"
+        f"node: {{allow_skip: {allowed}, when_blind: {{prolog: drain}}}}\n"
     )
     monkeypatch.setenv("HOLDFAST_CONFIG", str(config))
     monkeypatch.setenv("SLURM_JOB_COMMENT", comment)

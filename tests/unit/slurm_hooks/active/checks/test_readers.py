@@ -23,7 +23,7 @@ from slurm_hooks.active.run import Node, Ran
 
 DATA = Path(__file__).parents[4] / "data" / "active"
 NODE = Node(gpus=8, mounts=("/mnt/a", "/mnt/b"))
-PASSED, FAILED, COULD_NOT = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.COULD_NOT_RUN
+PASSED, FAILED, COULD_NOT = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.ERROR
 
 
 def recorded(name: str, status: int = 0) -> Ran:

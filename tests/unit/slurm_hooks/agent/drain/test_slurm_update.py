@@ -631,7 +631,7 @@ def test_after_a_passed_test_the_reserved_node_returns_to_service(bench: Bench) 
     assert "host passed" in outcome.entries[-1].text
 
 
-@pytest.mark.parametrize("verdict", ["failed", "could-not-run", None])
+@pytest.mark.parametrize("verdict", ["failed", "error", None])
 def test_otherwise_the_old_drain_is_set_again(bench: Bench, verdict: str | None) -> None:
     with_return_test(bench)
     before = bench.slurm.mine.reason

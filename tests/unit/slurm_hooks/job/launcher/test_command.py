@@ -49,7 +49,6 @@ def _events(folder: Path) -> list[str]:
     [
         ([], "no command; add it after --"),
         (["--checkpoints", "c", "--"], "no command; add it after --"),
-        (["--checkpoints", "c", "--spares", "1", "--", "true"], "not available yet"),
         (["--checkpoints", "c", "--", "no-such-command-here"], "command not found on this node"),
         (["--", "true"], "no checkpoint folder; add --checkpoints DIR"),
         (["--checkpoints", "", "--", "true"], "is a variable of the script unset?"),
