@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from holdfast.errors import UsageError
-from holdfast.policy.job_facts import JobDecision, Next
+from holdfast.policy.job.facts import JobDecision, Next
 from holdfast.slurm.client import SlurmJob
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.launcher.log import say

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.policy.job_facts import Next
+from holdfast.policy.job.facts import Next
 from holdfast.slurm.client import SlurmJob
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.launcher.past_attempts import past
