@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.config.load import check
 from holdfast.config.sections import SECTIONS, schema_of
 from holdfast.errors import UsageError
