@@ -216,8 +216,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.CASCADE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"Root Cause \(first observed failure\)|time\s+: (?P<ts>\S+)\s+host\s+: (?P<host"
-        r">\S+)\s+rank\s+: (?P<rank>\d+)",
+        r"Root Cause \(first observed failure\)|time +: (?P<ts>\S+) +host +: (?P<host"
+        r">\S+) +rank +: (?P<rank>\d+)",
         Weight.NONE,
     ),
     Signature(
