@@ -101,12 +101,13 @@ NEEDS: dict[str, str] = {
     "R03": "ddress already in|eaddrinuse|errno 98|server socket has",
     "R04": "childfailederror|exits with return|failed (exitcode:",
     "R05": "host |root cause (first",
-    "N21": "duplicate gpu|invalid usage|ncclinvalidusage",
+    "N21": "duplicate gpu|invalid argument|invalid usage|ncclinvalidusage",
     "N22": "ncclsystemerror|net plugin |net/ofi |request completed|unhandled system",
     "N23": " completion from|ibv_wc_wr_flush_",
     "N24": "ncclunhandledcudaerror|unhandled cuda",
     "N25": "internal error -|ncclinternalerror",
     "N30": "bootstrap|ncclcomminitrank",
+    "N32": "due to a collective timeout",
     "N31": "flight recorder:",
     "G01": " to find address|gloo",
     "G02": "gloo/transport/",
@@ -120,7 +121,11 @@ NEEDS: dict[str, str] = {
     ),
     "R07": (
         " <signals.sigsegv|caught signal 11|egmentation fault|exitcode|exited on signal|"
-        "return code = -11|sigsegv) received|terminated with"
+        "return code = -11|sigsegv) received|*** sigsegv|terminated with"
+    ),
+    "R11": (
+        " <signals.sigabrt|*** sigabrt|exitcode|exited on signal|return code = -6|signal 6 (sigabrt|"
+        "terminated with"
     ),
     "R08": (
         "bus error|caught signal 7|died with <signals|exitcode|return code = -7|signal 7 (sigbus)|"
@@ -151,6 +156,7 @@ NEEDS: dict[str, str] = {
         " endpoint is not| nfs file handle|[errno |cannot send after|input/output error|remote i/o error|"
         "stale file handle"
     ),
+    "S11": "oserror: [errno",
     "S03": "[errno 13]|[errno 30]|permissionerror|read-only file system",
     "S04": (
         "badzipfile|central directory|corrupt|eoferror: ran out|file is not a zip|in checkpoint file|"
@@ -251,7 +257,7 @@ NEEDS: dict[str, str] = {
     "L04": ": node failure on",
     "L05": "srun: error:",
     "L06": (
-        " job credential| launch failed| were transmitted|: slurm_receive_|application launch|"
+        " job credential| launch failed| were transmitted|: slurm_receive_|application launch|could not run slurm|"
         "credential expired|launch failed:|socket timed out|task launch for|unable to confirm|"
         "unable to contact|unable to create|unspecified error"
     ),

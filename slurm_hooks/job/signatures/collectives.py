@@ -37,7 +37,7 @@ ROWS: tuple[Signature, ...] = (
         r"Some NCCL operations have failed or timed out|taking the entire process down|w"
         r"e are taking the entire process down|watchdog thread terminated with exception"
         r"|NCCL communicator was aborted|Observed flight recorder dump signal|Received a"
-        r" (?:dump signal|timeout signal)|Process group watchdog thread|terminate called"
+        r" (?:dump signal(?! due to a collective)|timeout signal)|Process group watchdog thread|terminate called"
         r" after throwing an instance of 'c10::",
         Weight.CONSEQUENCE,
     ),
@@ -168,8 +168,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.NETWORK,
         Suspect.NO,
         Retry.ONCE,
-        r"\bDistBackendError\b|NCCL error in: |ProcessGroupNCCL\.cpp:\d+, (?:unhandled|i"
-        r"nternal|invalid|remote)",
+        r"(?:\bDistBackendError\b|NCCL error in: )(?!.{0,300}invalid (?:usage|argument))|Pr"
+        r"ocessGroupNCCL\.cpp:\d+, (?:unhandled|internal|remote)",
         Weight.CONSEQUENCE,
     ),
     Signature(
@@ -207,8 +207,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.CASCADE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"failed \(exitcode: (?!-9\b|-11\b|-7\b)-?\d+\)|ChildFailedError|exits with retu"
-        r"rn code = (?!-9\b|-11\b|-7\b)",
+        r"failed \(exitcode: (?!-9\b|-11\b|-7\b|-6\b)-?\d+\)|ChildFailedError|exits with"
+        r" return code = (?!-9\b|-11\b|-7\b|-6\b)",
         Weight.NONE,
     ),
     Signature(
@@ -225,7 +225,7 @@ ROWS: tuple[Signature, ...] = (
         Kind.ENVIRONMENT,
         Suspect.NO,
         Retry.NEVER,
-        r"Duplicate GPU detected|ncclInvalidUsage|NCCL.{0,60}invalid usage",
+        r"Duplicate GPU detected|ncclInvalidUsage|NCCL.{0,200}invalid (?:usage|argument)\b",
     ),
     Signature(
         "N22",
@@ -271,6 +271,14 @@ ROWS: tuple[Signature, ...] = (
         Retry.UNDECIDED,
         r"NCCL INFO (?:ncclCommInitRank\S* comm \S+ rank \d+ nranks|Bootstrap ?: Using )",
         Weight.NONE,
+    ),
+    Signature(
+        "N32",
+        Kind.COLLECTIVE_TIMEOUT,
+        Suspect.NO,
+        Retry.ONCE,
+        r"dump signal due to a collective timeout",
+        Weight.WEAK,
     ),
     Signature(
         "N31",
