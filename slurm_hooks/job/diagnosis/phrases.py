@@ -94,7 +94,8 @@ NEEDS: dict[str, str] = {
         "sendbytes failed|was likely closed"
     ),
     "R02": (
-        " seconds waiting|client socket has|connection refused|distnetworkerror|diststoreerror|"
+        " seconds waiting|client socket has|timed out initializing|waitforinput: socket|connection refused|"
+        "distnetworkerror|diststoreerror|"
         "failed to connect|rendezvousclosed|rendezvousconnection|rendezvoustimeout|socket timeout|"
         "timed out in|wait timeout after"
     ),

@@ -190,7 +190,8 @@ ROWS: tuple[Signature, ...] = (
         r"client socket has timed out after|Rendezvous(?:Timeout|Connection|Closed)Error"
         r"|Timed out after \d+ seconds waiting for clients|wait timeout after \d+ms|time"
         r"d out in .{0,40}store|DistNetworkError|DistStoreError|Socket Timeout|failed to"
-        r" connect to all addresses|Connection refused",
+        r" connect to all addresses|Connection refused|Timed out initializing process gr"
+        r"oup|waitForInput: socket .{0,200} timed out",
         Weight.WEAK,
         general=True,
     ),

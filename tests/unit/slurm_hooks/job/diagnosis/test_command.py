@@ -201,6 +201,19 @@ def test_a_failing_filesystem_is_not_a_missing_program(line: str, code: str | No
     assert cause.signature.code == code
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 7, for key: k",
+        "[c10d] waitForInput: socket SocketImpl(fd=9, addr=[::1]:38930) timed out after 1800000ms",
+    ],
+)
+def test_a_rendezvous_that_times_out_is_the_networks(line: str) -> None:
+    found = match(line)
+    assert found is not None
+    assert found[0].code == "R02"
+
+
 def test_rank_and_host_are_found() -> None:
     found = diagnose(_lines("[rank3]: TypeError: forward() got an unexpected keyword argument"))
     assert found.cause is not None
