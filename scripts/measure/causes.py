@@ -11,11 +11,16 @@ that the log makes suspect, separated by commas (``-``: none). Separated by tabs
 from __future__ import annotations
 
 import argparse
+import random
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from testbed.paths import TREE
 
 from slurm_hooks.job.diagnosis.causes import CLASS_OF, Engine
 from slurm_hooks.job.diagnosis.line import Diagnosis
@@ -90,15 +95,78 @@ def training_log(lines: int) -> bytes:
     return "\n".join(text).encode() + b"\n"
 
 
+def _records(lines: int) -> bytes:
+    """JSON, as structured loggers print it: each line has an ID and words of its own."""
+    chance, text = random.Random(1), []
+    for n in range(lines):
+        message = " ".join(chance.choices(_words(), k=5))
+        text.append(
+            f'{{"ts": "2026-08-01T10:00:{n % 60:02}.{n % 1000:03}Z", "level": "INFO", "rank": {n % 64}, '
+            f'"trace_id": "{chance.getrandbits(128):032x}", "message": "{message}", "loss": {n % 997 / 500}}}'
+        )
+    return "\n".join(text).encode() + b"\n"
+
+
+def _bars(lines: int) -> bytes:
+    """Progress bars."""
+    return "".join(
+        f"\rEpoch {n // 100}: {n % 100:3}%|{'█' * (n % 100 // 10):10}| {n % 100}/100 "
+        f"[00:{n % 60:02}<00:09, 2.{n % 97}it/s, loss={n % 997 / 500}]"
+        for n in range(lines)
+    ).encode()
+
+
+def _tracebacks(lines: int) -> bytes:
+    """Warnings of all ranks, with the source code that they are about."""
+    chance, text = random.Random(2), []
+    for n in range(lines // 4):
+        rank, (one, two, three) = f"[rank{n % 512}]:", chance.choices(_words(), k=3)
+        text += [
+            f'{rank}   File "/opt/venv/lib/python3.12/site-packages/{one}/{two}.py", line {n}, in {one}',
+            f"{rank}     {two} = self.{three}({one}, size={n})",
+            f"{rank} UserWarning: {three} {one} is deprecated; use {two}",
+            f"{rank}   return {two}({one})",
+        ]
+    return "\n".join(text).encode() + b"\n"
+
+
+def _prose(lines: int) -> bytes:
+    """Text, as of generated samples."""
+    chance = random.Random(3)
+    return b"".join(" ".join(chance.choices(_words(), k=12)).encode() + b"\n" for _ in range(lines))
+
+
+@cache
+def _words() -> list[str]:
+    """The words of a text that is not about failures."""
+    return re.findall("[A-Za-z]+", (TREE / "LICENSE").read_text())
+
+
+LOGS: dict[str, Callable[[int], bytes]] = {
+    "training": training_log,
+    "progress bars": _bars,
+    "JSON records": _records,
+    "tracebacks": _tracebacks,
+    "prose": _prose,
+}
+"""What a healthy job prints, synthetic: the number of lines → the log."""
+
+
 def speed() -> None:
-    """Prints the bytes per second of processor time on a training log."""
-    data = training_log(300_000)
+    """Prints the bytes per second of processor time for each kind of log, the best of five times."""
+    for name, log in LOGS.items():
+        data = log(40_000)
+        diagnosed(data)
+        seconds = min(_processor_s(data) for _ in range(5))
+        print(
+            f"{name}: {len(data) / 1e6:.0f} MB, {len(data) / 1e6 / seconds:.0f} MB/s of processor time"
+        )
+
+
+def _processor_s(data: bytes) -> float:
     begin = time.process_time()
     diagnosed(data)
-    seconds = time.process_time() - begin
-    print(
-        f"{len(data) / 1e6:.0f} MB in {seconds:.2f} s of processor time: {len(data) / 1e6 / seconds:.0f} MB/s"
-    )
+    return time.process_time() - begin
 
 
 def main(argv: list[str]) -> int:
@@ -107,7 +175,7 @@ def main(argv: list[str]) -> int:
         prog="measure.causes", description=__doc__.splitlines()[0], allow_abbrev=False
     )
     parser.add_argument("folder", nargs="?", type=Path, help="logs and labels.tsv")
-    parser.add_argument("--speed", action="store_true", help="measure speed on a synthetic log")
+    parser.add_argument("--speed", action="store_true", help="measure speed on synthetic logs")
     args = parser.parse_args(argv)
     if args.folder:
         accuracy(args.folder)

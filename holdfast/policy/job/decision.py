@@ -25,7 +25,7 @@ from holdfast.policy.job.facts import (
 )
 from holdfast.vocabulary import DO_NOT_REQUEUE, SlurmName
 
-MAX_TRIES = {FailureKind.USER: 2, FailureKind.CHECKPOINT: 2}
+MAX_TRIES = {FailureKind.USER: 2, FailureKind.CHECKPOINT: 2, FailureKind.NUMERIC: 2}
 """Attempts for a failure that another attempt rarely changes. Others: ``max_same_failure``."""
 MAX_OUTAGES = 10
 """Failures because of outages without progress before the job is held: after more than two hours."""
@@ -34,6 +34,8 @@ OUTAGE_DELAYS_S = (15.0, 300.0, 600.0, 1200.0)
 minutes with the first four. The first is short: a busy port or a lost connection is often free again."""
 DELAYS_S = (0.0, 5.0, 15.0, 60.0)
 """The same for other failures that are restarted in place."""
+_FROM_CHECKPOINT = (FailureKind.UNKNOWN, FailureKind.CHECKPOINT, FailureKind.NUMERIC)
+"""Failures that an older checkpoint may avoid."""
 _ANY_FAILURE = 2
 """Times ``max_same_failure``: the limit for failures without progress that differ from each other."""
 
@@ -97,12 +99,16 @@ def _same_nodes(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecis
     if facts.kind is FailureKind.PROGRAM:
         why = "user error: the program has a syntax error or cannot import a module"
         return JobDecision(next=Next.FAIL, why=why)
-    if facts.next_checkpoint and facts.kind in (FailureKind.UNKNOWN, FailureKind.CHECKPOINT):
+    same = failure_counts.same_failures(facts, now)
+    suspects = _to_exclude(facts, same, now)
+    if suspects and facts.kind is FailureKind.NUMERIC and same < limits.max_same_failure:
+        why = f"the same numeric error twice, attributed to {', '.join(suspects)}"
+        return JobDecision(next=Next.REQUEUE, why=why, exclude=suspects)
+    if facts.next_checkpoint and facts.kind in _FROM_CHECKPOINT:
         # Each attempt leaves fewer checkpoints in question, so this ends. A job that fails from all of
         # them is held.
         why = f"the checkpoint may be bad; next: {facts.next_checkpoint}"
         return JobDecision(next=Next.RESTART, why=_with_job_fault(why, facts))
-    same = failure_counts.same_failures(facts, now)
     most = limits.max_same_failure
     if same >= min(most, MAX_TRIES.get(facts.kind, most)):
         why = f"the same failure {same} times without a new checkpoint"
@@ -111,7 +117,6 @@ def _same_nodes(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecis
     if fruitless >= _ANY_FAILURE * limits.max_same_failure:
         why = f"{fruitless} failures in a row without a new checkpoint"
         return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
-    suspects = _to_exclude(facts, same, now)
     if suspects:
         how = "its output" if facts.kind is FailureKind.NODE else "the same failure twice"
         why = f"{how}, attributed to {', '.join(suspects)}"

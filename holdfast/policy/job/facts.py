@@ -36,6 +36,8 @@ class FailureKind(str, Enum):
     """Storage, the network or a service, with no node to blame: it works again after a while."""
     CHECKPOINT = "checkpoint"
     """The checkpoint cannot be loaded."""
+    NUMERIC = "numeric"
+    """NaN, or a loss that diverged: the newest checkpoints may hold it already."""
     USER = "user"
     """Deterministic: the same command fails the same way on any node."""
     PROGRAM = "program"

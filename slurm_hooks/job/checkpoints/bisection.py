@@ -28,12 +28,15 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """``bad``: attempts that count against their checkpoint; ``good``: those that made progress.
+    """``bad``: attempts that count against their checkpoint and all newer ones; ``good``: those that made
+    progress.
 
+    ``suspected``       the only attempt whose own failure points to its checkpoint: it alone is avoided.
     ``failed_after_s``  the longest time from a start to a failure among the bad ones.
     """
 
     bad: tuple[Trial, ...] = ()
+    suspected: tuple[Trial, ...] = ()
     good: tuple[Trial, ...] = ()
     failed_after_s: float = 0.0
 
@@ -63,7 +66,8 @@ class Plan:
 def plan(found: Sequence[Candidate], evidence: Evidence) -> Plan:
     """The next candidates to try. ``found``: all of them, newest first."""
     if not evidence.bad:
-        return Plan(order=tuple(found))
+        spared = [one for one in found if _is_suspected(one, evidence)]
+        return Plan(order=tuple(one for one in found if one not in spared), avoided=tuple(spared))
     at = max(trial.ended_at for trial in evidence.bad)
     first_bad = min((trial.step for trial in evidence.bad if trial.step is not None), default=None)
     failed = {trial.path for trial in evidence.bad}
@@ -95,6 +99,13 @@ def plan(found: Sequence[Candidate], evidence: Evidence) -> Plan:
         order=(*fresh, *_from_the_middle(untested), *rest),
         avoided=tuple(avoided),
         untested=tuple(untested),
+    )
+
+
+def _is_suspected(candidate: Candidate, evidence: Evidence) -> bool:
+    return any(
+        trial.path == str(candidate.path) and candidate.changed_at <= trial.ended_at
+        for trial in evidence.suspected
     )
 
 

@@ -146,7 +146,9 @@ def _choice(
 
 
 def _avoided(candidate: Candidate, evidence: Evidence) -> Checkpoint:
-    failed = any(trial.path == str(candidate.path) for trial in evidence.bad)
+    failed = any(
+        trial.path == str(candidate.path) for trial in (*evidence.bad, *evidence.suspected)
+    )
     return judge(replace(candidate, rejected=candidate.rejected or (REASON if failed else NEWER)))
 
 

@@ -40,28 +40,30 @@ class Engine:
         self._places = Places(rank_hosts=dict(rank_hosts or {}))
         self._outputs: dict[str, _Output] = {}
         self._order = 0
+        self._has_possible = False
 
     def feed(self, file: str, data: bytes, at: datetime | None = None) -> None:
         """``at``: when it was printed, if that is known better than from the lines."""
         output = self._output(file)
-        for found in output.scanner.feed(data, progress=self._wants_progress):
+        for found in output.scanner.feed(data, wants=self._wants_progress):
             self._take(file, output, found, at)
+            self._has_possible = any(o.attempt.wants_progress for o in self._outputs.values())
 
     def end(self, file: str, at: datetime | None = None) -> None:
         """The output has ended, perhaps within a line."""
         output = self._output(file)
-        for found in output.scanner.end(progress=self._wants_progress):
+        for found in output.scanner.end(wants=self._wants_progress):
             self._take(file, output, found, at)
+            self._has_possible = any(o.attempt.wants_progress for o in self._outputs.values())
 
     def diagnosis(self) -> Diagnosis:
         """The cause according to all lines so far."""
         chosen = [output.chosen() for output in self._outputs.values()]
         return diagnosis_of([attempt for attempt in chosen if attempt], self._places)
 
-    @property
     def _wants_progress(self) -> bool:
         # Progress in one output retracts lines of the others. Without such lines it need not be read.
-        return any(output.attempt.wants_progress for output in self._outputs.values())
+        return self._has_possible
 
     def _output(self, file: str) -> _Output:
         if file not in self._outputs:

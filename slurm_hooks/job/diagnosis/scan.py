@@ -1,47 +1,52 @@
 """Finds the lines of an output that match a signature, in one pass and constant memory.
 
-Most lines of a job differ from an earlier line only in numbers. So a block of output is first reduced to
-the letters of its lines, and only lines whose letters are new are looked at: for a word that some
-signature needs (``words.py``), and then for the signature. What was found is remembered for the letters.
+A block of output is first split into words. While all of them are known not to occur in any message of a
+failure, its lines are not looked at. Otherwise the lines with the other words are, for the phrases that
+messages of failures contain (``phrases.py``), and those with such a phrase for the signatures that need it.
+
+Whether training goes on matters only after a line that may be the cause: ``wants``, a function, tells
+whether it does. Of the time before that line, only the last steps count, which other ranks may print again.
+
 Lines that end in a carriage return, as of progress bars, are lines of their own but keep the number of the
 line feed that they belong to. A very long line is read in pieces.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from itertools import filterfalse
 from typing import NamedTuple
 
 from slurm_hooks.job.diagnosis.launcher_lines import ATTEMPT, PREFIX, node_fault_in
-from slurm_hooks.job.diagnosis.matching import first_of
+from slurm_hooks.job.diagnosis.matching import failure_in, first_row, progress_in
+from slurm_hooks.job.diagnosis.phrases import NUMBERED, PROGRESS, Phrases, phrases_with
 from slurm_hooks.job.diagnosis.source_code import is_source
-from slurm_hooks.job.diagnosis.words import PROGRESS, codes_of
-from slurm_hooks.job.signatures import Kind, Signature
+from slurm_hooks.job.signatures import Kind, Signature, Weight
 
+_BLOCK_BYTES = 4 << 10
+"""The words of a block of this size stay in the processor's cache."""
 _PIECE_BYTES = 64 << 10
 """A longer line is read in pieces of this size."""
 _OVERLAP_BYTES = 512
 _TAIL_BYTES = 4 << 10
-"""Of the block before, to see the traceback that a line belongs to."""
-_TRIES = 16
-"""So many lines with the same letters and other numbers are looked at before all are taken as equal."""
-_MAX_NUMBERS = 256
-_MEMORY_BYTES = 512 << 10
-_MAX_WORDS = 8_000
-_MAX_WORD = 100
+"""Of the output before a line, to see the traceback that it belongs to, and the last steps."""
+_FEW_PHRASES = 8
+"""So many phrases are looked for one by one; of a word with more, first the word."""
+_MAX_WORDS = 20_000
+_MAX_WORD = 40
+_MAX_LINES = 1_000
+_MAX_LINE_BYTES = 500
 
 _UPPER, _LOWER = bytes(range(65, 91)), bytes(range(97, 123))
-_LETTERS = frozenset(_UPPER + _LOWER)
+_NO_LETTERS = bytes(sorted({*range(256)} - {*_UPPER, *_LOWER}))
+_TO_WORDS = bytes.maketrans(_UPPER + _NO_LETTERS, _LOWER + b" " * len(_NO_LETTERS))
 _TO_LOWER = bytes.maketrans(_UPPER + b"\r", _LOWER + b"\n")
-_NO_LETTERS = bytes(code for code in range(256) if code not in _LETTERS and code not in b"\r\n")
-_TO_WORDS = bytes.maketrans(
-    _UPPER + bytes(code for code in range(256) if code not in _LETTERS),
-    _LOWER + b" " * (256 - len(_LETTERS)),
-)
-_ENDS = bytes.maketrans(b"\r", b"\n")
-_NUMBERS = re.compile(rb"(?<!\d)\d{1,5}(?!\d)")
+_TO_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _LAUNCHER = PREFIX.encode()
+_NO_CODE = frozenset[str]()
+_LAUNCHERS_WORD = b"holdfast"
+_LAUNCHERS_PHRASES: Phrases = ((_LAUNCHER, _NO_CODE),)
 
 
 class Found(NamedTuple):
@@ -55,81 +60,63 @@ class Found(NamedTuple):
 
 
 class Memory:
-    """What is known of the letters of lines; shared by the outputs of a job. At most about 3 MiB."""
+    """What is known of words and lines; shared by the outputs of a job. At most about 3 MiB."""
 
     def __init__(self, *, launcher: bool = True) -> None:
-        self._launcher = launcher
+        self.launcher = launcher
         self._dull: set[bytes] = set()
-        self._rows: dict[bytes, dict[bytes, Signature | None]] = {}
-        self.progress: set[bytes] = set()
-        self.failures: set[bytes] = set()
-        self._codes: dict[bytes, frozenset[str]] = {}
-        self._bytes = 0
+        self._telling: dict[bytes, Phrases] = {}
+        self._failures: dict[bytes, Signature | None] = {}
+        self._progress: dict[bytes, Signature | None] = {}
 
-    def unknown(self, letters: set[bytes]) -> set[bytes]:
-        return letters.difference(self._dull, self._rows, self.failures)
+    def telling(self, words: list[bytes]) -> dict[bytes, Phrases]:
+        """Those of the words that occur in messages of failures, each with the phrases that have it."""
+        dull, telling = self._dull, self._telling
+        if dull.issuperset(words):
+            return {}
+        found = {}
+        for word in set(filterfalse(dull.__contains__, words)):
+            phrases = telling.get(word)
+            if phrases is None:
+                phrases = phrases_with(word)
+                if self.launcher and word == _LAUNCHERS_WORD:
+                    phrases = _LAUNCHERS_PHRASES
+                if len(word) <= _MAX_WORD and phrases:
+                    telling[word] = phrases
+                elif len(word) <= _MAX_WORD:
+                    dull.add(word)
+            if phrases:
+                found[word] = phrases
+        if len(dull) + len(telling) > _MAX_WORDS:
+            dull.clear()
+            telling.clear()
+        return found
 
-    def learn(self, lines: dict[bytes, bytes]) -> None:
-        """``lines``: letters → a line with these letters."""
-        self._bytes += sum(120 + len(letters) for letters in lines)
-        for letters, line in lines.items():
-            self._judge(letters, line)
+    def failure_of(self, line: bytes, codes: frozenset[str]) -> Signature | None:
+        """The signature of a line that contains phrases of these codes."""
+        plain, numbered = codes - NUMBERED, codes & NUMBERED
+        found = _remembered(self._failures, line, lambda text: failure_in(text, plain))
+        if not numbered:
+            return found
+        return first_row(found, failure_in(line.decode("utf-8", "replace"), numbered))
 
-    def make_room(self) -> None:
-        """Forgets everything when it has grown too large."""
-        if self._bytes > _MEMORY_BYTES:
-            self._dull, self._rows, self._bytes = set(), {}, 0
-            self.progress, self.failures = set(), set()
-        if len(self._codes) > _MAX_WORDS:
-            self._codes = {}
+    def progress_of(self, line: bytes) -> Signature | None:
+        """The signature of progress that the line matches."""
+        return _remembered(self._progress, line, progress_in)
 
-    def row_of(self, letters: bytes, line: bytes) -> Signature | None:
-        """The signature of a line whose letters are in ``failures`` or ``progress``."""
-        seen = self._rows[letters]
-        if len(seen) == 1 and b"" in seen:
-            return seen[b""]
-        key = b" ".join(_NUMBERS.findall(line)[:8])
-        if key not in seen:
-            if len(seen) >= _TRIES and len(set(seen.values())) == 1:
-                self._rows[letters] = seen = {b"": next(iter(seen.values()))}
-                if seen[b""] is None:
-                    self._forget(letters)
-                return seen[b""]
-            if len(seen) >= _MAX_NUMBERS:
-                seen.clear()
-            seen[key] = self._first_of(line)
-        return seen[key]
 
-    def _forget(self, letters: bytes) -> None:
-        self._dull.add(letters)
-        self.failures.discard(letters)
-        self.progress.discard(letters)
-
-    def _judge(self, letters: bytes, line: bytes) -> None:
-        if line.startswith(_LAUNCHER):
-            (self.failures if self._launcher else self._dull).add(letters)
-            return
-        codes, progress = self._may_match(line)
-        if not codes and not progress:
-            self._dull.add(letters)
-            return
-        self._rows[letters] = {}
-        row = self.row_of(letters, line)
-        is_progress = not codes or (row and row.kind is Kind.PROGRESS)
-        (self.progress if is_progress else self.failures).add(letters)
-
-    def _first_of(self, line: bytes) -> Signature | None:
-        codes, progress = self._may_match(line)
-        return first_of(line.decode("utf-8", "replace"), codes=codes, progress=progress)
-
-    def _may_match(self, line: bytes) -> tuple[frozenset[str], bool]:
-        """The signatures of failures that the line may match, and whether it may show progress."""
-        words = set(line.translate(_TO_WORDS).split())
-        known = self._codes
-        for word in words.difference(known):
-            known[word[:_MAX_WORD]] = codes_of(word)
-        codes = [found for word in words if (found := known.get(word[:_MAX_WORD]))]
-        return frozenset().union(*codes), not words.isdisjoint(PROGRESS)
+def _remembered(
+    known: dict[bytes, Signature | None], line: bytes, find: Callable[[str], Signature | None]
+) -> Signature | None:
+    """``find`` must find the same for lines that differ only in the values of digits."""
+    if len(line) > _MAX_LINE_BYTES:
+        return find(line.decode("utf-8", "replace"))
+    key = line.translate(_TO_ZEROS)
+    if key not in known:
+        if len(known) >= _MAX_LINES:
+            known.clear()
+        known[key] = find(line.decode("utf-8", "replace"))
+    return known[key]
 
 
 class Scanner:
@@ -141,79 +128,135 @@ class Scanner:
         self._tail = b""
         self._lines_before = 0
 
-    def feed(self, data: bytes, *, progress: bool) -> Iterator[Found]:
-        """The lines that match; those that show progress only if ``progress`` or beside failures."""
-        block = self._rest + data if self._rest else data
-        cut = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
-        if cut:
-            self._rest = block[cut:]
-            yield from self._block(block[:cut], progress)
-        else:
-            self._rest = block
-        while len(self._rest) > _PIECE_BYTES:
-            piece, self._rest = (
-                self._rest[:_PIECE_BYTES],
-                self._rest[_PIECE_BYTES - _OVERLAP_BYTES :],
-            )
-            yield from self._block(piece, progress)
+    def feed(self, data: bytes, *, wants: Callable[[], bool]) -> Iterator[Found]:
+        """The lines that match; those that show progress only while ``wants`` says so."""
+        for at in range(0, len(data), _BLOCK_BYTES):
+            piece = data[at : at + _BLOCK_BYTES]
+            block = self._rest + piece if self._rest else piece
+            cut = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+            if cut:
+                self._rest = block[cut:]
+                yield from self._block(block[:cut], wants)
+            else:
+                self._rest = block
+            while len(self._rest) > _PIECE_BYTES:
+                head = self._rest[:_PIECE_BYTES]
+                self._rest = self._rest[_PIECE_BYTES - _OVERLAP_BYTES :]
+                yield from self._block(head, wants)
 
-    def end(self, *, progress: bool) -> Iterator[Found]:
+    def end(self, *, wants: Callable[[], bool]) -> Iterator[Found]:
         """The last line, if it has no end."""
         rest, self._rest = self._rest, b""
         if rest:
-            yield from self._block(rest, progress)
+            yield from self._block(rest, wants)
 
-    def _block(self, block: bytes, progress: bool) -> Iterator[Found]:
-        memory = self._memory
-        memory.make_room()
-        letters = block.translate(_TO_LOWER, _NO_LETTERS).split(b"\n")
-        distinct = set(letters)
-        lines: list[bytes] | None = None
-        unknown = memory.unknown(distinct)
-        if unknown:
-            lines = block.translate(_ENDS).split(b"\n")
-            memory.learn(_first_lines(unknown, letters, lines))
-        wanted = distinct & memory.failures
-        if progress or wanted:
-            wanted |= distinct & memory.progress
-        if wanted:
-            lines = lines or block.translate(_ENDS).split(b"\n")
-            yield from self._found(block, letters, lines, wanted)
+    def _block(self, block: bytes, wants: Callable[[], bool]) -> Iterator[Found]:
+        telling = self._memory.telling(block.translate(_TO_WORDS).split())
+        if telling or wants():
+            yield from self._lines(block, telling, wants)
         self._lines_before += block.count(b"\n")
-        self._tail = (self._tail + block)[-_TAIL_BYTES:]
+        self._tail = (self._tail + block[-_TAIL_BYTES:])[-_TAIL_BYTES:]
 
-    def _found(
-        self, block: bytes, letters: list[bytes], lines: list[bytes], wanted: set[bytes]
+    def _lines(
+        self, block: bytes, telling: dict[bytes, Phrases], wants: Callable[[], bool]
     ) -> Iterator[Found]:
+        lower = block.translate(_TO_LOWER)
+        may_fail = _lines_with(lower, telling)
+        may_progress: list[int] | None = None
         at, counted, number = 0, 0, self._lines_before + 1
-        for index, one in enumerate(letters):
-            line = lines[index]
-            begin, at = at, at + len(line) + 1
-            if one not in wanted:
-                continue
+        for begin in (*sorted(may_fail), len(block)):
+            if wants():
+                if may_progress is None:
+                    may_progress = sorted(_lines_with(lower, _STEPS))
+                for other in may_progress[bisect_left(may_progress, at) :]:
+                    if other >= begin or not wants():
+                        break
+                    yield from self._step(block, other, _end(lower, other))
+            if begin == len(block):
+                return
+            at = _end(lower, begin)
             number += block.count(b"\n", counted, begin)
             counted = begin
-            before = block[max(0, begin - _TAIL_BYTES) : begin]
-            if begin < _TAIL_BYTES:
-                before = self._tail[begin - _TAIL_BYTES :] + before
+            yield from self._line(block, begin, at, number, may_fail[begin], wants)
+
+    def _line(
+        self,
+        block: bytes,
+        begin: int,
+        end: int,
+        number: int,
+        codes: frozenset[str],
+        wants: Callable[[], bool],
+    ) -> Iterator[Found]:
+        """A line that contains phrases of these codes."""
+        line = block[begin:end]
+        if line.startswith(_LAUNCHER):
             text = line.decode("utf-8", "replace")
-            if line.startswith(_LAUNCHER):
-                fault = node_fault_in(text)
-                if fault or ATTEMPT.match(text):
-                    yield Found(number, text, fault[0] if fault else None, before)
-                continue
-            row = self._memory.row_of(one, line)
-            if row is not None and not is_source(text, before):
-                yield Found(number, text, row, before)
+            fault = node_fault_in(text)
+            if self._memory.launcher and (fault or ATTEMPT.match(text)):
+                before = self._before(block, begin)
+                yield Found(number, text, fault[0] if fault else None, before)
+            return
+        row = self._memory.failure_of(line, codes)
+        if row is None:
+            if wants():
+                yield from self._step(block, begin, end)
+            return
+        text, before = line.decode("utf-8", "replace"), self._before(block, begin)
+        if is_source(text, before):
+            return
+        if not wants() and row.weight is not Weight.NONE and row.kind is not Kind.SCHEDULER:
+            yield from self._steps_of(before)
+        yield Found(number, text, row, before)
+
+    def _step(self, block: bytes, begin: int, end: int) -> Iterator[Found]:
+        """A line that may show progress."""
+        line = block[begin:end]
+        row = None if line.startswith(_LAUNCHER) else self._memory.progress_of(line)
+        if row is not None:
+            text = line.decode("utf-8", "replace")
+            if not text.startswith(" ") or not is_source(text, self._before(block, begin)):
+                yield Found(0, text, row, b"")
+
+    def _steps_of(self, output: bytes) -> Iterator[Found]:
+        lower = output.translate(_TO_LOWER)
+        for begin in sorted(_lines_with(lower, _STEPS)):
+            yield from self._step(output, begin, _end(lower, begin))
+
+    def _before(self, block: bytes, begin: int) -> bytes:
+        before = block[max(0, begin - _TAIL_BYTES) : begin]
+        return before if begin >= _TAIL_BYTES else self._tail[begin - _TAIL_BYTES :] + before
 
 
-def _first_lines(
-    unknown: set[bytes], letters: list[bytes], lines: list[bytes]
-) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = {}
-    for index, one in enumerate(letters):
-        if one in unknown and one not in found:
-            found[one] = lines[index]
-            if len(found) == len(unknown):
-                break
+_STEPS = {word: ((word, _NO_CODE),) for word in PROGRESS}
+
+
+def _end(lower: bytes, begin: int) -> int:
+    end = lower.find(b"\n", begin)
+    return len(lower) if end < 0 else end
+
+
+def _lines_with(lower: bytes, telling: Mapping[bytes, Phrases]) -> dict[int, frozenset[str]]:
+    """Begin of each line with a phrase → the codes of all its phrases."""
+    found: dict[int, frozenset[str]] = {}
+    for word, phrases in telling.items():
+        if len(phrases) <= _FEW_PHRASES:
+            for phrase, codes in phrases:
+                _note_lines(found, lower, phrase, ((phrase, codes),))
+        else:
+            _note_lines(found, lower, word, phrases)
     return found
+
+
+def _note_lines(
+    found: dict[int, frozenset[str]], lower: bytes, text: bytes, phrases: Phrases
+) -> None:
+    """Adds the lines that contain ``text`` and one of the phrases."""
+    at = lower.find(text)
+    while at >= 0:
+        begin, end = lower.rfind(b"\n", 0, at) + 1, _end(lower, at)
+        for phrase, codes in phrases:
+            if lower.find(phrase, begin, end) >= 0:
+                known = found.get(begin)
+                found[begin] = codes if known is None else known | codes
+        at = lower.find(text, end)

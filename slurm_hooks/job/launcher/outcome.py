@@ -16,6 +16,11 @@ from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Suspect, Weight
 from slurm_hooks.job.step.run_step import StepEnd
 
 _INFRASTRUCTURE = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
+_OF_KIND = {
+    **dict.fromkeys(_INFRASTRUCTURE, FailureKind.INFRASTRUCTURE),
+    Kind.CHECKPOINT: FailureKind.CHECKPOINT,
+    Kind.NUMERIC: FailureKind.NUMERIC,
+}
 _CAUSES = frozenset(
     row.code
     for row in SIGNATURES
@@ -130,11 +135,10 @@ def _kind(cause: Cause | None, *, told_apart: bool, named: bool) -> FailureKind:
         return FailureKind.NODE
     if kind is Kind.NETWORK and weight is not Weight.WEAK and not told_apart:
         return FailureKind.OUTAGE  # the fabric
-    if kind is Kind.CHECKPOINT:
-        return FailureKind.CHECKPOINT
-    if kind in _INFRASTRUCTURE:
-        return FailureKind.INFRASTRUCTURE
-    return FailureKind.USER if signature.retry is Retry.NEVER else FailureKind.UNKNOWN
+    if kind is Kind.COLLECTIVE_TIMEOUT and told_apart:
+        return FailureKind.NODE  # the others waited for the ranks there
+    other = FailureKind.USER if signature.retry is Retry.NEVER else FailureKind.UNKNOWN
+    return _OF_KIND.get(kind, other)
 
 
 def _suspects(found: Diagnosis, end: StepEnd, nodes: Sequence[SlurmName]) -> frozenset[SlurmName]:

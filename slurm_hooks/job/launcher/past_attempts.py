@@ -16,6 +16,7 @@ from slurm_hooks.job.journal import Event, attempts, last
 _NOT_THE_CHECKPOINT = frozenset(
     kind.value for kind in (FailureKind.INFRASTRUCTURE, FailureKind.NODE, FailureKind.OUTAGE)
 )
+_OF_THE_CHECKPOINT = frozenset({FailureKind.CHECKPOINT.value, FailureKind.NUMERIC.value})
 MAX_FAILED_RESUMES = 2
 """A checkpoint is skipped after this many attempts that resumed from it and wrote no newer one."""
 
@@ -146,11 +147,13 @@ def evidence_on_checkpoints(history: Sequence[JournalAttempt]) -> Evidence:
     """What the attempts so far say about the checkpoints that they resumed from.
 
     The first is bad after ``MAX_FAILED_RESUMES`` failures, since other causes are as likely. From then
-    on one failure is enough, unless an attempt has made progress from it.
+    on one failure is enough, unless an attempt has made progress from it. A failure that points to the
+    checkpoint, since it could not be loaded or the loss was NaN, makes it suspected; the second one bad.
     """
     counts: Counter[str] = Counter()
     bad: list[Trial] = []
     good: list[Trial] = []
+    suspected: list[Trial] = []
     longest_s = 0.0
     for index, attempt in enumerate(history):
         if not attempt.resumed_path:
@@ -164,9 +167,22 @@ def evidence_on_checkpoints(history: Sequence[JournalAttempt]) -> Evidence:
             counts[attempt.resumed_path] += 1
             longest_s = max(longest_s, attempt.wall_s)
             worked = any(other.path == trial.path for other in good)
-            if (bad and not worked) or counts[attempt.resumed_path] >= MAX_FAILED_RESUMES:
-                bad.append(trial)
-    return Evidence(bad=tuple(bad), good=tuple(good), failed_after_s=longest_s)
+            told = attempt.kind in _OF_THE_CHECKPOINT and not worked
+            if (
+                (bad and not worked)
+                or counts[attempt.resumed_path] >= MAX_FAILED_RESUMES
+                or (told and suspected)
+            ):
+                bad += [*suspected, trial]
+                suspected = []
+            elif told:
+                suspected = [trial]
+    return Evidence(
+        bad=tuple(bad),
+        suspected=tuple(suspected),
+        good=tuple(good),
+        failed_after_s=longest_s,
+    )
 
 
 def _counts_against_checkpoint(attempt: JournalAttempt, later: Sequence[JournalAttempt]) -> bool:

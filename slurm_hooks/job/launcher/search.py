@@ -48,7 +48,7 @@ def next_checkpoint(folder: Path, history: Sequence[JournalAttempt]) -> str:
     """The name of the checkpoint that the next attempt tries because earlier ones are bad; empty: none
     is bad, or there is no other. ``history`` includes the attempt that just failed."""
     evidence = evidence_on_checkpoints(history)
-    if not evidence.bad:
+    if not evidence.bad and not evidence.suspected:
         return ""
     try:
         planned = plan(newest_first(survey(folder).candidates), evidence)

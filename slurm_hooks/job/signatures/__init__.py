@@ -1,8 +1,8 @@
 """The failure catalogue: patterns of log lines, and what each means for the failed job.
 
 Each pattern is tested on an example (tests/data/signatures.tsv). To add one, add a row to one of the
-modules below, an example to that file, and the words that each matching line contains to
-diagnosis/words.py.
+modules below, an example to that file, and the phrases that each matching line contains to
+diagnosis/phrases.py.
 """
 
 from __future__ import annotations

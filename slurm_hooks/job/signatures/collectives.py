@@ -37,7 +37,7 @@ ROWS: tuple[Signature, ...] = (
         r"Some NCCL operations have failed or timed out|taking the entire process down|w"
         r"e are taking the entire process down|watchdog thread terminated with exception"
         r"|NCCL communicator was aborted|Observed flight recorder dump signal|Received a"
-        r" (?:dump signal|timeout signal)|Process group watchdog thread|terminate called"
+        r" (?:dump signal(?! due to a collective)|timeout signal)|Process group watchdog thread|terminate called"
         r" after throwing an instance of 'c10::",
         Weight.CONSEQUENCE,
     ),
@@ -168,8 +168,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.NETWORK,
         Suspect.NO,
         Retry.ONCE,
-        r"\bDistBackendError\b|NCCL error in: |ProcessGroupNCCL\.cpp:\d+, (?:unhandled|i"
-        r"nternal|invalid|remote)",
+        r"(?:\bDistBackendError\b|NCCL error in: )(?!.{0,300}invalid (?:usage|argument))|Pr"
+        r"ocessGroupNCCL\.cpp:\d+, (?:unhandled|internal|remote)",
         Weight.CONSEQUENCE,
     ),
     Signature(
@@ -190,7 +190,8 @@ ROWS: tuple[Signature, ...] = (
         r"client socket has timed out after|Rendezvous(?:Timeout|Connection|Closed)Error"
         r"|Timed out after \d+ seconds waiting for clients|wait timeout after \d+ms|time"
         r"d out in .{0,40}store|DistNetworkError|DistStoreError|Socket Timeout|failed to"
-        r" connect to all addresses|Connection refused",
+        r" connect to all addresses|Connection refused|Timed out initializing process gr"
+        r"oup|waitForInput: socket .{0,200} timed out",
         Weight.WEAK,
         general=True,
     ),
@@ -207,8 +208,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.CASCADE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"failed \(exitcode: (?!-9\b|-11\b|-7\b)-?\d+\)|ChildFailedError|exits with retu"
-        r"rn code = (?!-9\b|-11\b|-7\b)",
+        r"failed \(exitcode: (?!-9\b|-11\b|-7\b|-6\b)-?\d+\)|ChildFailedError|exits with"
+        r" return code = (?!-9\b|-11\b|-7\b|-6\b)",
         Weight.NONE,
     ),
     Signature(
@@ -216,8 +217,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.CASCADE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"Root Cause \(first observed failure\)|time\s+: (?P<ts>\S+)\s+host\s+: (?P<host"
-        r">\S+)\s+rank\s+: (?P<rank>\d+)",
+        r"Root Cause \(first observed failure\)|time +: (?P<ts>\S+) +host +: (?P<host"
+        r">\S+) +rank +: (?P<rank>\d+)",
         Weight.NONE,
     ),
     Signature(
@@ -225,7 +226,7 @@ ROWS: tuple[Signature, ...] = (
         Kind.ENVIRONMENT,
         Suspect.NO,
         Retry.NEVER,
-        r"Duplicate GPU detected|ncclInvalidUsage|NCCL.{0,60}invalid usage",
+        r"Duplicate GPU detected|ncclInvalidUsage|NCCL.{0,200}invalid (?:usage|argument)\b",
     ),
     Signature(
         "N22",
@@ -271,6 +272,14 @@ ROWS: tuple[Signature, ...] = (
         Retry.UNDECIDED,
         r"NCCL INFO (?:ncclCommInitRank\S* comm \S+ rank \d+ nranks|Bootstrap ?: Using )",
         Weight.NONE,
+    ),
+    Signature(
+        "N32",
+        Kind.COLLECTIVE_TIMEOUT,
+        Suspect.NO,
+        Retry.ONCE,
+        r"dump signal due to a collective timeout",
+        Weight.WEAK,
     ),
     Signature(
         "N31",

@@ -76,8 +76,19 @@ ROWS: tuple[Signature, ...] = (
         Retry.ONCE,
         r"exitcode *: -11\b|return code = -11\b|Signal 11 \(SIGSEGV\) received|Caught si"
         r"gnal 11|died with <Signals\.SIGSEGV|terminated with signal SIGSEGV|exited on s"
-        r"ignal 11\b|[Ss]egmentation fault|Signal: Segmentation fault",
+        r"ignal 11\b|[Ss]egmentation fault|Signal: Segmentation fault|\*\*\* SIGSEGV \(@",
         Weight.WEAK,
+        general=True,
+    ),
+    Signature(
+        "R11",
+        Kind.CODE,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"exitcode *: -6\b|return code = -6\b|Signal 6 \(SIGABRT\) received|died with <S"
+        r"ignals\.SIGABRT|terminated with signal SIGABRT|exited on signal 6\b|\*\*\* SIGAB"
+        r"RT \(@",
+        Weight.CONSEQUENCE,
         general=True,
     ),
     Signature(

@@ -68,6 +68,13 @@ ROWS: tuple[Signature, ...] = (
         r"dpoint shutdown|Stale NFS file handle",
     ),
     Signature(
+        "S11",
+        Kind.STORAGE,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"OSError: \[Errno (?:14|16|39|52|70|74|108|112)\]",
+    ),
+    Signature(
         "S03",
         Kind.ENVIRONMENT,
         Suspect.NO,

@@ -57,7 +57,8 @@ ROWS: tuple[Signature, ...] = (
         r" transmitted or received|Unable to create step for job|Unable to confirm alloc"
         r"ation|Task launch for \S+ failed on node (?P<node>[\w.-]+)|Application launch "
         r"failed|task \d+ launch failed|Invalid job credential|Unable to contact slurm c"
-        r"ontroller|Unspecified error|launch failed: |error: slurm_receive_msgs",
+        r"ontroller|Unspecified error|launch failed: |error: slurm_receive_msgs|Could not ru"
+        r"n slurm \w*prolog",
         Weight.POSSIBLE,
     ),
     Signature(

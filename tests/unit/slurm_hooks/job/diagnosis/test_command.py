@@ -25,7 +25,7 @@ from slurm_hooks.job.diagnosis.causes import (
     match,
 )
 from slurm_hooks.job.diagnosis.matching import NO_LOG_LINE
-from slurm_hooks.job.diagnosis.words import NEEDS
+from slurm_hooks.job.diagnosis.phrases import NEEDS, word_of
 from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Signature
 from slurm_hooks.settings.job import JobConfig
 
@@ -63,24 +63,56 @@ def test_codes_are_unique_and_every_kind_has_a_class() -> None:
     assert set(RETRY_OF) == set(Retry)
 
 
-def _needs(sequence: Any, constants: Any, words: tuple[str, ...]) -> bool:
-    """True when every matching text contains a word; walks the pattern as ``re`` parsed it."""
-    run = ""
-    for operator, value in sequence:
-        if operator is constants.LITERAL and chr(value).isascii() and chr(value).isalpha():
-            run += chr(value).lower()
-            if any(word in run for word in words):
+def _texts(node: Any, constants: Any) -> list[str] | None:
+    """All texts that a part of a pattern matches, in lower case; ``None``: too many."""
+    operator, value = node
+    if operator is constants.LITERAL:
+        return [chr(value).lower()]
+    if operator in (constants.AT, constants.ASSERT, constants.ASSERT_NOT):
+        return [""]
+    if operator is constants.IN:
+        literals = [chr(one).lower() for kind, one in value if kind is constants.LITERAL]
+        return literals if len(literals) == len(value) <= 4 else None
+    if operator is constants.SUBPATTERN:
+        return _all_texts(value[3], constants)
+    if operator is constants.BRANCH:
+        branches = [_all_texts(branch, constants) for branch in value[1]]
+        return None if None in branches else [text for texts in branches for text in texts or []]
+    if operator in (constants.MAX_REPEAT, constants.MIN_REPEAT) and value[1] == 1:
+        texts = _all_texts(value[2], constants)
+        return texts if texts is None or value[0] else ["", *texts]
+    return None
+
+
+def _all_texts(sequence: Any, constants: Any) -> list[str] | None:
+    found = [""]
+    for node in sequence:
+        texts = _texts(node, constants)
+        if texts is None or len(found) * len(texts) > 100:
+            return None
+        found = [begin + text for begin in found for text in texts]
+    return found
+
+
+def _needs(sequence: Any, constants: Any, phrases: list[str]) -> bool:
+    """True when every matching text contains a phrase; walks the pattern as ``re`` parsed it."""
+    for begin in range(len(sequence)):
+        found = [""]
+        for node in list(sequence)[begin:]:
+            repeats = node[0] in (constants.MAX_REPEAT, constants.MIN_REPEAT) and node[1][0] >= 1
+            texts = _all_texts(node[1][2], constants) if repeats else _texts(node, constants)
+            if texts is None or len(found) * len(texts) > 100:
+                break
+            found = [text + more for text in found for more in texts]
+            if all(any(phrase in text for phrase in phrases) for text in found):
                 return True
-            continue
-        run = ""
-        if operator is constants.SUBPATTERN and _needs(value[3], constants, words):
-            return True
-        if operator is constants.BRANCH and all(
-            _needs(branch, constants, words) for branch in value[1]
-        ):
-            return True
+            if repeats:
+                break
+    for operator, value in sequence:
         repeats = operator in (constants.MAX_REPEAT, constants.MIN_REPEAT) and value[0] >= 1
-        if repeats and _needs(value[2], constants, words):
+        inner = value[3] if operator is constants.SUBPATTERN else value[2] if repeats else []
+        branches = value[1] if operator is constants.BRANCH else [inner]
+        if all(_needs(branch, constants, phrases) for branch in branches):
             return True
     return False
 
@@ -91,11 +123,16 @@ def _needs(sequence: Any, constants: Any, words: tuple[str, ...]) -> bool:
     FAILURES,
     ids=lambda row: row.code,
 )
-def test_no_signature_can_match_a_line_without_one_of_its_words(signature: Signature) -> None:
+def test_no_signature_can_match_a_line_without_one_of_its_phrases(signature: Signature) -> None:
     from re import _constants, _parser  # type: ignore[attr-defined]
 
-    words = tuple(NEEDS[signature.code].split())
-    assert _needs(_parser.parse(signature.pattern), _constants, words)
+    phrases = NEEDS[signature.code].split("|")
+    for phrase in phrases:
+        left, word, right = phrase.partition(word_of(phrase))
+        assert word
+        assert not left[-1:].isalpha()
+        assert not right[:1].isalpha()
+    assert _needs(_parser.parse(signature.pattern), _constants, phrases)
 
 
 def _lines(text: str) -> list[LogLine]:
@@ -162,6 +199,19 @@ def test_a_failing_filesystem_is_not_a_missing_program(line: str, code: str | No
     cause = diagnose(_lines(line)).cause
     assert cause is not None
     assert cause.signature.code == code
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 7, for key: k",
+        "[c10d] waitForInput: socket SocketImpl(fd=9, addr=[::1]:38930) timed out after 1800000ms",
+    ],
+)
+def test_a_rendezvous_that_times_out_is_the_networks(line: str) -> None:
+    found = match(line)
+    assert found is not None
+    assert found[0].code == "R02"
 
 
 def test_rank_and_host_are_found() -> None:

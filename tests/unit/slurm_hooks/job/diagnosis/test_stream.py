@@ -84,6 +84,17 @@ def test_the_steps_that_other_ranks_finish_do_not_retract_a_cause() -> None:
     assert code(f"{steps(1, 9)}{ECC}\n{same}") == "C04"
 
 
+def test_steps_that_were_printed_before_a_failure_do_not_count_again() -> None:
+    engine = Engine()
+    for text in (steps(1, 9), f"{ECC}\n", steps(9, 1), steps(10, 2)):
+        engine.feed("log", text.encode())
+    cause = engine.diagnosis().cause
+    assert cause is not None
+    assert cause.signature.code == "C04"
+    engine.feed("log", steps(12, 1).encode())
+    assert engine.diagnosis().cause is None
+
+
 def test_training_that_says_that_it_is_done_has_no_cause() -> None:
     assert code(f"ValueError: bad sample\n{steps(1, 1)}Training completed\n") is None
 

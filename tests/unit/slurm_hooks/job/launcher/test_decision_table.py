@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,7 +25,9 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.diagnosis.causes import Engine
 from slurm_hooks.job.launcher.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.launcher.outcome import AttemptEnd, attempt_end, facts
+from slurm_hooks.job.launcher.past_attempts import JournalAttempt
 from slurm_hooks.job.launcher.resume import Left
+from slurm_hooks.job.launcher.search import next_checkpoint
 from slurm_hooks.job.step.run_step import StepEnd
 from slurm_hooks.job.step.srun_output import task_failure_in
 from slurm_hooks.settings.job import JobConfig
@@ -133,6 +137,37 @@ def test_row_12_without_another_node_it_is_tried_again_there() -> None:
     assert asked(ended(CUDA_ECC), spares=0).next is Next.RESTART
 
 
+LAGGING = (
+    "[rank0]: To our best knowledge, the lagging ranks that caused the desync are: [2], "
+    "and the ranks are at different collectives"
+)
+BARRIER = "[Rank 0]: Rank 3 failed to pass monitoredBarrier in 600000 ms"
+
+
+def _timeouts(ranks: tuple[int, ...]) -> str:
+    return "\n".join(TIMEOUT.replace("[Rank 2]", f"[Rank {rank}]") for rank in ranks)
+
+
+@pytest.mark.parametrize(
+    ("lines", "node"),
+    [(_timeouts((0, 1, 3)), "worker-2"), (LAGGING, "worker-2"), (BARRIER, "worker-3")],
+)
+def test_row_13_the_node_of_the_ranks_that_the_others_waited_for_is_excluded(
+    lines: str, node: str
+) -> None:
+    one = ended(lines)
+    assert (one.kind, list(one.suspects)) == (FailureKind.NODE, [node])
+    decision = asked(one)
+    assert (decision.next, decision.exclude) == (Next.REQUEUE, (node,))
+    assert asked(one, spares=0).next is Next.RESTART
+    assert asked(one, one, one).next is Next.HOLD
+
+
+def test_row_13_ranks_of_all_nodes_tell_none_of_them_apart() -> None:
+    lagging = LAGGING.replace("[2]", "[0, 1, 2, 3]")
+    assert asked(ended(lagging)).next is Next.RESTART
+
+
 def test_rows_14_and_15_a_timeout_without_a_culprit_is_tried_again_and_then_held() -> None:
     one = ended(TIMEOUT)
     assert one.suspects == frozenset()
@@ -148,17 +183,65 @@ def test_row_17_a_crash_on_the_same_node_twice_excludes_it() -> None:
     assert asked(one, elsewhere, one).next is Next.HOLD
 
 
-def test_row_18_nan_looks_for_an_older_checkpoint() -> None:
+def test_row_18_nan_goes_back_to_an_older_checkpoint_at_once() -> None:
     one = ended(NAN)
+    assert one.kind is FailureKind.NUMERIC
+    assert asked(one, next_checkpoint="step_8.pt").next is Next.RESTART
     assert asked(one, one, one, next_checkpoint="step_8.pt").next is Next.RESTART
+    assert asked(one).next is Next.RESTART
+    assert asked(one, one).next is Next.HOLD
+
+
+def test_row_18_nan_on_the_same_node_twice_excludes_it() -> None:
+    one = replace(ended(NAN), suspects=frozenset({NODES[2]}))
+    assert asked(one, next_checkpoint="step_8.pt").next is Next.RESTART
+    again = asked(one, one, next_checkpoint="step_8.pt")
+    assert (again.next, again.exclude) == (Next.REQUEUE, ("worker-2",))
     assert asked(one, one, one).next is Next.HOLD
 
 
 def test_row_19_a_checkpoint_that_cannot_be_loaded() -> None:
     one = ended(TORN)
     assert one.kind is FailureKind.CHECKPOINT
-    assert asked(one, one, next_checkpoint="step_8.pt").next is Next.RESTART
+    assert asked(one, next_checkpoint="step_8.pt").next is Next.RESTART
     assert asked(one, one).next is Next.HOLD
+
+
+@pytest.mark.parametrize("kind", [FailureKind.CHECKPOINT, FailureKind.NUMERIC])
+def test_rows_18_and_19_one_failure_is_enough_to_avoid_the_checkpoint(
+    kind: FailureKind, tmp_path: Path
+) -> None:
+    for step in range(1, 10):
+        path = tmp_path / f"step_{step}.pt"
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("x/data.pkl", b"\x80\x02}.")
+        os.utime(path, (step, step))
+    tried = [_resumed(1, tmp_path / "step_9.pt", 9, FailureKind.USER)]
+    assert next_checkpoint(tmp_path, tried) == ""
+    tried = [_resumed(1, tmp_path / "step_9.pt", 9, kind)]
+    assert next_checkpoint(tmp_path, tried) == "step_8.pt"
+    good = replace(tried[0], progressed=True)
+    assert next_checkpoint(tmp_path, [good]) == ""
+    tried.append(_resumed(2, tmp_path / "step_8.pt", 8, kind))
+    assert next_checkpoint(tmp_path, tried) == "step_4.pt"  # half of those that are left
+
+
+def _resumed(number: int, path: Path, step: int, kind: FailureKind) -> JournalAttempt:
+    return JournalAttempt(
+        number=number,
+        started=True,
+        ended=True,
+        exit_code=1,
+        terminated=False,
+        resumed_path=str(path),
+        resumed_step=step,
+        fingerprint="x",
+        progressed=False,
+        node_fault=False,
+        suspects=(),
+        ended_at=1000.0 + number,
+        kind=kind.value,
+    )
 
 
 @pytest.mark.parametrize("lines", [STALE, IO_ERROR, BUSY_PORT, HUB, FABRIC, NO_SPACE])
