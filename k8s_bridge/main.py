@@ -127,14 +127,15 @@ class Bridge:
         """Wait for the next look. A full read of Slurm's nodes has its time here: no look waits for it."""
         if self._unfinished:
             return
-        begun = time.monotonic()
         self.stopping.wait(SHORTEST_PAUSE_S)
+        begun = time.monotonic()
         try:
             self._view.refresh()
         except CommandError as error:
             log.info("Slurm's nodes cannot be read in full", why=error)  # the next look tells
-        left_s = self._policy.poll_s - (time.monotonic() - begun)
-        self.wake.wait(max(0.0, left_s))
+        except Exception as error:
+            log.exception("Slurm's nodes cannot be read in full", error)
+        self.wake.wait(max(0.0, begun + self._policy.poll_s - time.monotonic()))
 
     def step(self, now: datetime) -> int:
         """One pass: read both sides, plan, apply. Returns the number of changes written."""

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.adapters.log import Log
 from holdfast.errors import UsageError
@@ -62,6 +62,18 @@ _MERGE, _STRATEGIC = (
 )
 
 
+class Forms(NamedTuple):
+    """Media types: of the body that is sent, and of the answers that are accepted."""
+
+    sent: str = _JSON
+    accepted: str = _JSON
+
+
+_LISTED = Forms(accepted=_EITHER)
+_WATCHED = Forms(accepted=_EITHER_STREAM)
+_PLAIN = Forms()
+
+
 class KubeApi:
     """One cluster's API server. Thread-safe: the watch runs beside the writes."""
 
@@ -77,7 +89,7 @@ class KubeApi:
         """All Nodes. In protobuf all at once, as the API server has them in memory; each is reduced before
         the next one is read.
         """
-        with self._answer("GET", _NODES, self._selector(), accept=_EITHER) as response:
+        with self._answer("GET", _NODES, self._selector(), None, _LISTED) as response:
             if _is_protobuf(response):
                 listed = wire.NodeList(response.stream(CHUNK))
                 nodes = [project(node) for node in listed.nodes()]
@@ -108,9 +120,7 @@ class KubeApi:
             "timeoutSeconds": str(WATCH_S),
             **self._selector(),
         }
-        with self._answer(
-            "GET", _NODES, query, read_s=SILENCE_S, accept=_EITHER_STREAM
-        ) as response:
+        with self._answer("GET", _NODES, query, None, _WATCHED, SILENCE_S) as response:
             if _is_protobuf(response):
                 for kind, thing in wire.watch_events(response.stream(CHUNK)):
                     yield self._known(kind, thing) or patches.event_of(kind, wire.decode(thing))
@@ -137,7 +147,7 @@ class KubeApi:
 
     def node(self, name: KubeName) -> KubeNode:
         """The present Node."""
-        return project(self._call("GET", f"{_NODES}/{name}", accept=_EITHER))
+        return project(self._call("GET", f"{_NODES}/{name}", forms=_LISTED))
 
     def edit(self, seen: KubeNode, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
         """One merge patch with the version that was seen. The server answers 409 if the Node has
@@ -189,7 +199,7 @@ class KubeApi:
 
     def _patch(self, path: str, kind: str, body: object) -> KubeNode:
         query = {"fieldManager": FIELD_MANAGER}
-        node = project(self._call("PATCH", path, query, body, kind, accept=_EITHER))
+        node = project(self._call("PATCH", path, query, body, Forms(kind, _EITHER)))
         self._written[node.name] = node
         return node
 
@@ -199,10 +209,9 @@ class KubeApi:
         path: str,
         query: Mapping[str, str] | None = None,
         body: object = None,
-        kind: str = _JSON,
-        accept: str = _JSON,
+        forms: Forms = _PLAIN,
     ) -> dict[str, Any]:
-        with self._answer(method, path, query, body, kind, accept) as response:
+        with self._answer(method, path, query, body, forms) as response:
             data = response.data
             answer = wire.decode(data) if wire.is_object(data) else decode(data)
             if not isinstance(answer, dict):
@@ -216,16 +225,15 @@ class KubeApi:
         path: str,
         query: Mapping[str, str] | None = None,
         body: object = None,
-        kind: str = _JSON,
-        accept: str = _JSON,
+        forms: Forms = _PLAIN,
         read_s: float | None = None,
     ) -> Iterator[Any]:
         """The open HTTP response; every failure becomes a ``KubeError``."""
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - after the library that uses it
 
         client, response = self._client, None
-        accept = accept if self._protobuf else _JSON
-        headers = {**client.default_headers, "Accept": accept, "Content-Type": kind}
+        accept = forms.accepted if self._protobuf else _JSON
+        headers = {**client.default_headers, "Accept": accept, "Content-Type": forms.sent}
         try:
             client.update_params_for_auth(headers, [], ["BearerToken"])
             response = client.request(

@@ -273,7 +273,7 @@ def identity(data: bytes) -> tuple[str, str, str]:
     names = dict.fromkeys(_NAMES, "")
     try:
         _, at, end = _unknown(data)
-        for tag, begin, stop in _some(data, at, end, frozenset({_1})):
+        for _, begin, stop in _some(data, at, end, frozenset({_1})):
             for inner, first, last in _some(data, begin, stop, frozenset(_NAMES)):
                 names[inner] = data[first:last].decode()
     except (IndexError, ValueError) as error:
