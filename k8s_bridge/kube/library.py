@@ -31,7 +31,7 @@ def api_client(setting: str) -> Any:
     """
     kubeconfig.require(setting)
     try:
-        client, config = _imported()
+        client, config = imported()
     except ImportError:
         raise UsageError(
             "the bridge needs the package kubernetes; pip install 'holdfast[bridge]'"
@@ -59,7 +59,7 @@ def api_exception() -> Any:
     return importlib.import_module("kubernetes.client.exceptions").ApiException
 
 
-def _imported() -> tuple[Any, Any]:
+def imported() -> tuple[Any, Any]:
     """The modules ``kubernetes.client``, with ``ApiClient`` and ``Configuration`` at least, and
     ``kubernetes.config``.
     """

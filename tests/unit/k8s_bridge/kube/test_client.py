@@ -218,7 +218,7 @@ def test_the_library_works_without_its_models_and_after_a_whole_import(whole: bo
     before = "import kubernetes.client\n" if whole else ""
     program = (
         f"{before}import sys\nfrom k8s_bridge.kube import library\n"
-        "client, config = library._imported()\n"
+        "client, config = library.imported()\n"
         "settings = client.Configuration()\n"
         "settings.api_key['BearerToken'] = 'Bearer x'\n"
         "headers = {}\n"
