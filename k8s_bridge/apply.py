@@ -18,7 +18,7 @@ from holdfast.errors import CommandError, HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.slurm.hostlist import compress
 from holdfast.vocabulary import KubeName, SlurmName
-from k8s_bridge.connections import Connections
+from k8s_bridge.connections import Beside, Connections
 from k8s_bridge.kube.api import Edit, Kube, KubeConflict, KubeFailed, KubeNotFound, KubeRefused
 from k8s_bridge.planning import storm
 from k8s_bridge.planning.order import KubeChange, in_order
@@ -78,9 +78,15 @@ class Applier:
         self._connections = Connections(connections)
         self._covered: frozenset[storm.Key] = frozenset()
 
-    def apply(self, changes: Iterable[Change], until: float = float("inf")) -> int:
+    def apply(
+        self,
+        changes: Iterable[Change],
+        until: float = float("inf"),
+        beside: Beside | None = None,
+    ) -> int:
         """The number of changes written. One rejected change does not stop the others. No write to a
-        Node begins after the monotonic time ``until``: the next plan has the rest.
+        Node begins after the monotonic time ``until``: the next plan has the rest. ``beside`` is called
+        while Nodes are written (``Connections.run``).
 
         Raises ``KubeUnavailable`` and ``CommandError`` when a side stops answering, after the writes
         to the other side.
@@ -105,35 +111,38 @@ class Applier:
         planned: list[SlurmChange] = [*drains, *undrains]
         changed = {change.kube.name for change in planned if change.slurm.name in written}
         left = [c for c in nodes if not (isinstance(c, UpdateStatus) and c.kube.name in changed)]
-        done = len(written) + self._write_nodes(left, until)
+        done = len(written) + self._write_nodes(left, until, beside)
         if silent is not None:
             raise silent
         return done
 
     # --- Kubernetes ----------------------------------------------------------------------------
 
-    def _write_nodes(self, changes: Sequence[KubeChange], until: float) -> int:
-        changes = self._summarized(changes)
+    def _write_nodes(
+        self, changes: Sequence[KubeChange], until: float, beside: Beside | None
+    ) -> int:
+        self._summarize(changes)
         done: list[int] = []
+        # In the order of all transitions, also of those that have no Event of their own.
         jobs = (partial(self._write_node, own, done) for own in in_order(changes))
-        self._connections.run(jobs, until)
+        self._connections.run(jobs, until, beside)
         return sum(done)
 
     def _write_node(self, own: Sequence[KubeChange], done: list[int]) -> None:
-        done.extend(map(self._attempt, own))
+        for change in own:
+            if isinstance(change, UpdateStatus) and change.events and self._covered:
+                change = self._without_covered(change)
+            done.append(self._attempt(change))
 
-    def _summarized(self, changes: Sequence[KubeChange]) -> Sequence[KubeChange]:
-        """The changes without the Events that one Event about all their Nodes stands for. It is created
-        first: if the bridge is killed before the conditions are written, it is created again.
+    def _summarize(self, changes: Sequence[KubeChange]) -> None:
+        """Create the Events that stand for those of many Nodes. They come first: if the bridge is killed
+        before the conditions are written, they are created again.
         """
         updates = [change for change in changes if isinstance(change, UpdateStatus)]
         events, covered = storm.summarize(updates, self._covered)
         if events:
             self._create_events(None, events)
         self._covered = covered
-        if not covered:
-            return changes
-        return [self._without_covered(c) if isinstance(c, UpdateStatus) else c for c in changes]
 
     def _without_covered(self, update: UpdateStatus) -> UpdateStatus:
         left = tuple(e for e in update.events if storm.key_of(update, e) not in self._covered)

@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.log_limit import LimitedLog
@@ -26,6 +27,7 @@ from holdfast.slurm.client import SlurmClient, SlurmNode
 from k8s_bridge import show
 from k8s_bridge.apply import Applier, Listener
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.connections import Wait
 from k8s_bridge.health import Health
 from k8s_bridge.kube.api import Kube, KubeError, KubeFailed, KubeRefused
 from k8s_bridge.kube.watch import NodeWatch
@@ -37,6 +39,7 @@ from k8s_bridge.planning.plan import Change, UpdateStatus, plan_unreadable
 from k8s_bridge.planning.planner import Planner
 from k8s_bridge.planning.refusals import LONGEST, LONGEST_FAILURE, Refusals
 from k8s_bridge.planning.signals import Signals
+from k8s_bridge.planning.snapshot import KubeNode
 from k8s_bridge.slurm_view import SlurmView
 
 if TYPE_CHECKING:
@@ -47,8 +50,20 @@ log = LimitedLog(Log("bridge"))
 SWITCH = show.SWITCH
 SLICE_S = 1.0
 """The longest time of writing between two looks: in a storm, a new drain is seen after it, and goes first."""
+FIRST_LOOK_S = 0.3
+"""How long a look is expected to take before there was one."""
 SHORTEST_PAUSE_S = 0.1
 """The pause after a pass that wrote all it planned: a burst of changes is handled together."""
+
+
+class Look(NamedTuple):
+    """Both sides at one time, and the changes that make them consistent. None: a side is not known, and
+    nothing is changed.
+    """
+
+    slurm: list[SlurmNode] | None
+    kube: list[KubeNode] | None
+    changes: list[Change] | None
 
 
 class Bridge:
@@ -83,6 +98,8 @@ class Bridge:
         self._now = datetime.now(timezone.utc)
         self._misses = 0
         self._unfinished = False  # the time of writing ended before the plan
+        self._ahead: Look | None = None  # made while the last plan was written
+        self._look_s = FIRST_LOOK_S
         self._warned: frozenset[str] = frozenset()
 
     def run(self) -> None:
@@ -99,9 +116,7 @@ class Bridge:
             except Exception as error:
                 log.exception("pass failed; retrying", error)
             self._metrics.passed(failed=failed)
-            if not self._unfinished:
-                self.stopping.wait(SHORTEST_PAUSE_S)
-            self.wake.wait(self._policy.poll_s)
+            self._pause()
         self.watch.stop()
 
     def stop(self) -> None:
@@ -109,28 +124,30 @@ class Bridge:
         self.stopping.set()
         self.wake.set()
 
+    def _pause(self) -> None:
+        """Wait for the next look. A full read of Slurm's nodes has its time here: no look waits for it."""
+        if self._unfinished:
+            return
+        self.stopping.wait(SHORTEST_PAUSE_S)
+        begun = time.monotonic()
+        try:
+            self._view.refresh()
+        except CommandError as error:
+            log.info("Slurm's nodes cannot be read in full", why=error)  # the next look tells
+        except Exception as error:
+            log.exception("Slurm's nodes cannot be read in full", error)
+        self.wake.wait(max(0.0, begun + self._policy.poll_s - time.monotonic()))
+
     def step(self, now: datetime) -> int:
         """One pass: read both sides, plan, apply. Returns the number of changes written."""
         self.health.alive()
-        slurm = self._read_slurm()
-        kube = self.watch.nodes()
-        if kube is None:
-            self.health.silent(KUBERNETES, self.watch.problem or "its Nodes are not listed yet")
-            self.board.seen(slurm, None, (), now)
-            return 0  # the state of Kubernetes is unknown: change nothing
-        self.health.seen(KUBERNETES)
-        self._metrics.seen(KUBERNETES, len(kube))
-        if slurm is None:
-            if self._misses < self._policy.unreadable_polls:
-                self.board.seen(None, kube, (), now)
-                return 0
-            changes = plan_unreadable(kube, now, "slurmctld does not answer")
-        else:
-            kube = self._signals.look(slurm, kube, now)
-            for line in self._signals.notices():
-                log.warning(line)
-            changes = self._planner.plan(slurm, kube, now)
-            self._warn(self._planner.mapping, bool(slurm and kube))
+        ahead, self._ahead = self._ahead, None
+        slurm, kube, changes = ahead or self._look(now)
+        if kube is None or changes is None:
+            self.board.seen(slurm, kube, (), now)
+            return 0  # nothing is changed while a side is unknown
+        if ahead is not None:
+            changes = [change for change in changes if self._is_current(change)]
         changes = self._allowed(self._holds.due(changes, time.monotonic()))
         self.board.seen(slurm, kube, changes, now, switched_off=self._is_off())
         for change in changes if self.verbose else ():
@@ -138,13 +155,52 @@ class Bridge:
         due = self._refusals.due(changes, now)
         self._now = now
         until = time.monotonic() + SLICE_S
-        done = self._applier.apply(due, until)
+        done = self._applier.apply(due, until, partial(self._look_ahead, until))
         if done:
             log.info("changes written", written=done, planned=len(changes))
-        self._unfinished = time.monotonic() >= until
+        self._unfinished = self._ahead is not None or time.monotonic() >= until
         if done or self._unfinished:
             self.wake.set()
         return done
+
+    def _look(self, now: datetime) -> Look:
+        """Read both sides, and plan."""
+        begun = time.monotonic()
+        slurm = self._read_slurm()
+        kube = self.watch.nodes()
+        if kube is None:
+            self.health.silent(KUBERNETES, self.watch.problem or "its Nodes are not listed yet")
+            return Look(slurm, None, None)  # the state of Kubernetes is unknown: change nothing
+        self.health.seen(KUBERNETES)
+        self._metrics.seen(KUBERNETES, len(kube))
+        if slurm is None:
+            if self._misses < self._policy.unreadable_polls:
+                return Look(None, kube, None)
+            return Look(None, kube, plan_unreadable(kube, now, "slurmctld does not answer"))
+        kube = self._signals.look(slurm, kube, now)
+        for line in self._signals.notices():
+            log.warning(line)
+        changes = self._planner.plan(slurm, kube, now)
+        self._warn(self._planner.mapping, bool(slurm and kube))
+        self._look_s = time.monotonic() - begun
+        return Look(slurm, kube, changes)
+
+    def _look_ahead(self, until: float, wait: Wait) -> None:
+        """The look of the next pass, while the rest of a long plan is written: no connection waits for it.
+
+        Nothing is written by two plans at once: its changes are written after all writes of this plan have
+        ended, and only on Nodes that are still as they were in the look.
+        """
+        if not wait(until - min(self._look_s, SLICE_S / 2)):
+            self.health.alive()
+            self._ahead = self._look(datetime.now(timezone.utc))
+
+    def _is_current(self, change: Change) -> bool:
+        """Is the Node still as in the plan, apart from heartbeats?"""
+        known = self.watch.known(change.kube.name)
+        if known is None:
+            return change.kube.gone
+        return known is change.kube or known.same_content(change.kube)
 
     def _failed(self, change: Change, error: HoldfastError) -> None:
         self.health.alive()

@@ -10,6 +10,9 @@ from typing import Any
 
 PREFIX = "holdfast.dev/"
 
+KEPT_LABELS = ("topology.", PREFIX)
+"""How the labels begin that are kept of a Node."""
+
 READY = "HoldfastSlurmReady"
 """Node condition: True while Slurm can use the node. A drain does not change it, as a cordon does not change
 Ready."""

@@ -34,7 +34,9 @@ class SlurmView:
         full_s: float,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """``full_s``: the longest time between two full reads."""
+        """``full_s``: the time between two full reads. ``refresh`` makes them; where it is not called in
+        twice this time, ``read`` does.
+        """
         self._slurm, self._full_s, self._clock = slurm, full_s, clock
         self._full_at = float("-inf")
         self._whole: dict[SlurmName, SlurmNode] = {}
@@ -45,7 +47,7 @@ class SlurmView:
     def read(self) -> list[SlurmNode]:
         """All nodes now. Raises ``CommandError``."""
         now = self._clock()
-        if now - self._full_at >= self._full_s:
+        if now - self._full_at >= 2 * self._full_s:
             return self._read_whole(now)
         fast = self._slurm.nodes_fast()
         if fast is self._fast_list:
@@ -57,6 +59,14 @@ class SlurmView:
         merged = {name: self._merged(name, node) for name, node in by_name.items()}
         self._fast, self._fast_list = by_name, fast
         return self._take(merged)
+
+    def refresh(self) -> None:
+        """Read everything if it is time for it. Between two looks: it takes ten times as long as ``read``,
+        and a drain is not to wait for it. Raises ``CommandError``.
+        """
+        now = self._clock()
+        if now - self._full_at >= self._full_s:
+            self._read_whole(now)
 
     def _merged(self, name: SlurmName, node: SlurmNode) -> SlurmNode:
         old = self._whole[name]

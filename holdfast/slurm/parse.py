@@ -11,6 +11,7 @@ Facts, seen on Slurm 24.11.5 and 26.05.5 (tests/data/slurm has recordings of bot
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -75,6 +76,17 @@ def states(words: Iterable[str]) -> tuple[frozenset[NodeState], tuple[str, ...]]
         elif name:
             unknown.append(name)
     return frozenset(found), tuple(unknown)
+
+
+@functools.lru_cache(maxsize=1024)
+def _states(text: str) -> tuple[frozenset[NodeState], tuple[str, ...]]:
+    """Of a text like ``IDLE+CLOUD``. Many nodes have the same."""
+    return states(text.split("+"))
+
+
+@functools.lru_cache(maxsize=4096)
+def _epoch(text: str | None) -> datetime | None:
+    return epoch(text)
 
 
 def epoch(seconds: Any) -> datetime | None:
@@ -278,18 +290,18 @@ def _node_text(match: re.Match[str]) -> SlurmNode | None:
     stamps = len(_STAMP.findall(tail))
     if parts is None or len(keys) != len(set(keys)) or stamps != ("Reason" in keys):
         return None
-    known, unknown = states(match["state"].split("+"))
+    known, unknown = _states(match["state"])
     return SlurmNode(
         name=SlurmName(match["name"]),
         states=known,
         unknown_states=unknown,
         reason=parts["Reason"] or "",
         reason_user=parts["user"] or "",
-        reason_at=epoch(parts["at"]),
+        reason_at=_epoch(parts["at"]),
         comment=parts["Comment"] or "",
         instance_id=parts["InstanceId"] or "",
-        boot_at=epoch(match["boot"]),
-        slurmd_started_at=epoch(match["slurmd"]),
+        boot_at=_epoch(match["boot"]),
+        slurmd_started_at=_epoch(match["slurmd"]),
     )
 
 
@@ -344,7 +356,7 @@ def _group(record: str) -> list[SlurmNode]:
     if len(fields) != 6 or RECORD in record:
         raise ParseError(f"expected 6 fields of sinfo, got {len(fields)}: {record[:80]!r}")
     state, reason, user, at, comment, hosts = fields
-    known, unknown = states(state.split("+"))
+    known, unknown = _states(state)
     # Without a time, sinfo prints "none" for no reason; with a time, somebody typed it.
     when = epoch(at)
     return [

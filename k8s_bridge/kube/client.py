@@ -1,7 +1,8 @@
 """The Kubernetes API. The official client is used only for access: addresses, certificates, tokens.
 
-The only module that imports ``kubernetes``. Its models are not used: JSON is decoded page by page and
-reduced to the needed fields, so that ten thousand Nodes take tens of megabytes, not gigabytes.
+Its models are not used: Nodes are asked for in the API server's protobuf encoding and reduced to the needed
+fields while they arrive, so that ten thousand of them take tens of megabytes, not gigabytes. Where the
+answer is JSON (a proxy may allow nothing else), it is decoded page by page.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
+from holdfast.adapters.log import Log
 from holdfast.errors import UsageError
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.kube import kubeconfig, patches
+from k8s_bridge.kube import library, patches, wire
 from k8s_bridge.kube.access import Right
 from k8s_bridge.kube.api import (
     Edit,
@@ -34,10 +36,14 @@ from k8s_bridge.kube.api import (
 from k8s_bridge.kube.decode import decode
 from k8s_bridge.names import FIELD_MANAGER
 from k8s_bridge.planning.plan import NodeEvent
-from k8s_bridge.planning.snapshot import Condition, KubeNode, project
+from k8s_bridge.planning.snapshot import Condition, KubeNode, is_newer, project
+
+log = Log("bridge")
 
 PAGE = 250
-"""Nodes per LIST page."""
+"""Nodes per LIST page, where the answer is JSON."""
+CHUNK = 1 << 16
+"""Bytes that are read at once from a long answer."""
 WATCH_S = 50
 """The server ends a watch after this time; the next one continues from there."""
 SILENCE_S = 90.0
@@ -45,16 +51,27 @@ SILENCE_S = 90.0
 ATTEMPTS = 5
 """Attempts for one optimistic write before it is postponed to the next plan."""
 
-CONNECTIONS_KEPT = 32
-"""Connections that stay open between requests."""
-
 _NODES = "/api/v1/nodes"
 _EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _JSON = "application/json"
+_EITHER = f"{wire.MEDIA_TYPE}, {_JSON}"
+_EITHER_STREAM = f"{wire.MEDIA_TYPE};stream=watch, {_JSON}"
 _MERGE, _STRATEGIC = (
     f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch")
 )
+
+
+class Forms(NamedTuple):
+    """Media types: of the body that is sent, and of the answers that are accepted."""
+
+    sent: str = _JSON
+    accepted: str = _JSON
+
+
+_LISTED = Forms(accepted=_EITHER)
+_WATCHED = Forms(accepted=_EITHER_STREAM)
+_PLAIN = Forms()
 
 
 class KubeApi:
@@ -63,9 +80,23 @@ class KubeApi:
     def __init__(self, policy: BridgeConfig):
         """Raises ``UsageError`` when there is no usable access; does not connect yet."""
         self._policy = policy
-        self._client = _client(policy.kubeconfig)
+        self._client = library.api_client(policy.kubeconfig)
+        self._written: dict[KubeName, KubeNode] = {}
+        """Nodes from the answers to writes, until the watch has reported them."""
+        self._protobuf = True
 
     def list_nodes(self) -> tuple[list[KubeNode], str]:
+        """All Nodes. In protobuf all at once, as the API server has them in memory; each is reduced before
+        the next one is read.
+        """
+        with self._answer("GET", _NODES, self._selector(), None, _LISTED) as response:
+            if _is_protobuf(response):
+                listed = wire.NodeList(response.stream(CHUNK))
+                nodes = [project(node) for node in listed.nodes()]
+                return nodes, listed.version
+        return self._list_json()
+
+    def _list_json(self) -> tuple[list[KubeNode], str]:
         """All Nodes, page by page, each page reduced before the next is fetched."""
         nodes: list[KubeNode] = []
         query: dict[str, str] = {"limit": str(PAGE), **self._selector()}
@@ -89,13 +120,34 @@ class KubeApi:
             "timeoutSeconds": str(WATCH_S),
             **self._selector(),
         }
-        with self._answer("GET", _NODES, query, read_s=SILENCE_S) as response:
-            for line in patches.lines(response.stream(65536)):
-                yield patches.watch_event(line)
+        with self._answer("GET", _NODES, query, None, _WATCHED, SILENCE_S) as response:
+            if _is_protobuf(response):
+                for kind, thing in wire.watch_events(response.stream(CHUNK)):
+                    yield self._known(kind, thing) or patches.event_of(kind, wire.decode(thing))
+            else:
+                for line in patches.lines(response.stream(CHUNK)):
+                    yield patches.watch_event(line)
+
+    def _known(self, kind: str, thing: bytes) -> WatchEvent | None:
+        """The event of a Node that this version, or a newer one, is known of: the watch reports each write
+        of the bridge too.
+        """
+        if not self._written or kind not in ("ADDED", "MODIFIED"):
+            return None
+        name, uid, version = wire.identity(thing)
+        known = self._written.get(KubeName(name))
+        if known is None:
+            return None
+        newer = known.uid == uid and is_newer(known.version, version)
+        if not newer:  # no event of an older version follows
+            self._written.pop(known.name, None)
+        if newer or (known.uid, known.version) == (uid, version):
+            return WatchEvent(node=known, gone=False, version=version)
+        return None
 
     def node(self, name: KubeName) -> KubeNode:
         """The present Node."""
-        return project(self._call("GET", f"{_NODES}/{name}"))
+        return project(self._call("GET", f"{_NODES}/{name}", forms=_LISTED))
 
     def edit(self, seen: KubeNode, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
         """One merge patch with the version that was seen. The server answers 409 if the Node has
@@ -146,7 +198,10 @@ class KubeApi:
         return {"labelSelector": self._policy.node_selector} if self._policy.node_selector else {}
 
     def _patch(self, path: str, kind: str, body: object) -> KubeNode:
-        return project(self._call("PATCH", path, {"fieldManager": FIELD_MANAGER}, body, kind))
+        query = {"fieldManager": FIELD_MANAGER}
+        node = project(self._call("PATCH", path, query, body, Forms(kind, _EITHER)))
+        self._written[node.name] = node
+        return node
 
     def _call(
         self,
@@ -154,10 +209,11 @@ class KubeApi:
         path: str,
         query: Mapping[str, str] | None = None,
         body: object = None,
-        kind: str = _JSON,
+        forms: Forms = _PLAIN,
     ) -> dict[str, Any]:
-        with self._answer(method, path, query, body, kind) as response:
-            answer = decode(response.data)
+        with self._answer(method, path, query, body, forms) as response:
+            data = response.data
+            answer = wire.decode(data) if wire.is_object(data) else decode(data)
             if not isinstance(answer, dict):
                 raise KubeUnavailable(f"{method} {path}: the answer is not an object")
             return answer
@@ -169,29 +225,34 @@ class KubeApi:
         path: str,
         query: Mapping[str, str] | None = None,
         body: object = None,
-        kind: str = _JSON,
+        forms: Forms = _PLAIN,
         read_s: float | None = None,
     ) -> Iterator[Any]:
         """The open HTTP response; every failure becomes a ``KubeError``."""
-        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - after the library that uses it
 
-        response = None
+        client, response = self._client, None
+        accept = forms.accepted if self._protobuf else _JSON
+        headers = {**client.default_headers, "Accept": accept, "Content-Type": forms.sent}
         try:
-            response = self._client.call_api(
-                path,
+            client.update_params_for_auth(headers, [], ["BearerToken"])
+            response = client.request(
                 method,
+                client.configuration.host + path,
                 query_params=list((query or {}).items()),
-                header_params={"Accept": _JSON, "Content-Type": kind},
+                headers=headers,
                 body=body,
-                auth_settings=["BearerToken"],
                 _preload_content=False,
                 _request_timeout=(self._policy.timeout_s, read_s or self._policy.timeout_s),
             )
             yield response
-        except ApiException as error:
+        except library.api_exception() as error:
             raise self._translated(error, f"{method} {path}") from None
-        except (HTTPError, OSError, ValueError) as error:
+        except wire.UnknownForm as error:
+            self._protobuf = False
+            log.warning("from now on Nodes are read as JSON", call=f"{method} {path}", why=error)
+            raise KubeUnavailable(f"{method} {path}: {error}") from None
+        except (HTTPError, OSError, ValueError, wire.Incomplete) as error:
             raise KubeUnavailable(
                 f"{method} {path}: {' '.join(str(error).split())[:200]}"
             ) from None
@@ -206,7 +267,7 @@ class KubeApi:
         if error.status == 401:
             # The token has expired or was changed: read it again for the next call.
             try:
-                self._client = _client(self._policy.kubeconfig)
+                self._client = library.api_client(self._policy.kubeconfig)
             except UsageError as broken:  # it is being replaced just now
                 text = f"{text}; {broken}"
             return KubeUnauthorized(text)
@@ -225,36 +286,16 @@ class KubeApi:
         return KubeRefused(text)
 
 
+def _is_protobuf(response: Any) -> bool:
+    return str(response.headers.get("Content-Type", "")).startswith(wire.MEDIA_TYPE)
+
+
 def _message(error: Any) -> str:
     """The API server's error message."""
+    body = error.body or b""
+    data = body if isinstance(body, bytes) else str(body).encode()
     try:
-        return str(json.loads(error.body)["message"])
+        answer = wire.decode(data) if wire.is_object(data) else json.loads(data)
+        return str(answer["message"])
     except (ValueError, TypeError, KeyError):
-        return str(error.body or error.reason or "")
-
-
-def _client(setting: str) -> Any:
-    kubeconfig.require(setting)
-    try:
-        from kubernetes import client, config  # noqa: PLC0415 - 0.5 s, 40 MiB; imported only here
-    except ImportError:
-        raise UsageError(
-            "the bridge needs the package kubernetes; pip install 'holdfast[bridge]'"
-        ) from None
-
-    settings = client.Configuration()
-    path = kubeconfig.path_of(setting)
-    try:
-        if path is None:
-            config.load_incluster_config(client_configuration=settings)
-        else:
-            config.load_kube_config(
-                config_file=str(path), client_configuration=settings, persist_config=False
-            )
-    except Exception as error:  # noqa: BLE001 - whatever a mistake in the file leads to
-        where = path or "the pod's service account"
-        raise UsageError(f"{where}: {' '.join(str(error).split())[:200]}") from None
-    # The bridge retries itself: it knows what may be sent twice.
-    settings.retries = False
-    settings.connection_pool_maxsize = CONNECTIONS_KEPT
-    return client.ApiClient(settings)
+        return data.decode(errors="replace") or str(error.reason or "")

@@ -131,9 +131,15 @@ def watch_event(line: bytes) -> WatchEvent:
     try:
         message = decode(line)
         kind, thing = message["type"], message["object"]
-        meta = thing.get("metadata") or {}
+        thing.keys()
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise KubeUnavailable(f"watch of nodes: invalid message: {error}") from None
+    return event_of(kind, thing)
+
+
+def event_of(kind: str, thing: Json) -> WatchEvent:
+    """As ``watch_event``, from the event's type and its decoded object."""
+    meta = thing.get("metadata") or {}
     if kind == "ERROR":
         text = str(thing.get("message", ""))[:200]
         if thing.get("code") == 410 or thing.get("reason") in ("Expired", "Gone"):

@@ -10,7 +10,7 @@ from holdfast.adapters.log import Log
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
 from k8s_bridge.kube.api import Kube, KubeGone, WatchEvent
-from k8s_bridge.planning.snapshot import KubeNode
+from k8s_bridge.planning.snapshot import KubeNode, is_newer
 
 log = Log("bridge")
 
@@ -127,16 +127,10 @@ class NodeWatch:
     def _store(self, node: KubeNode) -> bool:
         """True when a decision may change. A version older than the known one is ignored."""
         known = self._nodes.get(node.name)
-        if known is not None and known.uid == node.uid and _newer(known.version, node.version):
+        if known is not None and known.uid == node.uid and is_newer(known.version, node.version):
             return False
         self._nodes[node.name] = node
         if known is not None and known.same_content(node):
             return False  # a heartbeat: only the version is new
         self._listed = None
         return known is None or known.facts != node.facts
-
-
-def _newer(version: str, than: str) -> bool:
-    """Resource versions of one resource can be compared (guaranteed since Kubernetes 1.35, before on
-    etcd)."""
-    return version.isdigit() and than.isdigit() and int(version) > int(than)

@@ -82,6 +82,24 @@ def conditions(
     )
 
 
+class Looks:
+    """The conditions and the label of many nodes: most have the same ones."""
+
+    def __init__(self, *, show_planned: bool):
+        self._show_planned = show_planned
+        self._found: dict[tuple[object, ...], tuple[tuple[Condition, ...], str]] = {}
+
+    def of(self, node: SlurmNode, withheld: Withheld | None) -> tuple[tuple[Condition, ...], str]:
+        """As ``conditions`` and ``label``."""
+        by = (node.reason, node.reason_user, node.reason_at)
+        key = (node.states, node.unknown_states, by, withheld)
+        found = self._found.get(key)
+        if found is None:
+            shown = conditions(node, withheld, show_planned=self._show_planned)
+            found = self._found[key] = shown, label(node)
+        return found
+
+
 def unknown(reason: str, message: str) -> tuple[Condition, ...]:
     """All conditions Unknown, for ``reason``."""
     return tuple(

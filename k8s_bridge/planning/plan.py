@@ -85,14 +85,13 @@ def plan(
     actions: list[Change] = []
     updates: list[UpdateStatus] = []
     rules = tuple(rule for rule in effective(policy.rules) if rule.mode is RuleMode.DRAIN)
+    look = conditions.Looks(show_planned=policy.show_planned)
     for node, view in joined.pairs:
         actions += _actions(node, view, policy, rules)
         if view.gone:
             continue
-        shown = conditions.conditions(
-            node, _withheld(node, view, policy), show_planned=policy.show_planned
-        )
-        updates += status_update(view, shown, conditions.label(node), now)
+        shown, label = look.of(node, _withheld(node, view, policy))
+        updates += status_update(view, shown, label, now)
     for view in joined.orphans:
         if view.conditions and not view.gone:
             updates += status_update(

@@ -26,6 +26,8 @@ FLAPS = 10
 FLAP_S = 60.0
 SILENT_S = 600.0
 """The same line appears once in this time."""
+MOST_FORMS = 10_000
+"""For so many combinations of taints and conditions it is kept which rules match them."""
 
 
 Hits = tuple[tuple[Rule, bool], ...]
@@ -56,6 +58,7 @@ class Signals:
         self._last: tuple[Sequence[SlurmNode], Sequence[KubeNode], list[KubeNode]] | None = None
         self._said: dict[str, float] = {}
         self._notices: list[str] = []
+        self._matches: dict[tuple[object, ...], frozenset[Rule]] = {}
 
     def look(
         self, slurm: Sequence[SlurmNode], kube: Sequence[KubeNode], now: datetime
@@ -125,9 +128,14 @@ class Signals:
         if memory is None or memory.view.uid != view.uid:
             memory = self._known[view.name] = _Memory(view=view)
         before = {rule.name for rule, matched in memory.hits if matched}
+        matching = self._matching(view)
+        if not matching and not before and not view.drained_for:  # nearly all Nodes
+            memory.hits, memory.first = (), {}
+            memory.view, memory.gone_at = view, None
+            return memory
         hits = []
         for rule in self._rules:
-            matches = rule.matches(view)
+            matches = rule in matching
             if matches != (rule.name in before):
                 self._changed(rule, view, memory, at)
             if matches or rule.name in view.drained_for:
@@ -137,6 +145,19 @@ class Signals:
         memory.first = {key: memory.first.get(key, at) for key in keys}
         memory.view, memory.gone_at = view, None
         return memory
+
+    def _matching(self, view: KubeNode) -> frozenset[Rule]:
+        """The rules that match. Rules read the taints and the statuses of conditions only, and most Nodes
+        have the same ones.
+        """
+        key = (view.follows_rules, view.foreign_taints, view.other_conditions)
+        found = self._matches.get(key)
+        if found is None:
+            if len(self._matches) >= MOST_FORMS:
+                self._matches.clear()
+            found = frozenset(rule for rule in self._rules if rule.matches(view))
+            self._matches[key] = found
+        return found
 
     def _changed(self, rule: Rule, view: KubeNode, memory: _Memory, at: float) -> None:
         changes = memory.changes.setdefault(rule.name, deque(maxlen=FLAPS))

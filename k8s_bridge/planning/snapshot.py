@@ -18,8 +18,8 @@ from k8s_bridge.names import (
     CONDITIONS,
     FIELD_MANAGER,
     KEEP_CORDONED,
+    KEPT_LABELS,
     ORIGIN,
-    PREFIX,
     RECORD,
     RULES_LABEL,
     STATE_LABEL,
@@ -29,8 +29,6 @@ from k8s_bridge.planning.ownership import BridgeRecord, Origin
 
 if TYPE_CHECKING:
     from k8s_bridge.rules.rule import Cause
-
-_KEPT_LABELS = ("topology.", PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +63,9 @@ class KubeNode:
     without it; ``tainted_by`` then is the field manager that last wrote the taints. ``record`` is that of
     the annotation, or what the field managers prove if the annotation is lost. ``conditions`` are the
     bridge's, by type. ``other_taints`` are all other taints as JSON,
-    ``other_conditions`` all other conditions as one text (as objects, those of 10,000 Nodes would take
-    16 MB), ``labels`` those that rules and budget read. ``causes`` (the rules that hold),
+    ``other_conditions`` all other conditions with their statuses as one text, and ``other_since`` when each
+    got its status (as objects, those of 10,000 Nodes would take 16 MB), ``labels`` those that rules and
+    budget read. ``causes`` (the rules that hold),
     ``not_isolated`` (why policy does not isolate it) and ``gone`` (it was deleted) come from ``signals``.
     """
 
@@ -84,6 +83,7 @@ class KubeNode:
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     other_taints: str = ""
     other_conditions: str = ""
+    other_since: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     causes: tuple[Cause, ...] = ()
     not_isolated: str = ""
@@ -108,25 +108,24 @@ class KubeNode:
 
     def foreign_status(self, condition: str) -> str:
         """The status of a condition of others; empty without it."""
-        return self._foreign(condition)[0]
+        at = self._row(condition)
+        return self.other_conditions[at:].partition("\n")[0].partition("\t")[2] if at >= 0 else ""
 
     def foreign_since(self, condition: str) -> float | None:
         """When it got that status, epoch seconds; ``None`` where that is not known."""
+        at = self._row(condition)
+        if at < 0:
+            return None
+        since = self.other_since.split("\t")[self.other_conditions.count("\n", 0, at) - 1]
         try:
-            return datetime.fromisoformat(
-                self._foreign(condition)[1].replace("Z", "+00:00")
-            ).timestamp()
+            return datetime.fromisoformat(since.replace("Z", "+00:00")).timestamp()
         except ValueError:
             return None
 
-    def _foreign(self, condition: str) -> tuple[str, str]:
-        head = f"\n{condition}\t"
-        start = self.other_conditions.find(head)
-        if not condition or start < 0:
-            return ("", "")
-        row = self.other_conditions[start + len(head) :].partition("\n")[0]
-        status, _, since = row.partition("\t")
-        return (status, since)
+    def _row(self, condition: str) -> int:
+        """Where that condition is in the text; -1 without it."""
+        at = self.other_conditions.find(f"\n{condition}\t") if condition else -1
+        return at + 1 if at >= 0 else -1
 
     @property
     def facts(self) -> tuple[object, ...]:
@@ -150,7 +149,7 @@ class KubeNode:
 
     @property
     def _content(self) -> tuple[object, ...]:
-        rules = (self.other_taints, self.other_conditions, self.labels)
+        rules = (self.other_taints, self.other_conditions, self.other_since, self.labels)
         return (self.facts, self.label, self.conditions, *rules)
 
 
@@ -176,6 +175,7 @@ def project(node: Mapping[str, Any]) -> KubeNode:
     text = notes.get(RECORD)
     conditions = (node.get("status") or {}).get("conditions") or ()
     record = BridgeRecord.load(text) if text is not None else None
+    others_text, since = _others(conditions)
     return KubeNode(
         name=KubeName(str(meta.get("name", ""))),
         uid=str(meta.get("uid", "")),
@@ -191,23 +191,34 @@ def project(node: Mapping[str, Any]) -> KubeNode:
         conditions=_conditions(conditions),
         # Most Nodes have the same ones: one text for all of them.
         other_taints=sys.intern(json.dumps(others, separators=(",", ":"))) if others else "",
-        other_conditions=_others(conditions),
+        other_conditions=others_text,
+        other_since=since,
         labels={
             sys.intern(key): sys.intern(str(value))
             for key, value in labels.items()
-            if key.startswith(_KEPT_LABELS) and key != STATE_LABEL
+            if key.startswith(KEPT_LABELS) and key != STATE_LABEL
         },
     )
 
 
-def _others(raw: Any) -> str:
-    """Type, status and time of each condition of others, one line each."""
-    rows = [
-        (str(c.get("type", "")), str(c.get("status", "")), str(c.get("lastTransitionTime") or ""))
-        for c in raw
-        if c.get("type") not in CONDITIONS
-    ]
-    return "".join("\n" + "\t".join(" ".join(word.split()) for word in row) for row in rows)
+def _others(raw: Any) -> tuple[str, str]:
+    """Type and status of each condition of others, one line each; and the time of each."""
+    rows = [c for c in raw if c.get("type") not in CONDITIONS]
+    text = "".join([_line(str(c.get("type", "")), str(c.get("status", ""))) for c in rows])
+    since = "\t".join([_word(str(c.get("lastTransitionTime") or "")) for c in rows])
+    # Most Nodes have the same conditions, and many got them in the same second.
+    return sys.intern(text), sys.intern(since)
+
+
+@functools.lru_cache(maxsize=1024)
+def _line(condition: str, status: str) -> str:
+    return f"\n{_word(condition)}\t{_word(status)}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _word(text: str) -> str:
+    """Without separators: others write it."""
+    return " ".join(text.split())
 
 
 def _rebuilt(cordoned_by: str, tainted_by: str, taint: str | None) -> BridgeRecord | None:
@@ -230,18 +241,31 @@ def _manager(entries: Any, field: str) -> str:
     return ""
 
 
-def _conditions(raw: Any) -> dict[str, Condition]:
-    return {
-        c["type"]: Condition(
-            type=c["type"],
-            status=str(c.get("status", "")),
-            reason=str(c.get("reason", "")),
-            message=str(c.get("message", "")),
-            since=str(c.get("lastTransitionTime") or ""),
+def _conditions(raw: Any) -> Mapping[str, Condition]:
+    return _by_type(
+        tuple(
+            condition_of(
+                c["type"],
+                str(c.get("status", "")),
+                str(c.get("reason", "")),
+                str(c.get("message", "")),
+                str(c.get("lastTransitionTime") or ""),
+            )
+            for c in raw
+            if c.get("type") in CONDITIONS
         )
-        for c in raw
-        if c.get("type") in CONDITIONS
-    }
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def condition_of(kind: str, status: str, reason: str, message: str, since: str) -> Condition:
+    """One object for all Nodes that have it: 30,000 of their own would take 6 MB."""
+    return Condition(type=kind, status=status, reason=reason, message=message, since=since)
+
+
+@functools.lru_cache(maxsize=4096)
+def _by_type(conditions: tuple[Condition, ...]) -> Mapping[str, Condition]:
+    return {condition.type: condition for condition in conditions}
 
 
 def is_own_cordon(view: KubeNode) -> bool:
@@ -254,3 +278,9 @@ def is_own_cordon(view: KubeNode) -> bool:
 def is_cordoned_by_others(view: KubeNode) -> bool:
     """True for a cordon that the bridge did not set."""
     return view.unschedulable and not is_own_cordon(view) and view.cordoned_by != FIELD_MANAGER
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Resource versions of one resource can be compared (guaranteed since Kubernetes 1.35, before on
+    etcd)."""
+    return version.isdigit() and than.isdigit() and int(version) > int(than)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timezone
 
 from k8s_bridge.names import DRAINED, READY, WHEN_TRUE
 from k8s_bridge.planning.changes import NodeEvent, UpdateStatus
-from k8s_bridge.planning.snapshot import Condition, KubeNode
+from k8s_bridge.planning.snapshot import Condition, KubeNode, condition_of
 
 
 def status_update(
@@ -17,7 +17,7 @@ def status_update(
     """One change, or none where the Node shows all of it. ``now``: the time of new conditions."""
     changed = []
     events: list[NodeEvent] = []
-    stamp = f"{now.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    stamp = _stamp(now)
     for condition in wanted:
         old = view.conditions.get(condition.type)
         if condition.same_content(old):
@@ -25,7 +25,12 @@ def status_update(
         if old is None and condition.type in WHEN_TRUE and condition.status != "True":
             continue
         kept = old is not None and old.status == condition.status
-        changed.append(replace(condition, since=old.since if old and kept else stamp))
+        since = old.since if old and kept else stamp
+        changed.append(
+            condition_of(
+                condition.type, condition.status, condition.reason, condition.message, since
+            )
+        )
         if not kept:
             events += _event_for(condition, old)
     if changed or view.label != label:
@@ -35,6 +40,11 @@ def status_update(
             label=label if view.label != label else None,
             events=tuple(events),
         )
+
+
+@functools.lru_cache(maxsize=4)
+def _stamp(now: datetime) -> str:
+    return f"{now.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 # (condition, new status) → Event reason, and whether it is a warning. Busy changes with each job: no Event.

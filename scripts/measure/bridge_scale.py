@@ -39,7 +39,8 @@ REST_S = 65.0
 SHARE = 0.8
 """The part of the rate of raw PATCH that the first sync has to reach."""
 _IMPORTS = (
-    "import k8s_bridge.service, k8s_bridge.kube.client, k8s_bridge.metrics, kubernetes.client"
+    "import k8s_bridge.service, k8s_bridge.kube.client, k8s_bridge.metrics\n"
+    "k8s_bridge.kube.library.imported()"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from holdfast.errors import Unavailable
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.apply import Applier
-from k8s_bridge.connections import Connections
+from k8s_bridge.connections import Connections, Wait
 from k8s_bridge.kube.api import KubeUnavailable
 from k8s_bridge.names import DRAINED
 from k8s_bridge.planning.storm import MOST
@@ -75,6 +76,23 @@ def test_a_storm_is_one_event() -> None:
     assert all(cluster.view(i).conditions[DRAINED].status == "True" for i in range(MOST + 5))
 
 
+def test_a_persons_drain_in_a_storm_does_not_wait_for_the_storm() -> None:
+    """One Event stands for its Event and those of the storm; it is a transition nevertheless."""
+    cluster = FakeCluster(MOST + 5)
+    cluster.settle()
+    cluster.slurm.set_state(SlurmName("worker-0"), "ALLOCATED")  # no transition: it comes last
+    names = list(cluster.slurm.by_name)
+    for name in names[1:-1]:
+        cluster.slurm.set_drain(name, "holdfast:XID79: x", AGENT)
+    cluster.slurm.set_drain(names[-1], "swapping DIMM", HUMAN)
+    cluster.kube.asked.clear()
+    cluster.round()
+    assert len(cluster.kube.events) == 1
+    order = list(dict.fromkeys(cluster.kube.asked))
+    assert order[1] == f"computeinstance-{MOST + 4}"
+    assert order[-1] == "computeinstance-0"
+
+
 def test_the_rest_of_a_storm_makes_no_second_event() -> None:
     cluster = FakeCluster(2 * MOST)
     cluster.settle()
@@ -114,6 +132,42 @@ def test_a_heartbeat_since_the_plan_costs_no_second_read() -> None:
     cluster.apply(planned)
     assert len(conflicts) == 2, "without a watch: late once, then read again"
     assert cluster.view().unschedulable
+
+
+def test_what_is_done_beside_the_jobs_ends_them() -> None:
+    started = threading.Event()
+    written: list[int] = []
+    ended: list[bool] = []
+
+    def job() -> None:
+        started.wait(60)
+        written.append(1)
+
+    def beside(wait: Wait) -> None:
+        ended.append(wait(time.monotonic() + 0.01))
+        started.set()
+
+    jobs = Connections(2).run([job] * 1000, time.monotonic() + 60, beside)
+    assert ended == [False], "two jobs were waiting"
+    assert len(written) == jobs, "those that were started have ended"
+
+
+def test_jobs_that_end_early_wake_what_is_done_beside_them() -> None:
+    ended: list[bool] = []
+
+    def beside(wait: Wait) -> None:
+        ended.append(wait(time.monotonic() + 60))
+
+    assert Connections(2).run([lambda: None] * 5, beside=beside) == 5
+    assert ended == [True]
+
+
+def test_an_error_beside_the_jobs_is_raised_after_they_have_ended() -> None:
+    def beside(_: Wait) -> None:
+        raise Unavailable(["sinfo"], "no answer")
+
+    with pytest.raises(Unavailable):
+        Connections(2).run([lambda: None] * 5, beside=beside)
 
 
 def test_several_connections_at_once_and_none_after_the_end() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +19,9 @@ from holdfast.errors import ConfigError, Refused, Unavailable
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName, SlurmName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.kube.api import KubeFailed
-from k8s_bridge.main import Bridge, main
+from k8s_bridge.connections import Wait
+from k8s_bridge.kube.api import KubeFailed, KubeNotFound
+from k8s_bridge.main import Bridge, Look, main
 from k8s_bridge.metrics import BridgeMetrics
 from k8s_bridge.names import DRAINED
 from k8s_bridge.planning.plan import WriteRecord
@@ -44,7 +45,15 @@ def bridge_over(cluster: FakeCluster, folder: Path, monkeypatch: pytest.MonkeyPa
         return cluster.kube.list_nodes()[0]
 
     monkeypatch.setattr(bridge.watch, "nodes", nodes)
+    monkeypatch.setattr(bridge.watch, "known", lambda name: known(cluster, name))
     return bridge
+
+
+def known(cluster: FakeCluster, name: KubeName) -> KubeNode | None:
+    try:
+        return cluster.kube.node(name)
+    except KubeNotFound:
+        return None
 
 
 def silent(names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
@@ -146,6 +155,68 @@ def test_no_pause_between_the_parts_of_a_long_plan(
         bridge.stop()
         loop.join(60)
     assert not loop.is_alive(), "a stop ends the pause"
+
+
+class LongPlan:
+    """A bridge with a plan of which a part is written, then a look is made, while the connections are busy."""
+
+    def __init__(self, bridge: Bridge, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch):
+        self.cluster = cluster
+        self._busy, self._looked, self._ended = (threading.Event() for _ in range(3))
+        self._write, self._look = cluster.kube.patch_status, bridge._look
+        self._ahead = bridge._look_ahead
+        self._looks = 0
+        monkeypatch.setattr("k8s_bridge.main.SLICE_S", 0.0)
+        monkeypatch.setattr(cluster.kube, "patch_status", self.write)
+        monkeypatch.setattr(bridge, "_look", self.look)
+        monkeypatch.setattr(bridge, "_look_ahead", self.look_ahead)
+
+    def write(self, name: KubeName, *rest: Any) -> KubeNode:
+        if len(self.cluster.kube.asked) >= 5:
+            self._busy.set()
+            (self._ended if self._looked.is_set() else self._looked).wait(60)
+        return self._write(name, *rest)
+
+    def look(self, now: datetime) -> Look:
+        """The second one sees a drain."""
+        self._looks += 1
+        if self._looks == 2:
+            assert self._busy.wait(60)
+            self.cluster.slurm.set_drain(SlurmName("worker-29"), "holdfast:XID79: x", AGENT)
+        found = self._look(now)
+        if self._looks == 2:
+            self._looked.set()
+        return found
+
+    def look_ahead(self, until: float, wait: Wait) -> None:
+        self._ahead(until, wait)
+        self._ended.set()
+
+
+def test_the_next_look_is_made_while_a_long_plan_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written meanwhile is not written again, and what the look saw is written without another."""
+    cluster = FakeCluster(30, BridgeConfig(connections=2))
+    bridge = bridge_over(cluster, tmp_path, monkeypatch)
+    with monkeypatch.context() as patch:
+        LongPlan(bridge, cluster, patch)
+        first = bridge.step(NOON)
+    assert 0 < first < 30
+    assert bridge.wake.is_set(), "the rest is written without a pause"
+    asked = list(cluster.kube.asked)
+    assert len(asked) == len(set(asked)) == first
+    with monkeypatch.context() as patch:
+        patch.setattr(bridge, "_look", None)  # the look is there already
+        patch.setattr("k8s_bridge.main.SLICE_S", 60.0)
+        bridge.step(NOON)
+    second = cluster.kube.asked[first:]
+    assert second[0] == "computeinstance-29", "the drain that the look saw comes first"
+    assert not set(second) & set(asked), "written while the look was made: left to the next plan"
+    bridge.step(NOON)
+    assert bridge.step(NOON) == 0
+    assert cluster.view(29).unschedulable
+    assert all(cluster.view(i).conditions for i in range(30))
 
 
 def time_is_up_after(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:

@@ -44,8 +44,22 @@ def test_without_a_change_it_is_the_same_list(bench: Bench) -> None:
     assert bench.view.read() is first
     assert bench.full == 1
     bench.now = 61
-    assert bench.view.read() is first, "nor does a full read change it"
+    bench.view.refresh()
     assert bench.full == 2
+    assert bench.view.read() is first, "nor does a full read change it"
+
+
+def test_a_full_read_has_its_time_between_two_looks(bench: Bench) -> None:
+    bench.view.read()
+    bench.now = 59
+    bench.view.refresh()
+    assert bench.full == 1, "not before its time"
+    bench.now = 119
+    bench.view.read()
+    assert bench.full == 1, "no look waits for it"
+    bench.now = 121
+    bench.view.read()
+    assert bench.full == 2, "unless there was no time between the looks"
 
 
 def test_a_drain_is_seen_without_a_full_read_and_keeps_the_machine(bench: Bench) -> None:
