@@ -1,0 +1,70 @@
+"""``scripts/package``: writes the parts of a release into a folder."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from testbed.errors import SandboxError
+from testbed.paths import TREE, cache
+
+from holdfast.version import VERSION
+from packages.chart.files import NAME, write_archive
+from packages.helm.programs import build
+
+
+class Part(NamedTuple):
+    """``make``: writes into the folder and returns the files that it wrote."""
+
+    about: str
+    make: Callable[[Path], Sequence[Path]]
+
+
+def _chart(folder: Path) -> Sequence[Path]:
+    target = folder / f"{NAME}-chart-{VERSION}.tgz"
+    write_archive(target)
+    return (target,)
+
+
+def _programs(_: Path) -> Sequence[Path]:
+    build(cache(), lambda text: print(text, file=sys.stderr, flush=True))
+    return ()
+
+
+PARTS: Mapping[str, Part] = {
+    "chart": Part("the Helm chart", _chart),
+    "programs": Part("for the tests: Helm and kubeconform, in the cache (2 minutes)", _programs),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status 0: written; 2: one part cannot be built here, with the reason."""
+    width = max(map(len, PARTS)) + 2
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False,
+        prog="scripts/package",
+        description="Build the parts of a release from this tree. The same tree gives the same files.\n"
+        + "\n".join(f"  {name:{width}}{part.about}" for name, part in PARTS.items()),
+        epilog="example: scripts/package chart --to dist",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", nargs="+", choices=PARTS, metavar="WHAT", help=", ".join(PARTS))
+    parser.add_argument("--to", type=Path, default=TREE / "dist", help="folder (default: dist)")
+    arguments = parser.parse_args(argv)
+    arguments.to.mkdir(parents=True, exist_ok=True)
+    try:
+        for what in arguments.what:
+            for path in PARTS[what].make(arguments.to):
+                print(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path}")
+    except SandboxError as error:
+        print(f"package: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+{{/* A value as `holdfast render --set` takes it. A number keeps its digits: Helm would print 1000000 as 1e+06. */}}
+{{- define "holdfast.text" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end -}}
+{{- end }}
+
+{{/* A map as NAME=VALUE,…, in the order of its names. */}}
+{{- define "holdfast.pairs" -}}
+{{- $pairs := list -}}
+{{- range $name, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $name $value) }}{{ end -}}
+{{- join "," $pairs -}}
+{{- end }}
+
+{{/* Ends with the remedy when a value does not match its pattern. */}}
+{{- define "holdfast.check" -}}
+{{- if not (regexMatch .pattern .given) -}}
+{{- if and .missing (eq .given "") }}{{ fail .missing }}{{ end -}}
+{{- fail (printf .refusal .given) -}}
+{{- end -}}
+{{- end }}
+
+{{/* What one value excludes in another, as `holdfast render deployment` refuses it. */}}
+{{- define "holdfast.together" -}}
+{{- with .Values.bridge -}}
+{{- if .enabled -}}
+{{- if ne (eq .adapter "rest") (ne .rest_url "") }}{{ fail "bridge: adapter=rest and rest_url belong together" }}{{ end -}}
+{{- if and (eq .adapter "rest") (ne .auth "jwt") -}}
+{{- fail "bridge: adapter=rest needs auth=jwt: slurmrestd takes a token" -}}
+{{- end -}}
+{{- if eq (include "holdfast.text" .metrics_port) "9647" -}}
+{{- fail "bridge: metrics_port: 9647 is that of the status page" -}}
+{{- end -}}
+{{- $nodes := values .nodes -}}
+{{- if ne (len $nodes) (len (uniq $nodes)) -}}
+{{- fail "bridge: nodes: a Kubernetes Node is given twice; each Slurm node needs one of its own" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "holdfast.token_file" -}}
+{{- if eq .Values.bridge.auth "jwt" }}{{ .Values.bridge.auth_path }}/token{{ end -}}
+{{- end }}
+
+{{/* Ports of the NetworkPolicy's egress. */}}
+{{- define "holdfast.ports" -}}
+{{- $ports := list (dict "port" 53 "protocol" "UDP") (dict "port" 53 "protocol" "TCP") -}}
+{{- range .Values.network_policy.ports }}{{ $ports = append $ports (dict "port" (int .) "protocol" "TCP") }}{{ end -}}
+{{- toJson $ports -}}
+{{- end }}
+
+{{- define "holdfast.switches" -}}
+{{- $switches := dict -}}
+{{- range .Values.kill_switches }}{{ $_ := set $switches . "" }}{{ end -}}
+{{- toJson $switches -}}
+{{- end }}
+
+{{/* Another script makes new pods. */}}
+{{- define "holdfast.agent.digest" -}}
+{{- printf "%s\n" (include "holdfast.agent.sh" .) | sha256sum | trunc 12 -}}
+{{- end }}
