@@ -15,6 +15,7 @@ from testbed.paths import TREE, cache
 from holdfast.version import VERSION
 from packages.chart.files import NAME, write_archive
 from packages.helm.programs import build
+from packages.helm.schemas import download
 
 
 class Part(NamedTuple):
@@ -31,8 +32,13 @@ def _chart(folder: Path) -> Sequence[Path]:
 
 
 def _programs(_: Path) -> Sequence[Path]:
-    build(cache(), lambda text: print(text, file=sys.stderr, flush=True))
+    build(cache(), _say)
+    download(cache(), _say)
     return ()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 PARTS: Mapping[str, Part] = {
