@@ -13,9 +13,11 @@ from testbed.errors import SandboxError
 from testbed.paths import TREE, cache
 
 from holdfast.version import VERSION
+from packages import zipapp
 from packages.chart.files import NAME, write_archive
 from packages.helm.programs import build
 from packages.helm.schemas import download
+from packages.node import deb, rpm
 
 
 class Part(NamedTuple):
@@ -31,6 +33,24 @@ def _chart(folder: Path) -> Sequence[Path]:
     return (target,)
 
 
+def _zipapp(folder: Path) -> Sequence[Path]:
+    target = folder / f"holdfast-{VERSION}.pyz"
+    zipapp.write(target)
+    return (target,)
+
+
+def _deb(folder: Path) -> Sequence[Path]:
+    target = folder / f"holdfast_{VERSION}_all.deb"
+    deb.write(target)
+    return (target,)
+
+
+def _rpm(folder: Path) -> Sequence[Path]:
+    target = folder / f"holdfast-{VERSION}-{rpm.RELEASE}.noarch.rpm"
+    rpm.write(target)
+    return (target,)
+
+
 def _programs(_: Path) -> Sequence[Path]:
     build(cache(), _say)
     download(cache(), _say)
@@ -43,6 +63,9 @@ def _say(text: str) -> None:
 
 PARTS: Mapping[str, Part] = {
     "chart": Part("the Helm chart", _chart),
+    "zipapp": Part("the node's side as one file, without the bridge's dependencies", _zipapp),
+    "deb": Part("the node's side for Debian and Ubuntu", _deb),
+    "rpm": Part("the node's side for RPM systems (needs rpmbuild)", _rpm),
     "programs": Part("for the tests: Helm and kubeconform, in the cache (2 minutes)", _programs),
 }
 
