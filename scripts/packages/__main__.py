@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from testbed.errors import SandboxError
+from testbed.kube.toolchain import Say
 from testbed.paths import TREE, cache
 
 from holdfast.version import VERSION
@@ -17,6 +19,7 @@ from packages import zipapp
 from packages.chart.files import NAME, write_archive
 from packages.helm.programs import build
 from packages.helm.schemas import download
+from packages.images import agent, bridge
 from packages.node import deb, rpm
 
 
@@ -51,6 +54,23 @@ def _rpm(folder: Path) -> Sequence[Path]:
     return (target,)
 
 
+def _bridge_image(folder: Path) -> Sequence[Path]:
+    return _image(bridge.NAME, bridge.write, folder)
+
+
+def _agent_image(folder: Path) -> Sequence[Path]:
+    return _image(agent.NAME, agent.write, folder)
+
+
+def _image(name: str, write: Callable[[Path, Path, Say], str], folder: Path) -> Sequence[Path]:
+    if os.geteuid() != 0:
+        raise SandboxError("an image needs root: its files belong to root")
+    target = folder / f"{name}-{VERSION}.oci.tar"
+    digest = write(target, cache(), _say)
+    print(f"{name}@{digest}")
+    return (target,)
+
+
 def _programs(_: Path) -> Sequence[Path]:
     build(cache(), _say)
     download(cache(), _say)
@@ -66,6 +86,10 @@ PARTS: Mapping[str, Part] = {
     "zipapp": Part("the node's side as one file, without the bridge's dependencies", _zipapp),
     "deb": Part("the node's side for Debian and Ubuntu", _deb),
     "rpm": Part("the node's side for RPM systems (needs rpmbuild)", _rpm),
+    "bridge-image": Part("the bridge's image, an OCI archive; as root", _bridge_image),
+    "agent-image": Part(
+        "the image of the agent's DaemonSet, an OCI archive; as root", _agent_image
+    ),
     "programs": Part("for the tests: Helm and kubeconform, in the cache (2 minutes)", _programs),
 }
 

@@ -61,24 +61,29 @@ def _component(name: str) -> Component:
             "installs it"
         )
     about = installed.metadata
-    licence = about.get("License-Expression") or about.get("License") or "see its LICENSE"
-    return Component(name=name, version=installed.version, licence=licence.splitlines()[0])
+    named = next((key for key in ("License-Expression", "License") if key in about), None)
+    licence = about[named].splitlines()[0] if named else "see its LICENSE"
+    return Component(name=name, version=installed.version, licence=licence)
 
 
 def modules() -> Mapping[str, bytes]:
     """Path below site-packages → content: Holdfast's own packages and those of ``MODULES``."""
-    own = {
-        str(path.relative_to(TREE)): path.read_bytes()
-        for package, patterns in PACKAGES.items()
-        for path in sources(TREE / package, patterns)
-    }
     theirs = {
         str(path): path.locate().read_bytes()  # type: ignore[attr-defined]
         for name, tops in MODULES.items()
         for path in _files(name)
         if path.parts[0] in tops and path.suffix == ".py"
     }
-    return dict(sorted({**own, **theirs}.items()))
+    return dict(sorted({**own(), **theirs}.items()))
+
+
+def own() -> Mapping[str, bytes]:
+    """Path below site-packages → content of Holdfast's own packages."""
+    return {
+        str(path.relative_to(TREE)): path.read_bytes()
+        for package, patterns in PACKAGES.items()
+        for path in sources(TREE / package, patterns)
+    }
 
 
 def licences() -> Mapping[str, bytes]:

@@ -33,8 +33,8 @@ def judged(kubeconform: Path, schemas: Path, objects: list[Any], folder: Path) -
     assert unknown <= OTHER_PROJECTS
     file = folder / "objects.yaml"
     file.write_text(yaml.safe_dump_all(objects))
-    argv = [kubeconform, "-output=json", "-verbose", f"-skip={','.join(OTHER_PROJECTS)}"]
-    argv += [f"-schema-location={folder}/{SCHEMA_FILES}", file]
+    argv = [str(kubeconform), "-output=json", "-verbose", f"-skip={','.join(OTHER_PROJECTS)}"]
+    argv += [f"-schema-location={folder}/{SCHEMA_FILES}", str(file)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     rows = json.loads(done.stdout)["resources"]
     return {f"{row['kind']}/{row['name']}": row["msg"] for row in rows}

@@ -48,7 +48,7 @@ def download(cache: Path, say: Say) -> None:
         if openapi(version, cache):
             continue
         say(f"downloading the OpenAPI of Kubernetes {version} (a Go module, once) …")
-        argv = [go, "mod", "download", "-json", f"k8s.io/kubernetes@v{version}"]
+        argv = [str(go), "mod", "download", "-json", f"k8s.io/kubernetes@v{version}"]
         # Outside of any module: no go.mod is read or changed.
         done = subprocess.run(
             argv,
