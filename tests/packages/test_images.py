@@ -121,7 +121,7 @@ def test_the_bridges_layer_is_reproducible_and_starts_as_its_user(
 ) -> None:
     made = []
     for name in ("one", "two"):
-        bridge.install(root.lower, tmp_path / name)
+        bridge.install(root.lower, tmp_path / name, cache())
         made.append(oci.layer(tmp_path / f"{name}.layer", tmp_path / name))
     assert made[0].content == made[1].content
     # What the image's user sees: this layer over the root, and no way to write.

@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 
 @pytest.fixture
-def release(helm: Helm, server: ApiServer) -> Helm:
+def client(helm: Helm, server: ApiServer) -> Helm:
     return replace(helm, kubeconfig=server.kubeconfig)
 
 
@@ -59,21 +59,21 @@ def test_the_server_takes_every_object_strictly(helm: Helm, chart: Path, server:
 
 
 def test_install_upgrade_rollback_uninstall(
-    release: Helm, chart: Path, server: ApiServer, tmp_path: Path
+    client: Helm, chart: Path, server: ApiServer, tmp_path: Path
 ) -> None:
     before = everything(server)
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(PLAIN))
     to = ("holdfast", str(chart), "-n", NAMESPACE)
 
-    notes = release("install", *to, f"--set=bridge.image={IMAGE}")
+    notes = client("install", *to, f"--set=bridge.image={IMAGE}")
     assert f"Holdfast {VERSION} in namespace {NAMESPACE}" in notes
     assert f"kubectl -n {NAMESPACE} rollout status deployment/holdfast-bridge" in notes
     first = made(server, before)
     assert "DaemonSet/slurm/holdfast-agent" not in first
     assert deployment(server)["image"] == IMAGE
 
-    notes = release("upgrade", *to, "-f", str(file), f"--set=bridge.image={OTHER}")
+    notes = client("upgrade", *to, "-f", str(file), f"--set=bridge.image={OTHER}")
     assert "These kill switches are on: bridge, all" in notes
     second = made(server, before)
     assert {"DaemonSet/slurm/holdfast-agent", "ConfigMap/slurm/holdfast-off"} <= second.keys()
@@ -81,36 +81,36 @@ def test_install_upgrade_rollback_uninstall(
 
     # A refused upgrade changes nothing.
     with pytest.raises(HelmError, match="image with its digest"):
-        release("upgrade", *to, "--set=bridge.image=holdfast:1")
+        client("upgrade", *to, "--set=bridge.image=holdfast:1")
     assert contents(made(server, before)) == contents(second)
 
-    release("rollback", "holdfast", "1", "-n", NAMESPACE)
+    client("rollback", "holdfast", "1", "-n", NAMESPACE)
     assert contents(made(server, before)) == contents(first)
 
-    release("uninstall", "holdfast", "-n", NAMESPACE)
+    client("uninstall", "holdfast", "-n", NAMESPACE)
     after = everything(server)
     assert after.keys() == before.keys()
     assert contents(after) == contents(before)
 
 
 def test_an_install_that_is_refused_leaves_nothing(
-    release: Helm, chart: Path, server: ApiServer
+    client: Helm, chart: Path, server: ApiServer
 ) -> None:
     """Helm keeps a record of a failed release; a values error comes before anything is sent."""
     before = everything(server)
     with pytest.raises(HelmError, match=r"give it with --set bridge\.image="):
-        release("install", "holdfast", str(chart), "-n", NAMESPACE)
+        client("install", "holdfast", str(chart), "-n", NAMESPACE)
     assert everything(server).keys() == before.keys()
 
 
-def test_two_releases_do_not_share_objects(release: Helm, chart: Path, server: ApiServer) -> None:
+def test_two_releases_do_not_share_objects(client: Helm, chart: Path, server: ApiServer) -> None:
     """The rights have one name in the cluster: Helm refuses the second release and names the owner."""
     server.kubectl("create", "namespace", "other")
     image = f"--set=bridge.image={DEFAULTS['bridge']['image']}"
-    release("install", "holdfast", str(chart), "-n", NAMESPACE, image)
+    client("install", "holdfast", str(chart), "-n", NAMESPACE, image)
     with pytest.raises(HelmError, match="exists and cannot be imported into the current release"):
-        release("install", "holdfast", str(chart), "-n", "other", image)
-    release("uninstall", "holdfast", "-n", NAMESPACE)
+        client("install", "holdfast", str(chart), "-n", "other", image)
+    client("uninstall", "holdfast", "-n", NAMESPACE)
 
 
 def made(server: ApiServer, before: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,14 +13,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from testbed.errors import SandboxError
 from testbed.kube.toolchain import Say
 from testbed.paths import TREE
-from testbed.rootfs.layers import python_version
+from testbed.rootfs.layers import building, digest_of, python_version
+from testbed.rootfs.product import PACKAGES as PRODUCT
 
 from holdfast.version import VERSION
 from k8s_bridge.render import DEPLOYMENT
@@ -58,7 +59,7 @@ def write_on(root: Path, target: Path, cache: Path) -> str:
     with tempfile.TemporaryDirectory(dir=cache / "images") as scratch:
         folder = Path(scratch)
         home = folder / "home"
-        install(root, home)
+        install(root, home, cache)
         image = oci.Image(
             layers=(
                 oci.layer(folder / "base", root, base.keep),
@@ -75,12 +76,10 @@ def write_on(root: Path, target: Path, cache: Path) -> str:
         return oci.write(target, image)
 
 
-def install(root: Path, folder: Path) -> None:
+def install(root: Path, folder: Path, cache: Path) -> None:
     """The upper layer into ``folder``: /opt/holdfast, byte-compiled, and the user."""
-    version = python_version(root)
-    site = folder / HOME / f"lib/python{version}/site-packages"
-    site.mkdir(parents=True)
-    _pip(site, version)
+    site = folder / _site(root)
+    shutil.copytree(_wheels(root, cache), folder, symlinks=True)
     for name, content in own().items():
         _put(site / name, content)
     _put(folder / HOME / "bin/holdfast", _PROGRAM.encode(), 0o755)
@@ -101,9 +100,7 @@ def install(root: Path, folder: Path) -> None:
     ]
     made = cyclonedx(NAME, VERSION, packages, {})
     _put(folder / SBOM, (json.dumps(made, indent=1) + "\n").encode())
-    _compile(root, folder)
-    for path in folder.rglob("*"):
-        os.chown(path, 0, 0, follow_symlinks=False)
+    _compile(root, folder, [site / name for name in PRODUCT])
 
 
 def _accounts() -> Mapping[str, str]:
@@ -111,6 +108,22 @@ def _accounts() -> Mapping[str, str]:
         "etc/passwd": f"{_USER}:x:{_UID}:{_UID}::/nonexistent:/usr/sbin/nologin\n",
         "etc/group": f"{_USER}:x:{_UID}:\n",
     }
+
+
+def _site(root: Path) -> str:
+    return f"{HOME}/lib/python{python_version(root)}/site-packages"
+
+
+def _wheels(root: Path, cache: Path) -> Path:
+    """The packages of the lock, byte-compiled; installed once for each lock, and each Python."""
+    site = _site(root)
+    final = cache / "images" / f"wheels-{digest_of(LOCK.read_text(), site, str(root))}"
+    with building(final) as part:
+        if not final.is_dir():
+            (part / site).mkdir(parents=True)
+            _pip(part / site, python_version(root))
+            _compile(root, part, [part / site])
+    return final
 
 
 def _pip(site: Path, version: str) -> None:
@@ -139,13 +152,17 @@ def _installed(site: Path) -> Iterator[tuple[str, str]]:
         name = re.search(r"^Name: (\S+)", text, re.MULTILINE)
         version = re.search(r"^Version: (\S+)", text, re.MULTILINE)
         if name and version:
-            yield name[1].lower(), version[1]
+            yield re.sub("[-_.]+", "-", name[1]).lower(), version[1]
 
 
-def _compile(root: Path, folder: Path) -> None:
-    """By the root's Python. Checked by nothing: the files of an image do not change."""
+def _compile(root: Path, folder: Path, below: Sequence[Path]) -> None:
+    """By the root's Python. Checked by nothing: the files of an image do not change.
+
+    In one process without a random hash seed: the same files give the same bytes.
+    """
     enter = 'mount --bind "$1" "$2/mnt" && exec /usr/sbin/chroot "$2" /usr/bin/env -i PYTHONHASHSEED=0 "$3" -I '
-    enter += f"-m compileall -q --invalidation-mode unchecked-hash -s /mnt -p / /mnt/{HOME}/lib"
+    enter += "-m compileall -q --invalidation-mode unchecked-hash -s /mnt -p / "
+    enter += " ".join(f"/mnt/{one.relative_to(folder)}" for one in below)
     argv = ["unshare", "--mount", "--propagation=private", "sh", "-c", enter, "sh"]
     done = subprocess.run(
         [*argv, str(folder), str(root), "/usr/bin/python3"],
