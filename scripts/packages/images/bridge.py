@@ -79,7 +79,7 @@ def write_on(root: Path, target: Path, cache: Path) -> str:
 def install(root: Path, folder: Path, cache: Path) -> None:
     """The upper layer into ``folder``: /opt/holdfast, byte-compiled, and the user."""
     site = folder / _site(root)
-    shutil.copytree(_wheels(root, cache), folder, symlinks=True)
+    shutil.copytree(_wheels(root, cache), folder, symlinks=True, copy_function=_link)
     for name, content in own().items():
         _put(site / name, content)
     _put(folder / HOME / "bin/holdfast", _PROGRAM.encode(), 0o755)
@@ -108,6 +108,14 @@ def _accounts() -> Mapping[str, str]:
         "etc/passwd": f"{_USER}:x:{_UID}:{_UID}::/nonexistent:/usr/sbin/nologin\n",
         "etc/group": f"{_USER}:x:{_UID}:\n",
     }
+
+
+def _link(source: str, target: str) -> None:
+    """A second name instead of a copy, where both are on one file system."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _site(root: Path) -> str:
