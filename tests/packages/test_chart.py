@@ -87,6 +87,9 @@ def rendered(values: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
     rights = {name: bridge[name] for name in ("cordon", "taint") if name in bridge}
     port = {name: bridge[name] for name in ("metrics_port",) if name in bridge}
     more = {name: _text(one) for name, one in values.get("network_policy", {}).items()}
+    if "rest_url" in bridge:
+        # As with Terraform: the bridge may connect to slurmrestd without another value.
+        more["ports"] += "," + bridge["rest_url"].rpartition(":")[2]
     cluster = {"cluster": values["cluster"]} if "cluster" in values else {}
     texts = [
         render_text("rbac", namespace=namespace, **rights),

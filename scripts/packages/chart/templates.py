@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
 import yaml
@@ -174,18 +173,12 @@ def manifests() -> Iterator[tuple[str, str]]:
     for name, (when, source) in FILES.items():
         kept = [text for text in source.marked().split("\n---\n") if not _namespace(text)]
         text = template("\n---\n".join(one.rstrip("\n") for one in kept) + "\n", HELM)
-        yield f"{name}.yaml", f"{{{{- if {when} }}}}\n{_optional(text)}{{{{- end }}}}\n"
+        yield f"{name}.yaml", f"{{{{- if {when} }}}}\n{text}{{{{- end }}}}\n"
 
 
 def _namespace(text: str) -> bool:
     """Helm creates the namespace of a release itself, if asked to."""
     return bool(yaml.safe_load(text)["kind"] == "Namespace")
-
-
-def _optional(text: str) -> str:
-    """The line of ``rest_url`` stands only where it is set, as in ``holdfast render``."""
-    line = r"( +rest_url: .*\n)"
-    return re.sub(line, r"{{- if .Values.bridge.rest_url }}\n\1{{- end }}\n", text)
 
 
 def agent_script() -> str:

@@ -41,10 +41,13 @@
 {{- if eq .Values.bridge.auth "jwt" }}{{ .Values.bridge.auth_path }}/token{{ end -}}
 {{- end }}
 
-{{/* Ports of the NetworkPolicy's egress. */}}
+{{/* Ports of the NetworkPolicy's egress: DNS, those in network_policy.ports, and slurmrestd's. */}}
 {{- define "holdfast.ports" -}}
 {{- $ports := list (dict "port" 53 "protocol" "UDP") (dict "port" 53 "protocol" "TCP") -}}
-{{- range .Values.network_policy.ports }}{{ $ports = append $ports (dict "port" (int .) "protocol" "TCP") }}{{ end -}}
+{{- $tcp := list -}}
+{{- range .Values.network_policy.ports }}{{ $tcp = append $tcp (int .) }}{{ end -}}
+{{- with regexFind "[0-9]+$" .Values.bridge.rest_url }}{{ $tcp = append $tcp (int .) | uniq }}{{ end -}}
+{{- range $tcp }}{{ $ports = append $ports (dict "port" . "protocol" "TCP") }}{{ end -}}
 {{- toJson $ports -}}
 {{- end }}
 
