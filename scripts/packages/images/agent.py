@@ -19,6 +19,8 @@ from packages.images.labels import labels
 from packages.sbom import PACKAGE, cyclonedx
 
 NAME = "holdfast-agent"
+LABELS = labels(NAME, "Starts Holdfast's agent beside slurmd")
+CONFIG = {"Cmd": ["sh"]}
 SBOM = "usr/share/holdfast/sbom.cdx.json"
 
 
@@ -44,7 +46,7 @@ def write_on(root: Path, target: Path, cache: Path) -> str:
                 oci.layer(folder / "base", root, base.keep),
                 oci.layer(folder / "sbom", folder / "more"),
             ),
-            labels=labels(NAME, "Starts Holdfast's agent beside slurmd"),
-            config={"Cmd": ["sh"]},
+            labels=LABELS,
+            config=CONFIG,
         )
         return oci.write(target, image)

@@ -12,8 +12,8 @@ from pathlib import Path
 from testbed.kube.toolchain import Say
 from testbed.rootfs import roots
 
-SUITE = "trixie"
-"""Debian 13, as in the Containerfiles; its Slurm is 24.11."""
+SUITE, DEBIAN = "trixie", "13"
+"""As in the Containerfiles; its Slurm is 24.11."""
 
 _EPOCH_S = "315532800"
 

@@ -39,6 +39,13 @@ SBOM = f"{HOME}/sbom.cdx.json"
 _USER = DEPLOYMENT.values["slurm_user"].default
 _UID = DEPLOYMENT.values["uid"].default
 _PATH = f"/{HOME}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LABELS = labels(NAME, "Keeps Slurm's and Kubernetes' node states consistent")
+CONFIG = {
+    "User": f"{_UID}:{_UID}",
+    "Env": [f"PATH={_PATH}"],
+    "Entrypoint": ["holdfast"],
+    "Cmd": ["bridge"],
+}
 _PROGRAM = f"""\
 #!/{HOME}/bin/python -I
 import sys
@@ -65,13 +72,8 @@ def write_on(root: Path, target: Path, cache: Path) -> str:
                 oci.layer(folder / "base", root, base.keep),
                 oci.layer(folder / "product", home),
             ),
-            labels=labels(NAME, "Keeps Slurm's and Kubernetes' node states consistent"),
-            config={
-                "User": f"{_UID}:{_UID}",
-                "Env": [f"PATH={_PATH}"],
-                "Entrypoint": ["holdfast"],
-                "Cmd": ["bridge"],
-            },
+            labels=LABELS,
+            config=CONFIG,
         )
         return oci.write(target, image)
 
