@@ -48,6 +48,11 @@ EVERYTHING: dict[str, Any] = {
         "timeout_s": 20,
         "runs_on": {"pool": "system"},
         "memory_limit_mib": 1024,
+        "extra_configuration": {
+            "bridge": {"log_format": "json"},
+            "slurm": {"timeout_s": 7},
+            "node": {"expected_gpus": 4, "mounts": ["/mnt/a"]},
+        },
     },
     "network_policy": {"ports": [443, 16443]},
     "agent": {
@@ -81,9 +86,13 @@ EVERYTHING: dict[str, Any] = {
 KEY = {"bridge": {"image": IMAGE, "auth": "key", "nodes": {}, "adapter": "pyslurm"}}
 
 
-def rendered(values: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
+def rendered(values: Mapping[str, Any], namespace: str, folder: Path) -> Mapping[str, Any]:
     """What `holdfast render` prints for the same values."""
     bridge = {name: _text(one) for name, one in values["bridge"].items()}
+    if "extra_configuration" in bridge:
+        file = folder / "extra.yaml"
+        file.write_text(yaml.safe_dump(values["bridge"]["extra_configuration"]))
+        bridge["extra_configuration"] = str(file)
     rights = {name: bridge[name] for name in ("cordon", "taint") if name in bridge}
     port = {name: bridge[name] for name in ("metrics_port",) if name in bridge}
     more = {name: _text(one) for name, one in values.get("network_policy", {}).items()}
@@ -140,10 +149,10 @@ def _text(value: object) -> str:
 
 @pytest.mark.parametrize("values", [DEFAULTS, EVERYTHING, KEY], ids=["defaults", "all", "key"])
 def test_the_objects_are_those_of_holdfast_render(
-    helm: Helm, chart: Path, values: dict[str, Any]
+    helm: Helm, chart: Path, values: dict[str, Any], tmp_path: Path
 ) -> None:
     made = by_name(helm.template(chart, "slurm", values))
-    wanted = rendered(values, "slurm")
+    wanted = rendered(values, "slurm", tmp_path)
     assert made.keys() == wanted.keys()
     for name, one in wanted.items():
         assert made[name] == one, name
@@ -199,6 +208,23 @@ def test_a_bad_value_is_refused_with_the_words_of_holdfast_render(
     values = {**DEFAULTS, section: {**DEFAULTS.get(section, {}), **on, **wrong}}
     with pytest.raises(HelmError) as refused:
         helm.template(chart, "slurm", values)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        ({"agent": {"interval_s": 2}}, "agent: nothing here reads this section; use bridge, node"),
+        ({"bridge": {"cordon": True}}, "bridge.cordon is written by this chart: use bridge.cordon"),
+        ({"bridge": {"page_port": 1}}, "bridge.page_port is written by this chart: leave it out"),
+        ({"slurm": {"timeouts": 1}}, "slurm.timeouts: no such key; holdfast.yaml has"),
+    ],
+)
+def test_extra_configuration_is_refused_where_it_would_do_nothing_or_contradict(
+    helm: Helm, chart: Path, extra: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(HelmError) as refused:
+        helm.template(chart, "slurm", {"bridge": {"image": IMAGE, "extra_configuration": extra}})
     assert words in str(refused.value)
 
 

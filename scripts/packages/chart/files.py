@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.version import VERSION
-from packages.chart.templates import agent_script, checks, manifests
+from packages.chart.templates import agent_script, checks, manifests, tables
 from packages.chart.values import schema, values_yaml
 
 NAME = "holdfast"
@@ -37,7 +37,7 @@ def files() -> Mapping[str, str]:
         "values.yaml": values_yaml(),
         "values.schema.json": json.dumps(schema(), indent=1, ensure_ascii=False) + "\n",
         "templates/_agent.tpl": agent_script(),
-        "templates/_checks.tpl": checks(),
+        "templates/_checks.tpl": checks() + tables(),
         **{f"templates/{name}": text for name, text in manifests()},
     }
     written = {

@@ -9,7 +9,7 @@ import yaml
 from tftemplates.documents import Source
 from tftemplates.marks import Language, mark, template
 
-from holdfast import templates
+from holdfast import extra_settings, templates
 from holdfast.monitoring import documents as monitoring
 from holdfast.monitoring.dashboards import DASHBOARDS
 from k8s_bridge import render as bridge
@@ -82,6 +82,8 @@ FILES: Mapping[str, tuple[str, Source]] = {
                     " (gt (len .Values.bridge.nodes) 0)"
                 ),
                 "pairs": mark(".Values.bridge.nodes"),
+                "slurm_more": mark("include `holdfast.slurm_more` ."),
+                "more": mark("include `holdfast.more` ."),
             },
             own_context=False,
         ),
@@ -195,10 +197,19 @@ def checks() -> str:
     for section in SECTIONS:
         if section.on is not None:
             lines.append(f"{{{{- if .Values.{section.name}.enabled }}}}")
-        lines += map(_check, section.settings())
+        lines += [_check(one) for one in section.settings() if one.kind is not Kind.SECTIONS]
         if section.on is not None:
             lines.append("{{- end }}")
     return "\n".join([*lines, "{{- end }}"]) + "\n"
+
+
+def tables() -> str:
+    """``define`` of what ``bridge.extra_configuration`` may contain, for ``holdfast.extra``."""
+    known = {
+        "keys": {name: extra_settings.keys()[name] for name in bridge.READ},
+        "taken": bridge.TAKEN,
+    }
+    return f"{{{{- define `holdfast.known` }}}}{json.dumps(known)}{{{{ end }}}}\n"
 
 
 def _check(setting: Setting) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from holdfast import extra_settings
 from holdfast.document import BOOL, Document, Value
 from holdfast.monitoring import documents as monitoring
 from k8s_bridge import render as bridge
@@ -16,7 +17,7 @@ from slurm_hooks.deploy import daemonset
 
 
 class Kind(Enum):
-    """How a value is written in values.yaml; its members' values are the types of JSON Schema."""
+    """How a value is written in values.yaml."""
 
     TEXT = "string"
     SWITCH = "boolean"
@@ -24,6 +25,7 @@ class Kind(Enum):
     NUMBER = "number"
     PAIRS = "object"
     WORDS = "array"
+    SECTIONS = "sections of holdfast.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,8 @@ class Setting:
                 return int(text)
             case Kind.NUMBER:
                 return float(text)
+            case Kind.SECTIONS:
+                return {}
             case Kind.PAIRS:
                 return dict(word.split("=", 1) for word in words)
             case Kind.WORDS:
@@ -66,12 +70,14 @@ class Setting:
     @property
     def schema(self) -> dict[str, Any]:
         """Its entry in values.schema.json. Its pattern is checked by a template, which tells the remedy."""
-        types: Any = self.kind.value
+        types: Any = "object" if self.kind is Kind.SECTIONS else self.kind.value
         if self.kind is Kind.TEXT and re.fullmatch(self.of.pattern, "3"):
             types = ["string", "integer"]  # max_unavailable: 3, or 5%
         more: dict[str, Any] = {}
         if self.kind is Kind.PAIRS:
             more = {"additionalProperties": {"type": "string"}}
+        elif self.kind is Kind.SECTIONS:
+            more = {"additionalProperties": {"type": "object"}}
         elif self.kind is Kind.WORDS:
             more = {"items": {"type": ["string", "integer"]}, "uniqueItems": True}
         return {"type": types, "description": self.about, **more}
@@ -80,7 +86,12 @@ class Setting:
     def about(self) -> str:
         """What it means, in words for a YAML file: there a list needs no commas."""
         text = self.of.about
-        for form in ("NAME=VALUE,…: ", "SLURM=KUBERNETES,…: ", ", with commas between"):
+        for form in (
+            "a file with ",
+            "NAME=VALUE,…: ",
+            "SLURM=KUBERNETES,…: ",
+            ", with commas between",
+        ):
             text = text.replace(form, "")
         return text
 
@@ -114,6 +125,8 @@ _WORDS = ("ports", "slurmd", "switches")
 
 
 def _kind(name: str, value: Value) -> Kind:
+    if value == extra_settings.VALUE:
+        return Kind.SECTIONS
     if name in _WORDS:
         return Kind.WORDS
     if name in _PAIRS or "=" in value.default:

@@ -37,6 +37,38 @@
 {{- end -}}
 {{- end }}
 
+{{/* What bridge.extra_configuration may not contain: what nothing reads, and what another value writes. */}}
+{{- define "holdfast.extra" -}}
+{{- $known := include "holdfast.known" . | fromJson -}}
+{{- range $name, $section := .Values.bridge.extra_configuration -}}
+{{- if not (hasKey $known.keys $name) -}}
+{{- $read := keys $known.keys | sortAlpha | join ", " -}}
+{{- fail (printf "bridge.extra_configuration: %s: nothing here reads this section; use %s" $name $read) -}}
+{{- end -}}
+{{- range $key, $_ := $section -}}
+{{- $full := printf "%s.%s" $name $key -}}
+{{- if hasKey $known.taken $full -}}
+{{- $by := index $known.taken $full -}}
+{{- $remedy := ternary (printf "use bridge.%s" $by) "leave it out" (ne $by "") -}}
+{{- fail (printf "bridge.extra_configuration: %s is written by this chart: %s" $full $remedy) -}}
+{{- end -}}
+{{- if not (has $key (index $known.keys $name)) -}}
+{{- fail (printf "bridge.extra_configuration: %s: no such key; holdfast.yaml has %s" $full (join ", " (index $known.keys $name))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Lines that follow the last one of the sections slurm and bridge in holdfast.yaml. */}}
+{{- define "holdfast.slurm_more" -}}
+{{- range $key, $value := index .Values.bridge.extra_configuration "slurm" }}{{ printf "\n      %s: %s" $key (toJson $value) }}{{ end -}}
+{{- end }}
+
+{{- define "holdfast.more" -}}
+{{- range $key, $value := index .Values.bridge.extra_configuration "bridge" }}{{ printf "\n      %s: %s" $key (toJson $value) }}{{ end -}}
+{{- range $name, $section := omit .Values.bridge.extra_configuration "slurm" "bridge" }}{{ printf "\n    %s: %s" $name (toJson $section) }}{{ end -}}
+{{- end }}
+
 {{- define "holdfast.token_file" -}}
 {{- if eq .Values.bridge.auth "jwt" }}{{ .Values.bridge.auth_path }}/token{{ end -}}
 {{- end }}
