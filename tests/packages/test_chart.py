@@ -12,7 +12,7 @@ import yaml
 from packages.chart.files import files, write_archive
 from packages.chart.values import SECTIONS
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.errors import UsageError
 from holdfast.monitoring.dashboards import DASHBOARDS
 from holdfast.version import VERSION

@@ -12,7 +12,7 @@ import yaml
 from packages.helm.schemas import OPENAPI, SCHEMA_FILES, openapi, write_schemas
 from testbed.paths import cache
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from tests.packages.helm import Helm
 from tests.packages.test_chart import EVERYTHING, IMAGE
 

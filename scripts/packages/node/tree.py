@@ -10,7 +10,7 @@ import gzip
 import json
 from dataclasses import dataclass, field
 
-from holdfast.cli.render import render_text
+from holdfast.cli.commands.render import render_text
 from holdfast.version import VERSION
 from packages.sbom import PACKAGE, cyclonedx
 from packages.vendored import components, licences, modules
