@@ -80,8 +80,8 @@ def test_the_deb_is_used_upgraded_and_removed_without_a_trace(root: Root) -> Non
         "grep -c . /tmp/agent.log\n"
         "dpkg -r holdfast >/dev/null\n"
         'if [ -e "/proc/$pid" ]; then wait "$pid" || :; fi\n'
-        f"ls -A /{HOME} 2>&1 || echo gone\n"
         "dpkg -P holdfast >/dev/null\n"
+        f"ls -A /{HOME} 2>&1 || echo gone\n"
         "rm -r /etc/holdfast"
     )
     first, second, pid = said.splitlines()[0].split()

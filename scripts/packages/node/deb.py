@@ -66,7 +66,9 @@ def _maintainer() -> Mapping[str, str]:
         "prerm": _HEAD
         + when("upgrade", scripts.UPGRADED)
         + when("remove | deconfigure", scripts.REMOVED),
-        "postrm": _HEAD + when("purge", scripts.PURGED),
+        "postrm": _HEAD
+        + when("remove", scripts.GONE)
+        + when("purge", scripts.GONE + scripts.PURGED),
     }
 
 

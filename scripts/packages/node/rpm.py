@@ -43,6 +43,11 @@ if [ "$1" = 0 ]; then
 {scripts.REMOVED}
 fi
 
+%postun
+if [ "$1" = 0 ]; then
+{scripts.GONE}
+fi
+
 %files
 {{files}}"""
 

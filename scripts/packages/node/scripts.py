@@ -54,7 +54,7 @@ REMOVED = f"""\
 has_systemd && systemctl disable --now holdfast-agent 2>/dev/null || :
 if agent; then
     kill "$pid" || :
-    left=50
+    left=300
     while agent && [ "$left" -gt 0 ]; do sleep 0.2; left=$((left - 1)); done
 fi
 forget_caches
@@ -64,6 +64,13 @@ if [ -n "$(command -v scontrol)" ] && timeout 5 scontrol show config 2>/dev/null
 fi
 """
 """Before the files are removed for good."""
+
+GONE = f"""\
+# Python may have written caches until its last process ended.
+find {_HOME} -name __pycache__ -prune -exec rm -rf {{}} + 2>/dev/null || :
+find {_HOME} -depth -type d -empty -delete 2>/dev/null || :
+"""
+"""After the files were removed for good."""
 
 PURGED = "rm -rf /run/holdfast /var/lib/holdfast /var/log/holdfast\n"
 """When nothing is to be left: state and logs. The configuration and the history are the user's."""
