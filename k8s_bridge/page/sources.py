@@ -7,7 +7,6 @@ be read names its problem; the others are shown.
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from holdfast.adapters.log import Log
 from holdfast.adapters.log_limit import LimitedLog
 from holdfast.errors import CommandError, HoldfastError
 from holdfast.history.lemon import WINDOW_S
+from holdfast.own_program import own_program
 from holdfast.slurm.accounting import Failures, Restarts
 from holdfast.slurm.client import QueuedJob
 from holdfast.slurm.topology import Group
@@ -191,7 +191,7 @@ def read_history() -> Sequence[dict[str, Any]]:
 
     Raises ``CommandError``, or ValueError where there is no history.
     """
-    argv = [sys.executable, "-I", "-m", "holdfast", "history", "--json"]
+    argv = own_program("holdfast", "history", "--json")
     done = complete(argv, timeout_s=_HISTORY_S)
     if not done.out:
         raise ValueError(" ".join(done.err.split())[:200] or "no output")

@@ -42,7 +42,17 @@ def box_folder(name: str) -> Path:
 
 def purge(folder: Path) -> None:
     """Remove what the sandbox keeps in ``folder``, by name: the folder may hold other files."""
-    for name in ("roots", "layers", "kube", "native", "rivals", "fresh", "terraform"):
+    for name in (
+        "roots",
+        "layers",
+        "kube",
+        "native",
+        "rivals",
+        "fresh",
+        "terraform",
+        "helm",
+        "images",
+    ):
         shutil.rmtree(folder / name, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.rmdir()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import CommandError, HoldfastError, Unavailable
+from holdfast.own_program import own_program
 from holdfast.reason import without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance, TestJob
@@ -240,10 +240,10 @@ class NodeReservation:
         described, active = describe(self._config, for_return=for_return)
         test, level, limits = load(check), CATALOGUE[check].level, active.limits(check)
         limit_s = test.time_limit_s(limits, level)
-        argv = [
-            active.python or sys.executable, "-I", "-m", "slurm_hooks.active.run_on_node", check,
-            "--config", str(self._config), *(["--for-return"] if for_return else []),
-        ]  # fmt: skip
+        module = "slurm_hooks.active.run_on_node"
+        start = [active.python, "-I", "-m", module] if active.python else own_program(module)
+        options = ["--config", str(self._config), *(["--for-return"] if for_return else [])]
+        argv = [*start, check, *options]
         first = reserved.nodes[0]
         ranks = test.nodes > 1 and limits.mpi != "none"
         job = TestJob(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast.adapters.command import PATH, complete
 from holdfast.errors import CommandError, HoldfastError
+from holdfast.own_program import zipapp
 from slurm_hooks.active.result import Judged, could_not_run, failed, one_line
 
 WHERE = ("/opt/nccl-tests/build", "/usr/local/nccl-tests/build", "/opt/nccl_tests/build")
@@ -79,11 +80,6 @@ def find(name: str, folders: Sequence[str] = ()) -> str:
     return found
 
 
-def own_program(module: str, *words: str) -> list[str]:
-    """argv of a program of Holdfast, run by this Python."""
-    return [sys.executable, "-I", "-m", module, *words]
-
-
 def find_torch(node: Node) -> str:
     """A Python with torch that sees a GPU: the configured one, else python3 in PATH, else this one.
     Raises ``Missing`` with the reason of each.
@@ -113,5 +109,7 @@ def _pythons() -> list[str]:
 
 
 def load_program(name: str) -> str:
-    """Path of a load program. It is run by a Python that has torch."""
+    """Path of a load program. It is run by a Python that has torch. Raises ``Missing`` in a zipapp."""
+    if zipapp():
+        raise Missing("a zipapp has no load programs: install Holdfast on the node")
     return str(Path(__file__).parent / "programs" / name)

@@ -14,6 +14,7 @@ from holdfast.adapters.log import Log
 from holdfast.config.path import config_path
 from holdfast.config.schema import PathsConfig
 from holdfast.errors import ConfigError, UsageError
+from holdfast.own_program import own_program
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import systemd
@@ -161,5 +162,4 @@ def _when_free(path: Path) -> locks.HeldLock:
 
 def restart_argv(node: SlurmName, config: Path) -> list[str]:
     """The command line that starts this program, without anything from the caller's environment."""
-    program = [sys.executable, "-I", "-m", "slurm_hooks.agent"]
-    return [*program, "--node", node, "--config", str(config)]
+    return own_program("slurm_hooks.agent", "--node", node, "--config", str(config))

@@ -20,6 +20,7 @@ from holdfast.adapters.state_file import write_atomic
 from holdfast.config.path import config_path
 from holdfast.config.schema import PathsConfig
 from holdfast.errors import ConfigError
+from holdfast.own_program import own_program
 from slurm_hooks.agent import lock
 from slurm_hooks.hooks import start_backoff
 from slurm_hooks.hooks.guard import complain, guarded
@@ -107,7 +108,7 @@ def start(node: str) -> None:
             os._exit(0)
         os.chdir("/")
         _own_files(_log_file(node))
-        program = [sys.executable, "-I", "-m", "slurm_hooks.agent", "--node", node]
+        program = own_program("slurm_hooks.agent", "--node", node)
         os.execve(sys.executable, program, _environment())  # noqa: S606 - ourselves, no shell
     finally:
         os._exit(70)

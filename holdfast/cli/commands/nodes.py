@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -15,6 +14,7 @@ from holdfast.cli import settings
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.drain_owner import DrainStatus, drain_status
 from holdfast.errors import CommandError
+from holdfast.own_program import own_program
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.hostlist import compress
 from holdfast.text.tables import fitted, table
@@ -96,7 +96,7 @@ def history() -> tuple[list[dict[str, Any]], str]:
 
     In a separate process, because the history may be on a filesystem that does not answer.
     """
-    argv = [sys.executable, "-I", "-m", "holdfast", "history", "--json"]
+    argv = own_program("holdfast", "history", "--json")
     try:
         done = complete(argv, timeout_s=_HISTORY_S)
         rows = json.loads(done.out)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from holdfast.adapters.command import PATH
 from holdfast.errors import CommandError, ConfigError, Refused, Unavailable
+from holdfast.own_program import own_program
 from holdfast.slurm import parse
 from holdfast.slurm.cli import ENV, NO_ANSWER, SlurmCli, natural
 from holdfast.slurm.client import SlurmNode
@@ -35,7 +36,7 @@ START_S = 20.0
 INSTANCE_ID_S = 60.0
 """How long an InstanceId counts without a new slurmd on the node. A person may set one by hand."""
 
-_WORKER = (sys.executable, "-I", "-m", "holdfast.slurm.pyslurm.worker")
+_WORKER = tuple(own_program("holdfast.slurm.pyslurm.worker"))
 _VERSION = ("scontrol", "--version")
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 _OTHER_PROTOCOL = re.compile(r"incompatible versions of client and server", re.IGNORECASE)

@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.config.bounds import within
 from holdfast.faults import fault_of
+from holdfast.own_program import own_program
 from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import (
     CheckOutcome,
@@ -23,7 +24,7 @@ from slurm_hooks.active.result import (
     judged_by,
     one_line,
 )
-from slurm_hooks.active.run import Node, Ran, own_program, unfinished
+from slurm_hooks.active.run import Node, Ran, unfinished
 
 _SHOWN = ("nvidia", "nvidia_uvm", "nvidia_peermem", "gdrdrv", "ib_core", "ib_uverbs", "mlx5_core")
 _SECTIONS = (

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.bounds import within
+from holdfast.own_program import own_program
 from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.result import Judged, Measurement, could_not_run, failed, judged_by
-from slurm_hooks.active.run import Missing, Node, Ran, own_program, unfinished
+from slurm_hooks.active.run import Missing, Node, Ran, unfinished
 
 _SECTION = "I/O throughput"
 

@@ -17,6 +17,7 @@ from typing import Any
 from holdfast.adapters.command import complete
 from holdfast.config.schema import load_cluster
 from holdfast.errors import CommandError
+from holdfast.own_program import own_program
 from slurm_hooks.node import machine
 
 _PROBES_S = 90.0
@@ -90,7 +91,7 @@ def interfaces(sysfs: Path) -> Iterator[dict[str, str]]:
 
 def probes(config: Path) -> list[dict[str, Any]] | str:
     """The rows of ``holdfast check --json``, or why there are none."""
-    argv = [sys.executable, "-I", "-m", "holdfast", "check", "--json", "--config", str(config)]
+    argv = own_program("holdfast", "check", "--json", "--config", str(config))
     try:
         done = complete(argv, timeout_s=_PROBES_S)
         rows = json.loads(done.out)

@@ -6,7 +6,6 @@ The folder may be on a filesystem that does not answer; the process gets a few s
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from holdfast.history.event import CLOSED, OPENED, Event, of_record
 from holdfast.history.kill_switches import switches_on
 from holdfast.history.lemon import Score
 from holdfast.history.page import counted, sentence
+from holdfast.own_program import own_program
 
 _ANSWER_S = 5.0
 _LAST = 3
@@ -26,7 +26,7 @@ def look(name: str) -> tuple[dict[str, Any] | None, str]:
     """The node's history as far as it can be read on this machine (``None``: there is none), and why it
     could not be read.
     """
-    argv = [sys.executable, "-I", "-m", "holdfast", "history", name, "--json"]
+    argv = own_program("holdfast", "history", name, "--json")
     try:
         done = complete(argv, timeout_s=_ANSWER_S)
         if done.out:

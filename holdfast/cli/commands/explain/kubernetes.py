@@ -5,11 +5,11 @@ process: the client for Kubernetes is heavy, and the API server may not answer.
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 from holdfast.adapters.command import complete
 from holdfast.errors import CommandError
+from holdfast.own_program import own_program
 
 _ANSWER_S = 15.0
 _REMEDY = "; set bridge.kubeconfig"
@@ -17,7 +17,7 @@ _REMEDY = "; set bridge.kubeconfig"
 
 def look(name: str) -> tuple[dict[str, Any] | None, str]:
     """What the bridge sees of the node with that name in Slurm or in Kubernetes, and why nothing is known."""
-    argv = [sys.executable, "-I", "-m", "holdfast", "bridge", f"--node={name}", "--json"]
+    argv = own_program("holdfast", "bridge", f"--node={name}", "--json")
     try:
         done = complete(argv, timeout_s=_ANSWER_S)
         if done.out:

@@ -28,6 +28,7 @@ from holdfast.drain_owner import Owner, drain_status
 from holdfast.errors import CommandError
 from holdfast.history.kill_switches import by_name
 from holdfast.node_states import NOT_DEFINED
+from holdfast.own_program import own_program
 from holdfast.policy import budget
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import QueuedJob
@@ -135,7 +136,7 @@ def read_slow(pool: ThreadPoolExecutor) -> Slow:
 
 def bridge_plan() -> tuple[int | None, str]:
     """How many changes the bridge has to make, and why that is not known here."""
-    argv = [sys.executable, "-I", "-m", "holdfast", "bridge", "--plan", "--json"]
+    argv = own_program("holdfast", "bridge", "--plan", "--json")
     try:
         done = complete(argv, timeout_s=_BRIDGE_S)
         return sum(not row.get("blocked_by_kill_switch") for row in json.loads(done.out)), ""

@@ -14,7 +14,6 @@ import os
 import platform
 import re
 import socket
-import sys
 import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from holdfast.cli import settings
 from holdfast.cli.commands.support_bundle.redaction import redacted
 from holdfast.cli.console import complain, say
 from holdfast.errors import CommandError, UsageError
+from holdfast.own_program import own_program
 from holdfast.slurm import accounting
 from holdfast.slurm.cli import ENV
 from holdfast.version import VERSION
@@ -148,7 +148,7 @@ def collect(what: str, found: settings.Settings) -> Bundle:
 
 def _commands(what: str, slurm_bin: str, *, job: bool) -> Iterator[tuple[str, list[str]]]:
     """Name in the archive and command line; those of Slurm are in a folder."""
-    own = [sys.executable, "-I", "-m", "holdfast"]
+    own = own_program("holdfast")
     yield "explain.txt", [*own, "explain", what]
     yield "explain.json", [*own, "explain", what, "--json"]
     yield "nodes.json", [*own, "nodes", "--json"]

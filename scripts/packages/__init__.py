@@ -1,0 +1,1 @@
+"""Builds what a release consists of: Helm chart, wheel, zipapp, packages and images, from this tree."""

@@ -1,0 +1,1 @@
+"""The Helm chart, generated from the templates of ``holdfast render``."""
