@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import queue
-import shutil
 import subprocess
 import sys
 import threading
@@ -17,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from testbed import cleanup, control_plane, host, slurm_conf
+from testbed import cleanup, control_plane, host, pods, slurm_conf
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
+from testbed.inside import cgroups
 from testbed.inside.control import ControlError, ask
 from testbed.namespaces import enter
 from testbed.namespaces.pidfd import end_namespace
@@ -33,8 +33,11 @@ from testbed.shape import (
     GPUS_PER_NODE,
     MAX_NODES,
     RELEASES,
+    SLURM_TOKEN,
     Shape,
 )
+
+_TOKEN_S = 365 * 86400
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -52,6 +55,7 @@ class Order:
     slurm: str | None = None
     owner_pid: int | None = None
     root: str | None = None
+    pods: bool = False
 
 
 def say(text: str) -> None:
@@ -95,6 +99,15 @@ def need_root() -> None:
 def _check(order: Order) -> None:
     if order.nodes is not None and not 1 <= order.nodes <= MAX_NODES:
         raise SandboxError(f"--nodes {order.nodes}: a box has 1 to {MAX_NODES} nodes")
+    if order.root is not None and order.pods:
+        raise SandboxError(
+            "--pods and --root: the bridge's image is made for a release of --slurm only"
+        )
+    if order.pods and (missing := cgroups.missing(Path("/proc/self/cgroup").read_text())):
+        raise SandboxError(
+            f"--pods: no version 1 control groups for {', '.join(missing)} on this machine; a box without "
+            "--pods needs none"
+        )
     if order.root is None and order.slurm not in (None, *RELEASES):
         raise SandboxError(
             f"--slurm {order.slurm}: no such release{did_you_mean(str(order.slurm), RELEASES)}"
@@ -103,6 +116,10 @@ def _check(order: Order) -> None:
 
 def _same_shape(running: RunningBox, order: Order) -> None:
     slurm = roots.release_of(Path(order.root)) if order.root else order.slurm
+    if order.pods and not running.shape.pods:
+        raise SandboxError(
+            f"box '{order.name}' is up without pods; end it first: scripts/sandbox down --name {order.name}"
+        )
     have = (running.shape.nodes, running.shape.slurm)
     want = (order.nodes or have[0], slurm or have[1])
     if have != want:
@@ -131,26 +148,29 @@ def _prepare(order: Order) -> Shape:
     root, programs = both(
         lambda: given or roots.ensure(slurm, cache(), say), lambda: control_plane.programs(say)
     )
-    stack += [product.product_layer(root), product.wheels_layer(root, say)]
+    holdfast = (product.product_layer(root), product.wheels_layer(root, say))
+    assets = pods.prepare(cache(), holdfast[::-1], slurm, say) if order.pods else pods.NONE
     shape = Shape(
         name=order.name,
         nodes=order.nodes or DEFAULT_NODES,
         slurm=roots.release_of(root) if order.root else slurm,
         root=str(root),
-        layers=tuple(map(str, stack)),
+        layers=tuple(map(str, (*stack, *holdfast))),
         hooks=(TREE / "slurm_hooks/hook").exists(),
         bridge=all((TREE / "k8s_bridge" / name).exists() for name in ("main.py", "render.py")),
         programs=programs,
+        pods=assets.files,
+        image=assets.image,
     )
     folder = box_folder(order.name)
-    shutil.rmtree(folder, ignore_errors=True)
+    cleanup.remove(folder)
     folder.mkdir(parents=True)
     folder.chmod(0o700)
     (folder / "shape.json").write_text(shape.to_json())
     _write_etc(folder / "etc", shape)
     for index, node in enumerate(shape.node_names):
         make_node(folder / "nodes" / node, index, GPUS_PER_NODE)
-    control_plane.prepare(folder)
+    control_plane.prepare(folder, shape)
     return shape
 
 
@@ -274,8 +294,19 @@ def _boot(box: RunningBox) -> None:
             end_namespace(box.pid)  # so that the other part ends too
     for part in (*failed, *parts):  # the first failure is the cause
         part.result()
-    if box.shape.bridge:
+    if box.shape.pods:
+        _slurm_token(box)
+    elif box.shape.bridge:
         box.ask("start", "bridge")
+
+
+def _slurm_token(box: RunningBox) -> None:
+    """A token of the bridge's Slurm user, for the Secret that a person creates on a real cluster."""
+    words = ["scontrol", "token", "username=holdfast", f"lifespan={_TOKEN_S}"]
+    answer = box.run(words).stdout.partition("=")[2].strip()
+    path = box.folder / SLURM_TOKEN
+    path.touch(mode=0o600)
+    path.write_text(answer + "\n")
 
 
 def _boot_slurm(box: RunningBox, report: Say) -> None:
@@ -305,5 +336,5 @@ def down(name: str) -> bool:
             end_namespace(box.pid)
         folder = box_folder(name)
         there = folder.exists()
-        shutil.rmtree(folder, ignore_errors=True)
+        cleanup.remove(folder)
         return there

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from testbed.errors import SandboxError
 from testbed.paths import cache
 from testbed.running_box import RunningBox
+from testbed.shape import SLURM_TOKEN
 from testbed.terraform.programs import cli_config, find_terraform, provider
 
 _USAGE = """\
@@ -16,7 +17,8 @@ scripts/terraform [--box NAME] [ARGUMENTS …]
 
 Runs the machine's Terraform (or OpenTofu) where its registry cannot be reached: the provider is built
 once from its Go module (about 4 minutes). Without arguments: only build it. With --box, in the network of
-a running box (scripts/sandbox up), with TF_VAR_kubeconfig set to its kubeconfig; needs root.
+a running box (scripts/sandbox up), with TF_VAR_kubeconfig set to its kubeconfig; needs root. In a box with
+pods (up --pods) also with TF_VAR_image, TF_VAR_slurm_conf and TF_VAR_slurm_token.
 
 example: scripts/terraform --box default -chdir=terraform/examples/sandbox apply
 """
@@ -43,9 +45,21 @@ def main(argv: Sequence[str]) -> int:
     environ = {**os.environ, "TF_CLI_CONFIG_FILE": str(config)}
     command = [str(program), *arguments]
     if box is not None:
-        environ["TF_VAR_kubeconfig"] = str(box.folder / "kube" / "admin.kubeconfig")
+        environ |= variables(box)
         command = ["nsenter", f"--target={box.pid}", "--net", "--", *command]
     os.execvpe(command[0], command, environ)
+
+
+def variables(box: RunningBox) -> dict[str, str]:
+    """The input variables of examples/sandbox that a box sets, as Terraform reads them from its environment."""
+    given = {"kubeconfig": str(box.folder / "kube" / "admin.kubeconfig")}
+    if box.shape.pods:
+        given |= {
+            "image": box.shape.image,
+            "slurm_conf": (box.folder / "etc/slurm/slurm.conf").read_text(),
+            "slurm_token": (box.folder / SLURM_TOKEN).read_text().strip(),
+        }
+    return {f"TF_VAR_{name}": value for name, value in given.items()}
 
 
 def _box(argv: list[str]) -> tuple[RunningBox | None, list[str]]:

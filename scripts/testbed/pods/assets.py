@@ -1,0 +1,182 @@
+"""What the machines of a box with pods need: programs, a root file system, images. Built once, then cached."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.pods.image import Image, write_image, write_layer
+from testbed.pods.programs import build_key, programs
+from testbed.pods.programs import is_built as programs_are_built
+from testbed.rootfs import roots
+from testbed.rootfs.layers import Say, digest_of
+from testbed.shape import RELEASES
+
+MACHINE_SUITE = "trixie"
+MACHINE_PACKAGES = (
+    "containerd", "runc", "containernetworking-plugins", "nftables", "iproute2", "mount", "util-linux", "coreutils",
+    "bash", "dash", "grep", "sed", "procps",
+)  # fmt: skip
+"""The root of a Kubernetes node: kubelet and kube-proxy, which need these, are added when a box starts."""
+
+BRIDGE_PACKAGES = ("python3", "python3-yaml", "slurm-client", "slurm-wlm-jwt-plugin")
+"""As in images/bridge/Containerfile, and PyYAML from Debian."""
+
+BRIDGE_UID = 2000
+"""The uid of `holdfast render deployment`."""
+
+PAUSE = "sandbox.local/pause:1"
+BRIDGE = "sandbox.local/holdfast"
+
+_OPTIONS = (
+    # a mirror's snapshot of testing may be past its Valid-Until
+    '--aptopt=Acquire::Check-Valid-Until "false"',
+    '--aptopt=APT::Install-Recommends "false"',
+    *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")),
+)
+_NOT_IN_AN_IMAGE = (
+    "dev/",
+    "proc/",
+    "sys/",
+    "run/",
+    "tmp/",
+    "var/cache/",
+    "var/lib/apt/",
+    "var/log/",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assets:
+    """``files``: (name below /opt/pods of a box, path on the host). ``image``: the bridge's, by digest."""
+
+    files: tuple[tuple[str, str], ...]
+    image: str
+
+
+NONE = Assets(files=(), image="")
+"""Of a box without pods."""
+
+
+def is_built(cache: Path, release: str) -> bool:
+    """Whether ``prepare`` takes seconds and not minutes."""
+    folder = cache / "pods"
+    return (
+        programs_are_built(cache)
+        and _machine_place(folder).is_dir()
+        and _base_place(folder, release).exists()
+    )
+
+
+def prepare(cache: Path, layers: Sequence[Path], release: str, say: Say) -> Assets:
+    """Everything for a box of this Slurm release; ``layers``: Holdfast's dependencies, then Holdfast.
+
+    Raises ``SandboxError`` when something cannot be built.
+    """
+    folder = cache / "pods"
+    folder.mkdir(parents=True, exist_ok=True)
+    built = programs(cache, say)
+    with (folder / "assets.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        machine = _machine(folder, say)
+        pause, _ = _pause(folder, built)
+        bridge, reference = _bridge(folder, layers, release, say)
+    files = [(f"bin/{path.name}", str(path)) for path in sorted(built.iterdir())]
+    files += [("root", str(machine)), ("images/pause.tar", str(pause))]
+    files += [("images/holdfast.tar", str(bridge))]
+    return Assets(files=tuple(files), image=reference)
+
+
+def _machine_place(folder: Path) -> Path:
+    return folder / f"machine-{digest_of(MACHINE_SUITE, *MACHINE_PACKAGES)}"
+
+
+def _base_place(folder: Path, release: str) -> Path:
+    return folder / f"bridge-{release}-{digest_of(RELEASES[release], *BRIDGE_PACKAGES)}.layer"
+
+
+def _machine(folder: Path, say: Say) -> Path:
+    final = _machine_place(folder)
+    if not final.is_dir():
+        say(f"Building the root of Kubernetes nodes from Debian {MACHINE_SUITE} (once; 240 MB)")
+        options = ("--variant=extract", f"--include={','.join(MACHINE_PACKAGES)}", *_OPTIONS)
+        _bootstrap(MACHINE_SUITE, final, options)
+    return final
+
+
+def _bootstrap(suite: str, final: Path, options: Sequence[str]) -> None:
+    part = final.with_name(final.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    roots.bootstrap(suite, part, final.with_name(final.name + ".log"), options)
+    part.rename(final)
+
+
+def _pause(folder: Path, built: Path) -> tuple[Path, str]:
+    """The image of a pod's sandbox container: one program."""
+    target = folder / f"{build_key()}.pause.tar"
+    layer = folder / f"{build_key()}.pause.layer"
+    reference = folder / f"{build_key()}.pause.name"
+    if not reference.exists():
+        write_layer(layer, built, keep=lambda name: name == "pause")
+        image = Image(name=PAUSE, layers=(layer,), config={"Entrypoint": ["/pause"]})
+        reference.write_text(write_image(target, image))
+    return target, reference.read_text()
+
+
+def _bridge(folder: Path, holdfast: Sequence[Path], release: str, say: Say) -> tuple[Path, str]:
+    """The image of the bridge: Slurm's client tools of the release, dependencies, Holdfast."""
+    base = _bridge_base(folder, release, say)
+    layers = [base, *(_layer(folder, layer) for layer in holdfast)]
+    key = digest_of(*(layer.name for layer in layers))
+    target = folder / f"holdfast-{key}.tar"
+    reference = folder / f"holdfast-{key}.name"
+    if not (target.exists() and reference.exists()):
+        config = {
+            "User": f"{BRIDGE_UID}:{BRIDGE_UID}",
+            "Env": [
+                "PATH=/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+            ],
+            "Entrypoint": ["holdfast"],
+            "Cmd": ["bridge"],
+        }
+        for old in sorted(folder.glob("holdfast-*.tar"), key=lambda path: path.stat().st_mtime)[
+            :-3
+        ]:
+            old.unlink()
+        reference.write_text(
+            write_image(target, Image(name=BRIDGE, layers=tuple(layers), config=config))
+        )
+    return target, reference.read_text()
+
+
+def _bridge_base(folder: Path, release: str, say: Say) -> Path:
+    suite, layer = RELEASES[release], _base_place(folder, release)
+    if layer.exists():
+        return layer
+    say(f"Building the bridge's image for Slurm {release} from Debian {suite} (once; 250 MB)")
+    root = folder / f"{layer.stem}.root"
+    shutil.rmtree(root, ignore_errors=True)
+    options = ("--variant=minbase", f"--include={','.join(BRIDGE_PACKAGES)}", *_OPTIONS)
+    _bootstrap(suite, root, options)
+    words = ("useradd", f"--uid={BRIDGE_UID}", "--user-group", "--no-create-home", "--home-dir=/nonexistent",
+             "--shell=/usr/sbin/nologin", "holdfast")  # fmt: skip
+    subprocess.run(["/usr/sbin/chroot", root, *words], check=True)
+    write_layer(layer, root, keep=lambda name: not f"{name}".startswith(_NOT_IN_AN_IMAGE))
+    shutil.rmtree(root)
+    return layer
+
+
+def _layer(folder: Path, source: Path) -> Path:
+    """A cached layer of a box as a tar; its name has the digest of its content."""
+    target = folder / f"{source.name}.layer"
+    if not target.exists():
+        for old in sorted(folder.glob("product-*.layer"), key=lambda path: path.stat().st_mtime)[
+            :-3
+        ]:
+            old.unlink()
+        write_layer(target, source)
+    return target
