@@ -1,0 +1,144 @@
+"""examples/sandbox in a box whose machines run pods: the bridge and the agents do their work as pods.
+
+Only on Slurm 24.11, and only where the parts were built (scripts/sandbox up --pods).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from testbed import pods
+from testbed.box import Box
+from testbed.errors import SandboxError
+from testbed.paths import cache
+from testbed.terraform.__main__ import variables
+
+from tests.e2e import cluster
+from tests.terraform.program import Terraform
+
+pytestmark = [pytest.mark.terraform, pytest.mark.timeout(900)]
+
+RELEASE = "24.11"
+BRIDGE = "system:serviceaccount:holdfast:holdfast-bridge"
+NOT_BUILT = "the parts of pods are not built: run scripts/sandbox up --pods once (about 10 minutes)"
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: it starts a box")
+    if not pods.is_built(cache(), RELEASE):
+        pytest.skip(NOT_BUILT)
+    running = Box.up(
+        f"pods-{os.getpid()}", nodes=2, slurm=RELEASE, owner_pid=os.getpid(), pods=True
+    )
+    yield running
+    running.down()
+
+
+@pytest.fixture(scope="module")
+def values(box: Box) -> dict[str, Any]:
+    given = {name.removeprefix("TF_VAR_"): value for name, value in variables(box).items()}
+    return {**given, "poll_s": 0.5}
+
+
+@pytest.fixture(scope="module")
+def applied(program: Path, config: Path, tree: Path, box: Box, values: dict[str, Any]) -> Terraform:
+    """The example, applied: Terraform waited until the pods were ready."""
+    terraform = Terraform(
+        program=program,
+        folder=tree / "examples" / "sandbox",
+        config=config,
+        prefix=("nsenter", f"--target={box.pid}", "--net", "--"),
+    )
+    terraform.ok("init")
+    terraform.ok("apply", "-auto-approve", **values)
+    return terraform
+
+
+def pods_of(box: Box, name: str) -> list[dict[str, Any]]:
+    """The pods of the Deployment or DaemonSet ``name``."""
+    selected = ("--selector", f"app.kubernetes.io/name={name}", "--output", "json")
+    items: list[dict[str, Any]] = json.loads(
+        box.kubectl("get", "pods", "--namespace", "holdfast", *selected)
+    )["items"]
+    return items
+
+
+def in_bridge(box: Box, *argv: str) -> str:
+    """Output of a command in the bridge's container."""
+    where = ("exec", "--namespace", "holdfast", "deployment/holdfast-bridge", "--")
+    return box.kubectl(*where, *argv)
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    (container,) = pod["status"].get("containerStatuses") or [{"ready": False}]
+    return bool(container["ready"])
+
+
+def test_the_bridge_runs_with_the_rights_of_its_pod_and_no_more(
+    box: Box, applied: Terraform
+) -> None:
+    (pod,) = pods_of(box, "holdfast-bridge")
+    assert is_ready(pod)
+    assert pod["spec"]["nodeName"] == "system-0", "not on a GPU node"
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+    status = in_bridge(box, "cat", "/proc/1/status")
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert fields["Uid"].split() == ["2000"] * 4
+    assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == 0
+    assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+    assert in_bridge(box, "stat", "-L", "-c", "%u %g %a", "/etc/slurm-auth/token") == "0 2000 440\n"
+    with pytest.raises(SandboxError, match="Read-only file system"):
+        in_bridge(box, "touch", "/opt/holdfast/file")
+    assert "no changes" in in_bridge(box, "holdfast", "bridge", "--plan")
+
+
+def test_it_keeps_both_sides_consistent(box: Box, applied: Terraform) -> None:
+    box.fault("worker-0", "gpu-lost", "--gpu", "3")
+    cluster.wait_for(lambda: cluster.drained(box, "worker-0"), "worker-0 drained")
+    cluster.wait_for(
+        lambda: cluster.condition(box, "worker-0", "HoldfastSlurmDrained") == "True",
+        "the condition",
+    )
+    cluster.wait_for(lambda: bool(cluster.taints(box, "worker-0")), "the taint")
+    box.heal("worker-0")
+    cluster.wait_for(lambda: cluster.in_service(box, "worker-0"), "worker-0 in service")
+    cluster.wait_for(lambda: not cluster.taints(box, "worker-0"), "the taint removed")
+
+    box.kubectl("cordon", cluster.kube_name(box, "worker-1"))
+    cluster.wait_for(lambda: cluster.drained(box, "worker-1"), "the cordoned node drained")
+    assert cluster.slurm_node(box, "worker-1")["reason_set_by_user"] == "holdfast"
+    box.kubectl("uncordon", cluster.kube_name(box, "worker-1"))
+    cluster.wait_for(lambda: cluster.in_service(box, "worker-1"), "the node undrained")
+
+    log = (box.folder / "kube/audit.log").read_text().splitlines()
+    writes = [each for each in map(json.loads, log) if each["user"]["username"] == BRIDGE]
+    assert {each["objectRef"]["resource"] for each in writes} == {"nodes", "events"}
+    assert not [each for each in writes if each["responseStatus"]["code"] == 403]
+
+
+def test_an_agent_runs_in_slurmds_namespaces_on_each_node(box: Box, applied: Terraform) -> None:
+    found = pods_of(box, "holdfast-agent")
+    assert {pod["spec"]["nodeName"] for pod in found} == {"computeinstance-0", "computeinstance-1"}
+    assert all(is_ready(pod) for pod in found)
+
+
+def test_nothing_is_left_after_destroy(
+    box: Box, applied: Terraform, values: dict[str, Any]
+) -> None:
+    again = applied.run("plan", "-detailed-exitcode", **values)
+    assert again.status == 0, again.text[-2000:]
+    before = (box.folder / "etc/slurm/slurm.conf").read_text()
+    applied.ok("destroy", "-auto-approve", **values)
+    kinds = "all,configmaps,secrets,clusterroles,clusterrolebindings,validatingadmissionpolicies"
+    selected = ("--selector", "app.kubernetes.io/part-of=holdfast", "--all-namespaces")
+    assert box.kubectl("get", kinds, *selected, "--output", "name") == ""
+    with pytest.raises(SandboxError, match="not found"):
+        box.kubectl("get", "namespace", "holdfast")
+    assert (box.folder / "etc/slurm/slurm.conf").read_text() == before
