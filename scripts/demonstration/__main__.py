@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
 
@@ -17,6 +19,7 @@ from testbed.shape import RELEASES
 
 from demonstration import baseline as plain
 from demonstration import picture, recording, report
+from demonstration.deployed import by_terraform
 from demonstration.jobs import Order, install, submit, weights_digest
 from demonstration.live import Live
 from demonstration.observe import Cluster, NotSeenError
@@ -46,6 +49,11 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--out", type=Path, default=Path("out"), help="folder for the pictures and demo.json"
+    )
+    parser.add_argument(
+        "--terraform",
+        action="store_true",
+        help="Terraform deploys the bridge and the agents, which run as pods (10 minutes more the first time)",
     )
     parser.add_argument("--keep", action="store_true", help="leave the box running at the end")
     return parser.parse_args(argv)
@@ -84,10 +92,21 @@ def _with_box(args: argparse.Namespace) -> int:
     live = Live()
     live.head("1. The cluster: real Slurm, real Kubernetes API, simulated H100s")
     name = f"demo-{os.getpid()}"
-    box = Box.up(name, nodes=4, slurm=args.slurm, owner_pid=None if args.keep else os.getpid())
+    box = Box.up(
+        name,
+        nodes=4,
+        slurm=args.slurm,
+        owner_pid=None if args.keep else os.getpid(),
+        pods=args.terraform,
+    )
     live.say(f"box {name} is up: {len(box.nodes)} nodes with 8 H100s each, Slurm {args.slurm}")
     try:
-        outcome = _run(Cluster(box), live, args)
+        deployed: AbstractContextManager[list[str]] = (
+            by_terraform(box, live) if args.terraform else nullcontext([])
+        )
+        with deployed as left_behind:
+            outcome = _run(Cluster(box), live, args)
+        outcome = dataclasses.replace(outcome, problems=[*outcome.problems, *left_behind])
         _show(outcome, live, args)
     finally:
         if args.keep:
