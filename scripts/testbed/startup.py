@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 from testbed import cleanup, control_plane, host, pods, slurm_conf
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
-from testbed.inside import cgroups
 from testbed.inside.control import ControlError, ask
 from testbed.namespaces import enter
 from testbed.namespaces.pidfd import end_namespace
 from testbed.paths import TREE, box_folder, cache
+from testbed.pods import requirements, slurm_token
 from testbed.rootfs import layers, product, roots
 from testbed.rootfs.layers import Say
 from testbed.running_box import RunningBox
@@ -33,11 +33,8 @@ from testbed.shape import (
     GPUS_PER_NODE,
     MAX_NODES,
     RELEASES,
-    SLURM_TOKEN,
     Shape,
 )
-
-_TOKEN_S = 365 * 86400
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -99,15 +96,10 @@ def need_root() -> None:
 def _check(order: Order) -> None:
     if order.nodes is not None and not 1 <= order.nodes <= MAX_NODES:
         raise SandboxError(f"--nodes {order.nodes}: a box has 1 to {MAX_NODES} nodes")
-    if order.root is not None and order.pods:
-        raise SandboxError(
-            "--pods and --root: the bridge's image is made for a release of --slurm only"
-        )
-    if order.pods and (missing := cgroups.missing(Path("/proc/self/cgroup").read_text())):
-        raise SandboxError(
-            f"--pods: no version 1 control groups for {', '.join(missing)} on this machine; a box without "
-            "--pods needs none"
-        )
+    if order.pods and order.root is not None:
+        raise SandboxError("--pods and --root: the image is made for a release of --slurm only")
+    if order.pods and (missing := requirements.missing()):
+        raise SandboxError(f"--pods: {missing}; a box without --pods needs none")
     if order.root is None and order.slurm not in (None, *RELEASES):
         raise SandboxError(
             f"--slurm {order.slurm}: no such release{did_you_mean(str(order.slurm), RELEASES)}"
@@ -141,7 +133,7 @@ def _prepare(order: Order) -> Shape:
     """Prepare what needs no running box: the root, the layers, the box's folder with its configuration."""
     slurm = order.slurm or DEFAULT_RELEASE
     given = roots.given(order.root) if order.root else None
-    host.check(cache(), None if given else slurm)
+    host.check(cache(), None if given else slurm, pods=order.pods)
     # Quick steps that may fail come before those that take minutes.
     stack = [layers.sandbox_layer(), layers.nvml_layer()]
     # The first time each takes minutes: Slurm's root waits for downloads while Kubernetes compiles.
@@ -295,18 +287,9 @@ def _boot(box: RunningBox) -> None:
     for part in (*failed, *parts):  # the first failure is the cause
         part.result()
     if box.shape.pods:
-        _slurm_token(box)
+        slurm_token.write(box)
     elif box.shape.bridge:
         box.ask("start", "bridge")
-
-
-def _slurm_token(box: RunningBox) -> None:
-    """A token of the bridge's Slurm user, for the Secret that a person creates on a real cluster."""
-    words = ["scontrol", "token", "username=holdfast", f"lifespan={_TOKEN_S}"]
-    answer = box.run(words).stdout.partition("=")[2].strip()
-    path = box.folder / SLURM_TOKEN
-    path.touch(mode=0o600)
-    path.write_text(answer + "\n")
 
 
 def _boot_slurm(box: RunningBox, report: Say) -> None:

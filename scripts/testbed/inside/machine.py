@@ -209,15 +209,19 @@ def _start(own: Path, program: str, command: Sequence[str]) -> subprocess.Popen[
 
 
 def _import_images(own: Path) -> None:
-    """Gives containerd the images; waits for it."""
+    """Gives containerd the images, and waits for it. Its disk keeps them when the machine loses power."""
     with (own / "images.log").open("ab") as log:
         for archive in sorted(POD_IMAGES.iterdir()):
+            imported = own / "containerd" / f"{archive.name}.imported"
+            if imported.exists():
+                continue
             ctr = ["ctr", "--namespace", "k8s.io", "images", "import", str(archive)]
             end = time.monotonic() + 120
             while subprocess.run(ctr, stdout=log, stderr=log, check=False).returncode:
                 if time.monotonic() > end:
                     raise OSError(f"containerd does not take {archive}; see {own}/images.log")
                 time.sleep(0.2)
+            imported.touch()
 
 
 def _run_command(*words: str) -> None:

@@ -29,6 +29,14 @@ BRIDGE_PACKAGES = ("python3", "python3-yaml", "slurm-client", "slurm-wlm-jwt-plu
 BRIDGE_UID = 2000
 """The uid of `holdfast render deployment`."""
 
+_BRIDGE_CONFIG = {
+    "User": f"{BRIDGE_UID}:{BRIDGE_UID}",
+    "Env": ["PATH=/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+    "Entrypoint": ["holdfast"],
+    "Cmd": ["bridge"],
+}
+_KEPT = 3
+
 PAUSE = "sandbox.local/pause:1"
 BRIDGE = "sandbox.local/holdfast"
 
@@ -39,15 +47,8 @@ _OPTIONS = (
     *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")),
 )
 _NOT_IN_AN_IMAGE = (
-    "dev/",
-    "proc/",
-    "sys/",
-    "run/",
-    "tmp/",
-    "var/cache/",
-    "var/lib/apt/",
-    "var/log/",
-)
+    "dev/", "proc/", "sys/", "run/", "tmp/", "var/cache/", "var/lib/apt/", "var/log/",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,22 +136,17 @@ def _bridge(folder: Path, holdfast: Sequence[Path], release: str, say: Say) -> t
     target = folder / f"holdfast-{key}.tar"
     reference = folder / f"holdfast-{key}.name"
     if not (target.exists() and reference.exists()):
-        config = {
-            "User": f"{BRIDGE_UID}:{BRIDGE_UID}",
-            "Env": [
-                "PATH=/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-            ],
-            "Entrypoint": ["holdfast"],
-            "Cmd": ["bridge"],
-        }
-        for old in sorted(folder.glob("holdfast-*.tar"), key=lambda path: path.stat().st_mtime)[
-            :-3
-        ]:
-            old.unlink()
-        reference.write_text(
-            write_image(target, Image(name=BRIDGE, layers=tuple(layers), config=config))
-        )
+        _keep_newest(folder, "holdfast-*.tar")
+        image = Image(name=BRIDGE, layers=tuple(layers), config=_BRIDGE_CONFIG)
+        reference.write_text(write_image(target, image))
     return target, reference.read_text()
+
+
+def _keep_newest(folder: Path, pattern: str) -> None:
+    """Removes all but the newest files; a box that runs keeps those that it has."""
+    found = sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
+    for old in found[:-_KEPT]:
+        old.unlink()
 
 
 def _bridge_base(folder: Path, release: str, say: Say) -> Path:
@@ -165,7 +161,7 @@ def _bridge_base(folder: Path, release: str, say: Say) -> Path:
     words = ("useradd", f"--uid={BRIDGE_UID}", "--user-group", "--no-create-home", "--home-dir=/nonexistent",
              "--shell=/usr/sbin/nologin", "holdfast")  # fmt: skip
     subprocess.run(["/usr/sbin/chroot", root, *words], check=True)
-    write_layer(layer, root, keep=lambda name: not f"{name}".startswith(_NOT_IN_AN_IMAGE))
+    write_layer(layer, root, keep=lambda name: not name.startswith(_NOT_IN_AN_IMAGE))
     shutil.rmtree(root)
     return layer
 
@@ -174,9 +170,6 @@ def _layer(folder: Path, source: Path) -> Path:
     """A cached layer of a box as a tar; its name has the digest of its content."""
     target = folder / f"{source.name}.layer"
     if not target.exists():
-        for old in sorted(folder.glob("product-*.layer"), key=lambda path: path.stat().st_mtime)[
-            :-3
-        ]:
-            old.unlink()
+        _keep_newest(folder, "product-*.layer")
         write_layer(target, source)
     return target

@@ -6,14 +6,11 @@ They have a cache of their own: a box without pods needs none of them.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
-import time
 from pathlib import Path
 
-from testbed.kube.programs import go_env, kubernetes_version, link_flags
-from testbed.kube.toolchain import Say, find_go, required_go, watched
+from testbed.kube.programs import build, kubernetes_version, link_flags, locked
+from testbed.kube.toolchain import Say
 
 MODULE = Path(__file__).parent
 
@@ -37,10 +34,11 @@ def programs(cache: Path, say: Say) -> Path:
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / "programs.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    # The lock of the other build of Kubernetes: both may share Go's downloads.
+    with locked(cache / "kube" / "lock", say):
         if not folder.is_dir():
-            _build(cache, folder, say)
+            what = "kubelet and what it works with from their Go modules"
+            build(what, PACKAGES, MODULE, folder, cache / "kube", say)
     return folder
 
 
@@ -57,23 +55,3 @@ def build_key() -> str:
     version = kubernetes_version(texts[0].decode())
     digest = hashlib.sha256(b"\0".join([*texts, link_flags(version).encode()])).hexdigest()
     return f"programs-v{'.'.join(map(str, version))}-{digest[:12]}"
-
-
-def _build(cache: Path, folder: Path, say: Say) -> None:
-    go_mod = (MODULE / "go.mod").read_text()
-    go = find_go(cache / "kube", required_go(go_mod), say)
-    env = go_env(os.environ, None)
-    say("building kubelet and its helpers from their Go modules (about 4 minutes, once) …")
-    part = folder.with_name(folder.name + ".part")
-    part.mkdir(parents=True, exist_ok=True)
-    for program, package in PACKAGES.items():
-        if (part / program).exists():
-            continue
-        began = time.monotonic()
-        unfinished = part / f"{program}.unfinished"
-        argv = [str(go), "build", "-v", "-trimpath", "-buildvcs=false", "-o", str(unfinished)]
-        argv += ["-ldflags", link_flags(kubernetes_version(go_mod)), package]
-        watched(argv, f"building {program}", say, unit="packages", cwd=MODULE, env=env)
-        unfinished.rename(part / program)
-        say(f"built {program} in {time.monotonic() - began:.0f} s")
-    part.rename(folder)

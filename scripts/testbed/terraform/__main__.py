@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from testbed.errors import SandboxError
 from testbed.paths import cache
 from testbed.running_box import RunningBox
-from testbed.shape import SLURM_TOKEN
-from testbed.terraform.programs import cli_config, find_terraform, provider
+from testbed.terraform.example import variables
+from testbed.terraform.programs import cli_config, need_terraform, provider
 
 _USAGE = """\
 scripts/terraform [--box NAME] [ARGUMENTS …]
@@ -31,9 +31,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     try:
         box, arguments = _box(list(argv))
-        program = find_terraform()
-        if program is None:
-            raise SandboxError("no terraform or tofu on PATH: install one (1.8 or newer)")
+        program = need_terraform()
         built = provider(cache(), lambda text: print(text, file=sys.stderr, flush=True))
         config = cli_config(program, built, cache() / "terraform" / program.name)
     except SandboxError as error:
@@ -48,18 +46,6 @@ def main(argv: Sequence[str]) -> int:
         environ |= variables(box)
         command = ["nsenter", f"--target={box.pid}", "--net", "--", *command]
     os.execvpe(command[0], command, environ)
-
-
-def variables(box: RunningBox) -> dict[str, str]:
-    """The input variables of examples/sandbox that a box sets, as Terraform reads them from its environment."""
-    given = {"kubeconfig": str(box.folder / "kube" / "admin.kubeconfig")}
-    if box.shape.pods:
-        given |= {
-            "image": box.shape.image,
-            "slurm_conf": (box.folder / "etc/slurm/slurm.conf").read_text(),
-            "slurm_token": (box.folder / SLURM_TOKEN).read_text().strip(),
-        }
-    return {f"TF_VAR_{name}": value for name, value in given.items()}
 
 
 def _box(argv: list[str]) -> tuple[RunningBox | None, list[str]]:
