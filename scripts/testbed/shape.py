@@ -39,6 +39,8 @@ POD_ROOT = Path("/opt/pods/root")
 """Root of a Kubernetes node, in a box with pods; ``machine`` mounts a writable copy of it."""
 POD_PROGRAMS = Path("/opt/pods/bin")
 POD_IMAGES = Path("/opt/pods/images")
+PAUSE_FILE, DEBIAN_FILE, BRIDGE_FILE = "pause.tar", "debian.tar", "holdfast.tar"
+"""Archives of images in ``POD_IMAGES``."""
 POD_NETWORK = "10.78.0.0/16"
 SERVICE_NETWORK = "10.96.0.0/16"
 SYSTEM_NODE = "system-0"
@@ -67,8 +69,10 @@ class Shape:
     """(name under /opt/kube/bin, file on the host) of the Kubernetes programs."""
     pods: tuple[tuple[str, str], ...] = ()
     """(name under /opt/pods, path on the host) of what runs pods; empty: the box runs none."""
-    image: str = ""
-    """In a box with pods: the image of the bridge and the agent, by digest."""
+    bridge_image: str = ""
+    """In a box with pods: the bridge's image, by digest."""
+    debian_image: str = ""
+    """In a box with pods: the image of agents and worker pods, by digest."""
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -152,7 +152,8 @@ def _prepare(order: Order) -> Shape:
         bridge=all((TREE / "k8s_bridge" / name).exists() for name in ("main.py", "render.py")),
         programs=programs,
         pods=assets.files,
-        image=assets.image,
+        bridge_image=assets.bridge_image,
+        debian_image=assets.debian_image,
     )
     folder = box_folder(order.name)
     cleanup.remove(folder)

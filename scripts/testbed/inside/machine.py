@@ -22,13 +22,17 @@ from pathlib import Path
 
 from testbed.inside import cgroups
 from testbed.shape import (
+    BRIDGE_FILE,
     CONTROLLER,
     CONTROLLER_ADDRESS,
+    DEBIAN_FILE,
     INSIDE,
+    PAUSE_FILE,
     POD_IMAGES,
     POD_PROGRAMS,
     POD_ROOT,
     SERVICE_NETWORK,
+    SYSTEM_NODE,
     Shape,
     address,
     kube_name,
@@ -186,7 +190,7 @@ def _run(own: Path, name: str) -> None:
         "kube-proxy": [str(POD_PROGRAMS / "kube-proxy"), f"--config={own / 'proxy.json'}"],
     }
     running = {"containerd": _start(own, "containerd", commands["containerd"])}
-    _import_images(own)
+    _import_images(own, BRIDGE_FILE if name == SYSTEM_NODE else DEBIAN_FILE)
     while True:
         for program, command in commands.items():
             child = running.get(program)
@@ -208,10 +212,10 @@ def _start(own: Path, program: str, command: Sequence[str]) -> subprocess.Popen[
         )
 
 
-def _import_images(own: Path) -> None:
+def _import_images(own: Path, image: str) -> None:
     """Gives containerd the images, and waits for it. Its disk keeps them when the machine loses power."""
     with (own / "images.log").open("ab") as log:
-        for archive in sorted(POD_IMAGES.iterdir()):
+        for archive in (POD_IMAGES / PAUSE_FILE, POD_IMAGES / image):
             imported = own / "containerd" / f"{archive.name}.imported"
             if imported.exists():
                 continue

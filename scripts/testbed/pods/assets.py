@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from testbed.pods.programs import build_key, programs
 from testbed.pods.programs import is_built as programs_are_built
 from testbed.rootfs import roots
 from testbed.rootfs.layers import Say, digest_of
-from testbed.shape import RELEASES
+from testbed.shape import BRIDGE_FILE, DEBIAN_FILE, PAUSE_FILE, RELEASES
 
 MACHINE_SUITE = "trixie"
 MACHINE_PACKAGES = (
@@ -38,6 +39,7 @@ _BRIDGE_CONFIG = {
 _KEPT = 3
 
 PAUSE = "sandbox.local/pause:1"
+DEBIAN = "sandbox.local/debian"
 BRIDGE = "sandbox.local/holdfast"
 
 _OPTIONS = (
@@ -46,6 +48,7 @@ _OPTIONS = (
     '--aptopt=APT::Install-Recommends "false"',
     *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")),
 )
+_RUNS_PODS = re.compile(r"usr/(lib/cni|share|s?bin/(containerd|ctr|runc|nft|xtables))|var/|dev/")
 _NOT_IN_AN_IMAGE = (
     "dev/", "proc/", "sys/", "run/", "tmp/", "var/cache/", "var/lib/apt/", "var/log/",
 )  # fmt: skip
@@ -53,13 +56,16 @@ _NOT_IN_AN_IMAGE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assets:
-    """``files``: (name below /opt/pods of a box, path on the host). ``image``: the bridge's, by digest."""
+    """``files``: (name below /opt/pods of a box, path on the host). Images by digest: the bridge's, and one
+    of Debian, in which agents and worker pods enter other namespaces.
+    """
 
     files: tuple[tuple[str, str], ...]
-    image: str
+    bridge_image: str
+    debian_image: str
 
 
-NONE = Assets(files=(), image="")
+NONE = Assets(files=(), bridge_image="", debian_image="")
 """Of a box without pods."""
 
 
@@ -85,11 +91,15 @@ def prepare(cache: Path, layers: Sequence[Path], release: str, say: Say) -> Asse
         fcntl.flock(lock, fcntl.LOCK_EX)
         machine = _machine(folder, say)
         pause, _ = _pause(folder, built)
-        bridge, reference = _bridge(folder, layers, release, say)
+        debian, debian_image = _debian(folder, machine)
+        bridge, bridge_image = _bridge(folder, layers, release, say)
     files = [(f"bin/{path.name}", str(path)) for path in sorted(built.iterdir())]
-    files += [("root", str(machine)), ("images/pause.tar", str(pause))]
-    files += [("images/holdfast.tar", str(bridge))]
-    return Assets(files=tuple(files), image=reference)
+    files += [("root", str(machine))]
+    files += [
+        (f"images/{name}", str(path))
+        for name, path in ((PAUSE_FILE, pause), (DEBIAN_FILE, debian), (BRIDGE_FILE, bridge))
+    ]
+    return Assets(files=tuple(files), bridge_image=bridge_image, debian_image=debian_image)
 
 
 def _machine_place(folder: Path) -> Path:
@@ -118,12 +128,26 @@ def _bootstrap(suite: str, final: Path, options: Sequence[str]) -> None:
 
 def _pause(folder: Path, built: Path) -> tuple[Path, str]:
     """The image of a pod's sandbox container: one program."""
-    target = folder / f"{build_key()}.pause.tar"
     layer = folder / f"{build_key()}.pause.layer"
-    reference = folder / f"{build_key()}.pause.name"
-    if not reference.exists():
+    if not layer.exists():
         write_layer(layer, built, keep=lambda name: name == "pause")
-        image = Image(name=PAUSE, layers=(layer,), config={"Entrypoint": ["/pause"]})
+    image = Image(name=PAUSE, layers=(layer,), config={"Entrypoint": ["/pause"]})
+    return _image(folder / f"{build_key()}.pause.tar", image)
+
+
+def _debian(folder: Path, machine: Path) -> tuple[Path, str]:
+    """A small Debian: the machines' root without what runs pods."""
+    layer = folder / f"{machine.name}.layer"
+    if not layer.exists():
+        write_layer(layer, machine, keep=lambda name: not _RUNS_PODS.match(name))
+    image = Image(name=DEBIAN, layers=(layer,), config={"Cmd": ["sh"]})
+    return _image(folder / f"{machine.name}.tar", image)
+
+
+def _image(target: Path, image: Image) -> tuple[Path, str]:
+    """The archive of an image and its reference; written once."""
+    reference = target.with_suffix(".name")
+    if not (target.exists() and reference.exists()):
         reference.write_text(write_image(target, image))
     return target, reference.read_text()
 
@@ -132,14 +156,10 @@ def _bridge(folder: Path, holdfast: Sequence[Path], release: str, say: Say) -> t
     """The image of the bridge: Slurm's client tools of the release, dependencies, Holdfast."""
     base = _bridge_base(folder, release, say)
     layers = [base, *(_layer(folder, layer) for layer in holdfast)]
-    key = digest_of(*(layer.name for layer in layers))
-    target = folder / f"holdfast-{key}.tar"
-    reference = folder / f"holdfast-{key}.name"
-    if not (target.exists() and reference.exists()):
+    target = folder / f"holdfast-{digest_of(*(layer.name for layer in layers))}.tar"
+    if not target.exists():
         _keep_newest(folder, "holdfast-*.tar")
-        image = Image(name=BRIDGE, layers=tuple(layers), config=_BRIDGE_CONFIG)
-        reference.write_text(write_image(target, image))
-    return target, reference.read_text()
+    return _image(target, Image(name=BRIDGE, layers=tuple(layers), config=_BRIDGE_CONFIG))
 
 
 def _keep_newest(folder: Path, pattern: str) -> None:

@@ -18,7 +18,7 @@ scripts/terraform [--box NAME] [ARGUMENTS …]
 Runs the machine's Terraform (or OpenTofu) where its registry cannot be reached: the provider is built
 once from its Go module (about 4 minutes). Without arguments: only build it. With --box, in the network of
 a running box (scripts/sandbox up), with TF_VAR_kubeconfig set to its kubeconfig; needs root. In a box with
-pods (up --pods) also with TF_VAR_image, TF_VAR_slurm_conf and TF_VAR_slurm_token.
+pods (up --pods) also with both images, slurm.conf and a token of the bridge's Slurm user.
 
 example: scripts/terraform --box default -chdir=terraform/examples/sandbox apply
 """

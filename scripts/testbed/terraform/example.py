@@ -34,7 +34,8 @@ def variables(box: RunningBox) -> dict[str, str]:
     given = {"kubeconfig": str(box.folder / "kube" / "admin.kubeconfig")}
     if box.shape.pods:
         given |= {
-            "image": box.shape.image,
+            "bridge_image": box.shape.bridge_image,
+            "agent_image": box.shape.debian_image,
             "slurm_conf": _slurm_conf(box),
             "slurm_token": (box.folder / SLURM_TOKEN).read_text().strip(),
         }

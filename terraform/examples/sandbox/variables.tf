@@ -8,10 +8,16 @@ variable "kubeconfig" {
   }
 }
 
-variable "image" {
-  description = "Image of the bridge and the agent, by digest. `scripts/terraform --box` sets it in a box with pods; in another no pod starts."
+variable "bridge_image" {
+  description = "Image of the bridge, by digest. `scripts/terraform --box` sets both images in a box with pods; in another no pod starts."
   type        = string
   default     = "registry.example.org/holdfast@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+}
+
+variable "agent_image" {
+  description = "Image of the agent's pod, by digest: any Debian."
+  type        = string
+  default     = "registry.example.org/debian@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 }
 
 variable "checks" {

@@ -24,7 +24,7 @@ from testbed.shape import (
 )
 
 PLAIN = Shape(name="b", nodes=2, slurm="24.11", root="/", layers=("/l",), hooks=True, bridge=True)
-SHAPE = dataclasses.replace(PLAIN, pods=(("root", "/machine"),), image="i@sha256:0")
+SHAPE = dataclasses.replace(PLAIN, pods=(("root", "/machine"),), bridge_image="i@sha256:0")
 NAMES = ["system-0", "computeinstance-0", "computeinstance-1"]
 
 
