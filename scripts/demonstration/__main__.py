@@ -16,7 +16,7 @@ from types import FrameType
 from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
-from testbed.terraform import example, need_terraform
+from testbed.terraform import example
 
 from demonstration import baseline as plain
 from demonstration import picture, recording, report
@@ -119,8 +119,8 @@ def _box(live: Live, args: argparse.Namespace, *, pods: bool = False) -> Iterato
 
 def _deployed(live: Live, args: argparse.Namespace) -> Outcome:
     """The run as pods that Terraform deployed; then the same without pods, for comparison."""
-    need_terraform()  # before minutes of work
     live.head("1. The cluster: real Slurm in pods on real kubelets, simulated H100s")
+    example.prepare(live.say)
     with _box(live, args, pods=True) as box:
         live.head("2. Terraform deploys the bridge and the agents")
         with example.deployed(box, live.say, keep=args.keep) as left_behind:

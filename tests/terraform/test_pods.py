@@ -5,6 +5,7 @@ The parts are built where they are missing, which takes about ten minutes once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -167,13 +168,67 @@ def test_the_bridge_drains_a_cordoned_node_with_its_own_rights(
     assert not [each for each in writes if each["responseStatus"]["code"] == 403]
 
 
-def test_nothing_is_left_after_destroy(
+@contextlib.contextmanager
+def storm(box: Box) -> Iterator[None]:
+    """Short jobs of a user start and end all the time, and one runs on each node: no job may notice."""
+    script = "--output=/dev/null", "--wrap"
+    short = submitted(box, "--array=0-999%4", *script, "sleep 2")
+    long = submitted(box, "--nodes=2", *script, "srun sleep 600")
+    cluster.wait_for(lambda: "RUNNING" in jobs(box, long), "the long job running")
+    yield
+    box.run(["scancel", "--state=PENDING", short])
+    cluster.wait_for(lambda: "RUNNING" not in jobs(box, short), "the short jobs ended")
+    assert jobs(box, long) == ["RUNNING"], "started once, and still running"
+    box.run(["scancel", long])
+    ended = [state for state in jobs(box, short) if not state.startswith("CANCELLED")]
+    assert len(ended) > 10
+    assert set(ended) == {"COMPLETED"}
+
+
+def submitted(box: Box, *words: str) -> str:
+    return box.run(["sbatch", "--parsable", *words], user="alice").stdout.strip()
+
+
+def jobs(box: Box, job: str) -> list[str]:
+    """The state of every run of a job, or of each task of its array: a requeue adds one."""
+    words = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2"]
+    return box.run([*words, "--format=State", "--jobs", job]).stdout.splitlines()
+
+
+def test_no_job_notices_an_upgrade_and_a_roll_back(
+    box: Box, applied: Terraform, values: dict[str, Any]
+) -> None:
+    main = applied.folder / "main.tf"
+    old = main.read_text()
+    new = old.replace("poll_s = var.poll_s }", "poll_s = var.poll_s, memory_limit_mib = 300 }")
+    new = new.replace("image = var.agent_image }", "image = var.agent_image, memory_limit_mib = 200 }")
+    assert new.count("memory_limit_mib") == 2
+    with storm(box):
+        for text in (new, old):
+            before = pod_names(box)
+            main.write_text(text)
+            applied.ok("apply", "-auto-approve", **values)
+            assert not pod_names(box) & before, "every pod is new"
+    assert all(cluster.in_service(box, node.name) for node in box.nodes)
+
+
+def pod_names(box: Box) -> set[str]:
+    return {
+        pod["metadata"]["name"]
+        for name in ("holdfast-bridge", "holdfast-agent")
+        for pod in pods_of(box, name)
+        if "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def test_nothing_is_left_after_destroy_and_no_job_notices(
     box: Box, applied: Terraform, values: dict[str, Any]
 ) -> None:
     again = applied.run("plan", "-detailed-exitcode", **values)
     assert again.status == 0, again.text[-2000:]
     before = box.path("/etc/slurm/slurm.conf").read_bytes()
-    applied.ok("destroy", "-auto-approve", **values)
+    with storm(box):
+        applied.ok("destroy", "-auto-approve", **values)
     assert example.left_behind(box) == []
     with pytest.raises(SandboxError, match="not found"):
         box.kubectl("get", "namespace", "holdfast")

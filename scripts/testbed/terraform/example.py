@@ -42,6 +42,11 @@ def variables(box: RunningBox) -> dict[str, str]:
     return {f"TF_VAR_{name}": value for name, value in given.items()}
 
 
+def prepare(say: Say) -> tuple[Path, Path]:
+    """The machine's Terraform, and the provider: built once, in minutes. Raises ``SandboxError``."""
+    return need_terraform(), provider(cache(), say)
+
+
 @contextmanager
 def deployed(box: RunningBox, say: Say, *, keep: bool = False) -> Iterator[list[str]]:
     """Applies a copy of the example, and destroys it after the block unless ``keep``.
@@ -49,17 +54,17 @@ def deployed(box: RunningBox, say: Say, *, keep: bool = False) -> Iterator[list[
     Yields a list of problems, to which the end adds what was left behind. Raises ``SandboxError``
     when there is no Terraform, or when it fails.
     """
-    program = need_terraform()
+    program, built = prepare(say)
     problems: list[str] = []
     before = _slurm_conf(box)
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch, "terraform")
         shutil.copytree(TREE / "terraform", tree, ignore=_NOT_COPIED)
-        config = cli_config(program, provider(cache(), say), Path(scratch))
+        config = cli_config(program, built, Path(scratch))
         argv = ["nsenter", f"--target={box.pid}", "--net", "--", str(program)]
         argv += [f"-chdir={tree}/examples/sandbox"]
         environ = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if not name.startswith("TF_")},
             **variables(box),
             "TF_CLI_CONFIG_FILE": str(config),
             "TF_IN_AUTOMATION": "1",
