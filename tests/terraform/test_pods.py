@@ -91,10 +91,10 @@ def test_the_bridge_runs_with_the_rights_of_its_pod_and_no_more(
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
     status = in_bridge(box, "cat", "/proc/1/status")
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    assert fields["Uid"].split() == ["2000"] * 4
+    assert fields["Uid"].split() == ["2004"] * 4
     assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == 0
     assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
-    assert in_bridge(box, "stat", "-L", "-c", "%u %g %a", "/etc/slurm-auth/token") == "0 2000 440\n"
+    assert in_bridge(box, "stat", "-L", "-c", "%u %g %a", "/etc/slurm-auth/token") == "0 2004 440\n"
     with pytest.raises(SandboxError, match="Read-only file system"):
         in_bridge(box, "touch", "/opt/holdfast/file")
     assert "no changes" in in_bridge(box, "holdfast", "bridge", "--plan")
@@ -199,9 +199,10 @@ def test_no_job_notices_an_upgrade_and_a_roll_back(
     box: Box, applied: Terraform, values: dict[str, Any]
 ) -> None:
     main = applied.folder / "main.tf"
-    old = main.read_text()
-    new = old.replace("poll_s = var.poll_s }", "poll_s = var.poll_s, memory_limit_mib = 300 }")
-    new = new.replace("image = var.agent_image }", "image = var.agent_image, memory_limit_mib = 200 }")
+    agents = 'agent_image, max_unavailable = "2" }'  # both at once: the test is shorter
+    old = main.read_text().replace("agent_image }", agents)
+    new = old.replace("uid = 2004 }", "uid = 2004, memory_limit_mib = 300 }")
+    new = new.replace(agents, agents.replace(" }", ", memory_limit_mib = 200 }"))
     assert new.count("memory_limit_mib") == 2
     with storm(box):
         for text in (new, old):

@@ -15,7 +15,7 @@ from testbed.pods.programs import build_key, programs
 from testbed.pods.programs import is_built as programs_are_built
 from testbed.rootfs import roots
 from testbed.rootfs.layers import Say, digest_of
-from testbed.shape import BRIDGE_FILE, DEBIAN_FILE, PAUSE_FILE, RELEASES
+from testbed.shape import BRIDGE_FILE, DEBIAN_FILE, PAUSE_FILE, RELEASES, USERS
 
 MACHINE_SUITE = "trixie"
 MACHINE_PACKAGES = (
@@ -27,8 +27,8 @@ MACHINE_PACKAGES = (
 BRIDGE_PACKAGES = ("python3", "python3-yaml", "slurm-client", "slurm-wlm-jwt-plugin")
 """As in images/bridge/Containerfile, and PyYAML from Debian."""
 
-BRIDGE_UID = 2000
-"""The uid of `holdfast render deployment`."""
+BRIDGE_UID = USERS["holdfast"]
+"""The uid of the bridge's Slurm user: by it Slurm's commands in the pod know the user's name."""
 
 _BRIDGE_CONFIG = {
     "User": f"{BRIDGE_UID}:{BRIDGE_UID}",
@@ -107,7 +107,8 @@ def _machine_place(folder: Path) -> Path:
 
 
 def _base_place(folder: Path, release: str) -> Path:
-    return folder / f"bridge-{release}-{digest_of(RELEASES[release], *BRIDGE_PACKAGES)}.layer"
+    key = digest_of(RELEASES[release], str(BRIDGE_UID), *BRIDGE_PACKAGES)
+    return folder / f"bridge-{release}-{key}.layer"
 
 
 def _machine(folder: Path, say: Say) -> Path:

@@ -88,8 +88,10 @@ module "holdfast" {
   create_namespace = !local.has_slurm
   checks           = var.checks
   kill_switches    = var.kill_switches
-  bridge           = { image = var.bridge_image, poll_s = var.poll_s }
   agent            = { image = var.agent_image }
+
+  # The uid of the user holdfast in a box.
+  bridge = { image = var.bridge_image, poll_s = var.poll_s, uid = 2004 }
 
   # Without a kubelet no pod starts, and there is nothing to wait for.
   wait = local.has_slurm
