@@ -115,7 +115,7 @@ def _beside_pods(outcome: Outcome, other: Scenario) -> list[str]:
         lines.append(f"{CATALOGUE[key]:<34}{first:>15}   {second:>24}")
     pods_s, without_s = outcome.next_step_s, outcome.next_step_without_pods_s
     if pods_s and without_s:
-        lines.append(f"The next step came {pods_s / without_s:.2f} times as late as without pods.")
+        lines.append(f"As pods the next step took {pods_s / without_s:.2f} times as long.")
     return lines
 
 

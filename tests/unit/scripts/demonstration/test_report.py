@@ -44,7 +44,7 @@ def test_both_runs_stand_side_by_side() -> None:
     head, *lines, last = comparison_lines(outcome(run(6.0)))
     assert head.split()[-4:] == ["as", "pods", "without", "pods"]
     assert lines[3].split() == ["first", "new", "training", "step", "7.50", "s", "6.00", "s"]
-    assert last == "The next step came 1.25 times as late as without pods."
+    assert last == "As pods the next step took 1.25 times as long."
 
 
 def test_a_missing_stage_of_the_other_run_is_a_problem_and_shown_as_such() -> None:
