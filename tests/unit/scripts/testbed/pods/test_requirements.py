@@ -37,10 +37,15 @@ def test_the_disk_that_a_build_needs_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[float] = []
+
+    def space(_: Path, wanted_gib: float) -> list[str]:
+        asked.append(wanted_gib)
+        return []
+
     monkeypatch.setattr(host, "is_built", lambda _: True)
     monkeypatch.setattr(host, "_refused", lambda _: [])
     monkeypatch.setattr(host, "_too_little_memory", lambda _: [])
-    monkeypatch.setattr(host, "_too_little_space", lambda _, gib: asked.append(gib) or [])
+    monkeypatch.setattr(host, "_too_little_space", space)
     host.check(tmp_path, None)
     host.check(tmp_path, None, pods=True)
     (tmp_path / "pods" / programs.build_key()).mkdir(parents=True)
