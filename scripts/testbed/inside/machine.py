@@ -158,7 +158,8 @@ def _pivot(new: Path) -> None:
     old = _folder(new / ".old")
     os.chdir(new)
     _run_command("mount", "--make-rprivate", "/")
-    _run_command("pivot_root", str(new), str(old))
+    # Debian's newer releases have the command in a package of its own.
+    _check(_LIBC.pivot_root(os.fsencode(new), os.fsencode(old)), "pivot_root")
     os.chdir("/")
     _check(_LIBC.umount2(b"/.old", _MNT_DETACH), "umount2 /.old")
     # A container may ask for mounts that both sides see.
