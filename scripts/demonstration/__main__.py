@@ -7,13 +7,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
+from testbed.terraform import example
 
 from demonstration import baseline as plain
 from demonstration import picture, recording, report
@@ -42,10 +45,15 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--skip-baseline",
         action="store_true",
-        help="skip the same job on plain Slurm (3 minutes)",
+        help="skip the same job on plain Slurm (3 minutes); with --terraform: the run without pods",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("out"), help="folder for the pictures and demo.json"
+    )
+    parser.add_argument(
+        "--terraform",
+        action="store_true",
+        help="on real kubelets: Terraform deploys the bridge and the agents, which run as pods",
     )
     parser.add_argument("--keep", action="store_true", help="leave the box running at the end")
     return parser.parse_args(argv)
@@ -82,25 +90,60 @@ def _keep_scene(scene: str, args: argparse.Namespace) -> None:
 
 def _with_box(args: argparse.Namespace) -> int:
     live = Live()
-    live.head("1. The cluster: real Slurm, real Kubernetes API, simulated H100s")
+    if args.terraform:
+        outcome = _deployed(live, args)
+        _show(outcome, live, args)
+    else:
+        live.head("1. The cluster: real Slurm, real Kubernetes API, simulated H100s")
+        with _box(live, args) as box:
+            outcome = _run(Cluster(box), live, args)
+            _show(outcome, live, args)
+    return 1 if outcome.all_problems else 0
+
+
+@contextmanager
+def _box(live: Live, args: argparse.Namespace, *, pods: bool = False) -> Iterator[Box]:
+    """A box of four nodes; ended after the block unless ``--keep``."""
     name = f"demo-{os.getpid()}"
-    box = Box.up(name, nodes=4, slurm=args.slurm, owner_pid=None if args.keep else os.getpid())
+    owner_pid = None if args.keep else os.getpid()
+    box = Box.up(name, nodes=4, slurm=args.slurm, owner_pid=owner_pid, pods=pods)
     live.say(f"box {name} is up: {len(box.nodes)} nodes with 8 H100s each, Slurm {args.slurm}")
     try:
-        outcome = _run(Cluster(box), live, args)
-        _show(outcome, live, args)
+        yield box
     finally:
         if args.keep:
             live.say(f"the box keeps running; end it with: scripts/sandbox down --name {name}")
         else:
             box.down()
-    return 1 if outcome.all_problems else 0
+
+
+def _deployed(live: Live, args: argparse.Namespace) -> Outcome:
+    """The run as pods that Terraform deployed; then the same without pods, for comparison."""
+    live.head("1. The cluster: real Slurm in pods on real kubelets, simulated H100s")
+    example.prepare(live.say)
+    with _box(live, args, pods=True) as box:
+        live.head("2. Terraform deploys the bridge and the agents")
+        with example.deployed(box, live.say, keep=args.keep) as left_behind:
+            for name, node, phase in example.pods(box):
+                live.say(f"pod {name} on {node}: {phase}")
+            outcome = _run(Cluster(box), live, args)
+            job = outcome.scenario.job  # its files end with the box
+            outcome.scenario.job = replace(job, kept=tuple(job.progress()))
+            if not args.keep:
+                live.head("5. Terraform removes them")
+        outcome = replace(outcome, problems=[*outcome.problems, *left_behind])
+    if args.skip_baseline or args.keep:
+        return outcome
+    live.head("6. The same job under Holdfast, without pods")
+    with _box(live, args) as box:
+        install(box)
+        return replace(outcome, without_pods=_under_holdfast(Cluster(box), live, args))
 
 
 def _run(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
     install(cluster.box)
     ranks, waiting = args.ranks_per_node, None
-    if not args.skip_baseline:
+    if not (args.skip_baseline or args.terraform):
         live.head("2. The same job without Holdfast, until Slurm's requeue delay begins")
         order = Order(
             name="plain", script="train_plain", ranks_per_node=ranks, steps=STEPS, every=EVERY
@@ -115,10 +158,7 @@ def _run(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
     digests = {"reference": weights_digest(reference)}
     live.say(f"weights of the uninterrupted run: sha256 {digests['reference'][:12]}…")
     live.head("4. The job under Holdfast")
-    order = Order(
-        name="holdfast", script="train_holdfast", ranks_per_node=ranks, steps=STEPS, every=EVERY
-    )
-    scenario = ScenarioRunner(cluster, live, gpu=ranks - 1).run(order, FAULT_STEP)
+    scenario = _under_holdfast(cluster, live, args)
     problems = _compare(scenario, digests, live)
     if waiting is not None:
         live.head("5. Back to the job without Holdfast")
@@ -131,6 +171,14 @@ def _run(cluster: Cluster, live: Live, args: argparse.Namespace) -> Outcome:
         digests=digests,
         problems=problems,
     )
+
+
+def _under_holdfast(cluster: Cluster, live: Live, args: argparse.Namespace) -> Scenario:
+    ranks = args.ranks_per_node
+    order = Order(
+        name="holdfast", script="train_holdfast", ranks_per_node=ranks, steps=STEPS, every=EVERY
+    )
+    return ScenarioRunner(cluster, live, gpu=ranks - 1).run(order, FAULT_STEP)
 
 
 def _compare(scenario: Scenario, digests: dict[str, str], live: Live) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.box import Box
+from testbed.errors import SandboxError
 
 from demonstration.observe import Cluster, JobView, NotSeenError, json_lines, until
 
@@ -36,12 +37,13 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A submitted training."""
+    """A submitted training. ``kept``: its progress, for a job whose box has ended."""
 
     cluster: Cluster
     order: Order
     job_id: int
     submitted_s: float
+    kept: tuple[dict[str, Any], ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -53,7 +55,7 @@ class Job:
         return f"/mnt/training/runs/{self.order.name}/trained_model.pt"
 
     def progress(self) -> list[dict[str, Any]]:
-        return json_lines(self.folder / "progress.jsonl")
+        return list(self.kept) or json_lines(self.folder / "progress.jsonl")
 
     def journal(self) -> list[dict[str, Any]]:
         """The launcher's journal; empty for a job without Holdfast."""
@@ -146,10 +148,21 @@ def scene(job: Job) -> str:
         "\n".join(line for line in job.log().splitlines() if not line.startswith("step "))[-3000:],
         *(str(event) for event in job.journal()[-8:]),
     ]
+    return "\n".join([*parts, *_agent_logs(box)])
+
+
+def _agent_logs(box: Box) -> list[str]:
+    if box.shape.pods:
+        words = ("logs", "--namespace=holdfast", "--selector=app.kubernetes.io/name=holdfast-agent")
+        try:
+            return box.kubectl(*words, "--prefix", "--tail=12").splitlines()
+        except SandboxError as error:
+            return [str(error)]
+    lines = []
     for node in box.nodes:
         path = box.path(f"/var/log/holdfast/agent.{node.name}.log")
-        parts += [node.name, *path.read_text(errors="replace").splitlines()[-12:]]
-    return "\n".join(parts)
+        lines += [node.name, *path.read_text(errors="replace").splitlines()[-12:]]
+    return lines
 
 
 def attempts(job: Job) -> list[tuple[str, float, float]]:

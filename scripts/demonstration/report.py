@@ -17,7 +17,7 @@ from demonstration.stages import CATALOGUE, Seen, missing, table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of the demo."""
+    """The result of the demo. ``without_pods``: the run beside one whose bridge and agents are pods."""
 
     slurm: str
     ranks_per_node: int
@@ -25,6 +25,7 @@ class Outcome:
     baseline: Baseline | None
     digests: dict[str, str]
     problems: list[str] = field(default_factory=list)
+    without_pods: Scenario | None = None
 
     @property
     def seen(self) -> Iterable[Seen]:
@@ -35,7 +36,8 @@ class Outcome:
         """Why the demo failed; empty when every stage was observed."""
         of_baseline = self.baseline.problems if self.baseline else []
         not_seen = [f"not observed: {title}" for title in missing(self.seen)]
-        return [*not_seen, *self.scenario.problems, *of_baseline, *self.problems]
+        beside = self.without_pods.problems if self.without_pods else []
+        return [*not_seen, *self.scenario.problems, *of_baseline, *beside, *self.problems]
 
     @property
     def ettr(self) -> Ettr | None:
@@ -56,8 +58,17 @@ class Outcome:
     @property
     def next_step_s(self) -> float | None:
         """Fault to the next training step, under Holdfast."""
-        fault, step = self.scenario.at("fault"), self.scenario.at("next_step")
-        return step - fault if fault is not None and step is not None else None
+        return _after_s(self.scenario, "next_step")
+
+    @property
+    def next_step_without_pods_s(self) -> float | None:
+        return _after_s(self.without_pods, "next_step") if self.without_pods else None
+
+
+def _after_s(scenario: Scenario, key: str) -> float | None:
+    """Seconds from the fault to a stage."""
+    fault, at = scenario.at("fault"), scenario.at(key)
+    return at - fault if fault is not None and at is not None else None
 
 
 def stage_lines(outcome: Outcome) -> list[str]:
@@ -73,6 +84,8 @@ def _stage_line(after: str, title: str, source: str, evidence: str) -> str:
 
 
 def comparison_lines(outcome: Outcome) -> list[str]:
+    if outcome.without_pods:
+        return _beside_pods(outcome, outcome.without_pods)
     holdfast, plain, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
     plain_step = base.next_step_s - base.fault_s if base and base.next_step_s else None
     rows = [
@@ -94,6 +107,18 @@ def comparison_lines(outcome: Outcome) -> list[str]:
     return lines
 
 
+def _beside_pods(outcome: Outcome, other: Scenario) -> list[str]:
+    """The stages until the next training step, as pods and without pods."""
+    lines = [f"{'from the fault to':<34}{'as pods':>15}   {'without pods':>24}"]
+    for key in ("drain", "requeue", "restart", "next_step", "taint"):
+        first, second = (_exact_s(_after_s(run, key)) for run in (outcome.scenario, other))
+        lines.append(f"{CATALOGUE[key]:<34}{first:>15}   {second:>24}")
+    pods_s, without_s = outcome.next_step_s, outcome.next_step_without_pods_s
+    if pods_s and without_s:
+        lines.append(f"As pods the next step took {pods_s / without_s:.2f} times as long.")
+    return lines
+
+
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """The result with stable keys; times in epoch seconds, durations in seconds."""
     holdfast, plain, base = outcome.ettr, outcome.baseline_ettr, outcome.baseline
@@ -105,6 +130,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "victim": outcome.scenario.victim,
         "stages": {key: asdict(outcome.scenario.seen[key]) for key in CATALOGUE if key in outcome.scenario.seen},
         "fault_to_next_step_s": outcome.next_step_s,
+        "fault_to_next_step_without_pods_s": outcome.next_step_without_pods_s,
         "ettr": {"holdfast": holdfast and {**asdict(holdfast), "ratio": holdfast.ratio},
                  "plain": plain and {**asdict(plain), "ratio": plain.ratio}},
         "baseline": base and {
@@ -118,6 +144,10 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 def write_json(outcome: Outcome, path: Path) -> None:
     path.write_text(json.dumps(as_json(outcome), indent=1) + "\n")
+
+
+def _exact_s(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} s"
 
 
 def _s(value: float | None) -> str:

@@ -20,6 +20,8 @@ TAINT = "holdfast.dev/drained"
 
 RESTART_S = 60.0
 """Half of Slurm's requeue delay: a start that takes longer was not expedited."""
+BOOT_S = 120.0
+"""A node that runs pods also starts containerd, kubelet and its pods."""
 TORCH_S = 150.0
 """Eight ranks import torch in parallel, which is slow on two busy cores."""
 
@@ -198,7 +200,7 @@ class ScenarioRunner:
             text = f"State={'+'.join(sorted(node.states))}, verdict {verdict.get('status', '?')}"
             return _seen("undrain", undrained_s, "scontrol show node", text)
 
-        self._await(scenario, "undrain", returned, 60, 0.03)
+        self._await(scenario, "undrain", returned, BOOT_S, 0.03)
 
         def clean(node: dict[str, Any]) -> bool:
             return not taint(node, TAINT) and condition(node, DRAINED).get("status") == "False"

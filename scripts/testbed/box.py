@@ -25,16 +25,20 @@ class Box(RunningBox):
         slurm: str | None = None,
         owner_pid: int | None = None,
         root: str | None = None,
+        pods: bool = False,
     ) -> Box:
         """The running box of that name and shape, started when there is none.
 
         ``nodes`` and ``slurm`` None: as the running box has them, else the defaults.
         ``owner_pid``: the box ends with that process. ``root``: a root made elsewhere.
+        ``pods``: kubelets run, and the bridge is what somebody deploys.
 
         Raises ``SandboxError`` when a box of that name runs in another shape, or cannot start.
         """
         running = startup.up(
-            startup.Order(name=name, nodes=nodes, slurm=slurm, owner_pid=owner_pid, root=root)
+            startup.Order(
+                name=name, nodes=nodes, slurm=slurm, owner_pid=owner_pid, root=root, pods=pods
+            )
         )
         return cls(
             folder=running.folder, shape=running.shape, pid=running.pid, started=running.started

@@ -6,9 +6,11 @@ import contextlib
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from testbed.inside.cgroups import CGROUP_FILE
 from testbed.paths import box_folder, boxes, may_be_name
 from testbed.running_box import RunningBox
 
@@ -37,7 +39,31 @@ def sweep(now: float) -> None:
     for name in sorted({path.name.removeprefix(".").removesuffix(".lock") for path in found}):
         if may_be_name(name) and now - _touched(name) > KEPT_S and RunningBox.look(name) is None:
             with contextlib.suppress(BlockingIOError), _locked(name, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                shutil.rmtree(box_folder(name), ignore_errors=True)
+                remove(box_folder(name))
+
+
+def remove(folder: Path) -> None:
+    """Remove a box's folder, and the control groups of its machines, which outlive their processes."""
+    for listing in folder.glob(f"pods/*/{CGROUP_FILE}"):
+        for line in listing.read_text().splitlines():
+            controllers, _, path = line.partition(" ")
+            _remove_cgroup(
+                Path("/sys/fs/cgroup") / controllers.removeprefix("name=") / path.lstrip("/")
+            )
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_cgroup(top: Path) -> None:
+    """A group can be removed once its last process has been reaped, a moment after it ended."""
+    end = time.monotonic() + 10
+    for folder, _, _ in os.walk(top, topdown=False):
+        while Path(folder).exists():
+            try:
+                Path(folder).rmdir()
+            except OSError:
+                if time.monotonic() > end:
+                    break
+                time.sleep(0.02)
 
 
 def _touched(name: str) -> float:

@@ -28,7 +28,8 @@ from testbed.shape import (
 _ABOUT = """\
 Real Slurm, real Kubernetes and simulated H100s, in namespaces of this machine (root needed).
 
-  up [--nodes N] [--slurm R]    start a box (Slurm {releases}) unless it is up
+  up [--nodes N] [--slurm R]    start a box (Slurm {releases}) unless it is up;
+     [--pods]                   with kubelets that run pods
   down [--purge]                end it; --purge also removes everything fetched and built
   status [--json]               nodes and daemons
   exec NODE [--user U] -- CMD   run CMD on a node, or on 'controller'
@@ -116,11 +117,19 @@ def _up(words: list[str]) -> int:
     parser.add_argument(
         "--owner-pid", type=int, metavar="PID", help="the box ends with this process"
     )
+    parser.add_argument(
+        "--pods", action="store_true", help="kubelets run, and no bridge: deploy it yourself"
+    )
     args = parser.parse_args(words)
     begin = time.monotonic()
     is_new = Box.look(args.name) is None
     box = Box.up(
-        args.name, nodes=args.nodes, slurm=args.slurm, owner_pid=args.owner_pid, root=args.root
+        args.name,
+        nodes=args.nodes,
+        slurm=args.slurm,
+        owner_pid=args.owner_pid,
+        root=args.root,
+        pods=args.pods,
     )
     took = f"up after {time.monotonic() - begin:.1f} s" if is_new else "up already"
     print(f"box '{args.name}' is {took}: {box.shape.nodes} nodes, Slurm {box.shape.slurm}")

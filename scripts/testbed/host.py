@@ -14,6 +14,8 @@ from pathlib import Path
 
 from testbed.errors import SandboxError
 from testbed.kube import is_built
+from testbed.pods import programs as programs_of_pods
+from testbed.pods import requirements
 from testbed.rootfs import roots
 
 _COMMANDS = ("unshare", "nsenter", "setpriv", "mount", "pivot_root", "hostname", "ip")
@@ -46,20 +48,22 @@ def path() -> str:
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
-def check(cache: Path, release: str | None) -> None:
+def check(cache: Path, release: str | None, *, pods: bool = False) -> None:
     """Raises ``SandboxError`` with everything on which a box, or the build of its parts, would fail.
 
     ``cache``: the folder for builds. ``release``: the Slurm release of the box's root; None for a root
-    that was made elsewhere.
+    that was made elsewhere. ``pods``: the box runs pods.
     """
     builds_root = release is not None and not roots.is_built(release, cache)
     builds_kube = not is_built(cache)
+    builds_pods = pods and not programs_of_pods.is_built(cache)
     wanted_gib = BOX_GIB + ROOT_GIB * builds_root + KUBE_GIB * builds_kube
+    wanted_gib += requirements.DISK_GIB * pods + requirements.BUILD_GIB * builds_pods
     found = [*_missing_commands()]
     if not found:
         found += _refused(cache)
     found += _too_little_space(cache, wanted_gib)
-    if builds_root or builds_kube:
+    if builds_root or builds_kube or builds_pods:
         found += _too_little_memory(Path("/proc/meminfo").read_text())
     if release is not None and builds_root:
         found += roots.problems(release)

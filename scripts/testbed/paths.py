@@ -52,6 +52,7 @@ def purge(folder: Path) -> None:
         "terraform",
         "helm",
         "images",
+        "pods",
     ):
         shutil.rmtree(folder / name, ignore_errors=True)
     with contextlib.suppress(OSError):

@@ -35,8 +35,20 @@ USERS = {"alice": 2001, "bob": 2002, "restd": 2003, "holdfast": 2004}
 """alice and bob run jobs, restd the REST daemon, holdfast (a Slurm Administrator) the bridge."""
 
 KUBE_PROGRAMS = Path("/opt/kube/bin")
+POD_ROOT = Path("/opt/pods/root")
+"""Root of a Kubernetes node, in a box with pods; ``machine`` mounts a writable copy of it."""
+POD_PROGRAMS = Path("/opt/pods/bin")
+POD_IMAGES = Path("/opt/pods/images")
+PAUSE_FILE, DEBIAN_FILE, BRIDGE_FILE = "pause.tar", "debian.tar", "holdfast.tar"
+"""Archives of images in ``POD_IMAGES``."""
+POD_NETWORK = "10.78.0.0/16"
+SERVICE_NETWORK = "10.96.0.0/16"
+SYSTEM_NODE = "system-0"
+"""The Kubernetes Node of the controller, in a box with pods. Slurm has no node there."""
 OLDER_STATE = INSIDE / "older-state"
 """The state that slurmctld had saved when the box came up."""
+SLURM_TOKEN = "slurm.token"  # noqa: S105 - a file's name
+"""In the folder of a box with pods: a JSON Web Token of the bridge's Slurm user."""
 ADMIN_KUBECONFIG = INSIDE / "kube/admin.kubeconfig"
 
 _NODE = re.compile(r"worker-(\d+)")
@@ -55,6 +67,12 @@ class Shape:
     bridge: bool = False
     programs: tuple[tuple[str, str], ...] = ()
     """(name under /opt/kube/bin, file on the host) of the Kubernetes programs."""
+    pods: tuple[tuple[str, str], ...] = ()
+    """(name under /opt/pods, path on the host) of what runs pods; empty: the box runs none."""
+    bridge_image: str = ""
+    """In a box with pods: the bridge's image, by digest."""
+    debian_image: str = ""
+    """In a box with pods: the image of agents and worker pods, by digest."""
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -66,8 +84,11 @@ class Shape:
     @classmethod
     def from_json(cls, text: str) -> Shape:
         data = json.loads(text)
-        programs = tuple((name, path) for name, path in data["programs"])
-        return cls(**{**data, "layers": tuple(data["layers"]), "programs": programs})
+        pairs = {
+            field: tuple((name, path) for name, path in data.get(field, ()))
+            for field in ("programs", "pods")
+        }
+        return cls(**{**data, "layers": tuple(data["layers"]), **pairs})
 
 
 def node_name(index: int) -> str:
@@ -76,8 +97,8 @@ def node_name(index: int) -> str:
 
 
 def kube_name(node: str) -> str:
-    """The Kubernetes Node that the Slurm node runs on; Slurm knows it as InstanceId."""
-    return f"computeinstance-{node_index(node)}"
+    """The Kubernetes Node that the Slurm node runs on; Slurm knows it as InstanceId. Also of the controller."""
+    return SYSTEM_NODE if node == CONTROLLER else f"computeinstance-{node_index(node)}"
 
 
 def node_index(node: str) -> int:
@@ -96,3 +117,13 @@ def address(node: str) -> str:
 def link(node: str) -> str:
     """The bridge's end of a node's cable (at most 15 characters)."""
     return f"v-{node}"
+
+
+def machine_nodes(shape: Shape) -> tuple[str, ...]:
+    """The machines that run pods: the controller, then every node; none in a box without pods."""
+    return (CONTROLLER, *shape.node_names) if shape.pods else ()
+
+
+def pod_network(node: str) -> str:
+    """The addresses of the pods of a machine."""
+    return f"10.78.{254 if node == CONTROLLER else node_index(node)}.0/24"

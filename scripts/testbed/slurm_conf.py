@@ -84,7 +84,9 @@ _EXPEDITED_REQUEUE = (25, 11)
 
 _HOOKS = """\
 Prolog=/opt/holdfast/hooks/prolog
-Epilog=/opt/holdfast/hooks/epilog
+Epilog=/opt/holdfast/hooks/epilog"""
+
+_HEALTH_CHECK = """\
 HealthCheckProgram=/opt/holdfast/hooks/health_check
 HealthCheckInterval=5
 HealthCheckNodeState=ANY"""
@@ -104,7 +106,10 @@ PidFile=/run/slurmdbd/slurmdbd.pid
 
 
 def slurm_conf(shape: Shape) -> str:
-    """``slurm.conf``; the hooks are configured only where the product is installed."""
+    """``slurm.conf``; the hooks are configured only where the product is installed.
+
+    The health check starts the agents. With pods it is not configured: the DaemonSet starts them.
+    """
     nodes = "\n".join(
         f"NodeName={node} NodeAddr={address(node)} CPUs=16 RealMemory=64000 "
         f"Gres=gpu:h100:{GPUS_PER_NODE} State=UNKNOWN"
@@ -116,7 +121,7 @@ def slurm_conf(shape: Shape) -> str:
         jwt_key=JWT_KEY,
         scheduler=",".join(_SCHEDULER),
         slurmctld=",".join(_slurmctld_parameters(shape.slurm)),
-        hooks=_HOOKS if shape.hooks else "# no hooks: the product is not installed",
+        hooks=_hooks(shape),
         nodes=nodes,
     )
 
@@ -124,6 +129,12 @@ def slurm_conf(shape: Shape) -> str:
 def _slurmctld_parameters(release: str) -> list[str]:
     can_expedite = tuple(map(int, release.split("."))) >= _EXPEDITED_REQUEUE
     return ["enable_stepmgr"] + ["enable_expedited_requeue"] * can_expedite
+
+
+def _hooks(shape: Shape) -> str:
+    if not shape.hooks:
+        return "# no hooks: the product is not installed"
+    return _HOOKS if shape.pods else f"{_HOOKS}\n{_HEALTH_CHECK}"
 
 
 def gres_conf(shape: Shape) -> str:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import queue
-import shutil
 import subprocess
 import sys
 import threading
@@ -17,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from testbed import cleanup, control_plane, host, slurm_conf
+from testbed import cleanup, control_plane, host, pods, slurm_conf
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
 from testbed.inside.control import ControlError, ask
 from testbed.namespaces import enter
 from testbed.namespaces.pidfd import end_namespace
 from testbed.paths import TREE, box_folder, cache
+from testbed.pods import requirements, slurm_token
 from testbed.rootfs import layers, product, roots
 from testbed.rootfs.layers import Say
 from testbed.running_box import RunningBox
@@ -52,6 +52,7 @@ class Order:
     slurm: str | None = None
     owner_pid: int | None = None
     root: str | None = None
+    pods: bool = False
 
 
 def say(text: str) -> None:
@@ -95,6 +96,10 @@ def need_root() -> None:
 def _check(order: Order) -> None:
     if order.nodes is not None and not 1 <= order.nodes <= MAX_NODES:
         raise SandboxError(f"--nodes {order.nodes}: a box has 1 to {MAX_NODES} nodes")
+    if order.pods and order.root is not None:
+        raise SandboxError("--pods and --root: the image is made for a release of --slurm only")
+    if order.pods and (missing := requirements.missing()):
+        raise SandboxError(f"--pods: {missing}; a box without --pods needs none")
     if order.root is None and order.slurm not in (None, *RELEASES):
         raise SandboxError(
             f"--slurm {order.slurm}: no such release{did_you_mean(str(order.slurm), RELEASES)}"
@@ -103,6 +108,10 @@ def _check(order: Order) -> None:
 
 def _same_shape(running: RunningBox, order: Order) -> None:
     slurm = roots.release_of(Path(order.root)) if order.root else order.slurm
+    if order.pods and not running.shape.pods:
+        raise SandboxError(
+            f"box '{order.name}' is up without pods; end it first: scripts/sandbox down --name {order.name}"
+        )
     have = (running.shape.nodes, running.shape.slurm)
     want = (order.nodes or have[0], slurm or have[1])
     if have != want:
@@ -124,33 +133,37 @@ def _prepare(order: Order) -> Shape:
     """Prepare what needs no running box: the root, the layers, the box's folder with its configuration."""
     slurm = order.slurm or DEFAULT_RELEASE
     given = roots.given(order.root) if order.root else None
-    host.check(cache(), None if given else slurm)
+    host.check(cache(), None if given else slurm, pods=order.pods)
     # Quick steps that may fail come before those that take minutes.
     stack = [layers.sandbox_layer(), layers.nvml_layer()]
     # The first time each takes minutes: Slurm's root waits for downloads while Kubernetes compiles.
     root, programs = both(
         lambda: given or roots.ensure(slurm, cache(), say), lambda: control_plane.programs(say)
     )
-    stack += [product.product_layer(root), product.wheels_layer(root, say)]
+    holdfast = (product.product_layer(root), product.wheels_layer(root, say))
+    assets = pods.prepare(cache(), holdfast[::-1], slurm, say) if order.pods else pods.NONE
     shape = Shape(
         name=order.name,
         nodes=order.nodes or DEFAULT_NODES,
         slurm=roots.release_of(root) if order.root else slurm,
         root=str(root),
-        layers=tuple(map(str, stack)),
+        layers=tuple(map(str, (*stack, *holdfast))),
         hooks=(TREE / "slurm_hooks/hook").exists(),
         bridge=all((TREE / "k8s_bridge" / name).exists() for name in ("main.py", "render.py")),
         programs=programs,
+        pods=assets.files,
+        bridge_image=assets.bridge_image,
+        debian_image=assets.debian_image,
     )
     folder = box_folder(order.name)
-    shutil.rmtree(folder, ignore_errors=True)
+    cleanup.remove(folder)
     folder.mkdir(parents=True)
     folder.chmod(0o700)
     (folder / "shape.json").write_text(shape.to_json())
     _write_etc(folder / "etc", shape)
     for index, node in enumerate(shape.node_names):
         make_node(folder / "nodes" / node, index, GPUS_PER_NODE)
-    control_plane.prepare(folder)
+    control_plane.prepare(folder, shape)
     return shape
 
 
@@ -274,7 +287,9 @@ def _boot(box: RunningBox) -> None:
             end_namespace(box.pid)  # so that the other part ends too
     for part in (*failed, *parts):  # the first failure is the cause
         part.result()
-    if box.shape.bridge:
+    if box.shape.pods:
+        slurm_token.write(box)
+    elif box.shape.bridge:
         box.ask("start", "bridge")
 
 
@@ -305,5 +320,5 @@ def down(name: str) -> bool:
             end_namespace(box.pid)
         folder = box_folder(name)
         there = folder.exists()
-        shutil.rmtree(folder, ignore_errors=True)
+        cleanup.remove(folder)
         return there

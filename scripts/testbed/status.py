@@ -84,7 +84,7 @@ def _json(box: RunningBox, argv: list[str]) -> dict[str, Any]:
 
 def _node(box: RunningBox, name: str, slurm: Any, kube: Any, power: str) -> NodeStatus:
     spec = kube["spec"] if kube else {}
-    conditions = kube["status"]["conditions"] if kube else []
+    conditions = kube["status"].get("conditions", []) if kube else []
     taints = (
         f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
         for taint in spec.get("taints", ())

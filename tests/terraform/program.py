@@ -28,18 +28,22 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terraform:
-    """The program in one folder. ``config``: its CLI configuration (``TF_CLI_CONFIG_FILE``)."""
+    """The program in one folder. ``config``: its CLI configuration (``TF_CLI_CONFIG_FILE``).
+
+    ``prefix``: a command that runs it elsewhere, such as in a box's network.
+    """
 
     program: Path
     folder: Path
     config: Path = Path(os.devnull)
+    prefix: tuple[str, ...] = ()
 
     def run(self, *args: str, **values: object) -> Answer:
         """``values`` are input variables, given in a file."""
         given = self.folder / "given.auto.tfvars.json"
         given.write_text(json.dumps(values))
         done = subprocess.run(
-            [self.program, *args, *(["-no-color"] if args[0] != "version" else [])],
+            [*self.prefix, self.program, *args, *(["-no-color"] if args[0] != "version" else [])],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,

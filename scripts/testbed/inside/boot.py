@@ -110,7 +110,8 @@ def _slurm(shape: Shape) -> None:
     say(f"slurmctld, and power to {shape.nodes} nodes")
     ask(INSIDE, do="start", name="slurmrestd")
     idle = ["sinfo", "-h", "-N", "-p", "main", "-t", "idle", "-o", "%N"]
-    log = f"/var/log/slurm/node.{shape.node_names[0]}.log"
+    what = "machine" if shape.pods else "node"
+    log = f"/var/log/slurm/{what}.{shape.node_names[0]}.log"
     _wait(
         "not all nodes are idle: a slurmd",
         log,

@@ -1,5 +1,7 @@
 """pid 1 of a node: sets up its file systems and network, starts slurmd, reaps. Only a power loss ends it.
 
+In a box with pods it starts kubelet instead, which starts the worker pod with slurmd.
+
 python3 -m testbed.inside.node worker-0
 """
 
@@ -12,10 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from testbed.shape import INSIDE, address
+from testbed.shape import INSIDE, Shape, address
 
 READY = Path("/run/sandbox-ready")
-"""Exists on a node (in its own /run) once slurmd was started."""
+"""Exists on a node (in its own /run) once slurmd was started, or what starts it."""
 
 START_SLURMD = "/opt/sandbox/start-slurmd"
 
@@ -25,11 +27,28 @@ def main(argv: list[str]) -> int:
     subprocess.run(["hostname", node], check=True)
     _own_filesystems(node)
     _network(node)
-    started = subprocess.run([START_SLURMD, "-b"], check=False)
-    READY.write_text(f"{started.returncode}\n")
+    if Shape.from_json((INSIDE / "shape.json").read_text()).pods:
+        _kubernetes_node(node)
+        status = 0
+    else:
+        status = subprocess.run([START_SLURMD, "-b"], check=False).returncode
+    READY.write_text(f"{status}\n")
     while True:
         signal.sigwait({signal.SIGCHLD})
         _reap()
+
+
+def _kubernetes_node(node: str) -> None:
+    """Starts what runs pods, in a mount namespace of its own."""
+    alone = ["unshare", "--mount", "--propagation", "private"]
+    with Path(f"/var/log/slurm/machine.{node}.log").open("ab") as log:
+        subprocess.Popen(
+            [*alone, sys.executable, "-u", "-m", "testbed.inside.machine", node],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 def _reap() -> None:

@@ -108,6 +108,9 @@ def _shared_folders(box: Path, new: Path, shape: Shape) -> None:
     for name, program in shape.programs:
         (new / "opt/kube/bin").mkdir(parents=True, exist_ok=True)
         _bind(Path(program), new / "opt/kube/bin" / name)
+    for name, path in shape.pods:
+        (new / "opt/pods" / name).parent.mkdir(parents=True, exist_ok=True)
+        _bind(Path(path), new / "opt/pods" / name)
     for name in ("slurm", "holdfast"):
         (box / "log" / name).mkdir(parents=True, exist_ok=True)
         _bind(box / "log" / name, new / "var/log" / name)

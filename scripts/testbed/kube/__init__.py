@@ -5,6 +5,7 @@
     ControlPlane(...).daemons()   argv and log of etcd and kube-apiserver, in start order
     wait_ready(kubectl)           waits until /readyz returns ok
     provision(kubectl, workers)   creates namespaces, Nodes, worker Pods and the bridge's rights
+    provision_for_kubelets(…)     the same for machines with a kubelet, without the bridge's rights
     bridge_kubeconfig(...)        the bridge's kubeconfig with a ServiceAccount token
 
 ``kubectl`` is a callable that runs kubectl (``testbed.kube.plane.Kubectl``). All but ``binaries``
@@ -14,7 +15,7 @@ use only the standard library, so programs inside a box may import them too.
 from testbed.kube.manifests import Worker
 from testbed.kube.plane import ControlPlane, Daemon, Kubectl, kubectl_argv, wait_ready
 from testbed.kube.programs import Binaries, binaries, is_built
-from testbed.kube.provisioning import bridge_kubeconfig, provision
+from testbed.kube.provisioning import bridge_kubeconfig, provision, provision_for_kubelets
 
 __all__ = [
     "Binaries",
@@ -27,5 +28,6 @@ __all__ = [
     "is_built",
     "kubectl_argv",
     "provision",
+    "provision_for_kubelets",
     "wait_ready",
 ]

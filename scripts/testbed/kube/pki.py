@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,18 @@ def make(folder: Path, addresses: Sequence[str], names: Sequence[str]) -> None:
     )
     for key in (CA_KEY, SERVER_KEY, ADMIN_KEY, TOKEN_KEY):
         (folder / key).chmod(0o600)
+
+
+def certificate(folder: Path, name: str, subject: str) -> dict[str, str]:
+    """A client's certificate by the CA in ``folder``, made once, as its entry in a kubeconfig."""
+    files = {"client-certificate-data": f"{name}.crt", "client-key-data": f"{name}.key"}
+    if not all((folder / file).exists() for file in files.values()):
+        _openssl(folder, leaf_argv(f"{name}.crt", f"{name}.key", subject, "clientAuth"))
+        (folder / f"{name}.key").chmod(0o600)
+    return {
+        field: base64.b64encode((folder / file).read_bytes()).decode()
+        for field, file in files.items()
+    }
 
 
 def ca_argv() -> list[str]:

@@ -89,6 +89,8 @@ class ControlPlane:
     address: str
     listen: str = "0.0.0.0"  # noqa: S104 - a box has its own network
     port: int = 6443
+    kubelets: bool = False
+    """Whether kubelets and controllers run: the API server then reaches kubelets, and publishes its address."""
 
     def prepare(self) -> None:
         """Write certificates, audit policy and the admin's kubeconfig; existing keys and data are kept."""
@@ -115,11 +117,11 @@ class ControlPlane:
             ),
         )
 
-    def kubeconfig(self, user: dict[str, str]) -> str:
-        """A kubeconfig for this API server over loopback, as JSON (valid YAML)."""
+    def kubeconfig(self, user: dict[str, str], host: str = "127.0.0.1") -> str:
+        """A kubeconfig for this API server at ``host`` (default: loopback), as JSON (valid YAML)."""
         authority = base64.b64encode((self.folder / "pki" / pki.CA).read_bytes()).decode()
         cluster = {
-            "server": f"https://127.0.0.1:{self.port}",
+            "server": f"https://{host}:{self.port}",
             "certificate-authority-data": authority,
         }
         content = {
@@ -171,7 +173,6 @@ class ControlPlane:
             f"--bind-address={self.listen}",
             f"--advertise-address={self.address}",
             f"--secure-port={self.port}",
-            "--endpoint-reconciler-type=none",
             f"--tls-cert-file={keys / pki.SERVER}",
             f"--tls-private-key-file={keys / pki.SERVER_KEY}",
             f"--client-ca-file={keys / pki.CA}",
@@ -182,14 +183,27 @@ class ControlPlane:
             "--allow-privileged=true",  # for slurmd's container
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
-            # It taints every new Node not-ready until the node-lifecycle controller removes the
-            # taint; none runs here.
-            "--disable-admission-plugins=TaintNodesByCondition",
+            *(self._for_kubelets() if self.kubelets else _WITHOUT_CONTROLLERS),
             f"--audit-policy-file={self.inside / 'audit-policy.json'}",
             f"--audit-log-path={self.inside / 'audit.log'}",
             "--audit-log-mode=blocking",
             "--profiling=false",
         )
+
+    def _for_kubelets(self) -> tuple[str, ...]:
+        keys = self.inside / "pki"
+        return (
+            f"--kubelet-client-certificate={keys / pki.ADMIN}",
+            f"--kubelet-client-key={keys / pki.ADMIN_KEY}",
+            "--kubelet-preferred-address-types=InternalIP",
+        )
+
+
+_WITHOUT_CONTROLLERS = (
+    "--endpoint-reconciler-type=none",
+    # It taints every new Node not-ready until the node-lifecycle controller removes the taint.
+    "--disable-admission-plugins=TaintNodesByCondition",
+)
 
 
 def certificate_user(folder: Path) -> dict[str, str]:

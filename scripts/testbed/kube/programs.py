@@ -80,9 +80,11 @@ def binaries(cache: Path, say: Say) -> Binaries:
     built = Binaries.of(folder)
     if not built.missing:
         return built
-    with _locked(cache / "kube" / "lock", say):
+    with locked(cache / "kube" / "lock", say):
         if built.missing:
-            _build(cache / "kube", folder, say)
+            name = ".".join(map(str, kubernetes_version((MODULE / "go.mod").read_text())))
+            what = f"Kubernetes v{name} and etcd from their Go modules"
+            build(what, PACKAGES, MODULE, folder, cache / "kube", say)
     return built
 
 
@@ -177,27 +179,33 @@ def _from_assets(folder: Path) -> Binaries:
     return found
 
 
-def _build(kube: Path, folder: Path, say: Say) -> None:
-    go_mod = (MODULE / "go.mod").read_text()
+def build(
+    what: str, packages: Mapping[str, str], module: Path, folder: Path, kube: Path, say: Say
+) -> None:
+    """Build the programs of ``packages`` (name -> Go package) into ``folder``; continues an earlier build.
+
+    ``module``: the folder of the ``go.mod`` that pins them. ``kube``: where Go and the downloads are
+    kept during the build. Raises ``SandboxError`` when it fails.
+    """
+    go_mod = (module / "go.mod").read_text()
     version = kubernetes_version(go_mod)
     go = find_go(kube, required_go(go_mod), say)
     own = None if _has_modules(go, version) else kube / "go"
     env = go_env(os.environ, own)
-    name = ".".join(map(str, version))
-    say(f"building Kubernetes v{name} and etcd from their Go modules (about 4 minutes, once) …")
+    say(f"building {what} (about 4 minutes, once) …")
     # Listing downloads exactly the modules that the programs need.
-    listing = [str(go), "list", "-deps", "-f", "{{.ImportPath}}", *PACKAGES.values()]
-    watched(listing, "downloading Go modules", say, unit="modules", cwd=MODULE, env=env)
-    part = folder.with_suffix(".part")
+    listing = [str(go), "list", "-deps", "-f", "{{.ImportPath}}", *packages.values()]
+    watched(listing, "downloading Go modules", say, unit="modules", cwd=module, env=env)
+    part = folder.with_name(f"{folder.name}.part")
     part.mkdir(parents=True, exist_ok=True)
-    for program, package in PACKAGES.items():
+    for program, package in packages.items():
         if (part / program).exists():
             continue
         began = time.monotonic()
         unfinished = part / f"{program}.unfinished"
         argv = [str(go), "build", "-v", "-trimpath", "-buildvcs=false", "-o", str(unfinished)]
         argv += ["-ldflags", link_flags(version), package]
-        watched(argv, f"building {program}", say, unit="packages", cwd=MODULE, env=env)
+        watched(argv, f"building {program}", say, unit="packages", cwd=module, env=env)
         unfinished.rename(part / program)
         say(f"built {program} in {time.monotonic() - began:.0f} s")
     part.rename(folder)
@@ -222,7 +230,7 @@ def _has_modules(go: Path, version: tuple[int, int, int]) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, say: Say) -> Iterator[None]:
+def locked(path: Path, say: Say) -> Iterator[None]:
     """Hold an exclusive lock on ``path``; report while another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:

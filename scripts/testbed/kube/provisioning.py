@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from testbed.errors import SandboxError
-from testbed.kube.manifests import Worker, as_list, objects, pod_status
+from testbed.kube.manifests import Worker, as_list, objects, objects_for_kubelets, pod_status
 from testbed.kube.plane import ControlPlane, Kubectl
 
 BRIDGE_NAMESPACE = "holdfast"
@@ -25,6 +25,14 @@ def provision(kubectl: Kubectl, workers: Sequence[Worker], now: datetime | None 
     statuses = as_list([pod_status(worker, stamp) for worker in workers])
     _apply(kubectl, json.dumps(statuses), "--subresource=status")
     grant_bridge(kubectl)
+
+
+def provision_for_kubelets(kubectl: Kubectl, workers: Sequence[Worker], image: str) -> None:
+    """Create the namespaces, the Nodes as their node group labels them, and the worker Pods.
+
+    Their kubelets do the rest.
+    """
+    _apply(kubectl, json.dumps(as_list(objects_for_kubelets(workers, image))))
 
 
 def grant_bridge(kubectl: Kubectl) -> None:

@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from testbed.errors import SandboxError
 from testbed.paths import cache
 from testbed.running_box import RunningBox
-from testbed.terraform.programs import cli_config, find_terraform, provider
+from testbed.terraform.example import variables
+from testbed.terraform.programs import cli_config, need_terraform, provider
 
 _USAGE = """\
 scripts/terraform [--box NAME] [ARGUMENTS …]
 
 Runs the machine's Terraform (or OpenTofu) where its registry cannot be reached: the provider is built
 once from its Go module (about 4 minutes). Without arguments: only build it. With --box, in the network of
-a running box (scripts/sandbox up), with TF_VAR_kubeconfig set to its kubeconfig; needs root.
+a running box (scripts/sandbox up), with TF_VAR_kubeconfig set to its kubeconfig; needs root. In a box with
+pods (up --pods) also with both images, slurm.conf and a token of the bridge's Slurm user.
 
 example: scripts/terraform --box default -chdir=terraform/examples/sandbox apply
 """
@@ -29,9 +31,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     try:
         box, arguments = _box(list(argv))
-        program = find_terraform()
-        if program is None:
-            raise SandboxError("no terraform or tofu on PATH: install one (1.8 or newer)")
+        program = need_terraform()
         built = provider(cache(), lambda text: print(text, file=sys.stderr, flush=True))
         config = cli_config(program, built, cache() / "terraform" / program.name)
     except SandboxError as error:
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     environ = {**os.environ, "TF_CLI_CONFIG_FILE": str(config)}
     command = [str(program), *arguments]
     if box is not None:
-        environ["TF_VAR_kubeconfig"] = str(box.folder / "kube" / "admin.kubeconfig")
+        environ |= variables(box)
         command = ["nsenter", f"--target={box.pid}", "--net", "--", *command]
     os.execvpe(command[0], command, environ)
 

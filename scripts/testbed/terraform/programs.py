@@ -57,6 +57,14 @@ def find_terraform(environ: Mapping[str, str] = os.environ) -> Path | None:
     return Path(found)
 
 
+def need_terraform() -> Path:
+    """As ``find_terraform``. Raises ``SandboxError`` without any."""
+    program = find_terraform()
+    if program is None:
+        raise SandboxError("no terraform or tofu on PATH: install one (1.8 or newer)")
+    return program
+
+
 def _version(program: Path) -> tuple[int, int] | None:
     try:
         answer = subprocess.run(

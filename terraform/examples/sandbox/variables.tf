@@ -8,10 +8,16 @@ variable "kubeconfig" {
   }
 }
 
-variable "image" {
-  description = "Image of the bridge and the agent, by digest. The sandbox starts no pod."
+variable "bridge_image" {
+  description = "Image of the bridge, by digest. `scripts/terraform --box` sets both images in a box with pods; in another no pod starts."
   type        = string
   default     = "registry.example.org/holdfast@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+}
+
+variable "agent_image" {
+  description = "Image of the agent's pod, by digest: any Debian."
+  type        = string
+  default     = "registry.example.org/debian@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 }
 
 variable "checks" {
@@ -24,4 +30,23 @@ variable "kill_switches" {
   description = "Kill switches that are on, as in the root module."
   type        = set(string)
   default     = []
+}
+
+variable "slurm_conf" {
+  description = "Text of slurm.conf, for the bridge. `scripts/terraform --box` sets it in a box with pods. Empty: no pod is waited for."
+  type        = string
+  default     = ""
+}
+
+variable "slurm_token" {
+  description = "Token of the bridge's Slurm user (`scontrol token`). `scripts/terraform --box` sets it in a box with pods."
+  type        = string
+  default     = ""
+  sensitive   = true
+}
+
+variable "poll_s" {
+  description = "Seconds between two queries of Slurm by the bridge."
+  type        = number
+  default     = 2
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from testbed.shape import Shape
 from testbed.slurm_conf import gres_conf, hosts, slurm_conf, slurm_files
@@ -35,6 +37,12 @@ def test_hooks_are_configured_only_with_the_product(four: Shape) -> None:
     assert conf["HealthCheckNodeState"] == "ANY"
     bare = Shape(name="b", nodes=1, slurm="24.11", root="/r")
     assert "/opt/holdfast" not in slurm_conf(bare)
+
+
+def test_with_pods_the_daemonset_starts_the_agents_and_not_the_health_check(four: Shape) -> None:
+    conf = settings(slurm_conf(dataclasses.replace(four, pods=(("root", "/machine"),))))
+    assert conf["Epilog"] == "/opt/holdfast/hooks/epilog"
+    assert not [name for name in conf if name.startswith("HealthCheck")]
 
 
 def test_each_node_is_in_every_file(four: Shape) -> None:

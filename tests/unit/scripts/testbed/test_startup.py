@@ -57,7 +57,8 @@ def test_a_kubernetes_daemon_that_exited_is_not_waited_for(
         RunningBox, "ask", lambda _, verb, name="": {"daemons": {"kube-apiserver": 7}}
     )
     daemons = [SimpleNamespace(name="kube-apiserver"), SimpleNamespace(name="etcd")]
-    monkeypatch.setattr(control_plane, "_plane", lambda _: SimpleNamespace(daemons=lambda: daemons))
+    plane = SimpleNamespace(daemons=lambda: daemons)
+    monkeypatch.setattr(control_plane, "_plane", lambda *_: plane)
     monkeypatch.setattr(kube, "wait_ready", ready)
     with pytest.raises(SandboxError, match="etcd ended at once"):
         control_plane.start(BOX, print)
@@ -95,3 +96,11 @@ def test_files_of_a_box_are_readable_by_its_users_whatever_the_umask(tmp_path: P
         assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
     finally:
         os.umask(before)
+
+
+def test_pods_are_refused_where_they_cannot_run() -> None:
+    with pytest.raises(SandboxError, match="end it first: scripts/sandbox down --name b"):
+        startup._same_shape(BOX, startup.Order(name="b", pods=True))
+    startup._same_shape(BOX, startup.Order(name="b"))
+    with pytest.raises(SandboxError, match="--pods and --root"):
+        startup._check(startup.Order(name="b", root="/somewhere", pods=True))

@@ -1,0 +1,236 @@
+"""examples/sandbox in a box whose machines run pods: the bridge and the agents do their work as pods.
+
+The parts are built where they are missing, which takes about ten minutes once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from testbed.box import Box
+from testbed.errors import SandboxError
+from testbed.pods import requirements
+from testbed.terraform import example
+
+from tests.e2e import cluster
+from tests.terraform.program import Terraform
+
+pytestmark = [pytest.mark.terraform, pytest.mark.timeout(2400)]
+
+RELEASE = "24.11"
+BRIDGE = "system:serviceaccount:holdfast:holdfast-bridge"
+SLOW_S = 120.0
+"""A machine that boots, its pods and their programs, beside other tests on two cores."""
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: it starts a box")
+    if lacks := requirements.missing():
+        pytest.skip(lacks)
+    running = Box.up(
+        f"pods-{os.getpid()}", nodes=2, slurm=RELEASE, owner_pid=os.getpid(), pods=True
+    )
+    yield running
+    running.down()
+
+
+@pytest.fixture(scope="module")
+def values(box: Box) -> dict[str, Any]:
+    given = {name.removeprefix("TF_VAR_"): value for name, value in example.variables(box).items()}
+    return {**given, "poll_s": 0.5}
+
+
+@pytest.fixture(scope="module")
+def applied(program: Path, config: Path, tree: Path, box: Box, values: dict[str, Any]) -> Terraform:
+    """The example, applied: Terraform waited until the pods were ready."""
+    terraform = Terraform(
+        program=program,
+        folder=tree / "examples" / "sandbox",
+        config=config,
+        prefix=("nsenter", f"--target={box.pid}", "--net", "--"),
+    )
+    terraform.ok("init")
+    terraform.ok("apply", "-auto-approve", **values)
+    return terraform
+
+
+def pods_of(box: Box, name: str) -> list[dict[str, Any]]:
+    """The pods of the Deployment or DaemonSet ``name``."""
+    selected = ("--selector", f"app.kubernetes.io/name={name}", "--output", "json")
+    items: list[dict[str, Any]] = json.loads(
+        box.kubectl("get", "pods", "--namespace", "holdfast", *selected)
+    )["items"]
+    return items
+
+
+def in_bridge(box: Box, *argv: str) -> str:
+    """Output of a command in the bridge's container."""
+    where = ("exec", "--namespace", "holdfast", "deployment/holdfast-bridge", "--")
+    return box.kubectl(*where, *argv)
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    (container,) = pod["status"].get("containerStatuses") or [{"ready": False}]
+    return bool(container["ready"])
+
+
+def test_the_bridge_runs_with_the_rights_of_its_pod_and_no_more(
+    box: Box, applied: Terraform
+) -> None:
+    (pod,) = pods_of(box, "holdfast-bridge")
+    assert is_ready(pod)
+    assert pod["spec"]["nodeName"] == "system-0", "not on a GPU node"
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+    status = in_bridge(box, "cat", "/proc/1/status")
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert fields["Uid"].split() == ["2004"] * 4
+    assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == 0
+    assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+    assert in_bridge(box, "stat", "-L", "-c", "%u %g %a", "/etc/slurm-auth/token") == "0 2004 440\n"
+    with pytest.raises(SandboxError, match="Read-only file system"):
+        in_bridge(box, "touch", "/opt/holdfast/file")
+    assert "no changes" in in_bridge(box, "holdfast", "bridge", "--plan")
+
+
+def agent_of(box: Box, node: str) -> str:
+    """Name of the agent's pod on a Slurm node, once it is ready."""
+    found: list[str] = []
+
+    def ready() -> bool:
+        found[:] = [
+            str(pod["metadata"]["name"])
+            for pod in pods_of(box, "holdfast-agent")
+            if pod["spec"]["nodeName"] == cluster.kube_name(box, node) and is_ready(pod)
+        ]
+        return len(found) == 1
+
+    cluster.wait_for(ready, f"an agent's pod ready on {node}", SLOW_S)
+    return found[0]
+
+
+def runs_in_pod(box: Box, node: str) -> bool:
+    """Whether the agent that holds the node's lock runs in a control group of a pod."""
+    lock = box.node(node).run(["cat", "/run/holdfast/agent.lock"]).stdout.split()
+    return "/kubepods" in box.node(node).run(["cat", f"/proc/{lock[0]}/cgroup"]).stdout
+
+
+def test_the_only_agent_of_a_node_runs_in_a_pod(box: Box, applied: Terraform) -> None:
+    for node in ("worker-0", "worker-1"):
+        pod = agent_of(box, node)
+        assert runs_in_pod(box, node)
+        log = box.kubectl("logs", "--namespace", "holdfast", pod)
+        assert f"started node={node}" in log
+        assert "another agent is already running" not in log
+
+
+def test_a_fault_is_drained_by_an_agent_and_shown_by_the_bridge(
+    box: Box, applied: Terraform
+) -> None:
+    box.fault("worker-0", "gpu-lost", "--gpu", "3")
+    cluster.wait_for(lambda: cluster.drained(box, "worker-0"), "worker-0 drained")
+    assert cluster.reason(box, "worker-0").startswith("holdfast:")
+    cluster.wait_for(
+        lambda: cluster.condition(box, "worker-0", "HoldfastSlurmDrained") == "True",
+        "the condition",
+    )
+    cluster.wait_for(lambda: bool(cluster.taints(box, "worker-0")), "the taint")
+    box.heal("worker-0")  # powered off and on: kubelet starts the pods again
+    cluster.wait_for(lambda: cluster.in_service(box, "worker-0"), "worker-0 in service", SLOW_S)
+    cluster.wait_for(lambda: not cluster.taints(box, "worker-0"), "the taint removed")
+    cluster.wait_for(
+        lambda: cluster.condition(box, "worker-0", "HoldfastSlurmDrained") == "False",
+        "the condition False",
+    )
+    agent_of(box, "worker-0")
+    assert runs_in_pod(box, "worker-0")
+
+
+def test_the_bridge_drains_a_cordoned_node_with_its_own_rights(
+    box: Box, applied: Terraform
+) -> None:
+    name = cluster.kube_name(box, "worker-1")
+    box.kubectl("cordon", name)
+    cluster.wait_for(lambda: cluster.drained(box, "worker-1"), "the cordoned node drained")
+    assert cluster.slurm_node(box, "worker-1")["reason_set_by_user"] == "holdfast"
+    box.kubectl("uncordon", name)
+    cluster.wait_for(lambda: cluster.in_service(box, "worker-1"), "the node undrained")
+    log = (box.folder / "kube/audit.log").read_text().splitlines()
+    writes = [each for each in map(json.loads, log) if each["user"]["username"] == BRIDGE]
+    assert {"nodes", "events"} <= {each["objectRef"]["resource"] for each in writes}
+    assert not [each for each in writes if each["responseStatus"]["code"] == 403]
+
+
+@contextlib.contextmanager
+def storm(box: Box) -> Iterator[None]:
+    """Short jobs of a user start and end all the time, and one runs on each node: no job may notice."""
+    script = "--output=/dev/null", "--wrap"
+    short = submitted(box, "--array=0-999%4", *script, "sleep 2")
+    long = submitted(box, "--nodes=2", *script, "srun sleep 600")
+    cluster.wait_for(lambda: "RUNNING" in jobs(box, long), "the long job running")
+    yield
+    box.run(["scancel", "--state=PENDING", short])
+    cluster.wait_for(lambda: "RUNNING" not in jobs(box, short), "the short jobs ended")
+    assert jobs(box, long) == ["RUNNING"], "started once, and still running"
+    box.run(["scancel", long])
+    ended = [state for state in jobs(box, short) if not state.startswith("CANCELLED")]
+    assert len(ended) > 10
+    assert set(ended) == {"COMPLETED"}
+
+
+def submitted(box: Box, *words: str) -> str:
+    return box.run(["sbatch", "--parsable", *words], user="alice").stdout.strip()
+
+
+def jobs(box: Box, job: str) -> list[str]:
+    """The state of every run of a job, or of each task of its array: a requeue adds one."""
+    words = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2"]
+    return box.run([*words, "--format=State", "--jobs", job]).stdout.splitlines()
+
+
+def test_no_job_notices_an_upgrade_and_a_roll_back(
+    box: Box, applied: Terraform, values: dict[str, Any]
+) -> None:
+    main = applied.folder / "main.tf"
+    agents = 'agent_image, max_unavailable = "2" }'  # both at once: the test is shorter
+    old = main.read_text().replace("agent_image }", agents)
+    new = old.replace("uid = 2004 }", "uid = 2004, memory_limit_mib = 300 }")
+    new = new.replace(agents, agents.replace(" }", ", memory_limit_mib = 200 }"))
+    assert new.count("memory_limit_mib") == 2
+    with storm(box):
+        for text in (new, old):
+            before = pod_names(box)
+            main.write_text(text)
+            applied.ok("apply", "-auto-approve", **values)
+            assert not pod_names(box) & before, "every pod is new"
+    assert all(cluster.in_service(box, node.name) for node in box.nodes)
+
+
+def pod_names(box: Box) -> set[str]:
+    return {
+        pod["metadata"]["name"]
+        for name in ("holdfast-bridge", "holdfast-agent")
+        for pod in pods_of(box, name)
+        if "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def test_nothing_is_left_after_destroy_and_no_job_notices(
+    box: Box, applied: Terraform, values: dict[str, Any]
+) -> None:
+    again = applied.run("plan", "-detailed-exitcode", **values)
+    assert again.status == 0, again.text[-2000:]
+    before = box.path("/etc/slurm/slurm.conf").read_bytes()
+    with storm(box):
+        applied.ok("destroy", "-auto-approve", **values)
+    assert example.left_behind(box) == []
+    with pytest.raises(SandboxError, match="not found"):
+        box.kubectl("get", "namespace", "holdfast")
+    assert box.path("/etc/slurm/slurm.conf").read_bytes() == before
