@@ -6,6 +6,8 @@ with the new settings, in the same process: the loop is stateless, and this is t
 
 from __future__ import annotations
 
+import os
+import pwd
 import signal
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from holdfast.adapters.log import Log, use_json
 from holdfast.config.load import load_section
-from holdfast.config.schema import ClusterConfig, load_cluster
+from holdfast.config.schema import ClusterConfig, SlurmAdapter, load_cluster
 from holdfast.config.sections import schema_of
 from holdfast.errors import ConfigError, UsageError
 from holdfast.policy.budget import BudgetLimits
@@ -66,6 +68,11 @@ class Tools(NamedTuple):
 
 Make = Callable[[Parts, Tools], Loop]
 
+NO_NAME = (
+    "this uid has no name here, so Slurm's commands show the bridge's own drains by number and the bridge "
+    "does not end them; add the user slurm_user with this uid to /etc/passwd of the image"
+)
+
 
 def compose(path: Path) -> Parts:
     """The configuration, and access to both sides. Raises ``HoldfastError`` for what cannot be used."""
@@ -76,6 +83,13 @@ def compose(path: Path) -> Parts:
     cluster = load_cluster(path)
     slurm = open_slurm(cluster.slurm, policy.slurm_token_file)
     return Parts(cluster, policy, slurm, KubeApi(policy))
+
+
+def _has_name(uid: int) -> bool:
+    try:
+        return bool(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return False
 
 
 def stalled_after_s(cluster: ClusterConfig, policy: BridgeConfig) -> float:
@@ -147,6 +161,8 @@ class Service:
         )
         self._watch.start()
         log.info("started", poll_s=policy.poll_s, cordon=policy.cordon, taint=policy.taint)
+        if parts.cluster.slurm.adapter is not SlurmAdapter.REST and not _has_name(os.geteuid()):
+            log.warning(NO_NAME, uid=os.geteuid(), slurm_user=policy.slurm_user)
         if not self._stopping:
             loop.run()
         self._watch.stop()

@@ -150,3 +150,18 @@ def test_missing_rights_and_a_wrong_configuration_stop_only_the_first_start(
     file.write_text("bridge: {page_port: 9646, metrics_port: 9646}\n")
     with pytest.raises(ConfigError, match=r"holdfast\.yaml:1: bridge\.page_port: must differ"):
         Service(file, never).run()
+
+
+@pytest.mark.parametrize(("uid", "warned"), [(0, False), (654_321, True)])
+def test_an_image_that_does_not_know_the_bridges_user_is_named(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    uid: int,
+    warned: bool,
+) -> None:
+    """scontrol would print the number, and the bridge not recognise its own drains."""
+    file.write_text("{}")
+    monkeypatch.setattr("os.geteuid", lambda: uid)
+    assert Service(file, lambda _parts, _tools: Loop(lambda _: None)).run() == 0
+    assert ("add the user slurm_user with this uid" in capsys.readouterr().err) is warned
