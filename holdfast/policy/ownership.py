@@ -105,6 +105,15 @@ class Undrained:
         return self.changes == 1
 
 
+def to_ask_about(before: Undrained | None, new: Undrained) -> Undrained:
+    """Of an undrain that accounting has not reported on and a later one: the one to ask about. The earlier
+    one stays unless only the later one may have ended another drain.
+    """
+    if before is None or before.alone:
+        return new
+    return new if new.changes is not None and not new.alone else before
+
+
 def overtaken(past: Iterable[PastDrain], undrained: Undrained) -> PastDrain | None:
     """The drain of somebody else that the undrain ended by accident, set after the last read of the node.
     None: it ended the drain that it was meant for.
@@ -151,16 +160,22 @@ def same_slurmctld(record: DrainRecord, slurmctld_at: datetime) -> bool:
 
 def ended_before(past: Iterable[PastDrain], record: DrainRecord, slurmctld_at: datetime) -> bool:
     """Whether, according to accounting, somebody resumed the node after the recorded drain and before
-    the slurmctld of ``slurmctld_at`` started. A drain that slurmctld lost with its state has no end there.
+    the slurmctld of ``slurmctld_at`` started. A drain that slurmctld lost with its state has no end there;
+    one of somebody else does not hide a resume before it.
     """
     if record.at is None:
         return False
     since = record.at - timedelta(seconds=1)
-    later = [drain for drain in past if drain.start_at >= since]
+    later = [drain for drain in past if drain.start_at >= since and not _lost(drain, record)]
     last = max(later, key=lambda drain: drain.start_at, default=None)
     if last is None or last.end_at is None or last.replaced:
         return False
     return last.end_at < slurmctld_at
+
+
+def _lost(drain: PastDrain, record: DrainRecord) -> bool:
+    """Somebody else's drain that has no end although the node is not drained."""
+    return drain.end_at is None and not _agents_own(drain.reason, record.reason)
 
 
 def is_own_drain(record: DrainRecord | None, node: NodeView) -> bool:

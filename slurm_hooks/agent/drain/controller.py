@@ -223,7 +223,14 @@ class DrainController:
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
         self._worker.ask(
-            (inputs, self._drained, self._restore, self._ended, self._reload),
+            (
+                inputs,
+                self._drained,
+                self._restore,
+                self._ended,
+                self._audit.undrained,
+                self._reload,
+            ),
             deadline_s=slurm.timeout_s * _CALLS,
         )
 

@@ -18,7 +18,7 @@ from holdfast.policy import budget
 from holdfast.policy.budget import Admission
 from holdfast.policy.node_decision import decide, drain_lost
 from holdfast.policy.node_inputs import DrainInputs, Move, NodeDecision, NodeSituation, ReturnLimits
-from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
+from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain, to_ask_about
 from holdfast.policy.return_test import ReservedBy
 from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
@@ -56,6 +56,7 @@ class Step:
     _entries: list[AuditEntry] = field(default_factory=list)
     _reserved: HoldfastReservation | None = None
     _undrained: Undrained | None = None
+    _asked: Undrained | None = None
     _drained: Drained | None = None
     _ended: tuple[Drained, ...] = ()
     _slurmctld_at: datetime | None = None
@@ -68,15 +69,17 @@ class Step:
         drained: Drained | None,
         restore: str = "",
         ended: tuple[Drained, ...] = (),
+        asked: Undrained | None = None,
         *,
         reload: bool = False,
     ) -> StepResult:
         """One step with at most one drain or undrain. ``drained`` and ``ended`` are the records of
         the drain that is set and of the last ones that ended: they are not read from the disk,
         which may not answer. ``restore``: the reason of a person's drain that the last undrain
-        ended by mistake; setting it again comes before everything else. ``reload``: the last step
+        ended by mistake; setting it again comes before everything else. ``asked``: an undrain that
+        accounting has not reported on yet. ``reload``: the last step
         gave no result, so what it wrote to the records is read from the disk after all."""
-        self._entries, self._undrained = [], None
+        self._entries, self._undrained, self._asked = [], None, asked
         if reload:
             drained, _ = self.records.load()
             ended = self.records.load_ended()
@@ -398,7 +401,7 @@ class Step:
             looked_at=before.at - timedelta(seconds=1),
             until=before.at + timedelta(seconds=UNDRAIN_S),
         )
-        self.records.save_return(undrained)
+        self.records.save_return(to_ask_about(self._asked, undrained))
         self._undrained = undrained
         self.slurm.undrain([self.name])
         with suppress(CommandError):  # the undrain itself has succeeded
@@ -406,7 +409,7 @@ class Step:
             same = after.counted_since == before.counted_since
             changes = after.changes - before.changes if same else None
             self._undrained = replace(undrained, until=after.at, changes=changes)
-            self.records.save_return(self._undrained)
+            self.records.save_return(to_ask_about(self._asked, self._undrained))
 
     def _release(self, reserved: HoldfastReservation) -> None:
         """Remove the reservation in which the node was tested. Raises ``Unavailable`` while a job

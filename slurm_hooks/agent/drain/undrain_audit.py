@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.errors import CommandError
-from holdfast.policy.ownership import PastDrain, Undrained, overtaken
+from holdfast.policy.ownership import PastDrain, Undrained, overtaken, to_ask_about
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.drain.record import Records
@@ -38,8 +38,9 @@ _NO_ACCOUNTING = re.compile(r"not running a supported accounting_storage", re.IG
 
 
 class UndrainAudit:
-    """Audits one undrain at a time; a later one replaces it. ``why``: why the return is not
-    confirmed yet, so it may have ended another user's drain; empty: nothing is unconfirmed.
+    """Audits one undrain at a time: while accounting does not answer, the one that may have ended another
+    drain (``to_ask_about``). ``why``: why the return is not confirmed yet, so it may have ended another
+    user's drain; empty: nothing is unconfirmed.
     """
 
     def __init__(self, node: SlurmName, config: Settings, undrained: Undrained | None) -> None:
@@ -60,7 +61,14 @@ class UndrainAudit:
         """Monotonic time at which a query is due."""
         return _NEVER if self._worker.busy else self._due
 
+    @property
+    def undrained(self) -> Undrained | None:
+        """The undrain that accounting has not reported on yet."""
+        return self._undrained
+
     def watch(self, undrained: Undrained, now: float) -> None:
+        if to_ask_about(self._undrained, undrained) is not undrained:
+            return
         self._undrained, self._tries, self.why = undrained, 0, ""
         self._due = now + _AFTER_S[0]
 

@@ -334,13 +334,10 @@ class FakeNode:
         module, before = vars(step_module), datetime
         module["datetime"] = _Clock(self.slurm)
         try:
-            outcome = step.run(self._inputs(), self.record, self.restore, self.kept.ended)
-            self._restored()
-            self._take(outcome)
+            self._take(self._run(step))
             self.audit()
             if self.restore:
-                step.run(self._inputs(), self.record, self.restore, self.kept.ended)
-                self._restored()
+                self._run(step)
         except Unavailable:
             pass
         except Killed:
@@ -348,11 +345,13 @@ class FakeNode:
         finally:
             module["datetime"] = before
 
-    def _restored(self) -> None:
-        """The drain that was set again is the person's."""
+    def _run(self, step: Step) -> StepResult:
+        kept = self.kept
+        outcome = step.run(self._inputs(), self.record, self.restore, kept.ended, kept.undrained)
         if self.restore and self.slurm.mine.reason == self.restore:
-            self.slurm.owner[ME] = HUMAN
+            self.slurm.owner[ME] = HUMAN  # the drain that was set again is the person's
         self.restore = ""
+        return outcome
 
     def audit(self) -> None:
         """The query of ``undrain_audit``, until accounting answers."""
@@ -418,8 +417,8 @@ class FakeNode:
 
     def _drains(self, reason: str) -> None:
         node, owner = self.slurm.mine, self.slurm.owner[ME]
-        if reason == self.restore and owner is None:
-            return
+        if reason == self.restore and owner != HUMAN:
+            return  # also over a drain that the agent has set meanwhile for a new fault
         if self.switched_off:
             raise Violation("drained although switched off")
         if owner == HUMAN:

@@ -133,7 +133,10 @@ class Scenario(FakeNode):
             since.replaced = True
 
     def mend_new_machine(self) -> None:
-        """Another instance with the same name: a new disk, and a new agent without tracked state."""
+        """Another instance with the same name: a new disk, and a new agent without tracked state. A question
+        to accounting is lost with the disk; so is the machine that the person drained."""
+        if self._asks():
+            self.words = None
         self.mend_new_gpu()
         self.faults, self.known, self.kept = [], [], Kept()
         self.returns, self.returned = (), []
@@ -189,14 +192,18 @@ class Scenario(FakeNode):
 
     def slurm_restarts(self) -> None:
         self.slurm.restart()
-        if self.record is not None and not self.slurm.mine.drained_flag and not self.lost:
+        if not self.slurm.mine.drained_flag:
+            self._loses_drain()
+
+    def _loses_drain(self) -> None:
+        """slurmctld may have lost the recorded drain. One that was never confirmed may never have been set."""
+        if self.record is not None and self.record.record.at is not None and not self.lost:
             self.lost, self.is_known = self.record.record.reason, self.resumed
 
     def slurm_is_restored(self) -> None:
         """slurmctld restarts with the state that was backed up last."""
         self.slurm_restarts()
-        if self.record is not None and not self.lost:
-            self.lost, self.resumed, self.is_known = self.record.record.reason, False, False
+        self._loses_drain()
         saved = self.saved
         self.slurm.table[ME] = replace(saved.node, instance_id=self.slurm.mine.instance_id)
         self.slurm.owner[ME], self.words = saved.owner, saved.words
@@ -249,6 +256,7 @@ class Scenario(FakeNode):
         if record is not None and record.at is None:
             return
         text = record.reason if record else "holdfast:XID79: gpu 3 boot=0"
+        self.resumed = False  # accounting cannot tell such a drain from the agent's
         self.slurm.now += timedelta(seconds=1)
         self._human(text, "root")
 
@@ -328,9 +336,10 @@ class Scenario(FakeNode):
             raise Violation("a person's comment was taken away")
 
     def _asks(self) -> bool:
-        """Accounting has not reported yet which drain the undrain ended, and the node is in
-        service."""
-        return self.kept.undrained is not None and not self.slurm.mine.drained_flag
+        """Accounting has not reported yet which drain the undrain ended. Until then the node is in service,
+        or the agent has drained it again for a fault."""
+        own = not self.slurm.mine.drained_flag or self.slurm.owner[ME] == AGENT
+        return self.kept.undrained is not None and own
 
     def settle(self) -> None:
         """Everything is repaired and no person interferes: a node drained by Holdfast returns to
@@ -465,6 +474,17 @@ SCENARIOS = {
     "slurmdbd is away when a person drains in the moment of the return": (
         "fault_double_bit pass_ human_drains_in_the_moment_of_the_return slurm_accounting_is_away mend_gpu_reset "
         "pass_ pass_ pass_ pass_ agent_restarts pass_ slurm_accounting_is_back pass_ pass_"
+    ),
+    "slurmdbd is away, and the node is drained and returns again before it answers": (
+        "slurm_accounting_is_away human_drains_in_the_moment_of_the_return fault_mount_flaps fault_mount_flaps "
+        "slurm_accounting_is_back pass_ pass_"
+    ),
+    "slurmdbd is away, and the node is drained for a new fault before it answers": (
+        "slurm_accounting_is_away human_drains_in_the_moment_of_the_return fault_mount_flaps "
+        "fault_falls_off_the_bus pass_ slurm_accounting_is_back pass_ pass_"
+    ),
+    "slurmctld is restored after a person's resume and again after his drain": (
+        "fault_worn_out human_undrains slurm_is_restored human_drains slurm_is_restored pass_ pass_"
     ),
     "a person drains with our words": (
         "fault_double_bit pass_ human_drains_with_our_words mend_gpu_reset pass_ pass_ pass_"

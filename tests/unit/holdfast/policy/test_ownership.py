@@ -16,6 +16,7 @@ from holdfast.policy.ownership import (
     is_own_drain,
     overtaken,
     same_slurmctld,
+    to_ask_about,
 )
 from holdfast.reason import Reason
 from tests.unit.holdfast.policy.node_examples import IDLE, NOON, OUR_TEXT, drained, record
@@ -146,6 +147,34 @@ def test_accounting_proves_a_return_only_by_an_end_before_slurmctld_restarted(
     rows: list[PastDrain], ended: bool
 ) -> None:
     assert ended_before(rows, DRAINED, RESTART) is ended
+
+
+def test_a_persons_drain_that_slurmctld_lost_does_not_hide_his_resume_before_it() -> None:
+    lost = replace(past(20, None), user="alice(2001)", reason="swapping DIMM")
+    assert ended_before([past(0, 10), lost], DRAINED, RESTART)
+    assert not ended_before([past(0, 10, replaced=True), lost], DRAINED, RESTART)
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "asked"),
+    [
+        (1, 1, "new"),
+        (1, 2, "new"),
+        (2, 1, "before"),
+        (2, None, "before"),
+        (2, 2, "new"),
+        (None, 1, "before"),
+        (None, 2, "new"),
+    ],
+)
+def test_the_return_that_may_have_ended_another_drain_is_asked_about(
+    before: int | None, new: int | None, asked: str
+) -> None:
+    """The numbers are the changes of nodes at the moment of each return; None: unknown."""
+    earlier = replace(UNDRAINED, reason="before", changes=before)
+    later = replace(UNDRAINED, reason="new", changes=new)
+    assert to_ask_about(earlier, later).reason == asked
+    assert to_ask_about(None, later) is later
 
 
 def test_accounting_proves_nothing_for_a_drain_that_was_not_read_back() -> None:

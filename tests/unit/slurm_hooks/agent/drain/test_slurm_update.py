@@ -159,9 +159,11 @@ class Bench:
     def run(self, case: DrainInputs) -> StepResult:
         drained, problem = self.records.load()
         assert not problem or "Not a directory" in problem
+        return self.step().run(case, drained, ended=self.records.load_ended())
+
+    def step(self) -> Step:
         slurm = cast("SlurmMaintenance", self.slurm)
-        step = Step(slurm, ME, self.boot_id, self.config, self.records)
-        return step.run(case, drained, ended=self.records.load_ended())
+        return Step(slurm, ME, self.boot_id, self.config, self.records)
 
     @property
     def records(self) -> Records:
@@ -804,6 +806,20 @@ def test_a_change_by_another_user_at_the_moment_of_the_return_is_counted(bench: 
     undrained = bench.run(clean()).undrained
     assert undrained is not None
     assert (undrained.changes, undrained.alone) == (2, False)
+
+
+def test_an_unanswered_question_stays_on_disk_at_the_next_return(bench: Bench) -> None:
+    bench.run(fault())
+    bench.boot_id = NEXT_BOOT
+    since = bench.slurm.now
+    asked = Undrained(reason="r", since=since, looked_at=since, until=since, changes=2)
+    bench.records.save_return(asked)
+    drained, _ = bench.records.load()
+    step = bench.step()
+    undrained = step.run(clean(), drained, "", bench.records.load_ended(), asked).undrained
+    assert undrained is not None
+    assert undrained.alone
+    assert bench.records.load_return() == (asked, "")
 
 
 def test_a_drain_that_changed_since_the_decision_is_not_ended(bench: Bench) -> None:

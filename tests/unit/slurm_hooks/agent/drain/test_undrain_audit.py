@@ -140,6 +140,19 @@ def test_after_a_week_the_audit_is_given_up(site: Site) -> None:
     assert site.records.load_return() == (None, "")
 
 
+def test_a_later_return_of_its_own_does_not_replace_a_question(site: Site) -> None:
+    """While accounting is away, the node may be drained and returned again."""
+    site.says("slurmdbd: Connection refused\n", 1)
+    audit = site.audit(replace(ASKED, changes=2))
+    site.ask(audit)
+    audit.watch(replace(ASKED, since=AT, changes=1), site.now)
+    assert audit.undrained is not None
+    assert audit.undrained.changes == 2
+    audit.watch(replace(ASKED, since=AT, changes=3), site.now)
+    assert audit.undrained.changes == 3
+    audit.close()
+
+
 def test_a_drain_that_is_still_set_was_not_ended(site: Site) -> None:
     audit = site.audit(ASKED)
     audit.still_drained(AT)
