@@ -351,6 +351,8 @@ class FakeNode:
         if self.restore and self.slurm.mine.reason == self.restore:
             self.slurm.owner[ME] = HUMAN  # the drain that was set again is the person's
         self.restore = ""
+        if self.record is None:
+            self.lost = ""  # nothing is on record that could be set again
         return outcome
 
     def audit(self) -> None:
