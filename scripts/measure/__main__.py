@@ -99,7 +99,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             shown = ("\n".join(figures.text(figure)) for figure in part.figures)
             print("\n".join(part.about), *shown, sep="\n\n", end="\n\n")
     if args.page or not args.names:
-        PAGE.write_text(page.updated(PAGE.read_text(), parts))
+        old = PAGE.read_text()
+        some = bool(in_box) and len(in_box) < len(IN_BOX)
+        text = page.with_some(old, parts.pop(0)) if some else old
+        PAGE.write_text(page.updated(text, parts))
     return 0 if all(figure.met for figure in measured) else 1
 
 
@@ -125,7 +128,8 @@ def _in_box(names: Sequence[str], slurm: str) -> page.Part:
         measured = tuple(IN_BOX[name](box, _say) for name in names)
     finally:
         box.down()
-    return page.Part(title=page.MAIN, command="scripts/bench", about=tuple(about), figures=measured)
+    command = "scripts/bench" if len(names) == len(IN_BOX) else f"scripts/bench {' '.join(names)}"
+    return page.Part(title=page.MAIN, command=command, about=tuple(about), figures=measured)
 
 
 def _bridge() -> page.Part:

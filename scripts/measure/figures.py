@@ -75,12 +75,12 @@ def _line(series: Series) -> str:
 
 def markdown(figures: Sequence[Figure]) -> list[str]:
     head = "| name | measured | Holdfast | compared with | ratio | goal |"
-    rows = [head, "|" + " --- |" * 6, *map(_row, figures)]
+    rows = [head, "|" + " --- |" * 6, *map(row, figures)]
     notes = [f"* {figure.name}: {note}" for figure in figures for note in figure.notes]
     return [*rows, "", *notes]
 
 
-def _row(figure: Figure) -> str:
+def row(figure: Figure) -> str:
     return (
         f"| {figure.name} | {figure.ours.what} | {_cell(figure.ours)} | {figure.rival.what}: {_cell(figure.rival)} "
         f"| {figure.ratio:.2f} | {figure.target}: **{verdict(figure)}** |"

@@ -1,4 +1,6 @@
-"""The page with all figures: a part for each set-up. A partial run replaces only its own parts. Pure."""
+"""The page with all figures: a part for each set-up. A run replaces only its own parts, and a run of some
+figures only those. Pure.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +34,37 @@ def updated(text: str, parts: Sequence[Part]) -> str:
     titles = sorted(bodies, key=lambda title: title != MAIN)
     marks = {title: "#" if title == MAIN else "##" for title in titles}
     return "\n".join(f"{marks[title]} {title}\n\n{bodies[title].strip()}\n" for title in titles)
+
+
+def with_some(text: str, part: Part) -> str:
+    """The page ``text`` with the figures of ``part`` in the place of those with the same names, whose notes
+    say when they were measured.
+    """
+    names = {figure.name for figure in part.figures}
+    when = f"measured on {datetime.now(timezone.utc):%Y-%m-%d} with `{part.command}`"
+    new = {figure.name: figures.row(figure) for figure in part.figures}
+    lines: list[str] = []
+    dropped = False  # a note of one of these figures, which may go on for several lines
+    for line in text.splitlines():
+        name = line.split("|")[1].strip() if line.startswith("| ") else ""
+        dropped = line.startswith(tuple(f"- {one}:" for one in names)) or (
+            dropped and line.startswith("  ")
+        )
+        if name in new:
+            lines.append(new.pop(name))
+        elif not dropped:
+            lines.append(line)
+    if new:
+        raise ValueError(
+            f"the page has no figure {', '.join(new)}; run scripts/bench without names"
+        )
+    end = next((at for at, line in enumerate(lines) if line.startswith("## ")), len(lines))
+    while not lines[end - 1]:
+        end -= 1
+    notes = [
+        f"- {figure.name}: {note}" for figure in part.figures for note in (when, *figure.notes)
+    ]
+    return "\n".join([*lines[:end], *notes, *lines[end:]]) + "\n"
 
 
 def _body(part: Part) -> str:

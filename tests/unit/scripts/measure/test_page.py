@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from measure.figures import Figure, Series
-from measure.page import MAIN, Part, updated
+from measure.page import MAIN, Part, updated, with_some
 
 OLD = """# Benchmarks
 
@@ -39,3 +40,38 @@ def test_a_new_part_comes_after_the_main_one() -> None:
     )
     assert "old figures" in text
     assert text.index("main figure") < text.index("old figures") < text.index("## Another part")
+
+
+WHOLE = """# Benchmarks
+
+Measured on 2026-11-21 with `scripts/bench`:
+
+| name | measured | Holdfast | compared with | ratio | goal |
+| -- | -- | -- | -- | -- | -- |
+| w | old w | 2.00 s | x | 1.00 | none: **met** |
+| x | old x | 2.00 s | x | 1.00 | none: **not met** |
+
+- w: a note
+- x: an old note
+  of two lines
+- y: another note
+
+## The bridge with 10 nodes
+
+old figures
+"""
+
+
+def test_a_run_of_some_figures_replaces_only_these() -> None:
+    text = with_some(WHOLE, part(MAIN, "new x"))
+    assert "old w" in text
+    assert "- w: a note\n- y: another note\n- x: measured on " in text
+    assert "| x | new x | 1.00 s |" in text
+    for old in ("old x", "an old note", "of two lines"):
+        assert old not in text
+    assert "`scripts/bench x`\n\n## The bridge with 10 nodes\n\nold figures\n" in text
+
+
+def test_a_figure_that_the_page_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="no figure x"):
+        with_some(OLD, part(MAIN, "new x"))
